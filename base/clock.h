@@ -1,0 +1,33 @@
+// Monotonic time, so that a jump of the wall clock times nothing out, and so that tests advance it
+// by hand.
+#pragma once
+
+#include <chrono>
+
+namespace incipit {
+
+using Time = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+inline constexpr Time kNoDeadline = Time::max();
+
+inline double ToSeconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+inline Duration FromSeconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+// Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Time Now() const = 0;
+};
+
+class SteadyClock final : public Clock {
+ public:
+  Time Now() const override { return std::chrono::steady_clock::now(); }
+};
+
+}  // namespace incipit

@@ -1,0 +1,63 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/status.h"
+
+namespace incipit {
+namespace {
+
+absl::Status ErrnoStatus(const std::filesystem::path& path, int error) {
+  switch (error) {
+    case ENOENT:
+      return NotFound("{}: no such file", path.string());
+    case EACCES:
+    case EPERM:
+      return PermissionDenied("{}: permission denied", path.string());
+    default:
+      return FailedPrecondition("{}: {}", path.string(), std::strerror(error));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return ErrnoStatus(path, errno);
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(descriptor);
+    return FailedPrecondition("{}: not a regular file", path.string());
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) {
+    ::close(descriptor);
+    return MappedFile(std::span<const std::byte>());
+  }
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  const int error = errno;
+  ::close(descriptor);
+  if (data == MAP_FAILED) return ErrnoStatus(path, error);
+  return MappedFile(std::span(static_cast<const std::byte*>(data), size));
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (bytes_.empty()) return;
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace incipit

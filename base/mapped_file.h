@@ -1,0 +1,30 @@
+// A file's bytes without reading them: a model's weights stay in the page cache and are shared by
+// every process that maps them.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "absl/status/statusor.h"
+
+namespace incipit {
+
+// A read-only private mapping of a whole regular file. Move-only; unmapped by the destructor.
+class MappedFile {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED or FAILED_PRECONDITION (not a regular file), naming the path.
+  static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace incipit

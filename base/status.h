@@ -1,0 +1,69 @@
+// Makes an absl::Status with a formatted message, and passes errors up. Messages name the thing,
+// the value and the bound, so that whoever reads one can act on it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace incipit {
+
+// absl::string_view is not std::string_view in the packaged library; these two convert.
+inline absl::string_view ToAbsl(std::string_view text) { return {text.data(), text.size()}; }
+inline std::string MessageOf(const absl::Status& status) {
+  return std::string(status.message().data(), status.message().size());
+}
+
+template <typename... Args>
+absl::Status MakeStatus(absl::StatusCode code, fmt::format_string<Args...> format, Args&&... args) {
+  return absl::Status(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+#define INCIPIT_STATUS_CONSTRUCTOR(Name)                                               \
+  template <typename... Args>                                                          \
+  absl::Status Name(fmt::format_string<Args...> format, Args&&... args) {              \
+    return MakeStatus(absl::StatusCode::k##Name, format, std::forward<Args>(args)...); \
+  }
+
+INCIPIT_STATUS_CONSTRUCTOR(InvalidArgument)
+INCIPIT_STATUS_CONSTRUCTOR(NotFound)
+INCIPIT_STATUS_CONSTRUCTOR(AlreadyExists)
+INCIPIT_STATUS_CONSTRUCTOR(PermissionDenied)
+INCIPIT_STATUS_CONSTRUCTOR(ResourceExhausted)
+INCIPIT_STATUS_CONSTRUCTOR(FailedPrecondition)
+INCIPIT_STATUS_CONSTRUCTOR(OutOfRange)
+INCIPIT_STATUS_CONSTRUCTOR(Unimplemented)
+INCIPIT_STATUS_CONSTRUCTOR(Internal)
+INCIPIT_STATUS_CONSTRUCTOR(Unavailable)
+INCIPIT_STATUS_CONSTRUCTOR(DeadlineExceeded)
+INCIPIT_STATUS_CONSTRUCTOR(Cancelled)
+INCIPIT_STATUS_CONSTRUCTOR(Aborted)
+#undef INCIPIT_STATUS_CONSTRUCTOR
+
+// The same code with `context: ` in front of the message.
+inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), fmt::format("{}: {}", context, MessageOf(status)));
+}
+
+}  // namespace incipit
+
+#define INCIPIT_RETURN_IF_ERROR(expr)                   \
+  do {                                                  \
+    if (absl::Status status_ = (expr); !status_.ok()) { \
+      return status_;                                   \
+    }                                                   \
+  } while (false)
+
+#define INCIPIT_CONCAT_INNER(a, b) a##b
+#define INCIPIT_CONCAT(a, b) INCIPIT_CONCAT_INNER(a, b)
+#define INCIPIT_ASSIGN_OR_RETURN(lhs, expr) \
+  INCIPIT_ASSIGN_OR_RETURN_FROM(INCIPIT_CONCAT(statusor_, __LINE__), lhs, expr)
+#define INCIPIT_ASSIGN_OR_RETURN_FROM(var, lhs, expr) \
+  auto var = (expr);                                  \
+  if (!var.ok()) return var.status();                 \
+  lhs = *std::move(var)

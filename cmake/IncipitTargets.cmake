@@ -1,0 +1,80 @@
+# One function per kind of target. Each takes sources and dependencies by name; DEPS is the layering.
+
+add_library(incipit_warnings INTERFACE)
+target_compile_options(incipit_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
+
+# incipit_library(<name> SOURCES ... HEADERS ... DEPS ... PRIVATE_DEPS ...): one layer, as incipit::<name>.
+# HEADERS are verified to be self-contained by the target all_verify_interface_header_sets.
+function(incipit_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;HEADERS;DEPS;PRIVATE_DEPS")
+  set(target incipit_${name})
+  if(ARG_SOURCES)
+    add_library(${target} STATIC ${ARG_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE incipit_warnings ${ARG_PRIVATE_DEPS})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(incipit::${name} ALIAS ${target})
+  target_sources(${target} ${scope} FILE_SET HEADERS
+    BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
+  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR})
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_link_libraries(${target} ${scope} ${ARG_DEPS})
+  set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+endfunction()
+
+# incipit_test(<name> SOURCES ... DEPS ... LABELS ...): a GoogleTest program; each TEST is one CTest test.
+# LABELS: fast (the default), slow, gpu, grpc, and whatever a preset filters by.
+function(incipit_test name)
+  if(NOT INCIPIT_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT")
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS fast)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} incipit_warnings GTest::gtest GTest::gmock
+    GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE INCIPIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    INCIPIT_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()
+
+# incipit_fuzz(<name> SOURCE file CORPUS dir DEPS ...): LLVMFuzzerTestOneInput, driven by libFuzzer in the
+# preset `fuzz`, and otherwise by tests/fuzz/replay_main.cpp over its corpus as a normal test.
+function(incipit_fuzz name)
+  if(NOT INCIPIT_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "SOURCE;CORPUS" "DEPS")
+  add_executable(${name} ${ARG_SOURCE})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} incipit_warnings)
+  if(INCIPIT_LIBFUZZER)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+    add_test(NAME ${name} COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${ARG_CORPUS})
+    set_tests_properties(${name} PROPERTIES LABELS "fast;fuzz" TIMEOUT 120)
+  endif()
+endfunction()
+
+# incipit_bench(<name> SOURCES ... DEPS ...): a Google Benchmark program in <build>/bench.
+function(incipit_bench name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS")
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} incipit_warnings benchmark::benchmark)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+endfunction()

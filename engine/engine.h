@@ -1,0 +1,143 @@
+// The loop: takes requests from any thread, runs scheduler and model on one thread of its own, and
+// tells a listener what each step gave. Speaks token ids only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "engine/model_runner.h"
+#include "kvcache/kv_cache_manager.h"
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+
+// What the engine is asked to do. The caller draws a fresh id.
+struct Request {
+  RequestId id{};
+  std::vector<TokenId> prompt;
+  int32_t answer_tokens_max = 0;  // of each choice; 1 or more
+  int32_t answer_tokens_min = 0;  // stop tokens are not drawn before
+  int32_t num_choices = 1;
+  std::vector<TokenId> stop_tokens;  // those of the model and those of the request
+  SamplingParams sampling;
+  int32_t prompt_logprobs = -1;    // -1: none; 0: the prompt's tokens; k: and the k likeliest
+  CacheNamespace cache_namespace;  // tenant and salt: the start of the hash chain
+  bool read_cache = true;
+  int32_t priority = 0;  // higher goes first
+  Time arrival{};
+  Time deadline = kNoDeadline;
+};
+
+// A request got its first slots: what it waited and what it did not have to compute.
+struct AdmissionEvent {
+  RequestId request{};
+  int32_t num_prompt_tokens = 0;
+  int32_t num_cached_tokens = 0;  // found in the cache, copied tokens included
+  Duration queue_time{};
+};
+
+// What one step gave one choice of one request. The last event of a choice has `finish`.
+struct TokenEvent {
+  RequestId request{};
+  int32_t choice = 0;
+  TokenId token = -1;         // -1: none (cancelled, deadline, error)
+  int32_t logprobs_row = -1;  // of StepEvents::logprobs
+  std::optional<FinishReason> finish;
+};
+
+// Log probabilities of prompt tokens position .. position + num_rows, in rows first_row on.
+struct PromptLogprobsEvent {
+  RequestId request{};
+  int32_t position = 0;  // of the first token that is scored; 1 or more
+  int32_t first_row = 0, num_rows = 0;
+};
+
+struct StepStats {
+  Time begin{};
+  Duration plan{}, run{}, commit{};
+  int32_t num_tokens = 0;          // computed in this step
+  int32_t num_prefill_tokens = 0;  // of them, of prompts (recomputed ones included)
+  int32_t num_decode_tokens = 0;
+  int32_t num_running = 0, num_waiting = 0;
+  int32_t num_preemptions = 0;                                         // in this step
+  int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;  // cached: free with a hash
+  KvCacheStats cache;  // counters since the last step
+};
+
+struct StepEvents {
+  std::span<const AdmissionEvent> admissions;
+  std::span<const PromptLogprobsEvent> prompt_logprobs_events;
+  std::span<const TokenEvent> tokens;
+  const Logprobs& logprobs;
+  const Logprobs& prompt_logprobs;
+  const StepStats& stats;
+};
+
+// Called on the engine thread; returns at once and never blocks. Views are valid during the call.
+class EngineListener {
+ public:
+  virtual ~EngineListener() = default;
+  virtual void OnStep(const StepEvents& events) = 0;
+  // Every request has been failed (their kError events came before). Nothing more will come.
+  virtual void OnFatal(const absl::Status& status) = 0;
+};
+
+// A snapshot, at most one step old.
+struct EngineLoad {
+  int32_t num_running = 0, num_waiting = 0;
+  int64_t num_waiting_prompt_tokens = 0;
+  int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
+  int32_t block_size = 0;
+  bool draining = false;
+};
+
+struct EngineOptions {
+  SchedulerOptions scheduler;
+  KvCacheOptions cache;
+  int32_t requests_max = 1024;  // waiting and running
+  int64_t waiting_prompt_tokens_max =
+      4'000'000;  // in the queue; a request is never refused when it is empty
+};
+
+class Engine {
+ public:
+  // `listener` and `clock` outlive the engine.
+  Engine(EngineOptions options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
+         const Clock& clock);
+  // Stops the thread; what is still in flight ends as kCancelled.
+  ~Engine();
+
+  // Thread-safe, does not block; hashes the prompt on the calling thread. The listener hears of the
+  // request only after OK, and then always of the end of each of its choices.
+  // INVALID_ARGUMENT: can never fit the cache. RESOURCE_EXHAUSTED: a limit above is reached.
+  // UNAVAILABLE: draining or stopped. DEADLINE_EXCEEDED: the deadline has passed.
+  absl::Status Submit(Request request);
+
+  // Thread-safe, idempotent, harmless for an unknown id. Events already under way still arrive; the
+  // last one of each choice is kCancelled unless it finished first.
+  void Cancel(RequestId id);
+  void CancelChoice(RequestId id, int32_t choice);
+
+  // Thread-safe. `done` is called on the engine thread: true if the cache was emptied, false if
+  // blocks were in use.
+  void ResetPrefixCache(std::function<void(bool)> done);
+
+  // Refuses new requests from now on; true when none are left, false at the deadline.
+  bool Drain(Time deadline);
+
+  EngineLoad Load() const;  // thread-safe
+  Time heartbeat() const;   // thread-safe; when the loop last made progress or was idle
+
+ private:
+  class Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace incipit

@@ -1,0 +1,53 @@
+// A conversation to the prompt that the model was trained on, by the model's own chat template.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/text/tokenizer.h"
+
+namespace incipit {
+
+// What a template may use before it is stopped with INVALID_ARGUMENT naming the limit.
+struct ChatTemplateLimits {
+  int64_t steps_max = 2'000'000;       // evaluated nodes
+  int32_t depth_max = 100;             // nested calls, blocks and expressions
+  size_t output_bytes_max = 16 << 20;  // and of any string on the way
+};
+
+struct RenderedPrompt {
+  std::string text;
+  // What came out of the request's messages, tools and arguments and not out of the template's own
+  // text, so that special tokens in it stay ordinary text. Ascending, not overlapping.
+  std::vector<ByteRange> literal_ranges;
+};
+
+// A parsed template of the Jinja that real chat templates use: sandboxed, with no I/O. Immutable;
+// Render is thread-safe.
+class ChatTemplate {
+ public:
+  // UNIMPLEMENTED for a construct that is not supported, INVALID_ARGUMENT for a syntax error; both
+  // name the line and the construct.
+  static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
+                                            ChatTemplateLimits limits = {});
+
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  // `variables` is an object: messages, tools, documents, add_generation_prompt, bos_token,
+  // eos_token and the template's own arguments. INVALID_ARGUMENT with the template's message if it
+  // raises.
+  absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
+
+ private:
+  class Program;
+  explicit ChatTemplate(std::unique_ptr<Program> program);
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace incipit

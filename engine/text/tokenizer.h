@@ -1,0 +1,73 @@
+// Text to token ids and back, as a model's tokenizer.json defines it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/types.h"
+
+namespace incipit {
+
+// Half open, in bytes.
+struct ByteRange {
+  size_t begin = 0, end = 0;
+};
+
+struct EncodeOptions {
+  bool add_special_tokens = true;  // what the post-processor adds, such as BOS
+  // Ranges of the text in which special tokens are ordinary text: what a client wrote into a chat
+  // message. Ascending, not overlapping. A special token is recognised only outside of them.
+  std::span<const ByteRange> literal_ranges;
+  bool parse_special_tokens = true;  // false: the whole text is literal
+};
+
+// What tokenizer_config.json (and chat_template.jinja) say beside tokenizer.json.
+struct TokenizerConfig {
+  std::optional<std::string> bos_token, eos_token;
+  std::optional<std::string> chat_template;  // the default one of several
+};
+
+// Immutable after Load; every method is thread-safe.
+class Tokenizer {
+ public:
+  // Reads tokenizer.json and, where present, tokenizer_config.json and chat_template.jinja of a
+  // folder. NOT_FOUND without tokenizer.json; INVALID_ARGUMENT or UNIMPLEMENTED naming the file and
+  // the part of it that is wrong or not supported.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& folder);
+  // The same from the text of tokenizer.json alone.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view tokenizer_json);
+
+  ~Tokenizer();
+
+  // INVALID_ARGUMENT if the text is not UTF-8, or if a regular expression of the tokenizer gives up
+  // on it. Linear in the length of the text.
+  absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
+                                              const EncodeOptions& options) const;
+
+  // Bytes that are no UTF-8 become U+FFFD, as the reference decodes. Unknown ids decode to nothing.
+  std::string Decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
+
+  // A token's own bytes as it stands inside an answer (byte-level tokens as bytes, a leading space
+  // kept); empty for an unknown id.
+  std::string TokenBytes(TokenId id) const;
+
+  int32_t vocab_size() const;  // one more than the largest id
+  bool IsSpecial(TokenId id) const;
+  std::optional<TokenId> IdOf(std::string_view token) const;
+  const TokenizerConfig& config() const;
+
+ private:
+  friend class Detokenizer;
+  class Pipeline;
+  explicit Tokenizer(std::unique_ptr<Pipeline> pipeline);
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+}  // namespace incipit

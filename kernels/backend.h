@@ -1,0 +1,231 @@
+// One device that does a model's arithmetic. The operations are the fused ones, because that is
+// what devices want; kernels/reference defines each of them as loops.
+//
+// A step is: Upload, then the operations in the order of the model's layers, then Synchronize. An
+// operation enqueues and returns; shapes that do not match are our bugs and abort; what the device
+// reports comes from Synchronize, once per step. One thread drives a backend.
+//
+// A row of any result depends only on that row's own inputs, bit for bit: not on the other rows of
+// the batch, their number, or how a prompt was cut into steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "kernels/tensor.h"
+
+namespace incipit {
+
+// Memory on a backend. The backend must outlive it.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual void* data() const = 0;
+  virtual size_t byte_size() const = 0;
+};
+
+// A matrix [rows = outputs, cols = inputs] in the form in which its backend multiplies fastest.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  virtual int64_t rows() const = 0;
+  virtual int64_t cols() const = 0;
+  virtual size_t byte_size() const = 0;  // what it takes on the device
+};
+
+enum class WeightRole : uint8_t { kQkv, kOutput, kGateUp, kDown, kHead, kEmbedding };
+enum class WeightFormat : uint8_t { kAsStored };
+
+struct Shard {  // of a matrix split over devices
+  int32_t index = 0, count = 1;
+};
+
+struct KvPoolShape {
+  int32_t num_layers = 0, num_blocks = 0, block_size = 0, num_kv_heads = 0, head_dim = 0;
+  DType dtype = DType::kF32;
+};
+
+// The keys and values of every block of every layer, in a layout that is the backend's own.
+class KvPool {
+ public:
+  virtual ~KvPool() = default;
+  virtual const KvPoolShape& shape() const = 0;
+};
+
+// Everything that varies from step to step. Sequence s owns tokens[token_begin[s] ..
+// token_begin[s+1]), at consecutive positions, and blocks[block_begin[s] .. block_begin[s+1]), of
+// which block i holds positions [i * block_size, (i + 1) * block_size). The arrays stay valid until
+// Synchronize returns.
+struct StepInputs {
+  std::span<const TokenId> tokens;       // [num_tokens]
+  std::span<const int32_t> positions;    // [num_tokens]
+  std::span<const int32_t> token_begin;  // [num_sequences + 1]
+  std::span<const int32_t> block_begin;  // [num_sequences + 1]
+  std::span<const BlockId> blocks;       // [block_begin[num_sequences]]
+  std::span<const int32_t> logits_rows;  // token rows whose logits are wanted, ascending
+};
+
+struct NormArgs {
+  const Buffer* weight = nullptr;  // f32 [hidden]
+  float epsilon = 0;
+};
+
+// hidden[i] = table[tokens[i]].
+struct EmbedArgs {
+  const Weight* table = nullptr;  // [vocab, hidden]
+  TensorView hidden;              // [num_tokens, hidden]
+};
+
+// x = RmsNorm(hidden); q|k|v = x * W^T + bias; QK norm per head where given; RoPE on q and k
+// (rotated halves); k and v into their blocks.
+struct QkvRopeAppendArgs {
+  TensorView hidden;  // [num_tokens, hidden]
+  NormArgs norm;
+  const Weight* qkv = nullptr;         // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
+  const Buffer* bias = nullptr;        // f32 [rows of qkv], or none
+  const Buffer* query_norm = nullptr;  // f32 [head_dim], or none
+  const Buffer* key_norm = nullptr;    // f32 [head_dim], or none
+  float head_norm_epsilon = 0;
+  const Buffer* rope = nullptr;  // f32 [max positions][cos: head_dim / 2 | sin: head_dim / 2]
+  int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  KvPool* pool = nullptr;
+  int32_t layer = 0;
+  TensorView query;  // out: [num_tokens, num_heads * head_dim]
+};
+
+// Causal attention of each row over its sequence's positions 0 .. its own, through the block table.
+// With a window w, only positions > own - w. Accumulated over absolute blocks of 16 in order.
+struct AttentionArgs {
+  TensorView query;  // [num_tokens, num_heads * head_dim]
+  const KvPool* pool = nullptr;
+  int32_t layer = 0;
+  int32_t num_heads = 0;
+  float scale = 0;
+  int32_t window = 0;  // 0: none
+  TensorView out;      // [num_tokens, num_heads * head_dim]
+};
+
+// hidden += x * W^T + bias.
+struct ProjectAddArgs {
+  TensorView x;  // [num_tokens, cols of weight]
+  const Weight* weight = nullptr;
+  const Buffer* bias = nullptr;  // f32 [rows of weight], or none
+  TensorView hidden;             // in and out: [num_tokens, rows of weight]
+};
+
+// x = RmsNorm(hidden); gate|up = x * W^T + bias; out = SiLU(gate) * up.
+struct GateUpSiluArgs {
+  TensorView hidden;  // [num_tokens, hidden]
+  NormArgs norm;
+  const Weight* gate_up = nullptr;  // [2 * intermediate, hidden]: gate's rows, then up's
+  const Buffer* bias = nullptr;     // f32 [2 * intermediate], or none
+  TensorView out;                   // [num_tokens, intermediate]
+};
+
+// Rows logits_rows[begin .. begin + count) of the step: RmsNorm(hidden[row]) * W^T.
+struct LogitsArgs {
+  TensorView hidden;  // [num_tokens, hidden]
+  NormArgs norm;
+  const Weight* head = nullptr;  // [vocab, hidden]
+  int32_t begin = 0, count = 0;
+  TensorView logits;  // out: f32 [count, vocab]
+};
+
+enum class RowStatus : uint8_t { kOk, kNonFinite };
+
+// How to draw one token from one row of logits.
+struct SampleRow {
+  int32_t logits_row = 0;  // of SampleArgs::logits
+  const SamplingParams* params = nullptr;
+  int32_t choice = 0;                  // with the seed and the position, picks the random bits
+  int64_t position = 0;                // of the token that is drawn
+  std::span<const TokenCount> counts;  // sorted by token; empty without penalties
+  std::span<const TokenId> banned;     // never drawn (stop tokens before min_tokens)
+};
+
+// Penalties, bias, ban, temperature, top-k, top-p, min-p, draw; log probabilities of the untouched
+// logits. Equal logits give equal tokens on every backend: see kernels/sampling.h.
+struct SampleArgs {
+  TensorView logits;  // f32 [rows, vocab]
+  std::span<const SampleRow> rows;
+  std::span<TokenId> tokens;     // out: per row; -1 where the row is not finite
+  std::span<RowStatus> status;   // out: per row
+  Logprobs* logprobs = nullptr;  // appended to, for rows with num_logprobs >= 0, in order of rows
+};
+
+// The log probability of a known next token (of a prompt) and the likeliest ones at a row.
+struct ScoreRow {
+  int32_t logits_row = 0;
+  TokenId target = -1;
+  int32_t num_top = 0;
+};
+struct ScoreArgs {
+  TensorView logits;  // f32 [rows, vocab]
+  std::span<const ScoreRow> rows;
+  std::span<RowStatus> status;   // out: per row
+  Logprobs* logprobs = nullptr;  // appended to, one row each
+};
+
+// What a backend can do; what is not offered is refused by name at start.
+struct BackendLimits {
+  std::string name;                  // "cpu", "cuda"
+  std::string description;           // for the log: instruction set, threads, device
+  std::vector<int32_t> block_sizes;  // empty: any power of two from 1 to 256
+  std::vector<DType> weight_dtypes, kv_dtypes;
+  DType activation_dtype = DType::kF32;  // of hidden, query, attention and MLP activations
+  int32_t head_dim_multiple = 1;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual BackendLimits limits() const = 0;
+  virtual size_t FreeBytes() const = 0;  // what the KV pool may take
+
+  // RESOURCE_EXHAUSTED, naming the bytes asked for and those left. Contents start as zero.
+  virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) = 0;
+  // Takes the matrices that are multiplied together (q|k|v, gate|up) once, rows one part after the
+  // other. The views must outlive the weight: a backend may use them in place.
+  virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
+                                                             WeightRole role, WeightFormat format,
+                                                             Shard shard) = 0;
+  // Vectors that stay (norms, biases, rope tables), concatenated and widened to f32.
+  virtual absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) = 0;
+
+  virtual void Upload(const StepInputs& inputs) = 0;
+  virtual void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) = 0;
+  virtual void Embed(const EmbedArgs& args) = 0;
+  virtual void QkvRopeAppend(const QkvRopeAppendArgs& args) = 0;
+  virtual void Attention(const AttentionArgs& args) = 0;
+  virtual void ProjectAdd(const ProjectAddArgs& args) = 0;
+  virtual void GateUpSilu(const GateUpSiluArgs& args) = 0;
+  virtual void Logits(const LogitsArgs& args) = 0;
+  virtual void Sample(const SampleArgs& args) = 0;
+  virtual void Score(const ScoreArgs& args) = 0;
+  virtual absl::Status Synchronize() = 0;
+};
+
+enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd, kPortable };
+
+struct CpuOptions {
+  int32_t num_threads = 0;        // 0: the CPUs that this process may use
+  size_t memory_limit_bytes = 0;  // 0: what the machine or the cgroup has left
+  CpuMatmul matmul = CpuMatmul::kAuto;
+  bool reference = false;  // every operation as its definition: slow, for tests
+};
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
+
+struct CudaOptions {
+  int32_t device = 0;
+};
+// UNIMPLEMENTED in a build without CUDA, UNAVAILABLE without a usable device.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
+
+}  // namespace incipit

@@ -1,0 +1,41 @@
+// The shape of data that a backend computes on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace incipit {
+
+enum class DType : uint8_t { kF32, kF16, kBF16 };
+
+constexpr size_t ByteSize(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+constexpr std::string_view NameOf(DType dtype) {
+  return dtype == DType::kF32 ? "f32" : dtype == DType::kF16 ? "f16" : "bf16";
+}
+
+// A dense row-major matrix that somebody else owns. A vector is one row.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::kF32;
+  int64_t rows = 0;
+  int64_t cols = 0;
+
+  size_t byte_size() const {
+    return static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype);
+  }
+};
+
+// The same, read-only: a tensor of a mapped file.
+struct ConstTensorView {
+  const void* data = nullptr;
+  DType dtype = DType::kF32;
+  int64_t rows = 0;
+  int64_t cols = 0;
+
+  size_t byte_size() const {
+    return static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype);
+  }
+};
+
+}  // namespace incipit
