@@ -1,0 +1,38 @@
+# Thin names for what CMake, CTest and the scripts in tools/ do.
+.DEFAULT_GOAL := build
+.PHONY: build deps serve test demo bench lint clean help
+
+RELEASE := build/release
+MODEL ?= models/incipit-tiny
+ADDRESS ?= 127.0.0.1:50051
+METRICS_ADDRESS ?= 127.0.0.1:9464
+
+help:    ## these lines
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+
+deps:    ## install the Debian packages that are missing (root or sudo), or say how
+	@tools/deps.sh --all
+
+build: deps   ## build/release/incipit
+	@tools/build.sh release incipit
+
+serve: build  ## serve the bundled model on the CPU (MODEL=, ADDRESS=, METRICS_ADDRESS=)
+	@echo "In another terminal:  $(RELEASE)/incipit generate --address $(ADDRESS) --prompt 'Once upon a time'"
+	@exec $(RELEASE)/incipit serve --model $(MODEL) --address $(ADDRESS) --metrics-address $(METRICS_ADDRESS)
+
+test: deps    ## build everything and run every test
+	@tools/build.sh release
+	@ctest --preset release --output-junit junit.xml
+
+demo: build   ## one prompt twice: streamed text, cached tokens, the metrics that moved
+	@tools/demo.sh $(RELEASE)/incipit $(MODEL)
+
+bench: deps   ## micro-benchmarks and an end-to-end load run
+	@tools/build.sh release
+	@tools/bench.sh $(RELEASE)
+
+lint: deps    ## what can be said about the code without building it
+	@tools/lint.sh
+
+clean:   ## remove build/
+	rm -rf build

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Adds up CTest's JUnit reports: ci_summary.py "FAILED STEPS" REPORT...
+
+Counts GoogleTest cases and Python tests where a program reports them, and the program itself where it
+does not. Prints "N passed, N failed" as the last line; exits 1 if anything failed.
+"""
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def count(case: ElementTree.Element) -> tuple[int, int, int]:
+    """(passed, failed, skipped) of one CTest test."""
+    output = case.findtext("system-out") or ""
+    failed = case.find("failure") is not None or case.get("status") == "fail"
+    if case.find("skipped") is not None:
+        return 0, 0, 1
+    passed = sum(map(int, re.findall(r"^\[  PASSED  \] (\d+) test", output, re.M)))
+    broken = sum(map(int, re.findall(r"^\[  FAILED  \] (\d+) test", output, re.M)))
+    skipped = sum(map(int, re.findall(r"^\[  SKIPPED \] (\d+) test", output, re.M)))
+    if not passed + broken + skipped:
+        ran = re.search(r"^Ran (\d+) tests? in ", output, re.M)
+        unsuccessful = re.search(r"^FAILED \((.*)\)", output, re.M)
+        skips = re.search(r"^(?:OK|FAILED) \(.*skipped=(\d+)", output, re.M)
+        if ran:
+            skipped = int(skips[1]) if skips else 0
+            if unsuccessful:
+                broken = sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", unsuccessful[1])))
+            passed = int(ran[1]) - broken - skipped
+        else:
+            passed = 0 if failed else 1
+    return passed, max(broken, int(failed)), skipped
+
+
+def main(failed_steps: str, reports: list[str]) -> int:
+    totals = [0, 0, 0]
+    for report in reports:
+        try:
+            root = ElementTree.parse(report).getroot()
+        except (OSError, ElementTree.ParseError) as error:
+            print(f"{report}: {error}")
+            totals[1] += 1
+            continue
+        for case in root.iter("testcase"):
+            counts = count(case)
+            totals = [a + b for a, b in zip(totals, counts)]
+            if counts[1]:
+                print(f"failed: {report}: {case.get('name')}")
+    if failed_steps:
+        print(f"failed steps: {failed_steps}")
+        totals[1] = max(totals[1], 1)
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    return 1 if totals[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

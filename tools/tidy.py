@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Checks what a compiler does not: layering, file size, constructs we do not use, dead files.
+
+Usage: tidy.py [ROOT]. Prints one line per finding; exits 1 if there is any.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+# layer -> the layers it may include besides itself. The longest prefix of a path is its layer.
+LAYERS = {
+    "base": set(),
+    "kvcache": {"base"},
+    "scheduler": {"base", "kvcache"},
+    "kernels": {"base"},
+    "engine/text": {"base"},
+    "engine/model": {"base", "kernels"},
+    "engine": {"base", "scheduler", "kvcache", "kernels", "engine/model"},
+    "server": {"base", "engine", "engine/text", "engine/model", "cli", "proto"},
+    "cli": {"base", "proto", "engine", "engine/text", "engine/model", "kvcache"},
+}
+# What a file may include beyond its layer: the composition root names every concrete type.
+EXCEPTIONS = {"server/serve.cpp": {"kernels"}}
+# Libraries that one layer, or one file of it, keeps to itself.
+LIBRARIES = [
+    (r"grpcpp/", ("server/", "cli/")),
+    (r"prometheus/", ("server/metrics",)),
+    (r"dnnl", ("kernels/cpu/",)),
+    (r"omp\.h", ("kernels/cpu/",)),
+    (r"cuda|cublas", ("kernels/cuda/",)),
+    (r"pcre2", ("engine/text/",)),
+    (r"yaml-cpp/", ("server/",)),
+    (r"openssl/", ("kvcache/",)),
+    (r"spdlog/", ("engine/", "server/")),
+]
+BANNED = [
+    (r"#\s*if.*CUDA", "choose a source file in CMake instead of #if"),
+    (r"\busing namespace\b", "qualify the name"),
+    (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b", "wait for an event"),
+    (r"\bstd::(cout|cerr)\b", "log with spdlog, or print with fmt in cli/"),
+    (r"\b(FIXME|TODO|XXX)\b", "finish it before it lands"),
+]
+MAX_LINES = 600
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+GENERATED = re.compile(r"\.(grpc\.)?pb\.h$")
+
+
+def layer_of(path: str) -> str | None:
+    matches = [layer for layer in LAYERS if path.startswith(layer + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def tracked_files(root: pathlib.Path) -> list[str]:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root, capture_output=True, text=True, check=True)
+    return [name for name in listing.stdout.splitlines() if (root / name).is_file()]
+
+
+def check_includes(name: str, text: str) -> list[str]:
+    layer = layer_of(name)
+    errors = []
+    for number, line in enumerate(text.splitlines(), 1):
+        include = re.match(r'\s*#\s*include\s*[<"]([^">]+)[">]', line)
+        if not include:
+            continue
+        target = "proto/" + include[1] if GENERATED.search(include[1]) else include[1]
+        target_layer = "proto" if target.startswith("proto/") else layer_of(target)
+        allowed = LAYERS[layer] | {layer} | EXCEPTIONS.get(name, set())
+        if target_layer and target_layer not in allowed:
+            errors.append(f"{name}:{number}: {layer}/ must not include {target_layer}/")
+        for pattern, owners in LIBRARIES:
+            if re.match(pattern, include[1]) and not name.startswith(owners):
+                errors.append(f"{name}:{number}: only {' and '.join(owners)} may include {include[1]}")
+    return errors
+
+
+def main(root: pathlib.Path) -> int:
+    names = tracked_files(root)
+    cmake = "\n".join((root / n).read_text() for n in names if n.endswith(("CMakeLists.txt", ".cmake")))
+    errors = []
+    for name in names:
+        suffix = pathlib.PurePath(name).suffix
+        if suffix not in SUFFIXES | {".py", ".sh"}:
+            continue
+        text = (root / name).read_text()
+        if text.count("\n") > MAX_LINES:
+            errors.append(f"{name}: {text.count(chr(10))} lines, at most {MAX_LINES}; split it by responsibility")
+        if suffix not in SUFFIXES:
+            continue
+        if layer_of(name):
+            errors += check_includes(name, text)
+            for number, line in enumerate(text.splitlines(), 1):
+                errors += [f"{name}:{number}: {why}" for what, why in BANNED if re.search(what, line)]
+        if layer_of(name) or name.startswith(("tests/", "bench/")):
+            is_listed = re.search(rf"(?<![\w.]){re.escape(pathlib.PurePath(name).name)}(?![\w.])", cmake)
+            if not is_listed and not (suffix == ".h" and name.startswith(("tests/", "bench/"))):
+                errors.append(f"{name}: in no CMakeLists.txt")
+    print("\n".join(errors) if errors else f"tidy: {len(names)} files")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__ + "/../..").resolve()))
