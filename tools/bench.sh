@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Micro-benchmarks, then a load run against a server of our own: tools/bench.sh BUILD-FOLDER [MODEL]
+set -euo pipefail
+build=$1 model=${2:-models/incipit-tiny}
+for program in "$build"/bench/*_bench; do
+  echo "=== ${program##*/}"
+  "$program" --benchmark_min_time=0.2
+done
+work=$(mktemp -d)
+"$build/incipit" serve --model "$model" --address 127.0.0.1:0 --metrics-address 127.0.0.1:0 \
+  --port-file "$work/ports" --log-level warn &
+server=$!
+trap 'kill $server 2>/dev/null; wait $server 2>/dev/null; rm -rf "$work"' EXIT
+until [[ -s $work/ports ]]; do kill -0 $server && sleep 0.05; done
+port=$(sed -n 's/.*"grpc": *\([0-9]*\).*/\1/p' "$work/ports")
+for shared in 0 256; do
+  echo "=== end to end, $shared tokens of each prompt shared"
+  "$build/incipit" bench --address "127.0.0.1:$port" --requests 100 --concurrency 8 \
+    --prompt-tokens 320 --output-tokens 32 --shared-prefix-tokens $shared
+done
