@@ -1,0 +1,95 @@
+// What the server says about itself to Prometheus. Without it nobody sees a queue grow or a cache
+// miss. Every name is listed in docs/operations.md, and a test holds the two together.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "engine/engine.h"
+
+namespace incipit {
+
+struct MetricsOptions {
+  bool vllm_names = false;  // --metrics-compat vllm: the same values also under vllm:...
+};
+
+// What the labels of the info metrics say. The operator's values, never a client's.
+struct ModelMetrics {
+  std::string name, architecture, dtype, kv_dtype;
+  std::string backend;  // cpu, cuda
+  int32_t max_model_len = 0;
+  int32_t block_size = 0, num_blocks = 0;
+};
+
+// How a request that was accepted ended. Times are absent where the request never got that far.
+struct RequestOutcome {
+  FinishReason finish = FinishReason::kError;  // of the choice that ended last
+  double total_seconds = 0;                    // from arrival
+  std::optional<double>
+      prefill_seconds;  // from the first step that computed for it to its first token
+  std::optional<double> decode_seconds;  // from its first token to its last
+};
+
+// Counts on any thread without a lock and without allocating, and serves what was counted over HTTP
+// from threads of its own, so that a scrape neither waits for the engine nor disturbs it. The
+// number of series is fixed when it is made: no label takes a value that a client chooses.
+class Metrics {
+ public:
+  explicit Metrics(MetricsOptions options);
+  ~Metrics();  // stops serving
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  // Before Start.
+  void SetModelInfo(const ModelMetrics& model);
+
+  // Queue times, token, cache, block and step counts of one step. On the engine's thread.
+  void OnStep(const StepEvents& events);
+  // What the engine holds while no step runs: a request that waits or is cancelled in the queue.
+  void OnLoad(const EngineLoad& load);
+
+  // A request that was refused before the engine took it. `reason` is one of kRejectionReasons;
+  // anything else counts as "other".
+  void OnRequestRejected(std::string_view reason);
+  // Once per accepted request.
+  void OnFirstToken(double seconds_since_arrival);
+  // `num_tokens` tokens that came `seconds` after the token before each of them.
+  void OnInterTokenLatency(double seconds, int64_t num_tokens);
+  void OnRequestFinished(const RequestOutcome& outcome);
+
+  // Serves http://`address`/metrics; returns the port, which it picks where `address` says 0.
+  // INVALID_ARGUMENT if `address` is not HOST:PORT, UNAVAILABLE if it cannot be bound.
+  absl::StatusOr<int> Start(std::string_view address);
+
+  // The exposition text, as /metrics serves it.
+  std::string Text() const;
+
+ private:
+  class Values;
+  class Endpoint;
+  std::unique_ptr<Values> values_;
+  std::unique_ptr<Endpoint> endpoint_;
+};
+
+// The values of the label `reason` of incipit_requests_rejected_total, beside "other".
+inline constexpr std::string_view kRejectionReasons[] = {
+    "invalid_argument",     // a field, a parameter or the prompt itself
+    "prompt_too_long",      // prompt longer than the context or than the cache can hold
+    "not_found",            // another model than the one that is served
+    "failed_precondition",  // text without a tokenizer, chat without a template
+    "unimplemented",        // a feature that this build does not have
+    "queue_full",           // requests_max or waiting prompt tokens reached
+    "too_many_streams",     // concurrent streams reached
+    "deadline_exceeded",    // the deadline had passed on arrival
+    "draining",             // the server is stopping
+    "unavailable",          // the engine is down
+    "internal",             // our fault
+};
+
+}  // namespace incipit
