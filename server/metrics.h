@@ -2,8 +2,8 @@
 // miss. Every name is listed in docs/operations.md, and a test holds the two together.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,10 +49,13 @@ class Metrics {
   // Before Start.
   void SetModelInfo(const ModelMetrics& model);
 
-  // Queue times, token, cache, block and step counts of one step. On the engine's thread.
+  // Asked at each scrape for what the engine holds just now: requests waiting and running, blocks.
+  // Thread-safe, and must not wait for a step. Empty takes it back, which has to happen before the
+  // engine goes; a scrape after that shows the last answer.
+  void SetLoadSource(std::function<EngineLoad()> source);
+
+  // Queue times, token, cache and step counts of one step. On the engine's thread.
   void OnStep(const StepEvents& events);
-  // What the engine holds while no step runs: a request that waits or is cancelled in the queue.
-  void OnLoad(const EngineLoad& load);
 
   // A request that was refused before the engine took it. `reason` is one of kRejectionReasons;
   // anything else counts as "other".
