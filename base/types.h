@@ -16,6 +16,9 @@ inline constexpr BlockId kNoBlock{-1};
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
 
+// What became of one row of logits.
+enum class RowStatus : uint8_t { kOk, kNonFinite };
+
 // A device copies the keys and values of the first `num_tokens` slots of `from` into `to`, in every
 // layer, before the step's first layer runs.
 struct BlockCopy {
@@ -55,8 +58,7 @@ struct TokenCount {
 
 struct TokenLogprob {
   TokenId token = -1;
-  float logprob =
-      0;  // natural logarithm, of the model's own distribution (before any sampling rule)
+  float logprob = 0;  // natural, of the model's own distribution (before any sampling rule)
 };
 
 // Log probabilities of several rows: row i has its own token's in `chosen[i]` with its rank (1: the

@@ -137,8 +137,6 @@ struct LogitsArgs {
   TensorView logits;  // out: f32 [count, vocab]
 };
 
-enum class RowStatus : uint8_t { kOk, kNonFinite };
-
 // How to draw one token from one row of logits.
 struct SampleRow {
   int32_t logits_row = 0;  // of SampleArgs::logits

@@ -1,0 +1,114 @@
+// Decides which sequence computes how many tokens in the next step: continuous batching with
+// chunked prefill under a token budget. No thread and no I/O; time comes in as an argument, so that
+// a test can drive it through years of traffic with a seed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "kvcache/kv_cache_manager.h"
+#include "scheduler/request.h"
+#include "scheduler/sequence.h"
+#include "scheduler/waiting_queue.h"
+
+namespace incipit {
+
+struct SchedulerOptions {
+  int32_t step_tokens_max = 2048;  // computed by one step
+  int32_t running_max = 256;       // sequences that hold blocks
+};
+
+// What one step computes. Pointers are valid until Commit or Abort.
+struct StepPlan {
+  // Computes tokens [first_token, first_token + num_tokens) of `sequence`. After the last of them
+  // draw one token for each of draws[draw_begin .. draw_begin + num_draws).
+  struct Item {
+    Sequence* sequence = nullptr;
+    int32_t first_token = 0, num_tokens = 0;
+    int32_t draw_begin = 0, num_draws = 0;
+    // Prompt positions [score_begin, score_begin + num_scores) are scored, each by the row of the
+    // token before it.
+    int32_t score_begin = 0, num_scores = 0;
+  };
+  std::vector<Item> items;
+  std::vector<Sequence*> draws;   // who receives a token
+  std::vector<BlockCopy> copies;  // done before the first layer
+  int32_t num_tokens = 0;
+  int32_t num_decode_tokens = 0;  // items that only extend an answer
+  int32_t num_preemptions = 0;
+
+  void Clear();
+};
+
+// What the runner made of a plan: per draw, and per score, in the plan's order.
+struct StepOutcome {
+  std::span<const TokenId> tokens;
+  std::span<const RowStatus> status;
+  std::span<const RowStatus> score_status;
+};
+
+// What happened since the last ClearEvents.
+struct SchedulerEvents {
+  std::vector<AdmissionEvent> admissions;
+  std::vector<PromptLogprobsEvent> prompt_logprobs;
+  std::vector<TokenEvent> tokens;
+  std::vector<RequestId> ended;  // requests whose every choice has ended
+};
+
+// Rules:
+//  - Running sequences come first, by (priority, arrival); then the queue in the same order,
+//    strictly: nothing passes a head that does not fit.
+//  - A sequence that finds no room preempts the last of the running, itself in the end. A step that
+//    preempted admits nobody. The first always advances, so every request ends.
+//  - A long prompt leaves one token of the budget to each later sequence that is decoding.
+//  - A sequence is admitted only if the blocks for all its tokens, and for all that running ones
+//    still miss, are free, or if nothing is running.
+// Threading: one thread. At most one plan is in flight. Plan and Commit allocate nothing and take
+// O(running) time, preemptions and admissions aside.
+class Scheduler {
+ public:
+  // `cache` outlives the scheduler. REQUIRES: positive limits.
+  Scheduler(const SchedulerOptions& options, KvCacheManager& cache);
+
+  // REQUIRES: made by MakeSequenceGroup for this cache, under an id that is not in use.
+  void Add(std::unique_ptr<SequenceGroup> group);
+
+  // At any time, also while a step is in flight: blocks go back when that step is committed. False
+  // if unknown or ended.
+  bool Cancel(RequestId id);
+  bool CancelChoice(RequestId id, int32_t choice);
+
+  // Ends what is past its deadline and decides the next step; empty only if nothing is left.
+  void Plan(Time now, StepPlan& plan);
+  void Commit(const StepPlan& plan, const StepOutcome& outcome);
+  // The step did nothing: as if it had not been planned, except that who was preempted stays so.
+  void Abort(const StepPlan& plan);
+
+  // Ends everything with `reason`. Not while a step is in flight.
+  void EndAll(FinishReason reason);
+
+  const SchedulerEvents& events() const { return events_; }
+  void ClearEvents();
+
+  bool idle() const { return groups_.empty(); }
+  int32_t num_running() const { return static_cast<int32_t>(running_.size()); }  // sequences
+  int32_t num_waiting() const { return waiting_.size(); }
+  int64_t num_waiting_prompt_tokens() const { return num_waiting_prompt_tokens_; }
+  std::span<Sequence* const> running() const { return running_; }  // first come first
+
+ private:
+  SchedulerOptions options_;
+  KvCacheManager& cache_;
+  absl::flat_hash_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;
+  std::vector<Sequence*> running_;  // in order
+  WaitingQueue waiting_;
+  SchedulerEvents events_;
+  int64_t num_waiting_prompt_tokens_ = 0;
+};
+
+}  // namespace incipit

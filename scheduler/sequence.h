@@ -1,0 +1,79 @@
+// A request's progress, as the scheduler sees it: one sequence for each of its choices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/types.h"
+#include "kvcache/kv_cache_manager.h"
+#include "scheduler/request.h"
+
+namespace incipit {
+
+struct SequenceGroup;
+
+enum class SequenceState : uint8_t {
+  kUnborn,   // a choice whose prompt another choice computes; holds nothing
+  kWaiting,  // in the queue; holds no block
+  kRunning,
+  kEnded,
+};
+
+// One choice: `tokens` is the prompt followed by the answer so far; keys and values of the first
+// `num_computed` are stored. There is no prefill or decode phase: a step computes some of the
+// tokens that are missing, and a sequence with none missing is given one more.
+struct Sequence {
+  SequenceGroup* group = nullptr;
+  int32_t choice = 0;
+  SequenceState state = SequenceState::kUnborn;
+  std::vector<TokenId> tokens;
+  BlockTable table;
+  int32_t num_computed = 0;
+  int32_t num_computed_max = 0;    // the most that it ever had
+  std::vector<TokenCount> counts;  // of `tokens`, sorted by token; empty without penalties
+
+  // The scheduler's own.
+  int32_t queue_index = -1;                   // in the waiting queue
+  bool in_flight = false;                     // part of a planned step
+  bool returning = false;                     // has had blocks before: its match is with itself
+  bool admission_pending = false;             // no step since it got its blocks is committed
+  int32_t num_hit_tokens = 0;                 // found when it got its blocks
+  std::optional<FinishReason> end_at_commit;  // asked for while in flight
+
+  int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
+  int32_t num_missing() const { return num_tokens() - num_computed; }
+};
+
+// One request: what its choices share.
+struct SequenceGroup {
+  RequestId id{};
+  int32_t num_prompt = 0;
+  int32_t length_max = 0;         // prompt and answer
+  int32_t answer_tokens_min = 0;  // stop tokens are not drawn before
+  std::vector<TokenId> stop_tokens;
+  SamplingParams sampling;
+  int32_t prompt_logprobs = -1;
+  bool read_cache = true;
+  int32_t priority = 0;
+  Time arrival{};
+  Time deadline = kNoDeadline;
+
+  std::vector<Sequence> sequences;  // one per choice; never resized
+
+  // The scheduler's own.
+  uint64_t order = 0;  // of Add
+  int32_t num_unended = 0;
+  int32_t num_scored = 0;  // prompt positions 1 .. num_scored have been delivered
+  bool admitted = false;   // a step that computed for it is committed
+  Time first_planned{};    // when that step was planned
+};
+
+// Turns a request into sequences with all the memory that they will ever need, and hashes the
+// prompt, on the caller's thread. REQUIRES: a prompt, an answer and at least one choice; the whole
+// fits the cache.
+std::unique_ptr<SequenceGroup> MakeSequenceGroup(Request request, const KvCacheManager& cache);
+
+}  // namespace incipit
