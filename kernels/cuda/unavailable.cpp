@@ -1,0 +1,14 @@
+// Stands for the CUDA backend in a build without it.
+#include "base/status.h"
+#include "kernels/backend.h"
+
+namespace incipit {
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options) {
+  return Unimplemented(
+      "CUDA device {} was asked for, but this program was built without CUDA; use --backend cpu, "
+      "or a build configured with -DINCIPIT_CUDA=ON",
+      options.device);
+}
+
+}  // namespace incipit

@@ -1,0 +1,46 @@
+// The 16-bit floating point formats of checkpoints and caches, and f32. Every backend rounds to
+// nearest, ties to even.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/tensor.h"
+
+namespace incipit {
+
+constexpr float WidenBF16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+// A NaN stays a (quiet) NaN: rounding its mantissa up could make it an infinity.
+constexpr uint16_t NarrowBF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+constexpr float WidenF16(uint16_t bits) {
+  const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
+  const uint32_t magnitude = bits & 0x7FFFu;
+  if (magnitude >= 0x7C00) {  // infinity or NaN
+    return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
+  }
+  // The exponents differ by 112; multiplying also puts subnormal numbers right.
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+}
+
+// Element `index` of an array that may start at any address (tensors of a mapped file do).
+inline float LoadF32(const void* data, DType dtype, int64_t index) {
+  const auto* bytes = static_cast<const char*>(data) + static_cast<size_t>(index) * ByteSize(dtype);
+  if (dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, bytes, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  return dtype == DType::kF16 ? WidenF16(bits) : WidenBF16(bits);
+}
+
+}  // namespace incipit

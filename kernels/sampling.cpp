@@ -1,0 +1,97 @@
+#include "kernels/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+
+namespace incipit {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+bool InVocabulary(TokenId token, std::span<const float> logits) {
+  return token >= 0 && token < std::ssize(logits);
+}
+
+void Adjust(const SamplingParams& params, const TokenCount& count, float& logit) {
+  float value = logit;
+  if (count.in_prompt + count.in_answer > 0) {
+    value = value > 0 ? value / params.repetition_penalty : value * params.repetition_penalty;
+  }
+  if (count.in_answer > 0) {
+    value = value - params.frequency_penalty * static_cast<float>(count.in_answer);
+    value = value - params.presence_penalty;
+  }
+  logit = std::clamp(value, -kLargest, kLargest);
+}
+
+}  // namespace
+
+float InverseTemperature(float temperature) { return std::min(1 / temperature, kLargest); }
+
+uint64_t TopPMass(float top_p, uint64_t total) {
+  const auto share = static_cast<uint64_t>(double{top_p} * 0x1p63);
+  return std::max<uint64_t>(1, static_cast<uint64_t>(Wide{total} * share >> 63));
+}
+
+uint64_t MinPMass(float min_p) {
+  return static_cast<uint64_t>(std::ceil(double{min_p} * (uint64_t{1} << kMassBits)));
+}
+
+uint64_t DrawPoint(const SampleRow& row, uint64_t total) {
+  const uint64_t bits = RandomBits(row.params->seed, static_cast<uint32_t>(row.choice),
+                                   static_cast<uint64_t>(row.position));
+  return static_cast<uint64_t>(Wide{bits} * total >> 64);
+}
+
+bool ChangesLogits(const SampleRow& row) {
+  const bool penalised = row.params->has_penalties() && !row.counts.empty();
+  return penalised || !row.params->logit_bias.empty() || !row.banned.empty();
+}
+
+void ApplyPenaltiesAndBias(const SampleRow& row, std::span<float> logits) {
+  if (row.params->has_penalties()) {
+    for (const TokenCount& count : row.counts) {
+      if (!InVocabulary(count.token, logits) || logits[count.token] == -kInfinity) continue;
+      Adjust(*row.params, count, logits[count.token]);
+    }
+  }
+  for (const TokenBias& bias : row.params->logit_bias) {
+    if (!InVocabulary(bias.token, logits) || logits[bias.token] == -kInfinity) continue;
+    logits[bias.token] = std::clamp(logits[bias.token] + bias.bias, -kLargest, kLargest);
+  }
+}
+
+void ApplyBans(const SampleRow& row, std::span<float> logits) {
+  for (const TokenId token : row.banned) {
+    if (InVocabulary(token, logits)) logits[token] = -kInfinity;
+  }
+}
+
+double LogOfMass(uint64_t mass) {
+  // mass = m * 2^e with m in [sqrt(1/2), sqrt(2)); ln(m) = 2 artanh((m - 1) / (m + 1)).
+  int exponent = std::bit_width(mass) - 1;
+  double m = static_cast<double>(mass) / static_cast<double>(uint64_t{1} << exponent);
+  if (m > 1.4142135623730951) {
+    m = m / 2;
+    ++exponent;
+  }
+  const double s = (m - 1) / (m + 1);
+  const double square = s * s;
+  double series = 0;
+  for (int odd = 19; odd >= 1; odd -= 2) series = series * square + 1.0 / odd;
+  return (exponent - kMassBits) * 0.69314718055994531 + 2 * (s * series);
+}
+
+float LogProbability(float logit, float max, double log_of_mass) {
+  if (logit == -kInfinity) return -kInfinity;
+  const double value = (double{logit} - double{max}) - log_of_mass;
+  return static_cast<float>(std::max(value, -double{kLargest}));
+}
+
+}  // namespace incipit
