@@ -15,6 +15,8 @@
 
 namespace incipit {
 
+class MetricsEndpoint;
+
 struct MetricsOptions {
   bool vllm_names = false;  // --metrics-compat vllm: the same values also under vllm:...
 };
@@ -74,10 +76,9 @@ class Metrics {
   std::string Text() const;
 
  private:
-  class Values;
-  class Endpoint;
-  std::unique_ptr<Values> values_;
-  std::unique_ptr<Endpoint> endpoint_;
+  class State;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<MetricsEndpoint> endpoint_;
 };
 
 // The values of the label `reason` of incipit_requests_rejected_total, beside "other".

@@ -1,0 +1,49 @@
+// A histogram that many threads fill without a lock; the packaged one takes a mutex per value.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace incipit {
+
+// `bounds` are upper bounds in ascending order and outlive the histogram; values above the last one
+// are counted too.
+class MetricsHistogram {
+ public:
+  struct Snapshot {
+    std::span<const double> bounds;
+    std::vector<uint64_t> cumulative;  // [bounds.size() + 1], the last one counts every value
+    double sum = 0;
+  };
+
+  explicit MetricsHistogram(std::span<const double> bounds)
+      : bounds_(bounds), counts_(bounds.size() + 1) {}
+
+  void Observe(double value, int64_t times = 1) {
+    const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+    counts_[static_cast<size_t>(bucket)].fetch_add(static_cast<uint64_t>(times),
+                                                   std::memory_order_relaxed);
+    sum_.fetch_add(value * static_cast<double>(times), std::memory_order_relaxed);
+  }
+
+  // The count is the sum of the buckets that were read, so that it never contradicts them.
+  Snapshot Read() const {
+    Snapshot snapshot{bounds_, {}, sum_.load(std::memory_order_relaxed)};
+    uint64_t total = 0;
+    for (const auto& count : counts_) {
+      total += count.load(std::memory_order_relaxed);
+      snapshot.cumulative.push_back(total);
+    }
+    return snapshot;
+  }
+
+ private:
+  std::span<const double> bounds_;
+  std::vector<std::atomic<uint64_t>> counts_;
+  std::atomic<double> sum_ = 0;
+};
+
+}  // namespace incipit
