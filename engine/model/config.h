@@ -14,6 +14,17 @@
 
 namespace incipit {
 
+// Bounds of what a configuration may say, far above any model of these families, so that every
+// product of three of them fits 64 bits.
+inline constexpr int32_t kHiddenSizeMax = 1 << 17;
+inline constexpr int32_t kIntermediateSizeMax = 1 << 20;
+inline constexpr int32_t kLayersMax = 1 << 10;
+inline constexpr int32_t kHeadsMax = 1 << 10;
+inline constexpr int32_t kHeadDimMax = 1 << 10;
+inline constexpr int32_t kVocabSizeMax = 1 << 22;
+inline constexpr int32_t kPositionsMax = 1 << 27;
+inline constexpr int32_t kEosIdsMax = 1 << 10;
+
 enum class RopeType : uint8_t { kDefault, kLinear, kLlama3, kYarn };
 
 struct RopeConfig {
@@ -33,7 +44,8 @@ struct ModelConfig {
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int32_t vocab_size = 0, max_positions = 0;
   float rms_norm_epsilon = 0;
-  bool tied_embeddings = false;
+  bool tied_embeddings = false;  // the head is the embedding, unless the weights hold another
+  bool tying_is_given = false;   // config.json says so; else a head that is absent means tied
   bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
   RopeConfig rope;
   std::vector<int32_t> layer_windows;  // [num_layers]; 0: full attention
@@ -48,8 +60,9 @@ struct GenerationDefaults {
   bool do_sample = true;
 };
 
-// Of the text of config.json and, where present, generation_config.json. INVALID_ARGUMENT naming
-// key, value and bound; UNIMPLEMENTED naming an architecture or option that is not supported.
+// Of the text of config.json and, where present (else empty), generation_config.json.
+// INVALID_ARGUMENT naming key, value and bound; UNIMPLEMENTED naming an architecture or option that
+// is not supported.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view config_json,
                                              std::string_view generation_config_json);
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& folder);

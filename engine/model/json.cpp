@@ -1,0 +1,123 @@
+#include "engine/model/json.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "base/status.h"
+
+namespace incipit {
+namespace {
+
+using Json = nlohmann::json;
+
+// Builds the value and stops at the first thing that is wrong. `open_` holds the containers that
+// are still being read, outermost first; they stay where they are because each is the last element
+// of the one before it.
+class LimitedBuilder final : public nlohmann::json_sax<Json> {
+ public:
+  explicit LimitedBuilder(const JsonLimits& limits) : limits_(limits) {}
+
+  bool null() override { return Add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return Add(value) != nullptr; }
+  bool number_integer(number_integer_t value) override { return Add(value) != nullptr; }
+  bool number_unsigned(number_unsigned_t value) override { return Add(value) != nullptr; }
+  bool number_float(number_float_t value, const string_t&) override {
+    return Add(value) != nullptr;
+  }
+  bool string(string_t& value) override { return Add(std::move(value)) != nullptr; }
+  bool binary(binary_t&) override { return Fail("binary values are not JSON"); }
+  bool start_object(size_t) override { return Open(Json::object()); }
+  bool start_array(size_t) override { return Open(Json::array()); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& name) override {
+    const auto [slot, is_new] = open_.back()->emplace(name, nullptr);
+    if (!is_new) return Fail(fmt::format("the key \"{}\" stands twice in one object", name));
+    slot_ = &*slot;
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
+    return Fail(fmt::format("not valid JSON at byte {}: {}", position, error.what()));
+  }
+
+  absl::StatusOr<Json> Result(bool is_complete) {
+    if (!error_.empty()) return InvalidArgument("{}", error_);
+    INCIPIT_RETURN_IF_ERROR(is_complete ? absl::OkStatus() : InvalidArgument("not valid JSON"));
+    return std::move(root_);
+  }
+
+ private:
+  bool Fail(std::string message) {
+    if (error_.empty()) error_ = std::move(message);
+    return false;
+  }
+
+  Json* Add(Json value) {
+    if (++num_values_ > limits_.values_max) {
+      Fail(fmt::format("more than {} JSON values", limits_.values_max));
+      return nullptr;
+    }
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    if (open_.back()->is_array()) {
+      open_.back()->push_back(std::move(value));
+      return &open_.back()->back();
+    }
+    *slot_ = std::move(value);
+    return slot_;
+  }
+
+  bool Open(Json container) {
+    if (static_cast<int32_t>(open_.size()) >= limits_.depth_max) {
+      return Fail(fmt::format("JSON nested deeper than {} levels", limits_.depth_max));
+    }
+    Json* place = Add(std::move(container));
+    if (place == nullptr) return false;
+    open_.push_back(place);
+    return true;
+  }
+
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const JsonLimits limits_;
+  int64_t num_values_ = 0;
+  Json root_;
+  std::vector<Json*> open_;
+  Json* slot_ = nullptr;  // where the value of the last key goes
+  std::string error_;
+};
+
+}  // namespace
+
+absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.bytes_max) {
+    return InvalidArgument("{} bytes of JSON; at most {}", text.size(), limits.bytes_max);
+  }
+  LimitedBuilder builder(limits);
+  try {
+    const bool is_complete = Json::sax_parse(text, &builder);
+    return builder.Result(is_complete);
+  } catch (const std::exception& error) {
+    return InvalidArgument("not valid JSON: {}", error.what());
+  }
+}
+
+absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size_t bytes_max) {
+  INCIPIT_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  if (file.bytes().size() > bytes_max) {
+    return FailedPrecondition("{}: {} bytes; at most {}", path.string(), file.bytes().size(),
+                              bytes_max);
+  }
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+}
+
+}  // namespace incipit

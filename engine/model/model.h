@@ -1,0 +1,25 @@
+// A model folder, loaded: its configuration and its weights on a backend.
+#pragma once
+
+#include <filesystem>
+
+#include "absl/status/statusor.h"
+#include "engine/model/checkpoint.h"
+#include "engine/model/config.h"
+#include "engine/model/weights.h"
+#include "kernels/backend.h"
+
+namespace incipit {
+
+// Immutable after loading. The backend must outlive it. Weights may lie in the mapped files, so
+// `checkpoint` stands before `weights` and is destroyed after them.
+struct Model {
+  ModelConfig config;
+  Checkpoint checkpoint;
+  ModelWeights weights;
+};
+
+// Reads config.json, generation_config.json and the weights of `folder`.
+absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend);
+
+}  // namespace incipit

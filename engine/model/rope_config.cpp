@@ -1,0 +1,135 @@
+#include "engine/model/rope_config.h"
+
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "engine/model/config_fields.h"
+
+namespace incipit {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr NumberRange kThetaRange = {1, 1e15};
+constexpr NumberRange kFactorRange = {0, 1e6};
+constexpr NumberRange kAttentionFactorRange = {0, 1e3};
+constexpr NumberRange kScaleRange = {-1e3, 1e3, true};
+constexpr NumberRange kBetaRange = {0, 1e6, true};
+
+absl::StatusOr<RopeType> TypeOf(const ConfigFields& scaling) {
+  const std::string_view key = scaling.Find("rope_type") != nullptr ? "rope_type" : "type";
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name, scaling.String(key));
+  if (!name || *name == "default") return RopeType::kDefault;
+  if (*name == "linear") return RopeType::kLinear;
+  if (*name == "llama3") return RopeType::kLlama3;
+  if (*name == "yarn") return RopeType::kYarn;
+  return Unimplemented("{} is \"{}\"; supported: default, linear, llama3, yarn",
+                       scaling.NameOf(key), *name);
+}
+
+absl::Status Require(const ConfigFields& scaling, std::string_view key) {
+  if (scaling.Find(key) != nullptr) return absl::OkStatus();
+  return InvalidArgument("{} is missing", scaling.NameOf(key));
+}
+
+// The length before scaling: beside the scaling where given, else within it, else the model's.
+absl::Status ReadOriginalMaxPositions(const ConfigFields& config, const ConfigFields& scaling,
+                                      RopeConfig& rope) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  INCIPIT_RETURN_IF_ERROR(scaling.Read(kKey, {1, kPositionsMax}, rope.original_max_positions));
+  return config.Read(kKey, {1, kPositionsMax}, rope.original_max_positions);
+}
+
+absl::Status ReadLlama3(const ConfigFields& scaling, RopeConfig& rope) {
+  for (const std::string_view key : {"factor", "low_freq_factor", "high_freq_factor"}) {
+    INCIPIT_RETURN_IF_ERROR(Require(scaling, key));
+  }
+  INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
+  INCIPIT_RETURN_IF_ERROR(scaling.Read("low_freq_factor", kFactorRange, rope.low_freq_factor));
+  INCIPIT_RETURN_IF_ERROR(scaling.Read("high_freq_factor", kFactorRange, rope.high_freq_factor));
+  if (rope.high_freq_factor <= rope.low_freq_factor) {
+    return InvalidArgument("{} is {}; it must be above low_freq_factor, {}",
+                           scaling.NameOf("high_freq_factor"), rope.high_freq_factor,
+                           rope.low_freq_factor);
+  }
+  return absl::OkStatus();
+}
+
+// A zero counts as absent for the betas and mscales, as it does where these models were trained.
+absl::Status ReadYarn(const ConfigFields& scaling, int32_t max_positions, RopeConfig& rope) {
+  rope.factor = static_cast<double>(max_positions) / rope.original_max_positions;
+  INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
+  INCIPIT_ASSIGN_OR_RETURN(rope.attention_factor,
+                           scaling.Number("attention_factor", kAttentionFactorRange));
+  INCIPIT_ASSIGN_OR_RETURN(rope.mscale, scaling.Number("mscale", kScaleRange));
+  INCIPIT_ASSIGN_OR_RETURN(rope.mscale_all_dim, scaling.Number("mscale_all_dim", kScaleRange));
+  if (rope.mscale == 0) rope.mscale.reset();
+  if (rope.mscale_all_dim == 0) rope.mscale_all_dim.reset();
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> fast,
+                           scaling.Number("beta_fast", kBetaRange));
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> slow,
+                           scaling.Number("beta_slow", kBetaRange));
+  if (fast && *fast != 0) rope.beta_fast = *fast;
+  if (slow && *slow != 0) rope.beta_slow = *slow;
+  rope.truncate = !scaling.Contains("truncate");
+  return scaling.Read("truncate", rope.truncate);
+}
+
+absl::Status RefusePartialRotation(const ConfigFields& scaling) {
+  const Json* value = scaling.Find("partial_rotary_factor");
+  if (value == nullptr || (value->is_number() && value->get<double>() == 1)) {
+    return absl::OkStatus();
+  }
+  return Unimplemented("{} is {}; supported: 1", scaling.NameOf("partial_rotary_factor"),
+                       ShownValue(*value));
+}
+
+// `rope_scaling` where it holds anything, else `rope_parameters`.
+std::string_view KeyOfScaling(const ConfigFields& config) {
+  const Json* older = config.Find("rope_scaling");
+  return older != nullptr && !older->empty() ? "rope_scaling" : "rope_parameters";
+}
+
+}  // namespace
+
+absl::StatusOr<RopeConfig> ParseRopeConfig(const Json& config_json, int32_t max_positions) {
+  const ConfigFields config(config_json);
+  const std::string_view key = KeyOfScaling(config);
+  const Json* found = config.Find(key);
+  const Json scaling_json = found == nullptr ? Json::object() : *found;
+  if (!scaling_json.is_object()) {
+    return InvalidArgument("{} is {}; it must be an object", key, ShownValue(scaling_json));
+  }
+  for (const std::string_view nested : {"full_attention", "sliding_attention"}) {
+    if (!scaling_json.contains(nested)) continue;
+    return Unimplemented("{} differs by layer ({}); this option is not supported", key, nested);
+  }
+  const ConfigFields scaling(scaling_json, std::string(key) + ".");
+  INCIPIT_RETURN_IF_ERROR(RefusePartialRotation(scaling));
+
+  RopeConfig rope;
+  rope.original_max_positions = max_positions;
+  INCIPIT_RETURN_IF_ERROR(config.Read("rope_theta", kThetaRange, rope.theta));
+  INCIPIT_RETURN_IF_ERROR(scaling.Read("rope_theta", kThetaRange, rope.theta));
+  INCIPIT_ASSIGN_OR_RETURN(rope.type, TypeOf(scaling));
+  switch (rope.type) {
+    case RopeType::kDefault:
+      break;
+    case RopeType::kLinear:
+      INCIPIT_RETURN_IF_ERROR(Require(scaling, "factor"));
+      INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
+      break;
+    case RopeType::kLlama3:
+      INCIPIT_RETURN_IF_ERROR(ReadOriginalMaxPositions(config, scaling, rope));
+      INCIPIT_RETURN_IF_ERROR(ReadLlama3(scaling, rope));
+      break;
+    case RopeType::kYarn:
+      INCIPIT_RETURN_IF_ERROR(ReadOriginalMaxPositions(config, scaling, rope));
+      INCIPIT_RETURN_IF_ERROR(ReadYarn(scaling, max_positions, rope));
+      break;
+  }
+  return rope;
+}
+
+}  // namespace incipit

@@ -1,0 +1,166 @@
+#include "engine/model/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "engine/model/tensor_names.h"
+
+namespace incipit {
+namespace {
+
+// True where an exponent is all ones. Works on the bits, so that the loop vectorises.
+template <typename Bits, Bits kExponent>
+bool HasNonFinite(std::span<const std::byte> bytes) {
+  bool found = false;
+  for (size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, bytes.data() + i, sizeof(Bits));
+    found |= (bits & kExponent) == kExponent;
+  }
+  return found;
+}
+
+bool IsFinite(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kF32:
+      return !HasNonFinite<uint32_t, 0x7F800000>(bytes);
+    case DType::kF16:
+      return !HasNonFinite<uint16_t, 0x7C00>(bytes);
+    case DType::kBF16:
+      return !HasNonFinite<uint16_t, 0x7F80>(bytes);
+  }
+  return true;
+}
+
+// Reads checked tensors (CheckTensors) and hands them over.
+class WeightLoader {
+ public:
+  WeightLoader(const ModelConfig& config, const StoredTensors& tensors, Backend& backend,
+               ModelWeights& weights)
+      : config_(config), tensors_(tensors), backend_(backend), weights_(weights) {}
+
+  absl::Status Load() {
+    const EndNames ends = NamesOfEnds(config_, tensors_);
+    INCIPIT_RETURN_IF_ERROR(Pack({ends.embedding}, WeightRole::kEmbedding, weights_.embedding));
+    for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
+      INCIPIT_RETURN_IF_ERROR(LoadLayer(layer, weights_.layers.emplace_back()));
+    }
+    INCIPIT_RETURN_IF_ERROR(Store({kFinalNormName}, weights_.final_norm));
+    return Pack({ends.head}, WeightRole::kHead, weights_.head);
+  }
+
+ private:
+  using Names = std::initializer_list<std::string_view>;
+
+  absl::Status LoadLayer(int32_t layer, LayerWeights& to) {
+    const auto name = [layer](std::string_view part) { return LayerTensorName(layer, part); };
+    const std::string q = name("self_attn.q_proj."), k = name("self_attn.k_proj."),
+                      v = name("self_attn.v_proj."), o = name("self_attn.o_proj."),
+                      gate = name("mlp.gate_proj."), up = name("mlp.up_proj."),
+                      down = name("mlp.down_proj.");
+    const std::string w = "weight", b = "bias";
+    INCIPIT_RETURN_IF_ERROR(Store({name("input_layernorm.weight")}, to.attention_norm));
+    INCIPIT_RETURN_IF_ERROR(Pack({q + w, k + w, v + w}, WeightRole::kQkv, to.qkv));
+    INCIPIT_RETURN_IF_ERROR(Pack({o + w}, WeightRole::kOutput, to.output));
+    INCIPIT_RETURN_IF_ERROR(Store({name("post_attention_layernorm.weight")}, to.mlp_norm));
+    INCIPIT_RETURN_IF_ERROR(Pack({gate + w, up + w}, WeightRole::kGateUp, to.gate_up));
+    INCIPIT_RETURN_IF_ERROR(Pack({down + w}, WeightRole::kDown, to.down));
+    if (config_.qkv_bias) INCIPIT_RETURN_IF_ERROR(Store({q + b, k + b, v + b}, to.qkv_bias));
+    if (config_.output_bias) INCIPIT_RETURN_IF_ERROR(Store({o + b}, to.output_bias));
+    if (config_.qk_norm) {
+      INCIPIT_RETURN_IF_ERROR(Store({name("self_attn.q_norm.weight")}, to.query_norm));
+      INCIPIT_RETURN_IF_ERROR(Store({name("self_attn.k_norm.weight")}, to.key_norm));
+    }
+    if (config_.mlp_bias) {
+      INCIPIT_RETURN_IF_ERROR(Store({gate + b, up + b}, to.gate_up_bias));
+      INCIPIT_RETURN_IF_ERROR(Store({down + b}, to.down_bias));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Pack(Names names, WeightRole role, std::unique_ptr<Weight>& to) {
+    const std::vector<ConstTensorView> parts = Views(names);
+    absl::StatusOr<std::unique_ptr<Weight>> weight =
+        backend_.PackWeight(parts, role, WeightFormat::kAsStored, Shard());
+    if (!weight.ok()) return Annotate(weight.status(), *names.begin());
+    to = *std::move(weight);
+    return absl::OkStatus();
+  }
+
+  absl::Status Store(Names names, std::unique_ptr<Buffer>& to) {
+    const std::vector<ConstTensorView> parts = Views(names);
+    absl::StatusOr<std::unique_ptr<Buffer>> buffer = backend_.Store(parts);
+    if (!buffer.ok()) return Annotate(buffer.status(), *names.begin());
+    to = *std::move(buffer);
+    return absl::OkStatus();
+  }
+
+  std::vector<ConstTensorView> Views(Names names) {
+    std::vector<ConstTensorView> views;
+    for (const std::string_view name : names) views.push_back(View(name));
+    return views;
+  }
+
+  ConstTensorView View(std::string_view name) {
+    const auto found = tensors_.find(name);
+    INCIPIT_CHECK(found != tensors_.end());
+    const StoredTensor& tensor = found->second;
+    if (!IsFinite(*tensor.dtype, tensor.bytes)) AddNonFinite(name);
+    const bool is_vector = tensor.shape.size() == 1;
+    return {.data = Aligned(tensor),
+            .dtype = *tensor.dtype,
+            .rows = is_vector ? 1 : tensor.shape[0],
+            .cols = is_vector ? tensor.shape[0] : tensor.shape[1]};
+  }
+
+  // The format aligns the data of a file, but does not have to.
+  const std::byte* Aligned(const StoredTensor& tensor) {
+    const auto address = reinterpret_cast<uintptr_t>(tensor.bytes.data());
+    if (address % ByteSize(*tensor.dtype) == 0) return tensor.bytes.data();
+    weights_.realigned.emplace_back(tensor.bytes.begin(), tensor.bytes.end());
+    return weights_.realigned.back().data();
+  }
+
+  void AddNonFinite(std::string_view name) {
+    auto& names = weights_.non_finite;
+    if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+  }
+
+  const ModelConfig& config_;
+  const StoredTensors& tensors_;
+  Backend& backend_;
+  ModelWeights& weights_;
+};
+
+absl::Status CheckBackend(const ModelConfig& config, DType dtype, const BackendLimits& limits) {
+  if (std::ranges::find(limits.weight_dtypes, dtype) == limits.weight_dtypes.end()) {
+    return Unimplemented("the weights are {}, which the backend {} does not compute with",
+                         NameOf(dtype), limits.name);
+  }
+  if (config.head_dim % limits.head_dim_multiple != 0) {
+    return Unimplemented("head_dim is {}; the backend {} needs a multiple of {}", config.head_dim,
+                         limits.name, limits.head_dim_multiple);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
+                                         Backend& backend) {
+  const StoredTensors& tensors = checkpoint.tensors();
+  INCIPIT_RETURN_IF_ERROR(CheckTensors(config, tensors));
+  ModelWeights weights;
+  weights.dtype = *tensors.find(kFinalNormName)->second.dtype;
+  INCIPIT_RETURN_IF_ERROR(CheckBackend(config, weights.dtype, backend.limits()));
+  INCIPIT_RETURN_IF_ERROR(WeightLoader(config, tensors, backend, weights).Load());
+  return weights;
+}
+
+}  // namespace incipit
