@@ -1,0 +1,111 @@
+#include "engine/step_budget.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+
+namespace incipit {
+namespace {
+
+constexpr int32_t kFirstProbeTokens = 8;
+constexpr int32_t kLastProbeTokens = 256;
+constexpr int32_t kProbeGrowth = 4;
+constexpr int32_t kProbeRounds = 2;  // the first one warms caches up
+
+// One sequence whose last tokens are computed over a pool of zeros, which costs what any does.
+class PrefillProbe {
+ public:
+  PrefillProbe(TransformerRunner& runner, const Clock& clock)
+      : runner_(runner), clock_(clock), num_positions_(runner.options().max_model_len) {
+    for (int32_t i = 0; i < runner.options().num_blocks; ++i) blocks_.push_back(BlockId{i});
+  }
+
+  absl::StatusOr<Duration> Run(int32_t num_tokens) {
+    const int32_t count = std::min(num_tokens, num_positions_);
+    tokens_.assign(static_cast<size_t>(count), 0);
+    positions_.clear();
+    for (int32_t i = 0; i < count; ++i) positions_.push_back(num_positions_ - count + i);
+    const int32_t token_begin[] = {0, count};
+    const int32_t block_begin[] = {0, static_cast<int32_t>(blocks_.size())};
+    Draw draw;
+    draw.row = count - 1;
+    draw.params = &greedy_;
+    draw.position = num_positions_;
+    const Time begin = clock_.Now();
+    INCIPIT_RETURN_IF_ERROR(runner_.Launch({.tokens = tokens_,
+                                            .positions = positions_,
+                                            .token_begin = token_begin,
+                                            .block_begin = block_begin,
+                                            .blocks = blocks_,
+                                            .copies = {},
+                                            .draws = {&draw, 1},
+                                            .scores = {}}));
+    INCIPIT_RETURN_IF_ERROR(runner_.Wait(result_));
+    return (clock_.Now() - begin) * num_tokens / count;
+  }
+
+ private:
+  static SamplingParams Greedy() {
+    SamplingParams params;
+    params.temperature = 0;
+    return params;
+  }
+
+  TransformerRunner& runner_;
+  const Clock& clock_;
+  const int32_t num_positions_;
+  const SamplingParams greedy_ = Greedy();
+  std::vector<BlockId> blocks_;
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> positions_;
+  StepResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<int32_t> ChooseStepTokens(
+    const StepBudgetOptions& options,
+    absl::FunctionRef<absl::StatusOr<Duration>(int32_t num_tokens)> measure) {
+  Duration spent{}, per_step{};
+  int32_t probed = kFirstProbeTokens;
+  for (;; probed *= kProbeGrowth) {
+    for (int32_t round = 0; round < kProbeRounds; ++round) {
+      INCIPIT_ASSIGN_OR_RETURN(const Duration took, measure(probed));
+      per_step = round == 0 ? took : std::min(per_step, took);
+      spent += took;
+      if (took > options.step_time_max) break;
+    }
+    const int32_t next = probed * kProbeGrowth;
+    const bool is_last = next > kLastProbeTokens || next > options.step_tokens_max;
+    if (is_last || spent + kProbeRounds * kProbeGrowth * per_step > options.probe_time_max) break;
+  }
+  const double seconds_per_token = ToSeconds(per_step) / probed;
+  int32_t chosen = options.step_tokens_min;
+  while (chosen < options.step_tokens_max &&
+         2 * chosen * seconds_per_token < ToSeconds(options.step_time_max)) {
+    chosen *= 2;
+  }
+  return chosen;
+}
+
+absl::StatusOr<int32_t> MeasureStepTokens(Backend& backend, const Model& model,
+                                          const TransformerRunnerOptions& runner_options,
+                                          const Clock& clock, const StepBudgetOptions& options) {
+  TransformerRunnerOptions probe_options = runner_options;
+  const int32_t num_positions = std::min(
+      runner_options.max_model_len == 0 ? model.config.max_positions : runner_options.max_model_len,
+      options.step_tokens_max);
+  probe_options.max_model_len = num_positions;
+  probe_options.num_blocks =
+      (num_positions + runner_options.block_size - 1) / std::max(runner_options.block_size, 1);
+  probe_options.step_tokens_max = kLastProbeTokens;
+  probe_options.draws_max = 1;
+  INCIPIT_ASSIGN_OR_RETURN(const std::unique_ptr<TransformerRunner> runner,
+                           TransformerRunner::Create(backend, model, probe_options));
+  PrefillProbe probe(*runner, clock);
+  return ChooseStepTokens(options, [&](int32_t num_tokens) { return probe.Run(num_tokens); });
+}
+
+}  // namespace incipit
