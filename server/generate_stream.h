@@ -1,0 +1,86 @@
+// One streaming call's way out: at most one write in flight, what arrives meanwhile goes with the
+// next one. A slow client gets fewer, larger messages and costs no more memory than its answer.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+#include <incipit/v1/inference.pb.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+
+namespace grpc {
+class CallbackServerContext;
+}
+
+namespace incipit {
+
+// Owned by gRPC (from Open to OnDone) and by whoever writes to it, in any order of letting go.
+// Thread-safe. No lock is held while gRPC or a hook is called.
+class GenerateStream final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  struct Hooks {
+    std::function<void()> on_cancel;  // once: the client is gone, or its deadline has passed
+    std::function<void()> on_done;    // once, last: gRPC is through with the call
+  };
+
+  // `context` and `clock` outlive the call.
+  static std::shared_ptr<GenerateStream> Open(grpc::CallbackServerContext& context,
+                                              const Clock& clock);
+
+  // What to call on cancellation; calls it now if that has happened. At most once.
+  void OnCancelCall(std::function<void()> on_cancel);
+  // REQUIRES: before the handler returns.
+  void OnDoneCall(std::function<void()> on_done) { on_done_ = std::move(on_done); }
+
+  // Merged with what waits to be sent. Ignored after End or a cancellation.
+  void Write(v1::GenerateResponse&& part);
+  // After what was written. The first one counts.
+  void End(absl::Status status);
+  // Drops what waits to be sent and ends.
+  void Abandon(absl::Status status);
+  // Ends the call without waiting for the client to take anything.
+  void Reset();
+
+  bool cancelled() const;
+  // Since when the write in flight has been waiting for the client.
+  std::optional<Time> write_begin() const;
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  enum class Action { kNone, kWrite, kFinish };
+
+  GenerateStream(grpc::CallbackServerContext& context, const Clock& clock)
+      : context_(context), clock_(clock) {}
+
+  // Decides what gRPC is asked next and marks it as under way; Act does it, without the lock.
+  Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Act(Action action);
+
+  grpc::CallbackServerContext& context_;
+  const Clock& clock_;
+  std::function<void()> on_done_;
+  std::shared_ptr<GenerateStream> self_;  // until OnDone
+  v1::GenerateResponse message_;          // owned by the write in flight
+
+  mutable Mutex mutex_;
+  std::deque<v1::GenerateResponse> pending_ ABSL_GUARDED_BY(mutex_);
+  size_t last_size_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of pending_.back(), estimated
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Time> write_begin_ ABSL_GUARDED_BY(mutex_);  // set while a write is in flight
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_resetting_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC has been given the status
+};
+
+}  // namespace incipit

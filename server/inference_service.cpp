@@ -1,0 +1,284 @@
+#include "server/inference_service.h"
+
+#include <grpcpp/server_context.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "server/error_details.h"
+
+namespace incipit {
+namespace {
+
+constexpr std::string_view kTenantKey = "x-tenant-id";
+constexpr std::string_view kDefaultTenant = "default";
+
+uint64_t DrawKey() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+// The label of incipit_requests_rejected_total.
+std::string_view RejectionLabel(const absl::Status& status) {
+  const std::string why = ReasonOf(status);
+  if (why == reason::kPromptTooLong) return "prompt_too_long";
+  if (why == reason::kTooManyStreams) return "too_many_streams";
+  if (why == reason::kDraining) return "draining";
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return "invalid_argument";
+    case absl::StatusCode::kNotFound:
+      return "not_found";
+    case absl::StatusCode::kFailedPrecondition:
+      return "failed_precondition";
+    case absl::StatusCode::kUnimplemented:
+      return "unimplemented";
+    case absl::StatusCode::kResourceExhausted:
+      return "queue_full";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "deadline_exceeded";
+    case absl::StatusCode::kUnavailable:
+      return "unavailable";
+    default:
+      return "internal";
+  }
+}
+
+absl::Status NoTokenizer(std::string_view what) {
+  return WithReason(FailedPrecondition("{} needs a tokenizer, and this model has none", what),
+                    reason::kNoTokenizer);
+}
+
+// The field that an error of the tokenizer or of the template is about.
+absl::Status AboutField(const absl::Status& status, std::string_view field,
+                        std::string_view reason) {
+  if (status.code() != absl::StatusCode::kInvalidArgument) return status;
+  return FieldViolation(field, MessageOf(status), reason);
+}
+
+}  // namespace
+
+InferenceService::InferenceService(const InferenceContext& context)
+    : context_(context), random_key_(DrawKey()) {}
+
+uint64_t InferenceService::Draw() { return RandomBits(random_key_, 0, num_drawn_.fetch_add(1)); }
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
+    grpc::CallbackServerContext* call, const v1::GenerateRequest* message) {
+  return Start(*call, [&] {
+    return CheckGenerateRequest(*message, context_.model, context_.options.request);
+  });
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Chat(
+    grpc::CallbackServerContext* call, const v1::ChatRequest* message) {
+  return Start(
+      *call, [&] { return CheckChatRequest(*message, context_.model, context_.options.request); });
+}
+
+template <typename Check>
+grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Start(
+    grpc::CallbackServerContext& call, Check check) {
+  const Time arrival = context_.clock.Now();
+  const std::shared_ptr<GenerateStream> stream = GenerateStream::Open(call, context_.clock);
+  if (!context_.calls.Begin()) {
+    stream->End(Rejected(Busy("calls are in progress, streams-max is", context_.options.streams_max,
+                              reason::kTooManyStreams)));
+    return stream.get();
+  }
+  stream->OnDoneCall([&calls = context_.calls] { calls.End(); });
+  absl::StatusOr<std::string> tenant = Admit(call);
+  absl::StatusOr<CheckedRequest> checked = tenant.ok() ? check() : tenant.status();
+  if (!checked.ok()) {
+    stream->End(Rejected(checked.status()));
+    return stream.get();
+  }
+  Job job{stream, *std::move(checked), *std::move(tenant), arrival, DeadlineOf(call, arrival)};
+  if (!context_.text_pool.Run(
+          [this, job = std::move(job)]() mutable { Prepare(std::move(job)); })) {
+    stream->End(Rejected(Busy("calls wait for a text thread, text-queue-max is",
+                              context_.options.text_queue_max, reason::kTextQueueFull)));
+  }
+  return stream.get();
+}
+
+absl::StatusOr<std::string> InferenceService::Admit(const grpc::CallbackServerContext& call) {
+  if (context_.engine.Load().draining) {
+    return WithRetryDelay(WithReason(Unavailable("the server is draining"), reason::kDraining),
+                          context_.dispatcher.RetryDelay(0));
+  }
+  const auto [begin, end] =
+      call.client_metadata().equal_range(grpc::string_ref(kTenantKey.data(), kTenantKey.size()));
+  if (begin == end) return std::string(kDefaultTenant);
+  if (std::next(begin) != end) return InvalidField(kTenantKey, "stands more than once");
+  const std::string_view tenant(begin->second.data(), begin->second.size());
+  INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, context_.options.request));
+  return std::string(tenant);
+}
+
+Time InferenceService::DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const {
+  // gRPC's deadlines are of the wall clock; from here on only what remains of them counts.
+  const Duration remaining = call.deadline() - std::chrono::system_clock::now();
+  return arrival + std::min(remaining, context_.options.request_time_max);
+}
+
+void InferenceService::Prepare(Job job) {
+  if (job.stream->cancelled()) return;
+  absl::Status status = EncodePrompt(job.checked);
+  if (status.ok()) status = Submit(job);
+  if (!status.ok()) job.stream->End(Rejected(std::move(status)));
+}
+
+absl::Status InferenceService::EncodePrompt(CheckedRequest& checked) const {
+  std::string_view field = "token_ids.ids";
+  std::vector<TokenId> tokens;
+  if (const auto* const text = std::get_if<std::string>(&checked.prompt)) {
+    field = "text";
+    INCIPIT_ASSIGN_OR_RETURN(tokens, EncodeText(*text, /*add_special_tokens=*/true));
+  } else if (const auto* const conversation = std::get_if<Conversation>(&checked.prompt)) {
+    field = "messages";
+    INCIPIT_ASSIGN_OR_RETURN(tokens, EncodeConversation(*conversation));
+  } else {
+    tokens = std::get<std::vector<TokenId>>(std::move(checked.prompt));
+  }
+  return SetPrompt(std::move(tokens), field, context_.model, context_.options.request, checked);
+}
+
+absl::StatusOr<std::vector<TokenId>> InferenceService::EncodeText(std::string_view text,
+                                                                  bool add_special_tokens) const {
+  EncodeOptions options;
+  options.add_special_tokens = add_special_tokens;
+  auto tokens = context_.tokenizer->Encode(text, options);
+  if (!tokens.ok()) return AboutField(tokens.status(), "text", reason::kInvalidField);
+  return tokens;
+}
+
+absl::StatusOr<std::vector<TokenId>> InferenceService::EncodeConversation(
+    const Conversation& conversation) const {
+  const auto rendered = context_.chat_template->Render(conversation.variables);
+  if (!rendered.ok()) {
+    return AboutField(rendered.status(), "messages", reason::kTemplateRefused);
+  }
+  EncodeOptions options;
+  options.add_special_tokens = false;  // the template writes them
+  if (!context_.options.allow_special_tokens_in_chat) {
+    options.literal_ranges = rendered->literal_ranges;
+  }
+  auto tokens = context_.tokenizer->Encode(rendered->text, options);
+  if (!tokens.ok()) return AboutField(tokens.status(), "messages", reason::kInvalidField);
+  return tokens;
+}
+
+bool InferenceService::ShowsText(std::span<const TokenId> prompt) const {
+  if (context_.tokenizer == nullptr) return false;
+  return std::any_of(prompt.begin(), prompt.end(),
+                     [&](TokenId token) { return !context_.tokenizer->IsSpecial(token); });
+}
+
+absl::Status InferenceService::Submit(Job& job) {
+  Request& request = job.checked.request;
+  const RequestId id{next_id_.fetch_add(1)};
+  request.id = id;
+  request.arrival = job.arrival;
+  request.deadline = job.deadline;
+  if (!job.checked.has_seed) request.sampling.seed = Draw();
+  const std::optional<std::string_view> tenant =
+      context_.options.isolate_tenants ? std::optional<std::string_view>(job.tenant) : std::nullopt;
+  request.cache_namespace = MakeCacheNamespace(tenant, job.checked.cache_salt);
+
+  PendingAnswer answer;
+  answer.stream = job.stream;
+  answer.label = std::move(job.checked.label);
+  if (answer.label.empty()) answer.label = fmt::format("{:016x}", Draw());
+  answer.options = std::move(job.checked.answer);
+  answer.num_choices = request.num_choices;
+  answer.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  answer.after_prompt = ShowsText(request.prompt);
+  answer.arrival = job.arrival;
+  context_.dispatcher.Add(id, std::move(answer));
+  absl::Status status = context_.engine.Submit(std::move(request));
+  if (status.ok()) {
+    job.stream->OnCancelCall([&engine = context_.engine, id] { engine.Cancel(id); });
+    return status;
+  }
+  context_.dispatcher.Remove(id);
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return FieldViolation("prompt", MessageOf(status), reason::kPromptTooLong);
+    case absl::StatusCode::kResourceExhausted:
+      return WithRetryDelay(WithReason(std::move(status), reason::kQueueFull),
+                            context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
+    case absl::StatusCode::kUnavailable:
+      return WithRetryDelay(WithReason(std::move(status), reason::kDraining),
+                            context_.dispatcher.RetryDelay(0));
+    default:
+      return status;
+  }
+}
+
+absl::Status InferenceService::Rejected(absl::Status status) const {
+  context_.metrics.OnRequestRejected(RejectionLabel(status));
+  return status;
+}
+
+absl::Status InferenceService::Busy(std::string_view what, int32_t limit,
+                                    std::string_view reason) const {
+  return WithRetryDelay(WithReason(ResourceExhausted("too many {} {}", what, limit), reason),
+                        context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* call,
+                                                     const v1::TokenizeRequest* message,
+                                                     v1::TokenizeResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  if (context_.tokenizer == nullptr) {
+    reactor->Finish(ToGrpcStatus(Rejected(NoTokenizer("Tokenize"))));
+    return reactor;
+  }
+  const auto work = [this, reactor, message, response] {
+    const auto tokens = EncodeText(
+        message->text(), !message->has_add_special_tokens() || message->add_special_tokens());
+    if (!tokens.ok()) {
+      reactor->Finish(ToGrpcStatus(Rejected(tokens.status())));
+      return;
+    }
+    response->mutable_ids()->Add(tokens->begin(), tokens->end());
+    reactor->Finish(grpc::Status::OK);
+  };
+  if (!context_.text_pool.Run(work)) {
+    reactor->Finish(
+        ToGrpcStatus(Rejected(Busy("calls wait for a text thread, text-queue-max is",
+                                   context_.options.text_queue_max, reason::kTextQueueFull))));
+  }
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* call,
+                                                       const v1::DetokenizeRequest* message,
+                                                       v1::DetokenizeResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  if (context_.tokenizer == nullptr) {
+    reactor->Finish(ToGrpcStatus(Rejected(NoTokenizer("Detokenize"))));
+    return reactor;
+  }
+  const auto work = [this, reactor, message, response] {
+    const auto tokens = CheckDetokenizeRequest(*message, context_.model);
+    if (!tokens.ok()) {
+      reactor->Finish(ToGrpcStatus(Rejected(tokens.status())));
+      return;
+    }
+    response->set_text(context_.tokenizer->Decode(*tokens, message->skip_special_tokens()));
+    reactor->Finish(grpc::Status::OK);
+  };
+  if (!context_.text_pool.Run(work)) {
+    reactor->Finish(
+        ToGrpcStatus(Rejected(Busy("calls wait for a text thread, text-queue-max is",
+                                   context_.options.text_queue_max, reason::kTextQueueFull))));
+  }
+  return reactor;
+}
+
+}  // namespace incipit

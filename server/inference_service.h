@@ -1,0 +1,91 @@
+// The calls that clients make: checked on gRPC's threads, turned into tokens on the text threads,
+// and then the engine's and the dispatcher's business. Nothing here waits.
+#pragma once
+
+#include <incipit/v1/inference.grpc.pb.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer.h"
+#include "server/call_tracker.h"
+#include "server/generate_stream.h"
+#include "server/metrics.h"
+#include "server/options.h"
+#include "server/request.h"
+#include "server/text_pool.h"
+#include "server/token_dispatcher.h"
+
+namespace incipit {
+
+// What calls are answered with; everything outlives the service.
+struct InferenceContext {
+  const Options& options;
+  const ServedModel& model;
+  const Tokenizer* tokenizer;         // may be null
+  const ChatTemplate* chat_template;  // may be null
+  Engine& engine;
+  TokenDispatcher& dispatcher;
+  TextPool& text_pool;
+  CallTracker& calls;
+  Metrics& metrics;
+  const Clock& clock;
+};
+
+class InferenceService final : public v1::Inference::CallbackService {
+ public:
+  explicit InferenceService(const InferenceContext& context);
+
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* call, const v1::GenerateRequest* message) override;
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Chat(grpc::CallbackServerContext* call,
+                                                       const v1::ChatRequest* message) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* call,
+                                     const v1::TokenizeRequest* message,
+                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* call,
+                                       const v1::DetokenizeRequest* message,
+                                       v1::DetokenizeResponse* response) override;
+
+ private:
+  // A request between gRPC's thread and the engine.
+  struct Job {
+    std::shared_ptr<GenerateStream> stream;
+    CheckedRequest checked;
+    std::string tenant;
+    Time arrival{}, deadline{};
+  };
+
+  template <typename Check>
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Start(grpc::CallbackServerContext& call,
+                                                        Check check);
+  absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call);
+  Time DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const;
+
+  // On a text thread.
+  void Prepare(Job job);
+  absl::Status EncodePrompt(CheckedRequest& checked) const;
+  absl::StatusOr<std::vector<TokenId>> EncodeText(std::string_view text,
+                                                  bool add_special_tokens) const;
+  absl::StatusOr<std::vector<TokenId>> EncodeConversation(const Conversation& conversation) const;
+  bool ShowsText(std::span<const TokenId> prompt) const;
+  absl::Status Submit(Job& job);
+
+  // The same status as clients see it, counted.
+  absl::Status Rejected(absl::Status status) const;
+  absl::Status Busy(std::string_view what, int32_t limit, std::string_view reason) const;
+  uint64_t Draw();
+
+  const InferenceContext context_;
+  const uint64_t random_key_;  // of the request ids and seeds that clients leave to the server
+  std::atomic<uint64_t> num_drawn_{0};
+  std::atomic<uint64_t> next_id_{1};
+};
+
+}  // namespace incipit

@@ -1,0 +1,27 @@
+// What one request may ask for. Every bound has a flag of the same name (server/options.cpp), a
+// default and an INVALID_ARGUMENT that names it.
+#pragma once
+
+#include <cstdint>
+
+namespace incipit {
+
+struct RequestLimits {
+  int32_t prompt_tokens_max = 0;  // 0: what the context allows
+  int32_t choices_max = 16;
+  int32_t logprobs_max = 20;
+  int64_t prompt_logprobs_bytes_max = 32 << 20;  // estimated size of what would be sent
+  int32_t stop_strings_max = 16;
+  int32_t stop_string_bytes_max = 1024;
+  int32_t stop_tokens_max = 64;
+  int32_t logit_bias_max = 1024;
+  int32_t messages_max = 1000;
+  int32_t tools_max = 128;
+  int64_t template_arguments_bytes_max = 64 << 10;
+  int32_t cache_salt_bytes_max = 256;
+  int32_t request_id_bytes_max = 128;
+  int32_t tenant_bytes_max = 128;
+  int32_t priority_min = -100, priority_max = 100;  // clamped to, not refused
+};
+
+}  // namespace incipit

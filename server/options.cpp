@@ -1,0 +1,281 @@
+#include "server/options.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "server/address.h"
+
+namespace incipit {
+namespace {
+
+constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
+
+// A whole number from `min` on, or "auto".
+void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min) {
+  flags.Custom(
+      text,
+      [&target, min](std::string_view value) -> absl::Status {
+        if (value == "auto") {
+          target.reset();
+          return absl::OkStatus();
+        }
+        int32_t number = 0;
+        const auto [end, error] =
+            std::from_chars(value.data(), value.data() + value.size(), number);
+        if (error != std::errc() || end != value.data() + value.size() || number < min) {
+          return InvalidArgument("is \"{}\"; it must be auto or a whole number from {} to {}",
+                                 value.substr(0, 80), min, kInt32Max);
+        }
+        target = number;
+        return absl::OkStatus();
+      },
+      [&target] { return target ? fmt::to_string(*target) : std::string("auto"); });
+}
+
+void Address(Flags& flags, FlagText text, std::string& target, bool may_be_empty) {
+  flags.Custom(
+      text,
+      [&target, may_be_empty](std::string_view value) -> absl::Status {
+        if (!(value.empty() && may_be_empty)) {
+          INCIPIT_RETURN_IF_ERROR(ParseHostPort(value).status());
+        }
+        target = value;
+        return absl::OkStatus();
+      },
+      [&target] { return target; });
+}
+
+void PriorityRange(Flags& flags, RequestLimits& limits) {
+  flags.Custom(
+      {"priority-range", "MIN,MAX", "What a request's priority is clamped to."},
+      [&limits](std::string_view value) -> absl::Status {
+        int32_t min = 0, max = 0;
+        const char* const end = value.data() + value.size();
+        const auto first = std::from_chars(value.data(), end, min);
+        const bool has_comma = first.ec == std::errc() && first.ptr != end && *first.ptr == ',';
+        const auto second = has_comma ? std::from_chars(first.ptr + 1, end, max) : first;
+        if (!has_comma || second.ec != std::errc() || second.ptr != end || min > max) {
+          return InvalidArgument("is \"{}\"; it must be two whole numbers MIN,MAX with MIN <= MAX",
+                                 value.substr(0, 80));
+        }
+        limits.priority_min = min;
+        limits.priority_max = max;
+        return absl::OkStatus();
+      },
+      [&limits] { return fmt::format("{},{}", limits.priority_min, limits.priority_max); });
+}
+
+void BindModel(Options& o, Flags& flags) {
+  flags.Group("Model");
+  flags.String({"model", "DIR", "Hugging Face folder: config.json, *.safetensors, tokenizer.json."},
+               o.model);
+  flags.String({"model-name", "NAME", "What requests and metrics call it. Default: the folder's."},
+               o.model_name);
+  AutoInteger(
+      flags,
+      {"max-model-len", "N|auto", "Tokens of prompt and answer together. auto: the model's."},
+      o.max_model_len, 2);
+  flags.Choice({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
+               o.kv_dtype, {"auto", "f32", "f16", "bf16"});
+  flags.Group("Device");
+  flags.Choice({"backend", "NAME", "auto: cuda if the build and the machine have it, else cpu."},
+               o.backend, {"auto", "cpu", "cuda"});
+  flags.Integer({"threads", "N", "Of the CPU backend. 0: the CPUs that the process may use."},
+                o.threads, {0, 4096});
+}
+
+void BindCacheAndScheduler(Options& o, Flags& flags) {
+  flags.Group("Cache");
+  flags.Switch({"prefix-cache", "", "Keep computed prefixes and share them (on or off)."},
+               o.prefix_cache);
+  flags.Integer({"block-size", "N", "Tokens of a block, a power of two."}, o.block_size, {1, 256});
+  AutoInteger(flags, {"kv-blocks", "N|auto", "Blocks of the cache. auto: from --kv-memory."},
+              o.kv_blocks, 1);
+  flags.Bytes({"kv-memory", "SIZE", "Memory of the cache. 0: from what the device has free."},
+              o.kv_memory, {0});
+  flags.Group("Scheduling");
+  AutoInteger(flags,
+              {"step-tokens", "N|auto",
+               "Tokens computed in one step. auto: measured, so that a step takes under half a "
+               "second."},
+              o.step_tokens, 1);
+  flags.Integer({"running-max", "N", "Answers (choices) computed at the same time."}, o.running_max,
+                {1, 65536});
+  flags.Integer({"requests-max", "N",
+                 "Requests waiting and running; more get RESOURCE_EXHAUSTED with a retry delay."},
+                o.requests_max, {1, 1 << 20});
+  flags.Integer({"waiting-prompt-tokens-max", "N",
+                 "Prompt tokens in the queue; more get RESOURCE_EXHAUSTED with a retry delay."},
+                o.waiting_prompt_tokens_max, {1});
+}
+
+void BindAddresses(Options& o, Flags& flags) {
+  flags.Group("Addresses");
+  Address(flags,
+          {"address", "HOST:PORT", "gRPC. Port 0 picks one. 0.0.0.0 lets other machines in."},
+          o.address, false);
+  Address(flags, {"metrics-address", "HOST:PORT", "Prometheus, at /metrics. Port 0 picks one."},
+          o.metrics_address, false);
+  Address(flags, {"admin-address", "HOST:PORT", "The Admin service apart. Empty: on --address."},
+          o.admin_address, true);
+  flags.String({"port-file", "FILE", "Written once ready: {\"grpc\": N, \"metrics\": N}."},
+               o.port_file);
+  flags.Choice({"metrics-compat", "NAME", "vllm: the same values also under vllm:... names."},
+               o.metrics_compat, {"none", "vllm"});
+}
+
+void BindServerLimits(Options& o, Flags& flags) {
+  flags.Group("Limits of the server");
+  flags.Integer({"streams-max", "N", "Calls of Generate and Chat at the same time."}, o.streams_max,
+                {1, 1 << 20});
+  flags.Integer({"connection-streams-max", "N", "Calls of one connection at the same time."},
+                o.connection_streams_max, {1, kInt32Max});
+  flags.Bytes({"message-bytes-max", "SIZE", "Of a message that is received."}, o.message_bytes_max,
+              {1024, 1 << 30});
+  flags.Bytes({"metadata-bytes-max", "SIZE", "Of a call's metadata."}, o.metadata_bytes_max,
+              {1024, 1 << 20});
+  flags.Integer({"text-threads", "N", "That tokenise and render templates."}, o.text_threads,
+                {1, 256});
+  flags.Integer(
+      {"text-queue-max", "N", "Calls that wait for a text thread; more get RESOURCE_EXHAUSTED."},
+      o.text_queue_max, {1, 1 << 20});
+  using std::chrono::hours;
+  using std::chrono::milliseconds;
+  flags.Interval({"write-stall-timeout", "TIME",
+                  "A client that takes nothing for this long gets RESOURCE_EXHAUSTED."},
+                 o.write_stall_timeout, {milliseconds(10), hours(24)});
+  flags.Interval({"request-time-max", "TIME",
+                  "From arrival to the last token; a deadline beyond it is shortened to it."},
+                 o.request_time_max, {milliseconds(10), hours(24 * 365)});
+  flags.Interval({"keepalive-time", "TIME", "Of silence before a connection is probed."},
+                 o.keepalive_time, {milliseconds(1000), hours(24)});
+  flags.Interval({"keepalive-timeout", "TIME", "For the answer to a probe."}, o.keepalive_timeout,
+                 {milliseconds(100), hours(1)});
+}
+
+void BindRequestLimits(RequestLimits& r, Flags& flags) {
+  flags.Group("Limits of a request (more gets INVALID_ARGUMENT)");
+  flags.Integer({"prompt-tokens-max", "N", "Of a prompt. 0: what the context allows."},
+                r.prompt_tokens_max, {0});
+  flags.Integer({"choices-max", "N", "output.n"}, r.choices_max, {1, 128});
+  flags.Integer({"logprobs-max", "N", "output.logprobs and output.prompt_logprobs."},
+                r.logprobs_max, {0, 128});
+  flags.Bytes({"prompt-logprobs-bytes-max", "SIZE", "Of the prompt_logprobs of one answer."},
+              r.prompt_logprobs_bytes_max, {0});
+  flags.Integer({"stop-strings-max", "N", "output.stop"}, r.stop_strings_max, {0, 1024});
+  flags.Integer({"stop-string-bytes-max", "N", "Of one stop string."}, r.stop_string_bytes_max,
+                {1, 65536});
+  flags.Integer({"stop-tokens-max", "N", "output.stop_token_ids"}, r.stop_tokens_max, {0, 4096});
+  flags.Integer({"logit-bias-max", "N", "Entries of sampling.logit_bias."}, r.logit_bias_max,
+                {0, 65536});
+  flags.Integer({"messages-max", "N", "Of a conversation."}, r.messages_max, {1, 1 << 20});
+  flags.Integer({"tools-max", "N", "Of a conversation."}, r.tools_max, {0, 65536});
+  flags.Bytes({"template-arguments-bytes-max", "SIZE",
+               "Of template_arguments_json, a tool call's arguments, a tool's parameters."},
+              r.template_arguments_bytes_max, {2, 16 << 20});
+  flags.Integer({"cache-salt-bytes-max", "N", "cache.salt"}, r.cache_salt_bytes_max, {0, 65536});
+  flags.Integer({"request-id-bytes-max", "N", "request_id"}, r.request_id_bytes_max, {1, 4096});
+  flags.Integer({"tenant-bytes-max", "N", "x-tenant-id"}, r.tenant_bytes_max, {1, 4096});
+  PriorityRange(flags, r);
+}
+
+void BindOperation(Options& o, Flags& flags) {
+  flags.Group("Tenants and prompts");
+  flags.Switch({"isolate-tenants", "", "Tenants (x-tenant-id) share no cached prefix."},
+               o.isolate_tenants);
+  flags.Switch({"allow-special-tokens-in-chat", "",
+                "Special tokens that a client writes into a message count as such."},
+               o.allow_special_tokens_in_chat);
+  flags.Group("Operation");
+  flags.String({"config", "FILE", "YAML: the same names as these flags; a flag wins."}, o.config);
+  flags.Choice({"log-level", "LEVEL", "To stderr. Prompts and tokens are never logged."},
+               o.log_level, {"trace", "debug", "info", "warn", "error", "off"});
+  flags.Interval({"drain-timeout", "TIME", "After SIGTERM, for running requests to finish."},
+                 o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) return NotFound("--config {} cannot be read", path);
+  return std::move(text).str();
+}
+
+}  // namespace
+
+void BindOptions(Options& options, Flags& flags) {
+  BindModel(options, flags);
+  BindCacheAndScheduler(options, flags);
+  BindAddresses(options, flags);
+  BindServerLimits(options, flags);
+  BindRequestLimits(options.request, flags);
+  BindOperation(options, flags);
+}
+
+absl::Status Validate(const Options& options, const Flags& flags) {
+  if (options.model.empty()) return InvalidArgument("--model is missing: the folder to serve");
+  if ((options.block_size & (options.block_size - 1)) != 0) {
+    return InvalidArgument("--block-size is {}; it must be a power of two from 1 to 256",
+                           options.block_size);
+  }
+  if (options.kv_blocks && options.kv_memory > 0) {
+    return InvalidArgument("--kv-blocks and --kv-memory exclude each other");
+  }
+  if (flags.IsSet("admin-address") && options.admin_address == options.address &&
+      ParseHostPort(options.address)->port != 0) {
+    return InvalidArgument("--admin-address is {}, the same as --address; leave it empty for that",
+                           options.admin_address);
+  }
+  if (options.metrics_address == options.address && ParseHostPort(options.address)->port != 0) {
+    return InvalidArgument("--metrics-address is {}, the same as --address",
+                           options.metrics_address);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& flags) {
+  try {
+    const YAML::Node root = YAML::Load(std::string(yaml));
+    if (root.IsNull()) return absl::OkStatus();
+    if (!root.IsMap()) {
+      return InvalidArgument("{}: must be a mapping of flag names to values", name);
+    }
+    std::set<std::string> seen;
+    for (const auto& entry : root) {
+      const auto key = entry.first.as<std::string>();
+      const std::string where = fmt::format("{}:{}", name, entry.first.Mark().line + 1);
+      if (!entry.second.IsScalar()) return InvalidArgument("{}: {} must be one value", where, key);
+      if (!seen.insert(key).second) return InvalidArgument("{}: {} stands twice", where, key);
+      if (key == "config") return InvalidArgument("{}: config cannot name another file", where);
+      const absl::Status status = flags.Set(key, entry.second.Scalar());
+      if (!status.ok()) return InvalidArgument("{}: {}", where, MessageOf(status));
+    }
+  } catch (const YAML::Exception& error) {
+    return InvalidArgument("{}:{}: {}", name, error.mark.line + 1, error.msg);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseOptions(std::span<const std::string_view> args, Options& options, Flags& flags) {
+  Options first;
+  Flags first_flags;
+  BindOptions(first, first_flags);
+  INCIPIT_RETURN_IF_ERROR(first_flags.ParseAll(args));
+  BindOptions(options, flags);
+  if (!first.config.empty()) {
+    INCIPIT_ASSIGN_OR_RETURN(const std::string text, ReadFile(first.config));
+    INCIPIT_RETURN_IF_ERROR(ApplyConfig(text, first.config, flags));
+  }
+  INCIPIT_RETURN_IF_ERROR(flags.ParseAll(args));
+  if (flags.help_requested()) return absl::OkStatus();
+  return Validate(options, flags);
+}
+
+}  // namespace incipit

@@ -1,0 +1,78 @@
+// Everything an operator can set. One table (BindOptions) drives the flags, the configuration file,
+// --help, Admin.GetServerInfo and the table in docs/operations.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/flags.h"
+#include "server/limits.h"
+
+namespace incipit {
+
+struct Options {
+  std::string config;  // a YAML file of flags
+
+  std::string model;       // folder
+  std::string model_name;  // empty: the folder's name
+  std::optional<int32_t> max_model_len;
+  std::string kv_dtype = "auto";
+
+  std::string backend = "auto";
+  int32_t threads = 0;  // 0: the CPUs that the process may use
+
+  bool prefix_cache = true;
+  int32_t block_size = 16;
+  std::optional<int32_t> kv_blocks;
+  int64_t kv_memory = 0;  // bytes; 0: from what is free
+
+  std::optional<int32_t> step_tokens;  // absent: measured
+  int32_t running_max = 128;
+  int32_t requests_max = 1024;
+  int64_t waiting_prompt_tokens_max = 4'000'000;
+
+  std::string address = "127.0.0.1:50051";
+  std::string metrics_address = "127.0.0.1:9464";
+  std::string admin_address;  // empty: on `address`
+  std::string port_file;
+  std::string metrics_compat = "none";
+
+  int32_t streams_max = 1024;
+  int32_t connection_streams_max = 256;
+  int64_t message_bytes_max = 4 << 20;
+  int64_t metadata_bytes_max = 16 << 10;
+  int32_t text_threads = 2;
+  int32_t text_queue_max = 256;
+  Duration write_stall_timeout = std::chrono::seconds(30);
+  Duration request_time_max = std::chrono::hours(1);
+  Duration keepalive_time = std::chrono::seconds(60);
+  Duration keepalive_timeout = std::chrono::seconds(20);
+  RequestLimits request;
+
+  bool isolate_tenants = true;
+  bool allow_special_tokens_in_chat = false;
+
+  std::string log_level = "info";
+  Duration drain_timeout = std::chrono::seconds(30);
+};
+
+// `options` outlives `flags`.
+void BindOptions(Options& options, Flags& flags);
+
+// What spans several flags. Names the flags that contradict each other.
+absl::Status Validate(const Options& options, const Flags& flags);
+
+// Sets `flags` from the YAML text of a configuration file: a mapping of flag names to values.
+// `name` is the file's, for messages.
+absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& flags);
+
+// The arguments of `serve`: those of --config first, then `args`, so that a flag wins. The flags
+// stay bound to `options`. Does not validate if --help was asked for.
+absl::Status ParseOptions(std::span<const std::string_view> args, Options& options, Flags& flags);
+
+}  // namespace incipit

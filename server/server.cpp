@@ -1,0 +1,260 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <spdlog/spdlog.h>
+
+#include <condition_variable>
+#include <utility>
+
+#include "base/status.h"
+#include "server/address.h"
+#include "server/admin_service.h"
+#include "server/call_tracker.h"
+#include "server/error_details.h"
+#include "server/health.h"
+#include "server/inference_service.h"
+#include "server/metrics.h"
+#include "server/text_pool.h"
+#include "server/token_dispatcher.h"
+
+namespace incipit {
+namespace {
+
+// For calls that were cancelled to send their status before connections are closed.
+constexpr Duration kFarewell = std::chrono::seconds(2);
+constexpr int kHandshakeTimeoutMs = 5000;
+// A step is under half a second when its size was measured; a size that was given may take longer,
+// which shows only with the first full step.
+constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
+constexpr Duration kUnknownStep = std::chrono::seconds(5);
+
+int Milliseconds(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+void Configure(const Options& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             static_cast<int>(options.metadata_bytes_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.connection_streams_max);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or two servers share a port unseen
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             Milliseconds(options.keepalive_timeout));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  // Compressed messages could expand to any size before they are looked at.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+}
+
+// gRPC's own spelling of an address.
+std::string GrpcAddress(std::string_view address) {
+  const HostPort parsed = *ParseHostPort(address);
+  const bool is_v6 = parsed.host.find(':') != std::string::npos;
+  return is_v6 ? fmt::format("[{}]:{}", parsed.host, parsed.port)
+               : fmt::format("{}:{}", parsed.host, parsed.port);
+}
+
+absl::StatusOr<std::unique_ptr<grpc::Server>> Bind(grpc::ServerBuilder& builder,
+                                                   std::string_view flag,
+                                                   const std::string& address, int& port) {
+  builder.AddListeningPort(GrpcAddress(address), grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server != nullptr && port > 0) return server;
+  INCIPIT_RETURN_IF_ERROR(CheckAddressFree(flag, address));
+  return Unavailable("--{} {} cannot be bound", flag, address);
+}
+
+v1::GetModelInfoResponse ModelInfo(const ServerParts& parts) {
+  const ServedModel& model = parts.model;
+  const ModelDescription& description = parts.description;
+  v1::GetModelInfoResponse out;
+  out.set_name(model.name);
+  out.set_architecture(description.architecture);
+  out.set_dtype(description.dtype);
+  out.set_kv_dtype(description.kv_dtype);
+  out.set_num_parameters(description.num_parameters);
+  out.set_vocab_size(static_cast<uint32_t>(model.vocab_size));
+  out.set_max_model_len(static_cast<uint32_t>(model.max_model_len));
+  out.set_num_layers(static_cast<uint32_t>(description.num_layers));
+  out.set_hidden_size(static_cast<uint32_t>(description.hidden_size));
+  out.set_num_heads(static_cast<uint32_t>(description.num_heads));
+  out.set_num_kv_heads(static_cast<uint32_t>(description.num_kv_heads));
+  out.set_head_dim(static_cast<uint32_t>(description.head_dim));
+  out.set_has_tokenizer(model.has_tokenizer);
+  out.set_has_chat_template(model.has_chat_template);
+  for (const TokenId id : model.eos_ids) out.add_eos_token_ids(static_cast<uint32_t>(id));
+  return out;
+}
+
+v1::GetServerInfoResponse ServerInfo(Options options, const ModelDescription& description) {
+  v1::GetServerInfoResponse out;
+  out.set_version(INCIPIT_VERSION);
+  out.set_backend(description.backend);
+  out.set_backend_description(description.backend_description);
+  Flags flags;
+  BindOptions(options, flags);
+  for (auto& [name, value] : flags.Values()) (*out.mutable_options())[name] = std::move(value);
+  return out;
+}
+
+ModelMetrics MetricsModel(const ServerParts& parts) {
+  ModelMetrics out;
+  out.name = parts.model.name;
+  out.architecture = parts.description.architecture;
+  out.dtype = parts.description.dtype;
+  out.kv_dtype = parts.description.kv_dtype;
+  out.backend = parts.description.backend;
+  out.max_model_len = parts.model.max_model_len;
+  out.block_size = parts.engine.cache.block_size;
+  out.num_blocks = parts.engine.cache.num_blocks;
+  return out;
+}
+
+}  // namespace
+
+// In the order in which it is built; gRPC goes first, since it calls everything else.
+class Server::Parts {
+ public:
+  Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks);
+  ~Parts();
+
+  absl::Status Listen();
+  void BeginDrain();
+  Duration StepLongest() const;
+
+  const Options options;
+  const ServerHooks hooks;
+  const SteadyClock clock;
+  const ServedModel model;
+  const ModelDescription description;
+  const v1::GetModelInfoResponse model_info;
+  const std::unique_ptr<Tokenizer> tokenizer;
+  const std::unique_ptr<ChatTemplate> chat_template;
+  Health health;
+  CallTracker calls;
+  Metrics metrics;
+  TokenDispatcher dispatcher;
+  Engine engine;
+  TextPool text_pool;
+  InferenceService inference;
+  AdminService admin;
+  std::unique_ptr<grpc::Server> grpc_server, admin_server;
+  std::unique_ptr<Watchdog> watchdog;
+  int grpc_port = 0, admin_port = 0, metrics_port = 0;
+};
+
+Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks)
+    : options(server_options),
+      hooks(std::move(server_hooks)),
+      model(parts.model),
+      description(parts.description),
+      model_info(ModelInfo(parts)),
+      tokenizer(std::move(parts.tokenizer)),
+      chat_template(std::move(parts.chat_template)),
+      calls(options.streams_max),
+      metrics({.vllm_names = options.metrics_compat == "vllm"}),
+      dispatcher({.tokenizer = tokenizer.get(),
+                  .write_stall_timeout = options.write_stall_timeout,
+                  .on_fatal =
+                      [this](const absl::Status& status) {
+                        spdlog::critical("the engine failed: {}", MessageOf(status));
+                        health.Stop();
+                        if (hooks.on_fatal) hooks.on_fatal(status);
+                      }},
+                 clock, metrics),
+      engine(parts.engine, std::move(parts.runner), dispatcher, clock),
+      text_pool(options.text_threads, options.text_queue_max),
+      inference({options, model, tokenizer.get(), chat_template.get(), engine, dispatcher,
+                 text_pool, calls, metrics, clock}),
+      admin({model_info, ServerInfo(options, description), clock.Now(), engine, calls,
+             [this] { BeginDrain(); }, clock}) {
+  dispatcher.Attach(engine);
+  metrics.SetModelInfo(MetricsModel(parts));
+  metrics.SetLoadSource([this] { return engine.Load(); });
+}
+
+Server::Parts::~Parts() {
+  watchdog.reset();
+  health.Stop();
+  metrics.SetLoadSource(nullptr);
+  engine.Drain(clock.Now());
+  dispatcher.CancelAll(
+      WithRetryDelay(WithReason(Unavailable("the server is stopping"), reason::kDraining),
+                     dispatcher.RetryDelay(0)));
+  // gRPC waits for calls to end by themselves until the deadline, then cancels what is left.
+  const auto deadline = std::chrono::system_clock::now() + kFarewell;
+  if (admin_server != nullptr) admin_server->Shutdown(deadline);
+  if (grpc_server != nullptr) grpc_server->Shutdown(deadline);
+  dispatcher.Stop();  // it calls the engine, which goes before it
+}
+
+absl::Status Server::Parts::Listen() {
+  INCIPIT_ASSIGN_OR_RETURN(metrics_port, metrics.Start(options.metrics_address));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  std::vector<grpc::HealthCheckServiceInterface*> services;
+  grpc::ServerBuilder builder;
+  Configure(options, builder);
+  builder.RegisterService(&inference);
+  if (options.admin_address.empty()) {
+    builder.RegisterService(&admin);
+  } else {
+    grpc::ServerBuilder admin_builder;
+    Configure(options, admin_builder);
+    admin_builder.RegisterService(&admin);
+    INCIPIT_ASSIGN_OR_RETURN(
+        admin_server, Bind(admin_builder, "admin-address", options.admin_address, admin_port));
+    services.push_back(admin_server->GetHealthCheckService());
+  }
+  INCIPIT_ASSIGN_OR_RETURN(grpc_server, Bind(builder, "address", options.address, grpc_port));
+  if (options.admin_address.empty()) admin_port = grpc_port;
+  services.push_back(grpc_server->GetHealthCheckService());
+  Watchdog::Hooks watch;
+  watch.heartbeat = [this] { return engine.heartbeat(); };
+  watch.step_longest = [this] { return StepLongest(); };
+  watch.on_change = [this](bool goes_on) {
+    if (goes_on) {
+      spdlog::warn("the engine goes on");
+    } else {
+      spdlog::critical("the engine makes no progress");
+    }
+    health.SetServing(goes_on);
+  };
+  watch.on_stuck = hooks.on_stuck ? hooks.on_stuck : [] {};
+  health.Start(std::move(services));
+  watchdog = std::make_unique<Watchdog>(std::move(watch));
+  watchdog->Start();
+  return absl::OkStatus();
+}
+
+void Server::Parts::BeginDrain() {
+  health.Stop();
+  engine.Drain(clock.Now());
+}
+
+Duration Server::Parts::StepLongest() const {
+  const Duration expected = options.step_tokens ? kUnknownStep : kMeasuredStep;
+  return std::max(expected, dispatcher.step_longest());
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Server::~Server() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options, ServerParts parts,
+                                                      ServerHooks hooks) {
+  auto made = std::make_unique<Parts>(options, std::move(parts), std::move(hooks));
+  INCIPIT_RETURN_IF_ERROR(made->Listen());
+  return std::unique_ptr<Server>(new Server(std::move(made)));
+}
+
+int32_t Server::grpc_port() const { return parts_->grpc_port; }
+int32_t Server::metrics_port() const { return parts_->metrics_port; }
+int32_t Server::admin_port() const { return parts_->admin_port; }
+void Server::BeginDrain() { parts_->BeginDrain(); }
+void Server::WhenIdle(std::function<void()> on_idle) { parts_->calls.WhenIdle(std::move(on_idle)); }
+
+}  // namespace incipit

@@ -1,0 +1,175 @@
+#include "server/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/status.h"
+#include "server/address.h"
+
+namespace incipit {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Parsed {
+  Options options;
+  Flags flags;
+  absl::Status status;
+};
+
+std::unique_ptr<Parsed> Parse(const std::vector<std::string>& args) {
+  auto parsed = std::make_unique<Parsed>();
+  const std::vector<std::string_view> views(args.begin(), args.end());
+  parsed->status = ParseOptions(views, parsed->options, parsed->flags);
+  return parsed;
+}
+
+std::string WriteConfig(const std::string& text) {
+  const auto path = std::filesystem::path(testing::TempDir()) /
+                    (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) +
+                     std::to_string(getpid()) + ".yaml");
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(OptionsTest, BothSpellingsOfAFlagAreTaken) {
+  const auto parsed = Parse({"--model", "m", "--step-tokens=64", "--prefix-cache=off",
+                             "--write-stall-timeout", "500ms", "--kv-memory=2GiB"});
+  ASSERT_TRUE(parsed->status.ok()) << parsed->status;
+  EXPECT_EQ(parsed->options.step_tokens, 64);
+  EXPECT_FALSE(parsed->options.prefix_cache);
+  EXPECT_EQ(parsed->options.write_stall_timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(parsed->options.kv_memory, int64_t{2} << 30);
+}
+
+TEST(OptionsTest, AutoIsAValueOfItsOwn) {
+  const auto parsed = Parse({"--model=m", "--step-tokens=auto", "--max-model-len=auto"});
+  ASSERT_TRUE(parsed->status.ok()) << parsed->status;
+  EXPECT_FALSE(parsed->options.step_tokens.has_value());
+  EXPECT_FALSE(parsed->options.max_model_len.has_value());
+}
+
+struct WrongFlag {
+  std::vector<std::string> args;
+  std::string names;  // what the message has to contain
+};
+
+TEST(OptionsTest, AWrongValueNamesItself) {
+  const WrongFlag cases[] = {
+      {{}, "--model"},
+      {{"--model=m", "--step-tokens=0"}, "--step-tokens is \"0\""},
+      {{"--model=m", "--step-tokens=1e3"}, "--step-tokens"},
+      {{"--model=m", "--block-size=24"}, "--block-size is 24"},
+      {{"--model=m", "--block-size=512"}, "--block-size"},
+      {{"--model=m", "--kv-dtype=f8"}, "--kv-dtype"},
+      {{"--model=m", "--kv-blocks=8", "--kv-memory=1GiB"}, "--kv-blocks and --kv-memory"},
+      {{"--model=m", "--address=localhost"}, "--address is \"localhost\""},
+      {{"--model=m", "--address=:80"}, "--address"},
+      {{"--model=m", "--address=a:65536"}, "--address"},
+      {{"--model=m", "--address=::1:80"}, "--address"},
+      {{"--model=m", "--metrics-address=127.0.0.1:50051"}, "--metrics-address"},
+      {{"--model=m", "--admin-address=127.0.0.1:50051"}, "--admin-address"},
+      {{"--model=m", "--priority-range=5"}, "--priority-range"},
+      {{"--model=m", "--priority-range=5,1"}, "--priority-range"},
+      {{"--model=m", "--log-level=loud"}, "--log-level"},
+      {{"--model=m", "--prefix-cache=maybe"}, "--prefix-cache"},
+      {{"--model=m", "--drain-timeout=-1s"}, "--drain-timeout"},
+      {{"--model=m", "--modle=x"}, "did you mean --model"},
+      {{"--model=m", "stray"}, "stray"},
+      {{"--model=m", "--config=/nonexistent/x.yaml"}, "/nonexistent/x.yaml"},
+  };
+  for (const WrongFlag& wrong : cases) {
+    const auto parsed = Parse(wrong.args);
+    EXPECT_FALSE(parsed->status.ok()) << wrong.names;
+    EXPECT_THAT(MessageOf(parsed->status), HasSubstr(wrong.names));
+    EXPECT_EQ(MessageOf(parsed->status).find('\n'), std::string::npos);
+  }
+}
+
+TEST(OptionsTest, AFlagWinsOverTheFile) {
+  const std::string path =
+      WriteConfig("model: from-file\nstep-tokens: 32\nprefix-cache: off\nport-file: p\n");
+  const auto parsed = Parse({"--config", path, "--step-tokens=64"});
+  ASSERT_TRUE(parsed->status.ok()) << parsed->status;
+  EXPECT_EQ(parsed->options.model, "from-file");
+  EXPECT_EQ(parsed->options.step_tokens, 64);
+  EXPECT_FALSE(parsed->options.prefix_cache);
+  EXPECT_EQ(parsed->options.config, path);
+}
+
+TEST(OptionsTest, AWrongLineOfTheFileNamesItself) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"model: m\nmax_model_len: 5\n", ":2: unknown flag --max_model_len"},
+      {"model: m\nstep-tokens: [1, 2]\n", ":2: step-tokens must be one value"},
+      {"model: m\nmodel: n\n", ":2: model stands twice"},
+      {"model: m\nrunning-max: many\n", ":2: --running-max is \"many\""},
+      {"- model\n", "must be a mapping"},
+      {"model: m\nconfig: other.yaml\n", ":2: config cannot"},
+      {"model: [m\n", ":2:"},
+      {"? [a, b]\n: c\n", ":1"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const std::string path = WriteConfig(text);
+    // A flag that wins does not hide a wrong line.
+    const auto parsed = Parse({"--config", path, "--running-max=3"});
+    EXPECT_FALSE(parsed->status.ok()) << text;
+    EXPECT_THAT(MessageOf(parsed->status), AllOf(HasSubstr(path), HasSubstr(expected)));
+  }
+}
+
+TEST(OptionsTest, AnEmptyFileChangesNothing) {
+  const std::string path = WriteConfig("# nothing\n");
+  EXPECT_TRUE(Parse({"--config", path, "--model=m"})->status.ok());
+}
+
+TEST(OptionsTest, EveryFlagTakesItsOwnShownValue) {
+  const auto parsed = Parse({"--model=m"});
+  ASSERT_TRUE(parsed->status.ok());
+  Options again;
+  Flags flags;
+  BindOptions(again, flags);
+  for (const auto& [name, value] : parsed->flags.Values()) {
+    const absl::Status status = flags.Set(name, value);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ(flags.Values(), parsed->flags.Values());
+}
+
+TEST(OptionsTest, HelpNeedsNoModel) {
+  const auto parsed = Parse({"--help"});
+  EXPECT_TRUE(parsed->status.ok()) << parsed->status;
+  EXPECT_TRUE(parsed->flags.help_requested());
+}
+
+TEST(AddressTest, BracketsHoldAnIpv6Host) {
+  const auto parsed = ParseHostPort("[::1]:80");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->host, "::1");
+  EXPECT_EQ(parsed->port, 80);
+}
+
+TEST(AddressTest, APortInUseIsNamed) {
+  EXPECT_TRUE(CheckAddressFree("address", "127.0.0.1:0").ok());
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_storage storage{};
+  auto* const bound = reinterpret_cast<sockaddr*>(&storage);
+  bound->sa_family = AF_INET;
+  socklen_t size = sizeof(storage);
+  ASSERT_EQ(bind(fd, bound, size), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, bound, &size), 0);
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(bound->sa_data);
+  const std::string address = fmt::format("0.0.0.0:{}", bytes[0] << 8 | bytes[1]);
+  const absl::Status status = CheckAddressFree("address", address);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("--address " + address), HasSubstr("in use")));
+  close(fd);
+}
+
+}  // namespace
+}  // namespace incipit
