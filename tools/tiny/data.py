@@ -1,0 +1,128 @@
+"""Training rows for the bundled model: stories and conversations as token ids."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "story"))
+from chat import write_conversation  # noqa: E402
+from generate import draw_setting, write_story  # noqa: E402
+from tiny.tokenizer import ASSISTANT, BEGIN, END, END_OF_TEXT, SYSTEM, USER  # noqa: E402
+
+IGNORED = -100  # a target that does not count
+SINGLE = 240  # the longest document that gets a row to itself
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Which documents occur, as shares of all."""
+
+    chat: float = 0.25  # conversations
+    joined: float = 0.10  # several stories in one text, as a long prompt holds them
+    cut: float = 0.15  # texts encoded in two parts, as prompts end anywhere
+
+
+class Documents:
+    """An endless stream of documents as (ids, counts): `counts` says which ids are to be learned."""
+
+    def __init__(self, tokenizer: Tokenizer, seed: int, mix: Mix = Mix()):
+        self.tokenizer = tokenizer
+        self.rng = random.Random(seed)
+        self.mix = mix
+        self.special = {
+            text: tokenizer.token_to_id(text)
+            for text in (BEGIN, END_OF_TEXT, SYSTEM, USER, ASSISTANT, END)
+        }
+
+    def encode(self, text: str, may_cut: bool = True) -> list[int]:
+        """Ids of a text without specials, now and then in two parts cut at any character."""
+        parts = [text]
+        if may_cut and self.rng.random() < self.mix.cut:
+            at = self.rng.randint(1, len(text) - 1)
+            parts = [text[:at], text[at:]]
+        encode = self.tokenizer.encode
+        return [i for part in parts for i in encode(part, add_special_tokens=False).ids]
+
+    def story(self) -> list[int]:
+        """A story about anything."""
+        return self.encode(write_story(draw_setting(self.rng), self.rng))
+
+    def draw(self) -> tuple[list[int], list[bool]]:
+        """One document."""
+        dice = self.rng.random()
+        if dice < self.mix.chat:
+            return self.conversation()
+        if dice < self.mix.chat + self.mix.joined:
+            return self.joined()
+        ids = [self.special[BEGIN], *self.story(), self.special[END_OF_TEXT]]
+        return ids, [False] + [True] * (len(ids) - 1)
+
+    def joined(self) -> tuple[list[int], list[bool]]:
+        """Several stories in one text. What joins them is not learned: after a story the text ends."""
+        text, joints = "", []
+        for _ in range(self.rng.randint(1, 14)):
+            text += write_story(draw_setting(self.rng), self.rng)
+            joint = self.rng.choices(("\n\n", "\n", " "), (6, 2, 1))[0]
+            joints.append((len(text) - 1, len(text) + len(joint)))
+            text += joint
+        text += write_story(draw_setting(self.rng), self.rng)
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        counts = [True] * len(encoding.ids)
+        at = 0
+        for i, (start, end) in enumerate(encoding.offsets):
+            while at < len(joints) and joints[at][1] <= start:
+                at += 1
+            # A joint's last character may be the space that belongs to the next word.
+            if at < len(joints) and start < joints[at][1] and end > joints[at][0]:
+                counts[i] = False
+        ids = [self.special[BEGIN], *encoding.ids, self.special[END_OF_TEXT]]
+        return ids, [False, *counts, True]
+
+    def conversation(self) -> tuple[list[int], list[bool]]:
+        """A conversation as the chat template renders it; only what the assistant says counts."""
+        ids, counts = [self.special[BEGIN]], [False]
+        for turn in write_conversation(self.rng):
+            own = turn.role == "assistant"
+            body = self.encode(turn.content.strip(), may_cut=own)
+            ids += [self.special[f"<|{turn.role}|>"], *body, self.special[END]]
+            counts += [False] + [own] * (len(body) + 1)
+        return ids, counts
+
+    def single_rows(self, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and targets, [count, length] each, one document of up to SINGLE ids in a row; the
+        rest of a row does not count."""
+        drawn = []
+        while sum(len(ids) for ids, _ in drawn) < tokens:
+            ids, counts = self.draw()
+            if len(ids) <= SINGLE:
+                drawn.append((ids, counts))
+        length = max(len(ids) for ids, _ in drawn) - 1
+        inputs = torch.full((len(drawn), length), self.special[END_OF_TEXT], dtype=torch.long)
+        targets = torch.full((len(drawn), length), IGNORED, dtype=torch.long)
+        for row, (ids, counts) in enumerate(drawn):
+            inputs[row, : len(ids) - 1] = torch.tensor(ids[:-1])
+            wanted = [i if c else IGNORED for i, c in zip(ids, counts)]
+            targets[row, : len(ids) - 1] = torch.tensor(wanted[1:])
+        return inputs, targets
+
+    def rows(self, count: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and targets, [count, length] each. A row begins with a document."""
+        inputs = torch.empty(count, length, dtype=torch.long)
+        targets = torch.empty(count, length, dtype=torch.long)
+        for row in range(count):
+            ids: list[int] = []
+            counts: list[bool] = []
+            while len(ids) <= length:
+                more, learned = self.draw()
+                ids += more
+                counts += learned
+            inputs[row] = torch.tensor(ids[:length])
+            wanted = [i if c else IGNORED for i, c in zip(ids, counts)]
+            targets[row] = torch.tensor(wanted[1 : length + 1])
+        return inputs, targets
