@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "base/types.h"
-#include "kernels/backend.h"
 
 namespace incipit {
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -46,7 +45,8 @@ enum class HashAlgorithm : uint8_t { kSha256 };
 // digest of seed and namespace. Immutable, hence safe to use from any thread.
 class BlockHasher {
  public:
-  BlockHasher(int32_t block_size, std::string_view seed) : block_size_(block_size), seed_(seed) {}
+  // REQUIRES: 1 <= block_size <= 256.
+  BlockHasher(int32_t block_size, std::string_view seed);
 
   int32_t block_size() const { return block_size_; }
   // What the chain of a sequence in `cache_namespace` starts from.

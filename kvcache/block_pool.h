@@ -33,15 +33,20 @@ class BlockPool {
   // The last user's leaving puts the block at the back of the queue.
   void RemoveUser(BlockId id);
 
-  // REQUIRES: `id` is in use and not published. `parent` is the key of the block before, or the
-  // chain's root.
-  void Publish(BlockId id, const BlockHash& hash, const BlockHash& parent);
+  struct Key {
+    BlockHash hash;
+    BlockHash parent;           // of the block before, or the chain's root
+    bool starts_chain = false;  // the latter
+  };
+  // REQUIRES: `id` is in use and not published.
+  void Publish(BlockId id, const Key& key);
   // REQUIRES: `id` is published.
   void Unpublish(BlockId id);
   // REQUIRES: every block is free. The queue keeps its order.
   void UnpublishAll();
 
   bool is_published(BlockId id) const { return At(id).published; }
+  bool starts_chain(BlockId id) const { return At(id).starts_chain; }
   int32_t num_users(BlockId id) const { return At(id).num_users; }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
   uint64_t parent_tag(BlockId id) const { return At(id).parent_tag; }
@@ -58,10 +63,11 @@ class BlockPool {
     BlockHash hash;
     uint64_t parent_tag = 0;               // first bytes of the parent's key
     BlockId prev{-1}, next{-1};            // in the free queue
-    BlockId prev_same{-1}, next_same{-1};  // in the list of duplicates, in order of publication
+    BlockId prev_same{-1}, next_same{-1};  // ring of published blocks with this key, by age
     int32_t num_users = 0;
     bool published = false;
-    bool first_of_key = false;  // the one that the index leads to
+    bool answers = false;  // the one of its key that the index leads to: the oldest
+    bool starts_chain = false;
   };
 
   Block& At(BlockId id) { return blocks_[static_cast<size_t>(id)]; }

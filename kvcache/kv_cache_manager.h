@@ -7,11 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/types.h"
 #include "kvcache/block_hash.h"
 #include "kvcache/block_pool.h"
 
 namespace incipit {
+
+inline constexpr int32_t kKvBlocksMax = 1 << 28;
+inline constexpr int32_t kKvBlockSizeMax = 256;
 
 enum class EvictionPolicyKind : uint8_t { kLru };
 
@@ -23,6 +27,9 @@ struct KvCacheOptions {
   bool prefix_cache = true;  // off: blocks are neither found nor published
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
 };
+
+// INVALID_ARGUMENT, naming the field, its value and the bound.
+absl::Status ValidateKvCacheOptions(const KvCacheOptions& options);
 
 // Counters, in tokens where not said otherwise. A request counts once, when the first step that
 // computes for it is committed; one that asked not to read the cache does not count.
@@ -60,9 +67,10 @@ struct ComputedBlocks {
 //  (2) the lengths of the live tables and the copy sources held add up to the reference counts;
 //  (3) every entry of the index leads to blocks that carry its hash, and every published block is
 //      reached so;
-//  (4) the parent of a published block is published, by some copy.
-// Threading: one thread, the engine's. Fits reads constants and is safe from any thread.
-// After construction no call allocates memory.
+//  (4) the parent of a published block is published, by a copy that is in use or that would be
+//      evicted later.
+// Threading: one thread, the engine's. Fits, hasher and options read constants and are safe from
+// any thread. After construction only Unpublish and CheckInvariants allocate memory.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(options) is OK.
@@ -100,7 +108,8 @@ class KvCacheManager {
   // stay: a preempted sequence looks for its own blocks when it returns.
   void Free(BlockTable& table);
 
-  // No block of this table, nor any that descends from one, can be found from now on.
+  // No block of this table, nor any that descends from one, can be found from now on, whoever holds
+  // a copy. O(blocks): for what must never be shared again, such as values that are not finite.
   void Unpublish(const BlockTable& table);
 
   // Forgets every published block. False, with nothing changed, while any block is in use.
@@ -129,12 +138,14 @@ class KvCacheManager {
   int32_t BlocksFor(int32_t num_tokens) const {
     return (num_tokens + options_.block_size - 1) / options_.block_size;
   }
+  void ReleaseFrom(BlockTable& table, size_t num_kept);
 
   KvCacheOptions options_;
   BlockHasher hasher_;
   BlockPool pool_;
   std::vector<BlockId> found_;  // what GetComputedBlocks returns a view of
   KvCacheStats stats_;
+  int64_t evictions_taken_ = 0;  // of the pool's, already handed out by TakeStats
 };
 
 }  // namespace incipit

@@ -15,9 +15,8 @@ struct KvLayout {
 
 int64_t BytesPerBlock(const KvLayout& layout);
 
-// Whole blocks in `memory_bytes`, what this process keeps about each included; never more than
-// kBlocksMax.
-inline constexpr int32_t kBlocksMax = 1 << 28;
+// Whole blocks in `memory_bytes`, what this process keeps about each included; at most
+// kKvBlocksMax.
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes);
 
 }  // namespace incipit

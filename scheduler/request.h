@@ -11,13 +11,15 @@
 
 namespace incipit {
 
+inline constexpr int32_t kChoicesMax = 16;
+
 // The caller draws a fresh id.
 struct Request {
   RequestId id{};
   std::vector<TokenId> prompt;
-  int32_t answer_tokens_max = 0;  // of each choice; 1 or more
-  int32_t answer_tokens_min = 0;  // stop tokens are not drawn before
-  int32_t num_choices = 1;
+  int32_t answer_tokens_max = 0;     // of each choice; 1 or more
+  int32_t answer_tokens_min = 0;     // stop tokens are not drawn before
+  int32_t num_choices = 1;           // 1 to kChoicesMax
   std::vector<TokenId> stop_tokens;  // those of the model and those of the request
   SamplingParams sampling;
   int32_t prompt_logprobs = -1;    // -1: none; 0: the prompt's tokens; k: and the k likeliest

@@ -39,7 +39,8 @@ struct StepPlan {
   std::vector<Sequence*> draws;   // who receives a token
   std::vector<BlockCopy> copies;  // done before the first layer
   int32_t num_tokens = 0;
-  int32_t num_decode_tokens = 0;  // items that only extend an answer
+  int32_t num_scores = 0;
+  int32_t num_decode_tokens = 0;  // the last token of an answer so far, computed to get the next
   int32_t num_preemptions = 0;
 
   void Clear();
@@ -102,13 +103,51 @@ class Scheduler {
   std::span<Sequence* const> running() const { return running_; }  // first come first
 
  private:
+  // Of every request (scheduler.cpp).
+  void Enqueue(Sequence& sequence);
+  bool MustWaitForCommit(const Sequence& sequence) const;
+  void EndGroup(SequenceGroup& group, FinishReason reason);
+  void EndSequence(Sequence& sequence, FinishReason reason);
+  void PushEnd(const Sequence& sequence, FinishReason reason);
+  void Retire(Sequence& sequence);
+  void Sweep();
+
+  // Of Plan (plan.cpp).
+  void EndExpired(Time now);
+  void ContinueRunning(StepPlan& plan);
+  void Admit(Time now, StepPlan& plan);
+  void AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan);
+  void PreemptLast();
+  int32_t BlocksMissing(const Sequence& sequence) const;
+  std::span<const TokenId> Matchable(const Sequence& sequence) const;
+  void InsertRunning(Sequence& sequence);
+
+  // Of Commit (commit.cpp).
+  struct Cursor;
+  void MarkFailed(const StepPlan& plan, const StepOutcome& outcome);
+  void CommitItem(const StepPlan& plan, const StepPlan::Item& item, const StepOutcome& outcome,
+                  Cursor& cursor);
+  void CountAdmission(Sequence& sequence);
+  void DeliverDraws(const StepPlan& plan, const StepPlan::Item& item, const StepOutcome& outcome,
+                    Cursor& cursor);
+  bool Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row);
+  void Start(Sequence& choice, const Sequence& prompt);
+  void EndFailed(const StepPlan& plan);
+  void EndRequested(SequenceGroup& group);
+
   SchedulerOptions options_;
   KvCacheManager& cache_;
   absl::flat_hash_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;
   std::vector<Sequence*> running_;  // in order
   WaitingQueue waiting_;
   SchedulerEvents events_;
+  bool in_flight_ = false;
+  uint64_t next_order_ = 0;
+  size_t num_choices_ = 0;  // of all groups
   int64_t num_waiting_prompt_tokens_ = 0;
+  Time next_deadline_ = kNoDeadline;  // no deadline is earlier
+  int32_t num_to_sweep_ = 0;          // ended sequences still in running_
+  std::vector<SequenceGroup*> ended_groups_, expired_;
 };
 
 }  // namespace incipit

@@ -16,7 +16,7 @@ namespace incipit {
 struct SequenceGroup;
 
 enum class SequenceState : uint8_t {
-  kUnborn,   // a choice whose prompt another choice computes; holds nothing
+  kUnborn,   // a choice whose prompt another one computes; holds nothing
   kWaiting,  // in the queue; holds no block
   kRunning,
   kEnded,
@@ -44,7 +44,9 @@ struct Sequence {
   std::optional<FinishReason> end_at_commit;  // asked for while in flight
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
+  int32_t num_answered() const;
   int32_t num_missing() const { return num_tokens() - num_computed; }
+  void Append(TokenId token);  // to the answer; keeps `counts` right
 };
 
 // One request: what its choices share.
@@ -68,8 +70,22 @@ struct SequenceGroup {
   int32_t num_unended = 0;
   int32_t num_scored = 0;  // prompt positions 1 .. num_scored have been delivered
   bool admitted = false;   // a step that computed for it is committed
-  Time first_planned{};    // when that step was planned
+  bool failed = false;     // a row of the step being committed is not finite
+  Time first_planned{};    // when the step that admitted it was planned
+
+  bool scores_prompt() const { return prompt_logprobs >= 0 && num_scored < num_prompt - 1; }
 };
+
+inline int32_t Sequence::num_answered() const { return num_tokens() - group->num_prompt; }
+
+// The choice that computes the prompt is always the first element; while there are unborn ones, it
+// is the only other.
+inline Sequence* FindUnborn(SequenceGroup& group) {
+  for (Sequence& sequence : group.sequences) {
+    if (sequence.state == SequenceState::kUnborn) return &sequence;
+  }
+  return nullptr;
+}
 
 // Turns a request into sequences with all the memory that they will ever need, and hashes the
 // prompt, on the caller's thread. REQUIRES: a prompt, an answer and at least one choice; the whole

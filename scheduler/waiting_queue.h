@@ -17,7 +17,7 @@ bool GoesBefore(const Sequence& a, const Sequence& b);
 // middle leaves as cheaply as the front.
 class WaitingQueue {
  public:
-  void Reserve(int32_t num_sequences) { heap_.reserve(static_cast<size_t>(num_sequences)); }
+  void Reserve(size_t num_sequences);
   void Push(Sequence& sequence);
   Sequence& front() const { return *heap_.front(); }
   void Remove(Sequence& sequence);

@@ -1,0 +1,66 @@
+#include "engine/batch.h"
+
+namespace incipit {
+
+StepBatch BatchBuilder::Build(const StepPlan& plan) {
+  tokens_.clear();
+  positions_.clear();
+  blocks_.clear();
+  draws_.clear();
+  scores_.clear();
+  token_begin_.assign(1, 0);
+  block_begin_.assign(1, 0);
+  for (const StepPlan::Item& item : plan.items) {
+    AddScores(item);
+    AddTokens(item);
+    AddDraws(plan, item);
+  }
+  return {.tokens = tokens_,
+          .positions = positions_,
+          .token_begin = token_begin_,
+          .block_begin = block_begin_,
+          .blocks = blocks_,
+          .copies = plan.copies,
+          .draws = draws_,
+          .scores = scores_};
+}
+
+void BatchBuilder::AddTokens(const StepPlan::Item& item) {
+  const Sequence& sequence = *item.sequence;
+  const auto begin = sequence.tokens.begin() + item.first_token;
+  tokens_.insert(tokens_.end(), begin, begin + item.num_tokens);
+  for (int32_t i = 0; i < item.num_tokens; ++i) positions_.push_back(item.first_token + i);
+  blocks_.insert(blocks_.end(), sequence.table.blocks.begin(), sequence.table.blocks.end());
+  token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
+  block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
+}
+
+// After the sequence's last token; the choices that start here draw from the same row.
+void BatchBuilder::AddDraws(const StepPlan& plan, const StepPlan::Item& item) {
+  for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
+    const Sequence& sequence = *plan.draws[i];
+    const SequenceGroup& group = *sequence.group;
+    Draw draw = {.row = static_cast<int32_t>(tokens_.size()) - 1,
+                 .params = &group.sampling,
+                 .choice = sequence.choice,
+                 .position = sequence.num_tokens(),
+                 .counts = sequence.counts,
+                 .banned = {}};
+    if (sequence.num_answered() < group.answer_tokens_min) draw.banned = group.stop_tokens;
+    draws_.push_back(draw);
+  }
+}
+
+// Called before the item's tokens are added: the row of its first token is tokens_.size().
+void BatchBuilder::AddScores(const StepPlan::Item& item) {
+  const Sequence& sequence = *item.sequence;
+  for (int32_t i = 0; i < item.num_scores; ++i) {
+    const int32_t position = item.score_begin + i;
+    scores_.push_back(
+        {.row = static_cast<int32_t>(tokens_.size()) + position - 1 - item.first_token,
+         .target = sequence.tokens[static_cast<size_t>(position)],
+         .num_top = sequence.group->prompt_logprobs});
+  }
+}
+
+}  // namespace incipit

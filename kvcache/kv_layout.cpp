@@ -1,0 +1,28 @@
+#include "kvcache/kv_layout.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kvcache/kv_cache_manager.h"
+
+namespace incipit {
+namespace {
+
+// A block's line of metadata, its share of the index, and its place in scratch memory.
+constexpr uint64_t kMetadataBytesPerBlock = 64 + 4 * 8 + 4;
+
+}  // namespace
+
+int64_t BytesPerBlock(const KvLayout& layout) {
+  INCIPIT_CHECK(layout.num_layers > 0 && layout.num_kv_heads > 0 && layout.head_dim > 0);
+  INCIPIT_CHECK(layout.bytes_per_element > 0 && layout.block_size > 0);
+  return int64_t{2} * layout.num_layers * layout.block_size * layout.num_kv_heads *
+         layout.head_dim * layout.bytes_per_element;
+}
+
+int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes) {
+  const uint64_t each = static_cast<uint64_t>(BytesPerBlock(layout)) + kMetadataBytesPerBlock;
+  return static_cast<int32_t>(std::min<uint64_t>(memory_bytes / each, kKvBlocksMax));
+}
+
+}  // namespace incipit

@@ -1,0 +1,174 @@
+// Scheduler::Commit and Abort: what a step has done.
+#include <algorithm>
+
+#include "base/check.h"
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+
+// Where the outcome is read: rows stand in the order of the plan's items.
+struct Scheduler::Cursor {
+  int32_t logprobs_row = 0;
+  int32_t score_row = 0;
+};
+
+void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
+  INCIPIT_CHECK(in_flight_);
+  INCIPIT_CHECK(outcome.tokens.size() == plan.draws.size());
+  INCIPIT_CHECK(outcome.status.size() == plan.draws.size());
+  in_flight_ = false;
+  MarkFailed(plan, outcome);
+  Cursor cursor;
+  for (const StepPlan::Item& item : plan.items) CommitItem(plan, item, outcome, cursor);
+  EndFailed(plan);
+  for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);
+  Sweep();
+}
+
+// Before anything is published: values that are not finite must not become findable.
+void Scheduler::MarkFailed(const StepPlan& plan, const StepOutcome& outcome) {
+  size_t score_row = 0;
+  INCIPIT_CHECK(outcome.score_status.size() == static_cast<size_t>(plan.num_scores));
+  for (const StepPlan::Item& item : plan.items) {
+    item.sequence->in_flight = false;
+    const auto is_finite = [](RowStatus status) { return status == RowStatus::kOk; };
+    const auto draws = outcome.status.subspan(item.draw_begin, item.num_draws);
+    const auto scores = outcome.score_status.subspan(score_row, item.num_scores);
+    score_row += static_cast<size_t>(item.num_scores);
+    if (std::ranges::all_of(draws, is_finite) && std::ranges::all_of(scores, is_finite)) continue;
+    item.sequence->group->failed = true;
+  }
+}
+
+void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
+                           const StepOutcome& outcome, Cursor& cursor) {
+  Sequence& sequence = *item.sequence;
+  SequenceGroup& group = *sequence.group;
+  cache_.ReleaseCopySource(sequence.table);
+  if (!group.failed) {
+    sequence.num_computed = item.first_token + item.num_tokens;
+    sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
+    cache_.CacheBlocks(sequence.table, sequence.tokens, sequence.num_computed);
+    if (sequence.admission_pending) CountAdmission(sequence);
+  }
+  if (item.num_scores > 0 && !group.failed) {
+    events_.prompt_logprobs.push_back({.request = group.id,
+                                       .position = item.score_begin,
+                                       .first_row = cursor.score_row,
+                                       .num_rows = item.num_scores});
+    group.num_scored += item.num_scores;
+  }
+  cursor.score_row += item.num_scores;
+  DeliverDraws(plan, item, outcome, cursor);
+}
+
+// Once per admission, however often it was tried or taken back.
+void Scheduler::CountAdmission(Sequence& sequence) {
+  SequenceGroup& group = *sequence.group;
+  sequence.admission_pending = false;
+  if (!group.admitted) {
+    group.admitted = true;
+    num_waiting_prompt_tokens_ -= group.num_prompt;
+    events_.admissions.push_back({.request = group.id,
+                                  .num_prompt_tokens = group.num_prompt,
+                                  .num_cached_tokens = sequence.num_hit_tokens,
+                                  .queue_time = group.first_planned - group.arrival});
+  }
+  if (!cache_.options().prefix_cache) return;
+  if (sequence.returning) {
+    cache_.CountSelfQuery(sequence.num_tokens(), sequence.num_hit_tokens);
+  } else if (group.read_cache && group.prompt_logprobs < 0) {
+    cache_.CountQuery(group.num_prompt, sequence.num_hit_tokens);
+  }
+}
+
+// One token to each of the draws: the sequence itself first, then the choices that share its prompt
+// and start now.
+void Scheduler::DeliverDraws(const StepPlan& plan, const StepPlan::Item& item,
+                             const StepOutcome& outcome, Cursor& cursor) {
+  const SequenceGroup& group = *item.sequence->group;
+  bool itself_finished = false;
+  for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
+    Sequence& sequence = *plan.draws[i];
+    const int32_t row = group.sampling.num_logprobs >= 0 ? cursor.logprobs_row++ : -1;
+    if (group.failed || sequence.end_at_commit) continue;
+    const bool finished = Deliver(sequence, outcome.tokens[i], row);
+    if (&sequence == item.sequence) {
+      itself_finished = finished;  // its blocks are needed until the others have started
+    } else if (finished) {
+      Retire(sequence);
+    } else {
+      Start(sequence, *item.sequence);
+    }
+  }
+  if (itself_finished) Retire(*item.sequence);
+}
+
+bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row) {
+  const SequenceGroup& group = *sequence.group;
+  const bool may_stop = sequence.num_answered() >= group.answer_tokens_min;
+  sequence.Append(token);
+  TokenEvent event = {.request = group.id,
+                      .choice = sequence.choice,
+                      .token = token,
+                      .logprobs_row = logprobs_row,
+                      .finish = std::nullopt};
+  if (may_stop && std::ranges::find(group.stop_tokens, token) != group.stop_tokens.end()) {
+    event.finish = FinishReason::kStop;
+  } else if (sequence.num_tokens() == group.length_max) {
+    event.finish = FinishReason::kLength;
+  }
+  events_.tokens.push_back(event);
+  return event.finish.has_value();
+}
+
+// A choice whose prompt has been computed by `prompt` begins to run on the same blocks. Where there
+// is no room for that it waits like one that was preempted, and finds them in the cache.
+void Scheduler::Start(Sequence& choice, const Sequence& prompt) {
+  const int32_t num_prompt = choice.group->num_prompt;
+  choice.num_computed_max = num_prompt;
+  if (num_running() < options_.running_max && cache_.Fork(prompt.table, choice.table, num_prompt)) {
+    choice.num_computed = num_prompt;
+    InsertRunning(choice);
+    return;
+  }
+  choice.returning = true;
+  Enqueue(choice);
+}
+
+// A row that is not finite ends its whole request: all choices answer to the same call.
+void Scheduler::EndFailed(const StepPlan& plan) {
+  for (const StepPlan::Item& item : plan.items) {
+    SequenceGroup& group = *item.sequence->group;
+    if (!group.failed || group.num_unended == 0) continue;
+    for (const Sequence& sequence : group.sequences) cache_.Unpublish(sequence.table);
+    EndGroup(group, FinishReason::kError);
+  }
+}
+
+// What was cancelled while the step ran. From the back, so that choices without blocks go before
+// the one that computes for them.
+void Scheduler::EndRequested(SequenceGroup& group) {
+  for (auto it = group.sequences.rbegin(); it != group.sequences.rend(); ++it) {
+    if (it->state == SequenceState::kEnded || !it->end_at_commit) continue;
+    EndSequence(*it, *it->end_at_commit);
+  }
+}
+
+void Scheduler::Abort(const StepPlan& plan) {
+  INCIPIT_CHECK(in_flight_);
+  in_flight_ = false;
+  for (const StepPlan::Item& item : plan.items) {
+    Sequence& sequence = *item.sequence;
+    sequence.in_flight = false;
+    cache_.Rollback(sequence.table);
+    if (!sequence.table.blocks.empty()) continue;
+    sequence.admission_pending = false;
+    Enqueue(sequence);
+    ++num_to_sweep_;
+  }
+  for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);
+  Sweep();
+}
+
+}  // namespace incipit

@@ -1,0 +1,159 @@
+// Scheduler::Plan: who computes what in the next step.
+#include <algorithm>
+
+#include "base/check.h"
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+
+void StepPlan::Clear() {
+  items.clear();
+  draws.clear();
+  copies.clear();
+  num_tokens = num_scores = num_decode_tokens = num_preemptions = 0;
+}
+
+void Scheduler::Plan(Time now, StepPlan& plan) {
+  INCIPIT_CHECK(!in_flight_);
+  plan.Clear();
+  plan.items.reserve(static_cast<size_t>(options_.running_max));
+  plan.copies.reserve(static_cast<size_t>(options_.running_max));
+  plan.draws.reserve(static_cast<size_t>(options_.running_max) * kChoicesMax);
+  if (now >= next_deadline_) EndExpired(now);
+  ContinueRunning(plan);
+  if (plan.num_preemptions == 0) Admit(now, plan);
+  in_flight_ = !plan.items.empty();
+  INCIPIT_CHECK(in_flight_ || idle());
+}
+
+void Scheduler::EndExpired(Time now) {
+  expired_.clear();
+  next_deadline_ = kNoDeadline;
+  const auto look_at = [&](const Sequence* sequence) {
+    SequenceGroup& group = *sequence->group;
+    if (group.deadline <= now) {
+      expired_.push_back(&group);
+    } else {
+      next_deadline_ = std::min(next_deadline_, group.deadline);
+    }
+  };
+  std::ranges::for_each(running_, look_at);
+  std::ranges::for_each(waiting_.sequences(), look_at);
+  for (SequenceGroup* group : expired_) EndGroup(*group, FinishReason::kDeadline);
+  Sweep();
+}
+
+// In order, so that the first always advances: whoever finds no room takes it from the last. A long
+// prompt leaves one token of the budget to each later sequence that is decoding.
+void Scheduler::ContinueRunning(StepPlan& plan) {
+  const auto is_decoding = [](const Sequence* sequence) { return sequence->num_missing() == 1; };
+  auto num_decoding_after = static_cast<int32_t>(std::ranges::count_if(running_, is_decoding));
+  for (size_t i = 0; i < running_.size() && plan.num_tokens < options_.step_tokens_max; ++i) {
+    Sequence& sequence = *running_[i];
+    if (is_decoding(&sequence)) --num_decoding_after;
+    const int32_t room = options_.step_tokens_max - plan.num_tokens;
+    const int32_t num_tokens =
+        std::min(sequence.num_missing(), std::max(1, room - num_decoding_after));
+    bool allocated = false;
+    while (!(allocated =
+                 cache_.AllocateSlots(sequence.table, {}, sequence.num_computed + num_tokens))) {
+      const Sequence* last = running_.back();
+      if (last != &sequence && is_decoding(last)) --num_decoding_after;
+      PreemptLast();
+      ++plan.num_preemptions;
+      if (last == &sequence) break;
+    }
+    if (allocated) AddItem(sequence, num_tokens, plan);
+  }
+}
+
+void Scheduler::PreemptLast() {
+  Sequence& victim = *running_.back();
+  INCIPIT_CHECK(!victim.in_flight);
+  running_.pop_back();
+  cache_.Free(victim.table);
+  victim.returning = true;
+  Enqueue(victim);
+}
+
+// From the front of the queue, strictly in order: letting a later, smaller request pass would
+// starve an earlier one. A sequence comes in only if it could be computed to its end of today
+// beside what the running ones still need; else the two would take blocks from each other by turns.
+void Scheduler::Admit(Time now, StepPlan& plan) {
+  int32_t num_reserved = -1;
+  while (!waiting_.empty() && plan.num_tokens < options_.step_tokens_max &&
+         num_running() < options_.running_max) {
+    if (num_reserved < 0) {
+      num_reserved = 0;
+      for (const Sequence* sequence : running_) num_reserved += BlocksMissing(*sequence);
+    }
+    Sequence& next = waiting_.front();
+    const ComputedBlocks computed = cache_.GetComputedBlocks(Matchable(next), next.table);
+    const int32_t num_needed = cache_.BlocksNeeded(next.table, computed, next.num_tokens());
+    if (num_needed > cache_.num_free() - num_reserved) break;
+
+    const int32_t room = options_.step_tokens_max - plan.num_tokens;
+    const int32_t num_tokens = std::min(next.num_tokens() - computed.num_tokens, room);
+    INCIPIT_CHECK(cache_.AllocateSlots(next.table, computed, computed.num_tokens + num_tokens));
+    waiting_.Remove(next);
+    next.num_computed = next.num_hit_tokens = computed.num_tokens;
+    next.admission_pending = true;
+    if (!next.group->admitted) next.group->first_planned = now;
+    InsertRunning(next);
+    num_reserved += BlocksMissing(next);
+    AddItem(next, num_tokens, plan);
+  }
+}
+
+int32_t Scheduler::BlocksMissing(const Sequence& sequence) const {
+  return cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
+}
+
+// What a sequence may be matched by: one token more than can be found. A request that asked not to
+// read the cache finds what it has itself computed before, and one whose prompt is being scored
+// nothing whose score is still to come.
+std::span<const TokenId> Scheduler::Matchable(const Sequence& sequence) const {
+  const SequenceGroup& group = *sequence.group;
+  int32_t num_findable = sequence.num_tokens() - 1;
+  if (!group.read_cache) num_findable = std::min(num_findable, sequence.num_computed_max);
+  if (group.scores_prompt()) num_findable = std::min(num_findable, group.num_scored);
+  return std::span(sequence.tokens).first(static_cast<size_t>(num_findable) + 1);
+}
+
+void Scheduler::InsertRunning(Sequence& sequence) {
+  sequence.state = SequenceState::kRunning;
+  const auto later = std::ranges::upper_bound(
+      running_, &sequence, [](const Sequence* a, const Sequence* b) { return GoesBefore(*a, *b); });
+  running_.insert(later, &sequence);
+}
+
+void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) {
+  SequenceGroup& group = *sequence.group;
+  StepPlan::Item item = {.sequence = &sequence,
+                         .first_token = sequence.num_computed,
+                         .num_tokens = num_tokens,
+                         .draw_begin = static_cast<int32_t>(plan.draws.size())};
+  if (num_tokens == sequence.num_missing()) {
+    plan.draws.push_back(&sequence);
+    const bool is_prompt = sequence.num_tokens() == group.num_prompt;
+    if (!is_prompt) ++plan.num_decode_tokens;
+    for (Sequence& other : group.sequences) {
+      if (is_prompt && other.state == SequenceState::kUnborn) plan.draws.push_back(&other);
+    }
+    item.num_draws = static_cast<int32_t>(plan.draws.size()) - item.draw_begin;
+  }
+  if (group.scores_prompt()) {
+    // The row of a token scores the one after it.
+    item.score_begin = group.num_scored + 1;
+    const int32_t score_end = std::min(item.first_token + num_tokens + 1, group.num_prompt);
+    INCIPIT_CHECK(item.score_begin == item.first_token + 1 || score_end <= item.score_begin);
+    item.num_scores = std::max(0, score_end - item.score_begin);
+  }
+  if (sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
+  sequence.in_flight = true;
+  plan.num_tokens += num_tokens;
+  plan.num_scores += item.num_scores;
+  plan.items.push_back(item);
+}
+
+}  // namespace incipit
