@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kvcache/kv_layout.h"
 #include "kvcache/sha256.h"
 
 namespace incipit {
@@ -13,7 +14,6 @@ enum class Frame : uint8_t { kNamespace = 'N', kRoot = 'R', kBlock = 'B' };
 // A part of a namespace. An absent part is left out, an empty one is not.
 enum class Field : uint8_t { kTenant = 1, kSalt = 2 };
 
-constexpr size_t kBlockTokensMax = 256;
 constexpr size_t kBlockFrameBytes = 1 + 4 + 4;
 
 uint8_t* AppendUint32(uint32_t value, uint8_t* out) {
@@ -42,7 +42,7 @@ CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::s
 
 BlockHasher::BlockHasher(int32_t block_size, std::string_view seed)
     : block_size_(block_size), seed_(seed) {
-  INCIPIT_CHECK(block_size >= 1 && block_size <= static_cast<int32_t>(kBlockTokensMax));
+  INCIPIT_CHECK(block_size >= 1 && block_size <= kBlockSizeMax);
 }
 
 BlockHash BlockHasher::Root(const CacheNamespace& cache_namespace) const {
@@ -57,7 +57,7 @@ BlockHash BlockHasher::Root(const CacheNamespace& cache_namespace) const {
 // yet). With 16 tokens that is 105 bytes, and sha256 pads up to 119 into two compressions.
 BlockHash BlockHasher::Next(const BlockHash& parent, std::span<const TokenId> tokens) const {
   INCIPIT_CHECK(tokens.size() == static_cast<size_t>(block_size_));
-  std::array<uint8_t, kBlockFrameBytes + sizeof(BlockHash) + 4 * kBlockTokensMax> message;
+  std::array<uint8_t, kBlockFrameBytes + sizeof(BlockHash) + 4 * kBlockSizeMax> message;
   uint8_t* out = message.data();
   *out++ = static_cast<uint8_t>(Frame::kBlock);
   out = AppendUint32(static_cast<uint32_t>(tokens.size()), out);

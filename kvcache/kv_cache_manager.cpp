@@ -23,14 +23,14 @@ KvCacheStats& KvCacheStats::operator+=(const KvCacheStats& other) {
 }
 
 absl::Status ValidateKvCacheOptions(const KvCacheOptions& options) {
-  if (options.num_blocks < 1 || options.num_blocks > kKvBlocksMax) {
+  if (options.num_blocks < 1 || options.num_blocks > kBlocksMax) {
     return InvalidArgument("num_blocks is {}; it must be from 1 to {}", options.num_blocks,
-                           kKvBlocksMax);
+                           kBlocksMax);
   }
-  if (options.block_size < 1 || options.block_size > kKvBlockSizeMax ||
+  if (options.block_size < 1 || options.block_size > kBlockSizeMax ||
       !std::has_single_bit(static_cast<uint32_t>(options.block_size))) {
     return InvalidArgument("block_size is {}; it must be a power of two from 1 to {}",
-                           options.block_size, kKvBlockSizeMax);
+                           options.block_size, kBlockSizeMax);
   }
   return absl::OkStatus();
 }

@@ -11,11 +11,9 @@
 #include "base/types.h"
 #include "kvcache/block_hash.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/kv_layout.h"
 
 namespace incipit {
-
-inline constexpr int32_t kKvBlocksMax = 1 << 28;
-inline constexpr int32_t kKvBlockSizeMax = 256;
 
 enum class EvictionPolicyKind : uint8_t { kLru };
 

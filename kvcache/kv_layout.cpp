@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kvcache/kv_cache_manager.h"
 
 namespace incipit {
 namespace {
@@ -22,7 +21,7 @@ int64_t BytesPerBlock(const KvLayout& layout) {
 
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes) {
   const uint64_t each = static_cast<uint64_t>(BytesPerBlock(layout)) + kMetadataBytesPerBlock;
-  return static_cast<int32_t>(std::min<uint64_t>(memory_bytes / each, kKvBlocksMax));
+  return static_cast<int32_t>(std::min<uint64_t>(memory_bytes / each, kBlocksMax));
 }
 
 }  // namespace incipit

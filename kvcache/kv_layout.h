@@ -6,6 +6,9 @@
 
 namespace incipit {
 
+inline constexpr int32_t kBlocksMax = 1 << 28;
+inline constexpr int32_t kBlockSizeMax = 256;  // tokens
+
 // Keys and values of one token in one layer are num_kv_heads * head_dim elements each.
 struct KvLayout {
   int32_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
@@ -16,7 +19,7 @@ struct KvLayout {
 int64_t BytesPerBlock(const KvLayout& layout);
 
 // Whole blocks in `memory_bytes`, what this process keeps about each included; at most
-// kKvBlocksMax.
+// kBlocksMax.
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes);
 
 }  // namespace incipit
