@@ -32,6 +32,9 @@ class StopStrings {
     std::vector<size_t> fallback;  // Knuth-Morris-Pratt
     size_t matched = 0;  // length of the longest prefix that is a suffix of the text so far
   };
+  // The pattern that ends with this byte of the text; of several, the longest.
+  std::optional<size_t> Step(char c);
+
   std::vector<Pattern> patterns_;
   std::string held_;
 };

@@ -67,6 +67,8 @@ class Tokenizer {
   friend class Detokenizer;
   class Pipeline;
   explicit Tokenizer(std::unique_ptr<Pipeline> pipeline);
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Build(std::string_view tokenizer_json,
+                                                          TokenizerConfig config);
   std::unique_ptr<Pipeline> pipeline_;
 };
 
