@@ -1,0 +1,11 @@
+// `incipit chat`: a conversation with a model, one answer at a time, streamed.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace incipit {
+
+int RunChat(std::span<const std::string_view> args);
+
+}  // namespace incipit

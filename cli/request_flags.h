@@ -1,0 +1,56 @@
+// The flags that say how an answer is drawn and where it ends, for every command that asks for one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/flags.h"
+#include "incipit/v1/inference.pb.h"
+
+namespace incipit {
+
+// What is not set is left to the server. Ranges are the server's to check: it knows its limits.
+class RequestFlags {
+ public:
+  void Bind(Flags& flags);
+
+  template <typename Request>  // GenerateRequest or ChatRequest
+  void Fill(Request& request) const {
+    request.set_request_id(request_id_);
+    request.set_model(model_);
+    request.set_priority(priority_);
+    request.mutable_cache()->set_salt(cache_salt_);
+    request.mutable_cache()->set_skip_read(skip_cache_);
+    FillSampling(*request.mutable_sampling());
+    FillOutput(*request.mutable_output());
+  }
+
+  bool wants_logprobs() const { return logprobs_.has_value(); }
+  bool wants_prompt_logprobs() const { return prompt_logprobs_.has_value(); }
+  uint32_t num_choices() const { return num_choices_ == 0 ? 1 : num_choices_; }
+
+ private:
+  void BindOutput(Flags& flags);
+  void BindSampling(Flags& flags);
+  void FillSampling(v1::SamplingOptions& sampling) const;
+  void FillOutput(v1::OutputOptions& output) const;
+
+  std::optional<float> temperature_, top_p_, min_p_;
+  std::optional<float> repetition_penalty_, presence_penalty_, frequency_penalty_;
+  std::optional<uint32_t> top_k_, logprobs_, prompt_logprobs_;
+  std::optional<int64_t> seed_;
+  std::vector<std::pair<uint32_t, float>> logit_bias_;
+  uint32_t max_tokens_ = 0, min_tokens_ = 0, num_choices_ = 1;
+  std::vector<std::string> stop_;
+  std::vector<uint32_t> stop_token_ids_;
+  bool include_stop_ = false, ignore_eos_ = false, keep_special_tokens_ = false;
+  int32_t priority_ = 0;
+  std::string cache_salt_, request_id_, model_;
+  bool skip_cache_ = false;
+};
+
+// "1,2,3" to ids. INVALID_ARGUMENT naming what is no id.
+absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text);
+
+}  // namespace incipit
