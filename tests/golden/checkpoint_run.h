@@ -1,0 +1,48 @@
+// Runs a checkpoint through TransformerRunner, cut into steps as a test likes, and gives back what
+// the runner gives: log probabilities and tokens.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "engine/model/model.h"
+#include "engine/transformer_runner.h"
+#include "kernels/backend.h"
+
+namespace incipit {
+
+class CheckpointRun {
+ public:
+  // Fails the test and aborts it where the folder cannot be loaded.
+  explicit CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu = {},
+                         TransformerRunnerOptions options = DefaultOptions());
+
+  static TransformerRunnerOptions DefaultOptions();
+
+  const Model& model() const { return *model_; }
+  TransformerRunner& runner() { return *runner_; }
+
+  // Log probabilities [position][token] after each position of `tokens`, computed `chunk` tokens a
+  // step, the sequence's blocks scattered over the pool.
+  std::vector<std::vector<double>> AllLogprobs(std::span<const TokenId> tokens, int32_t chunk);
+
+  // The greedy continuation of `prompt`, one token a step.
+  std::vector<TokenId> Greedy(std::span<const TokenId> prompt, int32_t num_tokens);
+
+ private:
+  StepResult Step(std::span<const TokenId> tokens, int32_t first_position,
+                  std::span<const Draw> draws, std::span<const PromptScore> scores);
+
+  std::unique_ptr<Backend> backend_;
+  std::optional<Model> model_;
+  std::unique_ptr<TransformerRunner> runner_;
+  std::vector<BlockId> blocks_;
+};
+
+}  // namespace incipit

@@ -1,0 +1,58 @@
+// A real, trained model of the Llama architecture, whose greedy continuation was computed from its
+// original weights by an independent program.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/types.h"
+#include "engine/model/json.h"
+#include "gtest/gtest.h"
+#include "tests/golden/checkpoint_run.h"
+
+namespace incipit {
+namespace {
+
+const std::filesystem::path kFolder =
+    std::filesystem::path(INCIPIT_SOURCE_DIR) / "../shared/models/stories260K";
+
+class StoriesTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "no " << kFolder;
+    const auto golden = ParseJson(*ReadTextFile(kFolder / "golden.json"));
+    ASSERT_TRUE(golden.ok()) << golden.status();
+    prompt_ = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
+    answer_ = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
+    cpu_.reference = GetParam();
+    options_.num_blocks = 40;
+    options_.step_tokens_max = 512;
+  }
+
+  std::vector<TokenId> prompt_, answer_;
+  CpuOptions cpu_;
+  TransformerRunnerOptions options_;
+};
+
+TEST_P(StoriesTest, GreedyIdsAreTheGoldenOnes) {
+  CheckpointRun run(kFolder, cpu_, options_);
+  EXPECT_EQ(run.Greedy(prompt_, static_cast<int32_t>(answer_.size())), answer_);
+}
+
+TEST_P(StoriesTest, EveryTokenOfTheAnswerIsTheLikeliestWhenTheWholeTextIsOnePrompt) {
+  std::vector<TokenId> text = prompt_;
+  text.insert(text.end(), answer_.begin(), answer_.end());
+  CheckpointRun run(kFolder, cpu_, options_);
+  for (const int32_t chunk : {1000, 16, 5}) {
+    const auto logprobs = run.AllLogprobs(text, chunk);
+    for (size_t i = prompt_.size(); i < text.size(); ++i) {
+      const std::vector<double>& row = logprobs[i - 1];
+      EXPECT_EQ(std::ranges::max_element(row) - row.begin(), text[i]) << chunk << " " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, StoriesTest, testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "Reference" : "Fast"; });
+
+}  // namespace
+}  // namespace incipit
