@@ -10,7 +10,7 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kFirstProbeTokens = 8;
-constexpr int32_t kLastProbeTokens = 256;
+constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
 constexpr int32_t kProbeRounds = 2;  // the first one warms caches up
 

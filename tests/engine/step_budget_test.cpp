@@ -1,0 +1,91 @@
+#include "engine/step_budget.h"
+
+#include <filesystem>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace incipit {
+namespace {
+
+using testing::ElementsAre;
+
+// A machine whose steps take `per_step` and `per_token`.
+struct Machine {
+  double per_step = 0, per_token = 0;  // seconds
+  std::vector<int32_t> probes = {};
+  double spent = 0;
+
+  int32_t Choose() {
+    const auto chosen = ChooseStepTokens({}, [this](int32_t num_tokens) {
+      probes.push_back(num_tokens);
+      spent += per_step + per_token * num_tokens;
+      return absl::StatusOr<Duration>(FromSeconds(per_step + per_token * num_tokens));
+    });
+    EXPECT_TRUE(chosen.ok());
+    return *chosen;
+  }
+};
+
+TEST(StepBudgetTest, IsTheLargestPowerOfTwoThatStaysUnderTheTime) {
+  EXPECT_EQ((Machine{.per_token = 0.499 / 512}).Choose(), 512);
+  EXPECT_EQ((Machine{.per_token = 0.501 / 512}).Choose(), 256);
+  EXPECT_EQ((Machine{.per_token = 0.499 / 128}).Choose(), 128);
+}
+
+TEST(StepBudgetTest, StaysWithinItsBounds) {
+  EXPECT_EQ((Machine{.per_token = 1e-7}).Choose(), 2048);
+  EXPECT_EQ((Machine{.per_token = 1}).Choose(), 64);
+}
+
+TEST(StepBudgetTest, ProbesNoLongerThanItMay) {
+  Machine slow{.per_step = 2, .per_token = 0.1};
+  EXPECT_EQ(slow.Choose(), 64);
+  EXPECT_THAT(slow.probes, ElementsAre(8));  // one look is enough
+  for (const double per_token : {1e-6, 1e-5, 1e-4, 1e-3}) {
+    Machine machine{.per_step = per_token, .per_token = per_token};
+    machine.Choose();
+    EXPECT_LT(machine.spent, 0.2) << per_token;
+  }
+}
+
+TEST(StepBudgetTest, AFastMachineIsMeasuredWithLargeSteps) {
+  // What each step costs beside its tokens must not count against large steps.
+  Machine machine{.per_step = 1e-3, .per_token = 1e-4};
+  EXPECT_EQ(machine.Choose(), 2048);
+  EXPECT_EQ(machine.probes.back(), 128);
+}
+
+TEST(StepBudgetTest, AFailedStepIsReported) {
+  const auto chosen = ChooseStepTokens(
+      {}, [](int32_t) -> absl::StatusOr<Duration> { return absl::InternalError("device"); });
+  EXPECT_EQ(chosen.status().code(), absl::StatusCode::kInternal);
+}
+
+// Every look at this clock is 15 ms after the one before.
+class TickingClock final : public Clock {
+ public:
+  Time Now() const override { return now_ += std::chrono::milliseconds(15); }
+
+ private:
+  mutable Time now_{};
+};
+
+TEST(StepBudgetTest, RunsPrefillStepsOfTheModel) {
+  const std::filesystem::path folder =
+      std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/golden/hf/llama-plain";
+  const auto backend = *CreateCpuBackend({});
+  const auto model = LoadModel(folder, *backend);
+  ASSERT_TRUE(model.ok()) << model.status();
+  TransformerRunnerOptions options;
+  options.max_model_len = 20;
+  const TickingClock clock;
+  // 15 ms for 20 tokens, which is all that a step of 32 can have: 0.75 ms each.
+  const auto chosen = MeasureStepTokens(*backend, *model, options, clock);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(*chosen, 512);
+}
+
+}  // namespace
+}  // namespace incipit

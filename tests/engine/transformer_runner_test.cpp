@@ -1,0 +1,333 @@
+#include "engine/transformer_runner.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace incipit {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+const std::filesystem::path kFolder =
+    std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/golden/hf/llama-plain";
+
+// The parts of a StepBatch, of any number of sequences.
+class Step {
+ public:
+  // Computes `tokens` at positions from `first` on, in `blocks`. Returns the step's row of the
+  // first.
+  int32_t AddTokens(std::span<const TokenId> tokens, int32_t first,
+                    std::span<const int32_t> blocks) {
+    const auto row = static_cast<int32_t>(tokens_.size());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens_.push_back(tokens[i]);
+      positions_.push_back(first + static_cast<int32_t>(i));
+    }
+    for (const int32_t block : blocks) blocks_.push_back(BlockId{block});
+    token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
+    block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
+    return row;
+  }
+  void AddCopy(BlockCopy copy) { copies_.push_back(copy); }
+  void AddDraw(int32_t row, const SamplingParams& params, int32_t choice, int64_t position) {
+    Draw draw;
+    draw.row = row;
+    draw.params = &params;
+    draw.choice = choice;
+    draw.position = position;
+    draws_.push_back(draw);
+  }
+  void AddScore(PromptScore score) { scores_.push_back(score); }
+
+  StepBatch Batch() const {
+    return {.tokens = tokens_,
+            .positions = positions_,
+            .token_begin = token_begin_,
+            .block_begin = block_begin_,
+            .blocks = blocks_,
+            .copies = copies_,
+            .draws = draws_,
+            .scores = scores_};
+  }
+
+ private:
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> positions_, token_begin_{0}, block_begin_{0};
+  std::vector<BlockId> blocks_;
+  std::vector<BlockCopy> copies_;
+  std::vector<Draw> draws_;
+  std::vector<PromptScore> scores_;
+};
+
+class TransformerRunnerTest : public testing::Test {
+ protected:
+  TransformerRunnerTest() {
+    backend_ = *CreateCpuBackend({});
+    auto model = LoadModel(kFolder, *backend_);
+    EXPECT_TRUE(model.ok()) << model.status();
+    model_.emplace(*std::move(model));
+    for (int32_t i = 0; i < 100; ++i) tokens_.push_back(i * 37 % 97);
+    greedy_.temperature = 0;
+  }
+
+  static TransformerRunnerOptions Options() {
+    TransformerRunnerOptions options;
+    options.num_blocks = 32;
+    options.block_size = 8;
+    options.step_tokens_max = 128;
+    return options;
+  }
+
+  std::unique_ptr<TransformerRunner> Create(const TransformerRunnerOptions& options) {
+    auto runner = TransformerRunner::Create(*backend_, *model_, options);
+    EXPECT_TRUE(runner.ok()) << runner.status();
+    return *std::move(runner);
+  }
+  void ExpectRefused(absl::StatusCode code, const TransformerRunnerOptions& options,
+                     const testing::Matcher<std::string>& message) {
+    const auto runner = TransformerRunner::Create(*backend_, *model_, options);
+    EXPECT_EQ(runner.status().code(), code) << runner.status();
+    EXPECT_THAT(MessageOf(runner.status()), message);
+  }
+
+  static StepResult Run(TransformerRunner& runner, const Step& step) {
+    EXPECT_TRUE(runner.Launch(step.Batch()).ok());
+    StepResult result;
+    EXPECT_TRUE(runner.Wait(result).ok());
+    return result;
+  }
+
+  std::span<const TokenId> Tokens(size_t begin, size_t count) const {
+    return std::span(tokens_).subspan(begin, count);
+  }
+
+  // The greedy token after tokens_[0 .. count), in a runner of its own.
+  TokenId Next(size_t count) {
+    const auto runner = Create(Options());
+    Step step;
+    const std::vector<int32_t> blocks = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    step.AddTokens(Tokens(0, count), 0, blocks);
+    step.AddDraw(static_cast<int32_t>(count) - 1, greedy_, 0, static_cast<int64_t>(count));
+    return Run(*runner, step).tokens.at(0);
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::optional<Model> model_;
+  std::vector<TokenId> tokens_;
+  SamplingParams greedy_;
+};
+
+TEST_F(TransformerRunnerTest, SequencesOfOneStepDoNotSeeEachOther) {
+  const auto runner = Create(Options());
+  Step step;
+  const int32_t blocks_a[] = {5, 1}, blocks_b[] = {9, 2, 30};
+  step.AddTokens(Tokens(0, 10), 0, blocks_a);
+  const int32_t row_b = step.AddTokens(Tokens(0, 20), 0, blocks_b);
+  step.AddDraw(9, greedy_, 0, 10);
+  step.AddDraw(row_b + 19, greedy_, 0, 20);
+  EXPECT_THAT(Run(*runner, step).tokens, ElementsAre(Next(10), Next(20)));
+}
+
+TEST_F(TransformerRunnerTest, AStepFillsABlockThatAnotherSequenceOfItReads) {
+  const auto runner = Create(Options());
+  Step step;
+  const int32_t blocks_a[] = {3, 4}, blocks_b[] = {3, 7};  // b computes only from position 8 on
+  step.AddTokens(Tokens(0, 8), 0, blocks_a);
+  const int32_t row = step.AddTokens(Tokens(8, 5), 8, blocks_b);
+  step.AddDraw(row + 4, greedy_, 0, 13);
+  EXPECT_THAT(Run(*runner, step).tokens, ElementsAre(Next(13)));
+}
+
+TEST_F(TransformerRunnerTest, CopiesAreDoneBeforeTheFirstLayer) {
+  const auto runner = Create(Options());
+  Step first;
+  const int32_t block[] = {3};
+  first.AddTokens(Tokens(0, 8), 0, block);
+  Run(*runner, first);
+  Step second;  // continues from 5 copied tokens; the rest of the block is its own
+  const int32_t copied[] = {11, 12};
+  second.AddCopy({BlockId{3}, BlockId{11}, 5});
+  second.AddTokens(Tokens(5, 6), 5, copied);
+  second.AddDraw(5, greedy_, 0, 11);
+  EXPECT_THAT(Run(*runner, second).tokens, ElementsAre(Next(11)));
+}
+
+TEST_F(TransformerRunnerTest, AStepOfCopiesAloneIsAStep) {
+  const auto runner = Create(Options());
+  Step step;
+  const int32_t block[] = {3};
+  step.AddTokens(Tokens(0, 8), 0, block);
+  Run(*runner, step);
+  Step copies;
+  copies.AddCopy({BlockId{3}, BlockId{4}, 8});
+  EXPECT_THAT(Run(*runner, copies).tokens, SizeIs(0));
+  Step next;
+  const int32_t blocks[] = {4, 5};
+  next.AddTokens(Tokens(8, 1), 8, blocks);
+  next.AddDraw(0, greedy_, 0, 9);
+  EXPECT_THAT(Run(*runner, next).tokens, ElementsAre(Next(9)));
+}
+
+TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
+  const auto runner = Create(Options());
+  const std::vector<int32_t> blocks = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  SamplingParams warm;
+  warm.seed = 7;
+  warm.num_logprobs = 1;
+  Step step;
+  step.AddTokens(Tokens(0, 100), 0, blocks);
+  static_assert(TransformerRunner::kLogitsRowsMax < 100);
+  for (int32_t row = 0; row < 100; ++row) {
+    step.AddScore({.row = row, .target = tokens_[(row + 1) % 100], .num_top = 1});
+    if (row % 3 != 0) continue;
+    step.AddDraw(row, greedy_, 0, row + 1);
+    for (int32_t choice = 0; choice < 2; ++choice) step.AddDraw(row, warm, choice, row + 1);
+  }
+  const StepResult result = Run(*runner, step);
+  ASSERT_THAT(result.tokens, SizeIs(3 * 34));
+  ASSERT_EQ(result.prompt_logprobs.num_rows(), 100);
+  ASSERT_EQ(result.logprobs.num_rows(), 2 * 34);
+  bool choices_differ = false;
+  for (int32_t row = 0; row < 100; ++row) {
+    const TokenLogprob& best = result.prompt_logprobs.top.at(row);
+    EXPECT_EQ(result.prompt_logprobs.chosen.at(row).token, tokens_[(row + 1) % 100]);
+    if (row % 3 != 0) continue;
+    const int32_t draw = row / 3 * 3;
+    EXPECT_EQ(result.tokens.at(draw), best.token);
+    EXPECT_EQ(result.logprobs.chosen.at(draw / 3 * 2).token, result.tokens.at(draw + 1));
+    EXPECT_EQ(result.logprobs.top.at(draw / 3 * 2).logprob, best.logprob);
+    choices_differ |= result.tokens.at(draw + 1) != result.tokens.at(draw + 2);
+  }
+  EXPECT_TRUE(choices_differ);
+
+  for (const int32_t row : {0, 63, 99}) {  // the same draw alone
+    Step alone;
+    alone.AddTokens(Tokens(0, static_cast<size_t>(row) + 1), 0, blocks);
+    alone.AddDraw(row, warm, 1, row + 1);
+    EXPECT_EQ(Run(*runner, alone).tokens.at(0), result.tokens.at(row + 2)) << row;
+  }
+}
+
+TEST_F(TransformerRunnerTest, TwoStepsMayBeInFlight) {
+  const auto runner = Create(Options());
+  const int32_t blocks[] = {0, 1};
+  Step first, second;
+  first.AddTokens(Tokens(0, 8), 0, blocks);
+  first.AddDraw(7, greedy_, 0, 8);
+  second.AddTokens(Tokens(8, 1), 8, blocks);
+  second.AddDraw(0, greedy_, 0, 9);
+  ASSERT_TRUE(runner->Launch(first.Batch()).ok());
+  ASSERT_TRUE(runner->Launch(second.Batch()).ok());
+  StepResult result;
+  ASSERT_TRUE(runner->Wait(result).ok());
+  EXPECT_THAT(result.tokens, ElementsAre(Next(8)));
+  ASSERT_TRUE(runner->Wait(result).ok());
+  EXPECT_THAT(result.tokens, ElementsAre(Next(9)));
+}
+
+TEST_F(TransformerRunnerTest, ASequenceReadsNothingThatAnotherLeftInItsBlocks) {
+  const auto runner = Create(Options());
+  const int32_t blocks[] = {0, 1};
+  Step first;
+  first.AddTokens(Tokens(40, 16), 0, blocks);
+  Run(*runner, first);
+  Step second;
+  second.AddTokens(Tokens(0, 9), 0, blocks);
+  second.AddDraw(8, greedy_, 0, 9);
+  EXPECT_THAT(Run(*runner, second).tokens, ElementsAre(Next(9)));
+}
+
+TEST_F(TransformerRunnerTest, WhatIsNotGivenFollowsFromTheModel) {
+  const auto runner = Create(Options());
+  EXPECT_EQ(runner->options().max_model_len, 128);
+  EXPECT_EQ(runner->options().kv_dtype, DType::kF32);
+  EXPECT_EQ(runner->kv_bytes(), size_t{32} * 8 * 2 * 2 * 2 * 8 * 4);
+
+  const auto bf16 = LoadModel(kFolder.parent_path() / "llama-bf16", *backend_);
+  ASSERT_TRUE(bf16.ok()) << bf16.status();
+  const auto other = TransformerRunner::Create(*backend_, *bf16, Options());
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ((*other)->options().kv_dtype, DType::kBF16);
+}
+
+TEST_F(TransformerRunnerTest, BlocksComeFromTheMemoryThatIsLeft) {
+  CpuOptions limited;
+  limited.memory_limit_bytes = size_t{4} << 20;
+  const auto backend = *CreateCpuBackend(limited);
+  const auto model = LoadModel(kFolder, *backend);
+  ASSERT_TRUE(model.ok()) << model.status();
+  TransformerRunnerOptions options = Options();
+  options.num_blocks = 0;
+  options.memory_fraction = 0.5;
+  const auto runner = TransformerRunner::Create(*backend, *model, options);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_GT((*runner)->options().num_blocks, 100);
+  EXPECT_LT((*runner)->kv_bytes(), size_t{2} << 20);
+
+  options.memory_fraction = 1e-6;
+  const auto none = TransformerRunner::Create(*backend, *model, options);
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(none.status()), HasSubstr("no room for keys and values"));
+  options.num_blocks = 1'000'000;
+  EXPECT_EQ(TransformerRunner::Create(*backend, *model, options).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(TransformerRunnerTest, OptionsOutOfRangeAreRefusedByName) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  TransformerRunnerOptions options = Options();
+  options.max_model_len = 129;
+  ExpectRefused(kInvalid, options, AllOf(HasSubstr("max_model_len is 129"), HasSubstr("128")));
+  options = Options();
+  options.step_tokens_max = 0;
+  ExpectRefused(kInvalid, options, HasSubstr("step_tokens_max is 0"));
+  options = Options();
+  options.draws_max = 0;
+  ExpectRefused(kInvalid, options, HasSubstr("draws_max is 0"));
+  options = Options();
+  options.num_blocks = -1;
+  ExpectRefused(kInvalid, options, HasSubstr("num_blocks is -1"));
+  for (const int32_t size : {0, -8, 3, 512}) {
+    options = Options();
+    options.block_size = size;
+    options.num_blocks = size == 3 ? 4 : 0;
+    ExpectRefused(kInvalid, options, HasSubstr(fmt::format("size is {}", size)));
+  }
+  for (const double fraction : {0.0, -1.0, 1.5, std::nan("")}) {
+    options = Options();
+    options.memory_fraction = fraction;
+    ExpectRefused(kInvalid, options, HasSubstr("memory_fraction"));
+  }
+  options = Options();
+  options.kv_dtype = DType::kF16;
+  ExpectRefused(absl::StatusCode::kUnimplemented, options, HasSubstr("kv_dtype is f16"));
+}
+
+TEST_F(TransformerRunnerTest, ABatchThatWouldIndexOutsideItsMemoryAborts) {
+  const auto runner = Create(Options());
+  const int32_t block[] = {0}, foreign[] = {32};
+  Step outside_vocabulary, outside_positions, outside_pool;
+  const TokenId token[] = {97};
+  outside_vocabulary.AddTokens(token, 0, block);
+  outside_positions.AddTokens(Tokens(0, 1), 128, block);
+  outside_pool.AddTokens(Tokens(0, 1), 0, foreign);
+  for (const Step& step : {outside_vocabulary, outside_positions, outside_pool}) {
+    EXPECT_DEATH(runner->Launch(step.Batch()).IgnoreError(), "");
+  }
+}
+
+}  // namespace
+}  // namespace incipit
