@@ -17,6 +17,7 @@
 #include "cli/json_text.h"
 #include "cli/request_flags.h"
 #include "cli/terminal.h"
+#include "engine/text/utf8.h"
 #include "incipit/v1/inference.grpc.pb.h"
 
 namespace incipit {

@@ -3,6 +3,7 @@
 #include "cli/bench.h"
 #include "cli/chat.h"
 #include "cli/generate.h"
+#include "cli/tokenize.h"
 
 namespace incipit {
 
@@ -11,6 +12,8 @@ std::span<const Command> Commands() {
       {"generate", "continue one prompt", &RunGenerate},
       {"chat", "talk with a model that has a chat template", &RunChat},
       {"bench", "put load on a server and measure it", &RunBench},
+      {"tokenize", "text to token ids, without a server", &RunTokenize},
+      {"detokenize", "token ids to text, without a server", &RunDetokenize},
   };
   return kCommands;
 }

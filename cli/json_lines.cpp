@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "cli/commands.h"
 #include "cli/json_text.h"
 
 namespace incipit {
@@ -63,6 +64,12 @@ absl::Status TransformJsonLines(
   }
   if (std::ferror(in) != 0) return Internal("cannot read: {}", std::strerror(errno));
   return absl::OkStatus();
+}
+
+int RunJsonLines(const CommandText& text,
+                 const std::function<absl::StatusOr<ordered_json>(ordered_json)>& transform) {
+  const absl::Status status = TransformJsonLines(stdin, stdout, transform);
+  return status.ok() ? kExitOk : ReportFailure(text, MessageOf(status));
 }
 
 }  // namespace incipit

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
+#include "cli/command_line.h"
 
 namespace incipit {
 
@@ -17,6 +18,11 @@ inline constexpr size_t kJsonLineBytesMax = size_t{64} << 20;
 // write a line and wait for its answer. INTERNAL if reading or writing fails.
 absl::Status TransformJsonLines(
     std::FILE* in, std::FILE* out,
+    const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);
+
+// The same as a command does it, from stdin to stdout; returns the exit code.
+int RunJsonLines(
+    const CommandText& text,
     const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);
 
 }  // namespace incipit

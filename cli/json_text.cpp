@@ -39,12 +39,4 @@ absl::StatusOr<ordered_json> ParseJson(std::string_view text) {
   }
 }
 
-bool IsUtf8(std::string_view text) {
-  try {
-    return !ordered_json(std::string(text)).dump().empty();
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
 }  // namespace incipit

@@ -15,6 +15,4 @@ std::string JsonLine(const nlohmann::ordered_json& json);
 // INVALID_ARGUMENT saying where `text` stops being JSON, or that it nests too deep.
 absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view text);
 
-bool IsUtf8(std::string_view text);
-
 }  // namespace incipit
