@@ -27,8 +27,11 @@ function(incipit_library name)
   set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 endfunction()
 
+# What the preset tsan builds: the tests that carry its label.
+add_custom_target(tsan_tests)
+
 # incipit_test(<name> SOURCES ... DEPS ... LABELS ...): a GoogleTest program; each TEST is one CTest test.
-# LABELS: fast (the default), slow, gpu, grpc, and whatever a preset filters by.
+# LABELS: fast (the default), slow, gpu, grpc, tsan, and whatever a preset filters by.
 function(incipit_test name)
   if(NOT INCIPIT_TESTS)
     return()
@@ -49,6 +52,9 @@ function(incipit_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${ARG_ENVIRONMENT}")
+  if(tsan IN_LIST ARG_LABELS)
+    add_dependencies(tsan_tests ${name})
+  endif()
 endfunction()
 
 # incipit_fuzz(<name> SOURCE file CORPUS dir DEPS ...): LLVMFuzzerTestOneInput, driven by libFuzzer in the

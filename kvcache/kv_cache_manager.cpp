@@ -145,7 +145,11 @@ void KvCacheManager::Free(BlockTable& table) {
   ReleaseFrom(table, 0);
 }
 
-void KvCacheManager::Unpublish(const BlockTable& table) {
+void KvCacheManager::Unpublish(const BlockTable& table, int32_t num_tokens) {
+  const auto num_full = static_cast<size_t>(num_tokens / options_.block_size);
+  std::vector<BlockHash> doomed(table.hashes.begin(),
+                                table.hashes.begin() + std::min(num_full, table.hashes.size()));
+  if (doomed.empty()) return;
   // Published blocks by the tag of their parent, to walk from a key to what descends from it.
   std::unordered_multimap<uint64_t, BlockHash> children;
   for (int32_t i = 0; i < pool_.num_blocks(); ++i) {
@@ -153,7 +157,6 @@ void KvCacheManager::Unpublish(const BlockTable& table) {
     if (!pool_.is_published(id) || pool_.starts_chain(id)) continue;
     children.emplace(pool_.parent_tag(id), pool_.hash(id));
   }
-  std::vector<BlockHash> doomed(table.hashes.begin(), table.hashes.begin() + table.num_published);
   while (!doomed.empty()) {
     const BlockHash key = doomed.back();
     doomed.pop_back();

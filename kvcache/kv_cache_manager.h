@@ -106,9 +106,10 @@ class KvCacheManager {
   // stay: a preempted sequence looks for its own blocks when it returns.
   void Free(BlockTable& table);
 
-  // No block of this table, nor any that descends from one, can be found from now on, whoever holds
-  // a copy. O(blocks): for what must never be shared again, such as values that are not finite.
-  void Unpublish(const BlockTable& table);
+  // No key of the first `num_tokens` tokens, nor any that descends from one, can be found from now
+  // on, whoever holds the block. O(blocks): for values that must never be shared again because they
+  // are not finite.
+  void Unpublish(const BlockTable& table, int32_t num_tokens);
 
   // Forgets every published block. False, with nothing changed, while any block is in use.
   [[nodiscard]] bool ResetPrefixCache();

@@ -141,7 +141,9 @@ void Scheduler::EndFailed(const StepPlan& plan) {
   for (const StepPlan::Item& item : plan.items) {
     SequenceGroup& group = *item.sequence->group;
     if (!group.failed || group.num_unended == 0) continue;
-    for (const Sequence& sequence : group.sequences) cache_.Unpublish(sequence.table);
+    for (const Sequence& sequence : group.sequences) {
+      cache_.Unpublish(sequence.table, sequence.num_computed_max);
+    }
     EndGroup(group, FinishReason::kError);
   }
 }

@@ -97,6 +97,7 @@ void Scheduler::Admit(Time now, StepPlan& plan) {
     INCIPIT_CHECK(cache_.AllocateSlots(next.table, computed, computed.num_tokens + num_tokens));
     waiting_.Remove(next);
     next.num_computed = next.num_hit_tokens = computed.num_tokens;
+    next.num_computed_max = std::max(next.num_computed_max, next.num_computed);
     next.admission_pending = true;
     if (!next.group->admitted) next.group->first_planned = now;
     InsertRunning(next);
@@ -146,7 +147,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     // The row of a token scores the one after it.
     item.score_begin = group.num_scored + 1;
     const int32_t score_end = std::min(item.first_token + num_tokens + 1, group.num_prompt);
-    INCIPIT_CHECK(item.score_begin == item.first_token + 1 || score_end <= item.score_begin);
+    INCIPIT_CHECK(item.score_begin > item.first_token);
     item.num_scores = std::max(0, score_end - item.score_begin);
   }
   if (sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);

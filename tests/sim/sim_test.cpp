@@ -1,0 +1,39 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/sim/simulation.h"
+
+namespace incipit {
+namespace {
+
+// A seed other than the fixed ones, so that a continuous build covers new ground each time:
+// INCIPIT_SIM_SEED, 0 where it is not set.
+uint64_t FirstSeed() {
+  const char* text = std::getenv("INCIPIT_SIM_SEED");
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
+}
+
+TEST(SimulationTest, EveryRequestGetsItsOwnAnswerWhateverElseHappens) {
+  SimulationCounts counts;
+  for (uint64_t seed = FirstSeed() + 1; seed <= FirstSeed() + 2000; ++seed) {
+    ASSERT_EQ(Simulate(seed, counts), "") << "replay with: simulate " << seed << " 1";
+  }
+  std::printf("%s\n", counts.ToString().c_str());
+  // A simulation in which something never happens proves nothing about it.
+  EXPECT_GT(counts.preemptions, 1000);
+  EXPECT_GT(counts.cancels, 1000);
+  EXPECT_GT(counts.expired, 1000);
+  EXPECT_GT(counts.failed, 1000);
+  EXPECT_GT(counts.aborts, 1000);
+  EXPECT_GT(counts.forks, 1000);
+  EXPECT_GT(counts.evictions, 1000);
+  EXPECT_GT(counts.hit_tokens, 10'000);
+  EXPECT_GT(counts.resets, 100);
+}
+
+}  // namespace
+}  // namespace incipit
