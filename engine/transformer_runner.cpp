@@ -120,8 +120,14 @@ absl::Status TransformerRunner::AllocatePool() {
                        .dtype = dtype};
   if (shape.num_blocks == 0) {
     const size_t free = backend_.FreeBytes();
-    const auto usable = static_cast<size_t>(static_cast<double>(free) * options_.memory_fraction);
+    const size_t usable =
+        options_.kv_bytes > 0
+            ? options_.kv_bytes
+            : static_cast<size_t>(static_cast<double>(free) * options_.memory_fraction);
     shape.num_blocks = BlocksThatFit(layout, usable);
+    if (options_.num_blocks_max > 0) {
+      shape.num_blocks = std::min(shape.num_blocks, options_.num_blocks_max);
+    }
     if (shape.num_blocks < 1) {
       return ResourceExhausted(
           "no room for keys and values: a block of {} tokens takes {} bytes, "

@@ -20,8 +20,10 @@
 namespace incipit {
 
 struct TransformerRunnerOptions {
-  int32_t num_blocks = 0;         // of the KV pool; 0: what memory_fraction holds
+  int32_t num_blocks = 0;         // of the KV pool; 0: what kv_bytes or memory_fraction holds
+  size_t kv_bytes = 0;            // 0: by memory_fraction
   double memory_fraction = 0.9;   // of the bytes that are free once everything else is allocated
+  int32_t num_blocks_max = 0;     // of what memory_fraction holds; 0: no bound
   int32_t block_size = 16;        // tokens
   int32_t step_tokens_max = 512;  // of one step, all sequences together
   int32_t draws_max = 1024;       // of one step

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
+#include "engine/engine.h"
 #include "server/address.h"
 
 namespace incipit {
@@ -83,6 +84,9 @@ void BindModel(Options& o, Flags& flags) {
       o.max_model_len, 2);
   flags.Choice({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
                o.kv_dtype, {"auto", "f32", "f16", "bf16"});
+  flags.String({"chat-template", "FILE|none",
+                "Instead of the model's own chat template; none: the server does not Chat."},
+               o.chat_template);
   flags.Group("Device");
   flags.Choice({"backend", "NAME", "auto: cuda if the build and the machine have it, else cpu."},
                o.backend, {"auto", "cpu", "cuda"});
@@ -163,7 +167,7 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
   flags.Group("Limits of a request (more gets INVALID_ARGUMENT)");
   flags.Integer({"prompt-tokens-max", "N", "Of a prompt. 0: what the context allows."},
                 r.prompt_tokens_max, {0});
-  flags.Integer({"choices-max", "N", "output.n"}, r.choices_max, {1, 128});
+  flags.Integer({"choices-max", "N", "output.n"}, r.choices_max, {1, kChoicesMax});
   flags.Integer({"logprobs-max", "N", "output.logprobs and output.prompt_logprobs."},
                 r.logprobs_max, {0, 128});
   flags.Bytes({"prompt-logprobs-bytes-max", "SIZE", "Of the prompt_logprobs of one answer."},
@@ -217,6 +221,19 @@ void BindOptions(Options& options, Flags& flags) {
   BindServerLimits(options, flags);
   BindRequestLimits(options.request, flags);
   BindOperation(options, flags);
+}
+
+std::string ServeHelp(const Flags& flags) {
+  return fmt::format(
+      "Serves a model over gRPC until SIGTERM, then drains; a second signal stops at once.\n\n"
+      "Usage: incipit serve --model DIR [--flag value | --flag=value]...\n\n"
+      "  incipit serve --model models/incipit-tiny\n"
+      "  incipit serve --model DIR --address 0.0.0.0:50051 --metrics-address 0.0.0.0:9464\n"
+      "  incipit serve --config incipit.yaml        # model: DIR, step-tokens: 512, ...\n\n"
+      "{}\n"
+      "Exit codes: 0 stopped as asked, 1 the engine failed, 2 a wrong flag or configuration,\n"
+      "3 the model cannot be served, 4 an address cannot be bound, 5 the device cannot be used.\n",
+      flags.Help());
 }
 
 absl::Status Validate(const Options& options, const Flags& flags) {

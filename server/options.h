@@ -22,6 +22,7 @@ struct Options {
   std::string model_name;  // empty: the folder's name
   std::optional<int32_t> max_model_len;
   std::string kv_dtype = "auto";
+  std::string chat_template;  // file; empty: the model's own; "none"
 
   std::string backend = "auto";
   int32_t threads = 0;  // 0: the CPUs that the process may use
@@ -63,6 +64,9 @@ struct Options {
 
 // `options` outlives `flags`.
 void BindOptions(Options& options, Flags& flags);
+
+// The help of `incipit serve`.
+std::string ServeHelp(const Flags& flags);
 
 // What spans several flags. Names the flags that contradict each other.
 absl::Status Validate(const Options& options, const Flags& flags);

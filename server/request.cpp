@@ -274,6 +274,9 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
   if (num_prompt == model.max_model_len) {
     return too_long("no room for output: this model's context is", model.max_model_len);
   }
+  if (num_prompt >= model.cache_tokens) {
+    return too_long("no room for output: the KV cache holds", model.cache_tokens);
+  }
   const auto outside = std::find_if(prompt.begin(), prompt.end(), [&](TokenId token) {
     return token < 0 || token >= model.vocab_size;
   });
@@ -282,7 +285,8 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                         model.vocab_size);
   }
   Request& engine = request.request;
-  const auto room = static_cast<int32_t>(model.max_model_len - num_prompt);
+  const auto room = static_cast<int32_t>(
+      std::min(int64_t{model.max_model_len}, model.cache_tokens) - num_prompt);
   engine.answer_tokens_max =
       engine.answer_tokens_max == 0 ? room : std::min(engine.answer_tokens_max, room);
   if (engine.answer_tokens_min > engine.answer_tokens_max) {

@@ -29,6 +29,7 @@ struct ServedModel {
   std::string name;
   int32_t vocab_size = 0;  // the width of the logits: token ids are below it
   int32_t max_model_len = 0;
+  int64_t cache_tokens = 0;  // that the KV cache holds
   bool has_tokenizer = false;
   bool has_chat_template = false;
   std::vector<TokenId> eos_ids;

@@ -68,6 +68,12 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Bind(grpc::ServerBuilder& builder,
   return Unavailable("--{} {} cannot be bound", flag, address);
 }
 
+ServedModel WithCacheTokens(const ServerParts& parts) {
+  ServedModel model = parts.model;
+  model.cache_tokens = int64_t{parts.engine.cache.num_blocks} * parts.engine.cache.block_size;
+  return model;
+}
+
 v1::GetModelInfoResponse ModelInfo(const ServerParts& parts) {
   const ServedModel& model = parts.model;
   const ModelDescription& description = parts.description;
@@ -150,7 +156,7 @@ class Server::Parts {
 Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks)
     : options(server_options),
       hooks(std::move(server_hooks)),
-      model(parts.model),
+      model(WithCacheTokens(parts)),
       description(parts.description),
       model_info(ModelInfo(parts)),
       tokenizer(std::move(parts.tokenizer)),

@@ -31,6 +31,7 @@ ServedModel Model() {
   model.name = "tiny";
   model.vocab_size = 512;
   model.max_model_len = 128;
+  model.cache_tokens = 1 << 20;
   model.has_tokenizer = true;
   model.has_chat_template = true;
   model.eos_ids = {2};
@@ -341,6 +342,17 @@ TEST(GenerateRequestTest, ATopKOfTheVocabularyOrMoreMeansAll) {
   v1::GenerateRequest message = Valid();
   message.mutable_sampling()->set_top_k(511);
   EXPECT_EQ(MustCheck(message).request.sampling.top_k, 511);
+}
+
+TEST(GenerateRequestTest, ACacheSmallerThanTheContextBoundsPromptAndAnswer) {
+  ServedModel model = Model();
+  model.cache_tokens = 64;
+  EXPECT_EQ(MustCheck(Valid(), model).request.answer_tokens_max, 63);
+  v1::GenerateRequest message = Valid();
+  for (int i = 1; i < 64; ++i) message.mutable_token_ids()->add_ids(1);
+  const absl::Status status = CheckWhole(message, model);
+  EXPECT_EQ(ReasonOf(status), reason::kPromptTooLong);
+  EXPECT_THAT(MessageOf(status), HasSubstr("the KV cache holds 64"));
 }
 
 TEST(GenerateRequestTest, EverySeedIsTaken) {

@@ -1,0 +1,312 @@
+#include "server/serve.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "base/status.h"
+#include "cli/commands.h"
+#include "engine/model/model.h"
+#include "engine/step_budget.h"
+#include "engine/transformer_runner.h"
+#include "kernels/backend.h"
+#include "server/address.h"
+#include "server/logging.h"
+#include "server/options.h"
+#include "server/server.h"
+#include "server/stop_signals.h"
+
+namespace incipit {
+namespace {
+
+// What `auto` takes for the cache: more finds nothing more in a small model and costs start-up
+// time.
+constexpr int32_t kAutoBlocksMax = 1 << 18;
+constexpr double kCpuMemoryFraction = 0.5;  // the machine is not ours alone
+constexpr double kCudaMemoryFraction = 0.9;
+
+// An error and what the process returns for it.
+struct Failure {
+  int exit_code = kExitModel;
+  absl::Status status;
+};
+
+// What the server computes with; outlives it.
+struct Loaded {
+  std::unique_ptr<Backend> backend;
+  std::optional<Model> model;
+  ServerParts parts;
+};
+
+std::optional<DType> DTypeOf(std::string_view name) {
+  if (name == "f32") return DType::kF32;
+  if (name == "f16") return DType::kF16;
+  if (name == "bf16") return DType::kBF16;
+  return std::nullopt;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
+  if (options.backend != "cpu") {
+    auto cuda = CreateCudaBackend({});
+    if (cuda.ok() || options.backend == "cuda") return cuda;
+    spdlog::debug("no CUDA: {}", MessageOf(cuda.status()));
+  }
+  CpuOptions cpu;
+  cpu.num_threads = options.threads;
+  return CreateCpuBackend(cpu);
+}
+
+absl::StatusOr<std::string> ReadText(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) return NotFound("{} cannot be read", path.string());
+  return text;
+}
+
+absl::Status LoadText(const Options& options, ServerParts& parts) {
+  auto tokenizer = Tokenizer::Load(options.model);
+  if (absl::IsNotFound(tokenizer.status())) {
+    spdlog::warn("{} has no tokenizer.json: token ids only", options.model);
+    return absl::OkStatus();
+  }
+  INCIPIT_RETURN_IF_ERROR(tokenizer.status());
+  parts.tokenizer = *std::move(tokenizer);
+  parts.model.has_tokenizer = true;
+  const TokenizerConfig& config = parts.tokenizer->config();
+  parts.model.bos_token = config.bos_token.value_or("");
+  parts.model.eos_token = config.eos_token.value_or("");
+  std::optional<std::string> source = config.chat_template;
+  if (options.chat_template == "none") {
+    source.reset();
+  } else if (!options.chat_template.empty()) {
+    INCIPIT_ASSIGN_OR_RETURN(source, ReadText(options.chat_template));
+  }
+  if (!source) return absl::OkStatus();
+  auto chat_template = ChatTemplate::Parse(*source);
+  if (!chat_template.ok()) return Annotate(chat_template.status(), "chat template");
+  parts.chat_template = std::make_unique<ChatTemplate>(*std::move(chat_template));
+  parts.model.has_chat_template = true;
+  return absl::OkStatus();
+}
+
+uint64_t CountParameters(const Model& model) {
+  uint64_t count = 0;
+  for (const auto& [name, tensor] : model.checkpoint.tensors()) {
+    uint64_t size = 1;
+    for (const int64_t extent : tensor.shape) size *= static_cast<uint64_t>(extent);
+    count += size;
+  }
+  return count;
+}
+
+absl::Status Describe(const Options& options, const Loaded& loaded,
+                      const TransformerRunnerOptions& runner, ServerParts& parts) {
+  const ModelConfig& config = loaded.model->config;
+  ServedModel& model = parts.model;
+  // A trailing slash leaves no last component.
+  const auto folder = std::filesystem::absolute(options.model).lexically_normal();
+  const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  model.name = options.model_name.empty() ? name.string() : options.model_name;
+  model.vocab_size = config.vocab_size;
+  model.max_model_len = runner.max_model_len;
+  model.eos_ids = config.eos_ids;
+  INCIPIT_ASSIGN_OR_RETURN(model.defaults, ReadGenerationDefaults(options.model));
+  ModelDescription& description = parts.description;
+  description.architecture = config.architecture;
+  description.dtype = NameOf(loaded.model->weights.dtype);
+  description.kv_dtype = NameOf(*runner.kv_dtype);
+  description.num_parameters = CountParameters(*loaded.model);
+  description.num_layers = config.num_layers;
+  description.hidden_size = config.hidden_size;
+  description.num_heads = config.num_heads;
+  description.num_kv_heads = config.num_kv_heads;
+  description.head_dim = config.head_dim;
+  description.backend = loaded.backend->limits().name;
+  description.backend_description = loaded.backend->limits().description;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TransformerRunnerOptions> RunnerOptions(const Options& options,
+                                                       const Loaded& loaded) {
+  const bool is_cpu = loaded.backend->limits().name == "cpu";
+  TransformerRunnerOptions out;
+  out.num_blocks = options.kv_blocks.value_or(0);
+  out.num_blocks_max = options.kv_memory > 0 ? 0 : kAutoBlocksMax;
+  out.kv_bytes = static_cast<size_t>(options.kv_memory);
+  out.memory_fraction = is_cpu ? kCpuMemoryFraction : kCudaMemoryFraction;
+  out.block_size = options.block_size;
+  out.draws_max = options.running_max;
+  out.max_model_len = options.max_model_len.value_or(0);
+  out.kv_dtype = DTypeOf(options.kv_dtype);
+  if (options.step_tokens) {
+    out.step_tokens_max = *options.step_tokens;
+  } else {
+    const SteadyClock clock;
+    INCIPIT_ASSIGN_OR_RETURN(out.step_tokens_max,
+                             MeasureStepTokens(*loaded.backend, *loaded.model, out, clock));
+  }
+  return out;
+}
+
+Failure LoadRunner(const Options& options, Loaded& loaded) {
+  auto runner_options = RunnerOptions(options, loaded);
+  if (!runner_options.ok()) return {kExitDevice, runner_options.status()};
+  auto runner = TransformerRunner::Create(*loaded.backend, *loaded.model, *runner_options);
+  if (!runner.ok()) return {kExitDevice, runner.status()};
+  const TransformerRunnerOptions& decided = (*runner)->options();
+  EngineOptions& engine = loaded.parts.engine;
+  engine.scheduler.step_tokens_max = decided.step_tokens_max;
+  engine.scheduler.running_max = options.running_max;
+  engine.cache.num_blocks = decided.num_blocks;
+  engine.cache.block_size = decided.block_size;
+  engine.cache.prefix_cache = options.prefix_cache;
+  engine.requests_max = options.requests_max;
+  engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
+  spdlog::info("cache: {} blocks of {} tokens, {} MiB; steps of {} tokens", decided.num_blocks,
+               decided.block_size, (*runner)->kv_bytes() >> 20, decided.step_tokens_max);
+  const int64_t capacity = int64_t{decided.num_blocks} * decided.block_size;
+  if (capacity < decided.max_model_len) {
+    spdlog::warn(
+        "the cache holds {} tokens, less than the context of {}: requests beyond it are "
+        "refused",
+        capacity, decided.max_model_len);
+  }
+  const absl::Status status = Describe(options, loaded, decided, loaded.parts);
+  loaded.parts.runner = *std::move(runner);
+  return {kExitModel, status};
+}
+
+Failure Load(const Options& options, Loaded& loaded) {
+  auto backend = CreateBackend(options);
+  if (!backend.ok()) return {kExitDevice, backend.status()};
+  loaded.backend = *std::move(backend);
+  auto model = LoadModel(options.model, *loaded.backend);
+  if (!model.ok()) return {kExitModel, model.status()};
+  loaded.model.emplace(*std::move(model));
+  const int32_t context = loaded.model->config.max_positions;
+  if (options.max_model_len.value_or(0) > context) {
+    return {kExitUsage, InvalidArgument("--max-model-len is {}; the model's context is {}",
+                                        *options.max_model_len, context)};
+  }
+  const auto& non_finite = loaded.model->weights.non_finite;
+  if (!non_finite.empty()) {
+    spdlog::warn("{} tensors hold values that are not finite, first {}", non_finite.size(),
+                 non_finite.front());
+  }
+  if (absl::Status status = LoadText(options, loaded.parts); !status.ok()) {
+    return {kExitModel, status};
+  }
+  return LoadRunner(options, loaded);
+}
+
+Failure CheckAddresses(const Options& options) {
+  absl::Status status = CheckAddressFree("address", options.address);
+  if (status.ok()) status = CheckAddressFree("metrics-address", options.metrics_address);
+  if (status.ok() && !options.admin_address.empty()) {
+    status = CheckAddressFree("admin-address", options.admin_address);
+  }
+  return {kExitAddress, status};
+}
+
+// Whoever waits for the file sees it whole or not at all.
+absl::Status WritePortFile(const Options& options, const Server& server) {
+  std::string text =
+      fmt::format(R"({{"grpc": {}, "metrics": {})", server.grpc_port(), server.metrics_port());
+  if (!options.admin_address.empty()) text += fmt::format(R"(, "admin": {})", server.admin_port());
+  const std::string part = options.port_file + ".part";
+  std::ofstream file(part, std::ios::binary | std::ios::trunc);
+  file << text << "}\n";
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(part, options.port_file, error);
+  if (!file || error) return Unavailable("--port-file {} cannot be written", options.port_file);
+  return absl::OkStatus();
+}
+
+std::string WithPort(std::string_view address, int32_t port) {
+  return fmt::format("{}:{}", address.substr(0, address.rfind(':')), port);
+}
+
+void SayReady(const Options& options, const Server& server) {
+  std::string line = fmt::format("serving gRPC on {}, metrics on http://{}/metrics",
+                                 WithPort(options.address, server.grpc_port()),
+                                 WithPort(options.metrics_address, server.metrics_port()));
+  if (!options.admin_address.empty()) {
+    line += fmt::format(", Admin on {}", WithPort(options.admin_address, server.admin_port()));
+  }
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+// Serves until it has been told to stop and has drained, or the engine has failed.
+int ServeUntilStopped(const Options& options, Server& server, StopSignals& signals,
+                      const std::atomic<bool>& has_failed) {
+  while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
+    if (has_failed) return kExitFailure;
+  }
+  spdlog::info("draining for at most {} s; signal again to stop at once",
+               ToSeconds(options.drain_timeout));
+  const Time deadline = std::chrono::steady_clock::now() + options.drain_timeout;
+  server.BeginDrain();
+  server.WhenIdle([&signals] { signals.Wake(); });
+  const StopSignals::Event event = signals.Wait(deadline);
+  if (has_failed) return kExitFailure;
+  if (event != StopSignals::Event::kWake) spdlog::warn("stopping with calls in progress");
+  return kExitOk;
+}
+
+int Report(const Failure& failure) {
+  fmt::print(stderr, "incipit serve: {}\n", MessageOf(failure.status));
+  return failure.exit_code;
+}
+
+}  // namespace
+
+int RunServe(std::span<const std::string_view> args) {
+  Options options;
+  Flags flags;
+  if (absl::Status status = ParseOptions(args, options, flags); !status.ok()) {
+    return Report({kExitUsage, status});
+  }
+  if (flags.help_requested()) {
+    fmt::print("{}", ServeHelp(flags));
+    return kExitOk;
+  }
+  StartLogging(options.log_level);
+  StopSignals signals;
+  if (Failure failure = CheckAddresses(options); !failure.status.ok()) return Report(failure);
+  std::error_code ignored;
+  if (!options.port_file.empty()) std::filesystem::remove(options.port_file, ignored);
+
+  Loaded loaded;
+  if (Failure failure = Load(options, loaded); !failure.status.ok()) return Report(failure);
+  std::atomic<bool> has_failed = false;
+  ServerHooks hooks;
+  hooks.on_fatal = [&](const absl::Status&) {
+    has_failed = true;
+    signals.Wake();
+  };
+  // A thread that hangs in the device cannot be joined: only a restart helps.
+  hooks.on_stuck = [] { _exit(kExitFailure); };
+  auto server = Server::Start(options, std::move(loaded.parts), std::move(hooks));
+  if (!server.ok()) return Report({kExitAddress, server.status()});
+  if (!options.port_file.empty()) {
+    if (absl::Status status = WritePortFile(options, **server); !status.ok()) {
+      return Report({kExitAddress, status});
+    }
+  }
+  SayReady(options, **server);
+  const int exit_code = ServeUntilStopped(options, **server, signals, has_failed);
+  server->reset();
+  spdlog::info("stopped");
+  return exit_code;
+}
+
+}  // namespace incipit
