@@ -37,47 +37,20 @@ namespace incipit {
 inline constexpr int kMassBits = 40;
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
-// exp(x) for x <= 0, below 1e-27 under -64; relative error at most 1.2e-7 (one unit in the last
-// place). Multiplications and additions are rounded one by one (no fused ones), so that every
-// instruction set gives the same bits.
-namespace sampling_exp {
-inline constexpr float kLowest = -64.0f;
-inline constexpr float kLog2E = 1.44269504f;
-inline constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-inline constexpr float kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
-// (e^r - 1 - r) / r^2 interpolated at the Chebyshev nodes of |r| <= ln(2) / 2; error 1.1e-8.
-inline constexpr float kC2 = 0.5f, kC3 = 0.166665763f, kC4 = 0.0416665561f, kC5 = 0.00836317893f,
-                       kC6 = 0.0013926184f;
-}  // namespace sampling_exp
+// exp(x) for x <= 0, that of -64 (1.6e-28) below it; at most one unit in the last place off. Every
+// multiplication and addition is rounded by itself, so that all instruction sets give these bits:
+//   n = round(x / ln 2), r = x - n ln 2, 2^n (1 + r + r^2 q(r))
+float SamplingExp(float x);
 
-inline float SamplingExp(float x) {
-  namespace c = sampling_exp;
-  x = x > c::kLowest ? x : c::kLowest;
-  const float shifted = x * c::kLog2E + c::kRound;
-  const float n = shifted - c::kRound;
-  float r = x - n * c::kLn2High;
-  r = r - n * c::kLn2Low;
-  float q = c::kC6 * r + c::kC5;
-  q = q * r + c::kC4;
-  q = q * r + c::kC3;
-  q = q * r + c::kC2;
-  const float y = (q * (r * r) + r) + 1.0f;
-  return std::bit_cast<float>(std::bit_cast<int32_t>(y) + (static_cast<int32_t>(n) << 23));
-}
-
-// weight * 2^kMassBits, rounded to nearest, for weights from 0 to 1 and a little over.
-inline uint64_t MassOf(float weight) {
-  // Adding 2^52 leaves the rounded integer in the low bits.
-  const double shifted = double{weight} * 0x1p40 + 0x1p52;
-  return std::bit_cast<uint64_t>(shifted) & ((uint64_t{1} << 52) - 1);
-}
+// weight * 2^kMassBits, rounded to nearest, ties to even, for weights from 0 to 1 and a little
+// over.
+uint64_t MassOf(float weight);
 
 // 1 / temperature, kept finite.
 float InverseTemperature(float temperature);
 
-inline float WeightOf(float logit, float max, float inverse_temperature) {
-  return SamplingExp((logit - max) * inverse_temperature);
-}
+// SamplingExp((logit - max) * inverse_temperature).
+float WeightOf(float logit, float max, float inverse_temperature);
 
 // The mass that a top_p of this size must reach (1 at least), out of `total`.
 uint64_t TopPMass(float top_p, uint64_t total);

@@ -1,11 +1,311 @@
-#include "kernels/backend.h"
+#include "kernels/cpu/backend.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/checks.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/host_limits.h"
+#include "kernels/cpu/host_memory.h"
+#include "kernels/cpu/kv_pool.h"
+#include "kernels/cpu/matmul_simd.h"
+#include "kernels/cpu/sampler.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd/select.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/cpu/weight.h"
+#include "kernels/numeric.h"
 #include "kernels/reference/backend.h"
 
 namespace incipit {
+namespace {
+
+// Rows of one pass through a product and what follows it: bounds the memory for results between.
+constexpr int64_t kPassRows = 512;
+
+float* RowAt(const TensorView& view, int64_t row) {
+  return static_cast<float*>(view.data) + row * view.cols;
+}
+
+const float* FloatsOf(const Buffer* buffer) { return static_cast<const float*>(buffer->data()); }
+
+void CheckVector(const Buffer* buffer, int64_t size) {
+  INCIPIT_CHECK(buffer == nullptr ||
+                buffer->byte_size() == static_cast<size_t>(size) * sizeof(float));
+}
+
+PackedMatrix& MatrixOf(const Weight* weight) {
+  PackedMatrix* const matrix = static_cast<const CpuWeight*>(weight)->matrix();
+  INCIPIT_CHECK(matrix != nullptr);
+  return *matrix;
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const simd::Kernels& kernels, const CpuOptions& options)
+      : kernels_(kernels),
+        threads_(options.num_threads > 0 ? options.num_threads : AvailableCpus()),
+        memory_(options.memory_limit_bytes),
+        simd_{.kernels = kernels, .threads = threads_, .memory = memory_, .packed_rows = {}},
+        attention_(kernels, threads_),
+        sampler_(kernels, threads_) {}
+
+  BackendLimits limits() const override {
+    return {.name = "cpu",
+            .description = fmt::format("{}, {} threads", kernels_.name, threads_.count()),
+            .block_sizes = {},
+            .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
+            .kv_dtypes = {DType::kF32, DType::kBF16},
+            .activation_dtype = DType::kF32,
+            .head_dim_multiple = 2};
+  }
+
+  size_t FreeBytes() const override { return memory_.FreeBytes(); }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+    return memory_.Allocate(bytes, "a buffer");
+  }
+
+  absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) override {
+    INCIPIT_RETURN_IF_ERROR(CheckKvPoolShape(shape));
+    INCIPIT_ASSIGN_OR_RETURN(auto memory,
+                             memory_.Allocate(CpuKvPool::ByteSizeOf(shape), "the KV pool"));
+    return std::make_unique<CpuKvPool>(shape, std::move(memory));
+  }
+
+  absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
+                                                     WeightRole role, WeightFormat,
+                                                     Shard shard) override {
+    INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
+    std::unique_ptr<PackedMatrix> matrix;
+    if (role != WeightRole::kEmbedding) {
+      INCIPIT_ASSIGN_OR_RETURN(matrix, PackSimdMatrix(parts, simd_));
+    }
+    return std::make_unique<CpuWeight>(parts, std::move(matrix));
+  }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override {
+    return StoreAsF32(memory_, parts);
+  }
+
+  void Upload(const StepInputs& inputs) override {
+    CheckStepInputs(inputs);
+    inputs_ = inputs;
+    threads_.UseForCallingThread();
+  }
+
+  void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
+    auto& cpu_pool = static_cast<CpuKvPool&>(pool);
+    const int32_t num_layers = pool.shape().num_layers;
+    for (const BlockCopy& copy : copies) {
+      for (int32_t layer = 0; layer < num_layers; ++layer) cpu_pool.Copy(layer, copy);
+    }
+  }
+
+  void Embed(const EmbedArgs& args) override;
+  void QkvRopeAppend(const QkvRopeAppendArgs& args) override;
+  void Attention(const AttentionArgs& args) override;
+  void ProjectAdd(const ProjectAddArgs& args) override;
+  void GateUpSilu(const GateUpSiluArgs& args) override;
+  void Logits(const LogitsArgs& args) override;
+
+  void Sample(const SampleArgs& args) override { sampler_.Sample(args); }
+  void Score(const ScoreArgs& args) override { sampler_.Score(args); }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+ private:
+  int64_t num_tokens() const { return std::ssize(inputs_.tokens); }
+
+  // y = RmsNorm(rows of hidden) W^T; y is scratch, valid until the next product.
+  float* NormTimes(const TensorView& hidden, int64_t begin, int64_t count, const NormArgs& norm,
+                   const Weight* weight);
+  // Queries, keys and values of one token, from its row of the product.
+  void FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv);
+
+  const simd::Kernels& kernels_;
+  const Threads threads_;
+  HostMemory memory_;
+  SimdMatmulContext simd_;
+  CpuAttention attention_;
+  CpuSampler sampler_;
+  StepInputs inputs_;
+  std::vector<int32_t> sequence_of_;  // for each token of the step
+  Scratch<float> normed_, product_;
+};
+
+void CpuBackend::Embed(const EmbedArgs& args) {
+  const auto& table = static_cast<const CpuWeight&>(*args.table);
+  CheckActivation(args.hidden, num_tokens(), table.cols());
+  for (int64_t i = 0; i < num_tokens(); ++i) {
+    int64_t token = inputs_.tokens[i];
+    INCIPIT_CHECK(token >= 0 && token < table.rows());
+    auto part = table.parts().begin();
+    for (; token >= part->rows; ++part) token -= part->rows;
+    float* const out = RowAt(args.hidden, i);
+    for (int64_t d = 0; d < part->cols; ++d) {
+      out[d] = LoadF32(part->data, part->dtype, token * part->cols + d);
+    }
+  }
+}
+
+float* CpuBackend::NormTimes(const TensorView& hidden, int64_t begin, int64_t count,
+                             const NormArgs& norm, const Weight* weight) {
+  const int64_t cols = weight->cols();
+  INCIPIT_CHECK(hidden.cols == cols);
+  CheckVector(norm.weight, cols);
+  float* const x = normed_.Get(count * cols);
+  threads_.ForParts(count, count * cols, [&](int64_t first, int64_t last, int32_t) {
+    for (int64_t i = first; i < last; ++i) {
+      kernels_.rms_norm(RowAt(hidden, begin + i), FloatsOf(norm.weight), norm.epsilon, cols,
+                        x + i * cols);
+    }
+  });
+  float* const y = product_.Get(count * weight->rows());
+  MatrixOf(weight).Multiply(x, count, y);
+  return y;
+}
+
+void CpuBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
+  const int64_t width = int64_t{args.num_heads + 2 * args.num_kv_heads} * args.head_dim;
+  const KvPoolShape& shape = args.pool->shape();
+  CheckActivation(args.hidden, num_tokens(), args.qkv->cols());
+  CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * args.head_dim);
+  CheckPoolCovers(inputs_, shape);
+  CheckVector(args.bias, width);
+  CheckVector(args.query_norm, args.head_dim);
+  CheckVector(args.key_norm, args.head_dim);
+  INCIPIT_CHECK(args.qkv->rows() == width && args.head_dim % 2 == 0);
+  INCIPIT_CHECK(shape.num_kv_heads == args.num_kv_heads && shape.head_dim == args.head_dim);
+
+  sequence_of_.resize(inputs_.tokens.size());
+  for (size_t s = 0; s + 1 < inputs_.token_begin.size(); ++s) {
+    std::fill(sequence_of_.begin() + inputs_.token_begin[s],
+              sequence_of_.begin() + inputs_.token_begin[s + 1], static_cast<int32_t>(s));
+  }
+  for (int64_t begin = 0; begin < num_tokens(); begin += kPassRows) {
+    const int64_t count = std::min(kPassRows, num_tokens() - begin);
+    float* const qkv = NormTimes(args.hidden, begin, count, args.norm, args.qkv);
+    threads_.ForParts(count, count * width, [&](int64_t first, int64_t last, int32_t) {
+      for (int64_t i = first; i < last; ++i) FinishToken(args, begin + i, qkv + i * width);
+    });
+  }
+}
+
+void CpuBackend::FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv) {
+  auto& pool = static_cast<CpuKvPool&>(*args.pool);
+  const int64_t head_dim = args.head_dim;
+  const int64_t num_rotated = args.num_heads + args.num_kv_heads;
+  const int32_t position = inputs_.positions[row];
+  INCIPIT_CHECK((position + int64_t{1}) * head_dim * sizeof(float) <= args.rope->byte_size());
+  const float* const rope = FloatsOf(args.rope) + position * head_dim;
+  if (args.bias != nullptr) {
+    kernels_.add(FloatsOf(args.bias), (num_rotated + args.num_kv_heads) * head_dim, qkv);
+  }
+  for (int64_t h = 0; h < num_rotated; ++h) {
+    float* const head = qkv + h * head_dim;
+    const Buffer* const norm = h < args.num_heads ? args.query_norm : args.key_norm;
+    if (norm != nullptr) {
+      kernels_.rms_norm(head, FloatsOf(norm), args.head_norm_epsilon, head_dim, head);
+    }
+    kernels_.rotate(rope, head_dim / 2, head);
+  }
+  std::memcpy(RowAt(args.query, row), qkv,
+              static_cast<size_t>(args.num_heads * head_dim) * sizeof(float));
+
+  const int32_t block_size = pool.shape().block_size;
+  const BlockId block =
+      inputs_.blocks[inputs_.block_begin[sequence_of_[row]] + position / block_size];
+  const auto size = static_cast<size_t>(head_dim);
+  for (int32_t h = 0; h < args.num_kv_heads; ++h) {
+    const std::span<const float> key_value[2] = {{qkv + (args.num_heads + h) * head_dim, size},
+                                                 {qkv + (num_rotated + h) * head_dim, size}};
+    pool.Write({.layer = args.layer, .head = h, .block = block, .slot = position % block_size},
+               key_value);
+  }
+}
+
+void CpuBackend::Attention(const AttentionArgs& args) {
+  const KvPoolShape& shape = args.pool->shape();
+  CheckPoolCovers(inputs_, shape);
+  CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * shape.head_dim);
+  CheckActivation(args.out, num_tokens(), int64_t{args.num_heads} * shape.head_dim);
+  attention_.Run(args, inputs_);
+}
+
+void CpuBackend::ProjectAdd(const ProjectAddArgs& args) {
+  const int64_t cols = args.weight->cols(), rows = args.weight->rows();
+  CheckActivation(args.x, num_tokens(), cols);
+  CheckActivation(args.hidden, num_tokens(), rows);
+  CheckVector(args.bias, rows);
+  for (int64_t begin = 0; begin < num_tokens(); begin += kPassRows) {
+    const int64_t count = std::min(kPassRows, num_tokens() - begin);
+    float* const y = product_.Get(count * rows);
+    MatrixOf(args.weight).Multiply(RowAt(args.x, begin), count, y);
+    threads_.ForParts(count, count * rows, [&](int64_t first, int64_t last, int32_t) {
+      for (int64_t i = first; i < last; ++i) {
+        if (args.bias != nullptr) kernels_.add(FloatsOf(args.bias), rows, y + i * rows);
+        kernels_.add(y + i * rows, rows, RowAt(args.hidden, begin + i));
+      }
+    });
+  }
+}
+
+void CpuBackend::GateUpSilu(const GateUpSiluArgs& args) {
+  const int64_t size = args.gate_up->rows() / 2;
+  CheckActivation(args.hidden, num_tokens(), args.gate_up->cols());
+  CheckActivation(args.out, num_tokens(), size);
+  CheckVector(args.bias, 2 * size);
+  for (int64_t begin = 0; begin < num_tokens(); begin += kPassRows) {
+    const int64_t count = std::min(kPassRows, num_tokens() - begin);
+    float* const both = NormTimes(args.hidden, begin, count, args.norm, args.gate_up);
+    // An exponential is worth some dozen multiplications.
+    threads_.ForParts(count, 16 * count * size, [&](int64_t first, int64_t last, int32_t) {
+      for (int64_t i = first; i < last; ++i) {
+        float* const gate = both + i * 2 * size;
+        if (args.bias != nullptr) kernels_.add(FloatsOf(args.bias), 2 * size, gate);
+        kernels_.silu_multiply(gate, gate + size, size, RowAt(args.out, begin + i));
+      }
+    });
+  }
+}
+
+void CpuBackend::Logits(const LogitsArgs& args) {
+  const int64_t cols = args.head->cols();
+  CheckActivation(args.hidden, num_tokens(), cols);
+  CheckActivation(args.logits, args.count, args.head->rows());
+  CheckVector(args.norm.weight, cols);
+  INCIPIT_CHECK(args.begin >= 0 && args.begin + args.count <= std::ssize(inputs_.logits_rows));
+  for (int64_t begin = 0; begin < args.count; begin += kPassRows) {
+    const int64_t count = std::min(kPassRows, args.count - begin);
+    float* const x = normed_.Get(count * cols);
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t row = inputs_.logits_rows[args.begin + begin + i];
+      kernels_.rms_norm(RowAt(args.hidden, row), FloatsOf(args.norm.weight), args.norm.epsilon,
+                        cols, x + i * cols);
+    }
+    MatrixOf(args.head).Multiply(x, count, RowAt(args.logits, begin));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const simd::Kernels& kernels,
+                                                              const CpuOptions& options) {
+  if (options.num_threads < 0) {
+    return InvalidArgument("the CPU backend was asked for {} threads", options.num_threads);
+  }
+  return std::make_unique<CpuBackend>(kernels, options);
+}
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
-  return reference::CreateBackend(options.memory_limit_bytes);
+  if (options.reference) return reference::CreateBackend(options.memory_limit_bytes);
+  const bool portable = options.matmul == CpuMatmul::kPortable;
+  return CreateCpuBackendWith(
+      portable ? simd::PortableKernels() : *simd::SupportedKernels().front(), options);
 }
 
 }  // namespace incipit

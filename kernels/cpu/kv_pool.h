@@ -1,0 +1,113 @@
+// Keys and values in the host's memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/host_memory.h"
+#include "kernels/numeric.h"
+
+namespace incipit {
+
+// [layer][block][kv_head][keys, values], where within one block and head
+//   keys    [block_size / g][head_dim][g], g = min(16, block_size): g slots side by side, so that
+//           a score's product has positions in the lanes of a vector
+//   values  [block_size][head_dim]
+class CpuKvPool final : public KvPool {
+ public:
+  CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
+      : shape_(shape), group_(std::min(16, shape.block_size)), memory_(std::move(memory)) {}
+
+  static size_t ByteSizeOf(const KvPoolShape& shape) {
+    return size_t{2} * shape.num_layers * shape.num_blocks * shape.block_size * shape.num_kv_heads *
+           shape.head_dim * ByteSize(shape.dtype);
+  }
+
+  const KvPoolShape& shape() const override { return shape_; }
+
+  // Elements from one block of a layer to the next.
+  int64_t block_stride() const { return head_stride() * shape_.num_kv_heads; }
+
+  // Of block 0, as [keys, values] of this head.
+  const void* Head(int32_t layer, int32_t head) const { return At(layer, 0, head); }
+
+  struct Slot {
+    int32_t layer = 0, head = 0;
+    BlockId block{};
+    int32_t slot = 0;
+  };
+  // A key and its value.
+  void Write(const Slot& place, const std::span<const float> key_value[2]) {
+    char* const head = At(place.layer, IndexOf(place.block), place.head);
+    if (shape_.dtype == DType::kF32) {
+      WriteAs<float>(head, place.slot, key_value, [](float value) { return value; });
+    } else {
+      WriteAs<uint16_t>(head, place.slot, key_value, NarrowBF16);
+    }
+  }
+
+  // The first copy.num_tokens slots of one layer.
+  void Copy(int32_t layer, const BlockCopy& copy) {
+    INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= shape_.block_size);
+    for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
+      char* const from = At(layer, IndexOf(copy.from), head);
+      char* const to = At(layer, IndexOf(copy.to), head);
+      CopyKeys(from, to, copy.num_tokens);
+      const size_t values = size_t(shape_.block_size) * shape_.head_dim * ByteSize(shape_.dtype);
+      std::memmove(to + values, from + values,
+                   size_t(copy.num_tokens) * shape_.head_dim * ByteSize(shape_.dtype));
+    }
+  }
+
+ private:
+  int64_t head_stride() const { return int64_t{2} * shape_.block_size * shape_.head_dim; }
+
+  int32_t IndexOf(BlockId block) const {
+    const auto index = static_cast<int32_t>(block);
+    INCIPIT_CHECK(index >= 0 && index < shape_.num_blocks);
+    return index;
+  }
+
+  char* At(int32_t layer, int32_t block, int32_t head) const {
+    const int64_t element =
+        (int64_t{layer} * shape_.num_blocks + block) * block_stride() + head * head_stride();
+    return static_cast<char*>(memory_->data()) + element * ByteSize(shape_.dtype);
+  }
+
+  template <class Element, class Convert>
+  void WriteAs(char* head, int32_t slot, const std::span<const float> key_value[2],
+               const Convert& convert) {
+    auto* keys = reinterpret_cast<Element*>(head);
+    Element* values = keys + int64_t{shape_.block_size} * shape_.head_dim;
+    keys += int64_t{slot} / group_ * group_ * shape_.head_dim + slot % group_;
+    values += int64_t{slot} * shape_.head_dim;
+    for (int32_t d = 0; d < shape_.head_dim; ++d) {
+      keys[int64_t{d} * group_] = convert(key_value[0][d]);
+      values[d] = convert(key_value[1][d]);
+    }
+  }
+
+  void CopyKeys(const char* from, char* to, int32_t num_tokens) {
+    const size_t size = ByteSize(shape_.dtype);
+    for (int32_t begin = 0; begin < num_tokens; begin += group_) {
+      const size_t run = size_t(std::min(group_, num_tokens - begin)) * size;
+      const size_t first = size_t(begin) * shape_.head_dim * size;
+      for (int32_t d = 0; d < shape_.head_dim; ++d) {
+        const size_t offset = first + size_t(d) * group_ * size;
+        std::memmove(to + offset, from + offset, run);
+      }
+    }
+  }
+
+  KvPoolShape shape_;
+  int32_t group_;
+  std::unique_ptr<HostBuffer> memory_;
+};
+
+}  // namespace incipit

@@ -1,0 +1,121 @@
+// The inner loops for AVX2 with FMA and F16C: Haswell, Zen and later.
+#include <immintrin.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cpu/simd/x86.h"
+
+namespace incipit::simd {
+namespace {
+
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+
+struct Vec {
+  static constexpr int kLanes = 8;
+  __m256 v;
+};
+using Mask = __m256;
+
+constexpr const char* kName = "avx2";
+constexpr int kPanelVectors = 2;
+constexpr int kTileRows = 6;  // 12 sums, 2 weights and a factor: of 16 registers
+constexpr int kAttendRows = 6;
+
+inline Vec Zero() { return {_mm256_setzero_ps()}; }
+inline Vec Broadcast(float x) { return {_mm256_set1_ps(x)}; }
+inline Vec Load(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline void Store(float* p, Vec a) { _mm256_storeu_ps(p, a.v); }
+inline Vec Add(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }
+inline Vec Sub(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
+inline Vec Mul(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
+inline Vec Div(Vec a, Vec b) { return {_mm256_div_ps(a.v, b.v)}; }
+// b where either is NaN.
+inline Vec Max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
+inline Vec Min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
+inline Vec MultiplyAdd(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+inline Vec NegativeMultiplyAdd(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }
+
+inline Vec Widen(const float* p) { return Load(p); }
+inline Vec Widen(const F16* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline Vec Widen(const BF16* p) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
+}
+
+inline __m256i LaneIndices() { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
+inline __m256i LanesBelow(int64_t end) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(end)), LaneIndices());
+}
+inline Vec LoadPartial(const float* p, int64_t lanes) {
+  return {_mm256_maskload_ps(p, LanesBelow(lanes))};
+}
+inline void StorePartial(float* p, int64_t lanes, Vec a) {
+  _mm256_maskstore_ps(p, LanesBelow(lanes), a.v);
+}
+// Lanes begin .. end of a, the others of b.
+inline Vec SelectLanes(int64_t begin, int64_t end, Vec a, Vec b) {
+  const __m256i inside = _mm256_andnot_si256(LanesBelow(begin), LanesBelow(end));
+  return {_mm256_blendv_ps(b.v, a.v, _mm256_castsi256_ps(inside))};
+}
+
+inline Mask NotLess(Vec a, Vec b) { return _mm256_cmp_ps(a.v, b.v, _CMP_NLT_UQ); }
+inline Mask Or(Mask a, Mask b) { return _mm256_or_ps(a, b); }
+inline bool Any(Mask a) { return _mm256_movemask_ps(a) != 0; }
+
+inline float ReduceAdd(Vec a) {
+  __m128 s = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+inline float ReduceMax(Vec a) {
+  __m128 s = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+  s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+// 2^n for whole n from -126 to 127.
+inline Vec PowerOfTwo(Vec n) {
+  const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23))};
+}
+inline Vec AddToExponent(Vec a, Vec n) {
+  const __m256i shifted = _mm256_slli_epi32(_mm256_cvtps_epi32(n.v), 23);
+  return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
+}
+
+// Sums of MassOf. Each term still has the bits of 2^52 on top, taken off at the end.
+struct MassSum {
+  __m256i v;
+  uint64_t num_terms;
+};
+inline MassSum NoMass() { return {_mm256_setzero_si256(), 0}; }
+inline __m256i ShiftedMass(__m128 w) {
+  const __m256d scaled = _mm256_mul_pd(_mm256_cvtps_pd(w), _mm256_set1_pd(0x1p40));
+  return _mm256_castpd_si256(_mm256_add_pd(scaled, _mm256_set1_pd(0x1p52)));
+}
+inline void AddMass(Vec w, MassSum& sum) {
+  sum.v = _mm256_add_epi64(sum.v, ShiftedMass(_mm256_castps256_ps128(w.v)));
+  sum.v = _mm256_add_epi64(sum.v, ShiftedMass(_mm256_extractf128_ps(w.v, 1)));
+  sum.num_terms += Vec::kLanes;
+}
+inline uint64_t TotalOf(const MassSum& sum) {
+  uint64_t parts[4];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(parts), sum.v);
+  return parts[0] + parts[1] + parts[2] + parts[3] - sum.num_terms * (uint64_t{0x433} << 52);
+}
+
+#include "kernels/cpu/simd/table.inl"
+
+}  // namespace
+
+const Kernels& Avx2Kernels() { return kKernels; }
+
+}  // namespace incipit::simd

@@ -1,0 +1,124 @@
+// The inner loops in vectors of four that any compiler knows how to lower. Multiplications and
+// additions are not fused, whatever the machine: the bits are the same on every one.
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cpu/simd/kernels.h"
+
+namespace incipit::simd {
+namespace {
+
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+
+using Floats = float __attribute__((vector_size(16)));
+using Ints = int32_t __attribute__((vector_size(16)));
+
+struct Vec {
+  static constexpr int kLanes = 4;
+  Floats v;
+};
+using Mask = Ints;
+
+constexpr const char* kName = "portable";
+constexpr int kPanelVectors = 2;
+constexpr int kTileRows = 4;  // 8 sums: of 16 registers
+constexpr int kAttendRows = 2;
+
+inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }
+inline Vec Broadcast(float x) { return {Floats{x, x, x, x}}; }
+inline Vec Load(const float* p) {
+  Vec a;
+  __builtin_memcpy(&a.v, p, sizeof(a.v));
+  return a;
+}
+inline void Store(float* p, Vec a) { __builtin_memcpy(p, &a.v, sizeof(a.v)); }
+inline Vec Add(Vec a, Vec b) { return {a.v + b.v}; }
+inline Vec Sub(Vec a, Vec b) { return {a.v - b.v}; }
+inline Vec Mul(Vec a, Vec b) { return {a.v * b.v}; }
+inline Vec Div(Vec a, Vec b) { return {a.v / b.v}; }
+inline Vec Blend(Mask mask, Vec a, Vec b) {
+  return {reinterpret_cast<Floats>((reinterpret_cast<Ints>(a.v) & mask) |
+                                   (reinterpret_cast<Ints>(b.v) & ~mask))};
+}
+// b where either is NaN.
+inline Vec Max(Vec a, Vec b) { return Blend(a.v > b.v, a, b); }
+inline Vec Min(Vec a, Vec b) { return Blend(a.v < b.v, a, b); }
+inline Vec MultiplyAdd(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }
+inline Vec NegativeMultiplyAdd(Vec a, Vec b, Vec c) { return {c.v - a.v * b.v}; }
+
+inline float WidenOne(F16 value) {
+  const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
+  const uint32_t magnitude = value.bits & 0x7FFFu;
+  // The exponents differ by 112; multiplying also puts subnormal numbers right.
+  const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
+  const uint32_t bits = magnitude >= 0x7C00 ? 0x7F800000 | (magnitude & 0x3FF) << 13
+                                            : __builtin_bit_cast(uint32_t, scaled);
+  return __builtin_bit_cast(float, sign | bits);
+}
+inline Vec Widen(const float* p) { return Load(p); }
+inline Vec Widen(const F16* p) {
+  return {Floats{WidenOne(p[0]), WidenOne(p[1]), WidenOne(p[2]), WidenOne(p[3])}};
+}
+inline Vec Widen(const BF16* p) {
+  const Ints bits = {p[0].bits << 16, p[1].bits << 16, p[2].bits << 16, p[3].bits << 16};
+  return {reinterpret_cast<Floats>(bits)};
+}
+
+inline Vec LoadPartial(const float* p, int64_t lanes) {
+  Vec a = Zero();
+  for (int64_t i = 0; i < lanes; ++i) a.v[i] = p[i];
+  return a;
+}
+inline void StorePartial(float* p, int64_t lanes, Vec a) {
+  for (int64_t i = 0; i < lanes; ++i) p[i] = a.v[i];
+}
+// Lanes begin .. end of a, the others of b.
+inline Vec SelectLanes(int64_t begin, int64_t end, Vec a, Vec b) {
+  const Ints lane = {0, 1, 2, 3};
+  const auto first = static_cast<int32_t>(begin), last = static_cast<int32_t>(end);
+  const Ints from = {first, first, first, first}, to = {last, last, last, last};
+  return Blend((lane >= from) & (lane < to), a, b);
+}
+
+inline Mask NotLess(Vec a, Vec b) { return ~(a.v < b.v); }
+inline Mask Or(Mask a, Mask b) { return a | b; }
+inline bool Any(Mask a) { return (a[0] | a[1] | a[2] | a[3]) != 0; }
+
+inline float ReduceAdd(Vec a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
+inline float ReduceMax(Vec a) {
+  const float even = a.v[0] > a.v[2] ? a.v[0] : a.v[2];
+  const float odd = a.v[1] > a.v[3] ? a.v[1] : a.v[3];
+  return even > odd ? even : odd;
+}
+
+// 2^n for whole n from -126 to 127. A NaN has no whole number to convert: any power will do.
+inline Ints ToInts(Vec n) { return __builtin_convertvector(Max(n, Broadcast(-127.0f)).v, Ints); }
+inline Vec PowerOfTwo(Vec n) { return {reinterpret_cast<Floats>((ToInts(n) + 127) << 23)}; }
+inline Vec AddToExponent(Vec a, Vec n) {
+  return {reinterpret_cast<Floats>(reinterpret_cast<Ints>(a.v) + (ToInts(n) << 23))};
+}
+
+struct MassSum {
+  uint64_t total;
+};
+inline MassSum NoMass() { return {0}; }
+inline void AddMass(Vec w, MassSum& sum) {
+  for (int i = 0; i < Vec::kLanes; ++i) {
+    const double shifted = double{w.v[i]} * 0x1p40 + 0x1p52;
+    sum.total += __builtin_bit_cast(uint64_t, shifted) & ((uint64_t{1} << 52) - 1);
+  }
+}
+inline uint64_t TotalOf(const MassSum& sum) { return sum.total; }
+
+#include "kernels/cpu/simd/table.inl"
+
+}  // namespace
+
+const Kernels& PortableKernels() { return kKernels; }
+
+}  // namespace incipit::simd

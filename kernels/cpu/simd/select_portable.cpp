@@ -1,0 +1,14 @@
+#include <array>
+
+#include "kernels/cpu/simd/select.h"
+
+namespace incipit::simd {
+
+std::span<const Kernels* const> SupportedKernels() {
+  static const std::array<const Kernels*, 1> kSupported = {&PortableKernels()};
+  return kSupported;
+}
+
+NativeProducts DetectNativeProducts() { return {}; }
+
+}  // namespace incipit::simd

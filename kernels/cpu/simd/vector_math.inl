@@ -1,0 +1,54 @@
+// Functions of whole vectors. Included by every instruction set's file, inside its namespace.
+#pragma once
+
+// exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln(2) / 2. A NaN stays one; beyond 88 the
+// result is that of 88, below -87.3 that of -87.3 (2^-126). exp(0) is exactly 1.
+inline Vec Exp(Vec x) {
+  x = Min(Broadcast(88.0f), Max(Broadcast(-87.33f), x));
+  const Vec round = Broadcast(12582912.0f);  // 1.5 * 2^23
+  const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
+  Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);  // exact: ln 2 cut to 15 bits
+  r = NegativeMultiplyAdd(n, Broadcast(1.42860677e-6f), r);
+  // (e^r - 1 - r) / r^2, interpolated at its Chebyshev nodes: error 1.1e-8.
+  Vec q = MultiplyAdd(Broadcast(0.0013926184f), r, Broadcast(0.00836317893f));
+  q = MultiplyAdd(q, r, Broadcast(0.0416665561f));
+  q = MultiplyAdd(q, r, Broadcast(0.166665763f));
+  q = MultiplyAdd(q, r, Broadcast(0.5f));
+  const Vec y = Add(MultiplyAdd(q, Mul(r, r), r), Broadcast(1.0f));
+  return Mul(y, PowerOfTwo(n));
+}
+
+// SamplingExp of kernels/sampling.h, operation by operation.
+inline Vec SamplingExp(Vec x) {
+  x = Max(x, Broadcast(-64.0f));
+  const Vec round = Broadcast(12582912.0f);
+  const Vec n = Sub(Add(Mul(x, Broadcast(1.44269504f)), round), round);
+  Vec r = Sub(x, Mul(n, Broadcast(0.693145752f)));
+  r = Sub(r, Mul(n, Broadcast(1.42860677e-6f)));
+  Vec q = Add(Mul(Broadcast(0.0013926184f), r), Broadcast(0.00836317893f));
+  q = Add(Mul(q, r), Broadcast(0.0416665561f));
+  q = Add(Mul(q, r), Broadcast(0.166665763f));
+  q = Add(Mul(q, r), Broadcast(0.5f));
+  const Vec y = Add(Add(Mul(q, Mul(r, r)), r), Broadcast(1.0f));
+  return AddToExponent(y, n);
+}
+
+// Calls f(offset, lanes) for a run of whole vectors and what is left of one.
+template <class F>
+void ForEachVector(int64_t size, F f) {
+  int64_t i = 0;
+  for (; i + Vec::kLanes <= size; i += Vec::kLanes) f(i, int64_t{Vec::kLanes});
+  if (i < size) f(i, size - i);
+}
+
+inline Vec LoadSome(const float* data, int64_t lanes) {
+  return lanes == Vec::kLanes ? Load(data) : LoadPartial(data, lanes);
+}
+
+inline void StoreSome(float* data, int64_t lanes, Vec value) {
+  if (lanes == Vec::kLanes) {
+    Store(data, value);
+  } else {
+    StorePartial(data, lanes, value);
+  }
+}

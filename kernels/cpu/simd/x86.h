@@ -1,0 +1,11 @@
+// The instruction sets of x86 that have inner loops of their own.
+#pragma once
+
+#include "kernels/cpu/simd/kernels.h"
+
+namespace incipit::simd {
+
+const Kernels& Avx2Kernels();
+const Kernels& Avx512Kernels();
+
+}  // namespace incipit::simd
