@@ -1,0 +1,275 @@
+// Matrix products and what is fused with them, on every backend of the build.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tests/conformance/support.h"
+
+namespace incipit {
+namespace {
+
+class ProductsTest : public ::testing::TestWithParam<BackendCase> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().unavailable.empty()) GTEST_SKIP() << GetParam().unavailable;
+    backend_ = GetParam().create(2);
+    reference_ = CreateReference();
+  }
+
+  std::unique_ptr<Backend> backend_, reference_;
+  RandomNumbers numbers_{17};
+};
+
+constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+// Around the heights of register tiles, and past what one pass takes.
+constexpr int32_t kRowCounts[] = {0, 1, 2, 3, 4, 5, 7, 12, 13, 17, 64, 100};
+struct Shape {
+  int64_t outputs, inputs;
+};
+constexpr Shape kShapes[] = {{1, 1}, {3, 5}, {16, 16}, {17, 33}, {64, 300}, {131, 1100}};
+
+Tensor Project(Backend& backend, const Tensor& x, const Tensor& weight, const Tensor* bias,
+               Tensor hidden) {
+  const auto step = PlainStep(static_cast<int32_t>(x.rows()));
+  const auto packed = Pack(backend, {&weight}, WeightRole::kOutput);
+  const auto stored = bias != nullptr ? StoreVector(backend, *bias) : nullptr;
+  Tensor input = x;
+  backend.Upload(step->inputs());
+  backend.ProjectAdd(
+      {.x = input.view(), .weight = packed.get(), .bias = stored.get(), .hidden = hidden.view()});
+  EXPECT_TRUE(backend.Synchronize().ok());
+  return hidden;
+}
+
+TEST_P(ProductsTest, ProjectAddAgreesWithTheReference) {
+  for (const DType dtype : kDTypes) {
+    for (const auto [outputs, inputs] : kShapes) {
+      const Tensor weight = Tensor::Random(dtype, outputs, inputs, numbers_);
+      const Tensor bias = Tensor::Random(dtype, 1, outputs, numbers_);
+      for (const int32_t rows : kRowCounts) {
+        SCOPED_TRACE(testing::Message()
+                     << NameOf(dtype) << " " << rows << " x " << inputs << " x " << outputs);
+        const Tensor x = Tensor::Random(DType::kF32, rows, inputs, numbers_);
+        const Tensor hidden = Tensor::Random(DType::kF32, rows, outputs, numbers_);
+        const Tensor* maybe_bias = rows % 2 == 0 ? &bias : nullptr;
+        ExpectNear(Project(*backend_, x, weight, maybe_bias, hidden),
+                   Project(*reference_, x, weight, maybe_bias, hidden),
+                   ToleranceOf(GetParam(), dtype).products);
+      }
+    }
+  }
+}
+
+TEST_P(ProductsTest, GateUpSiluAgreesWithTheReference) {
+  const int64_t hidden_size = 72;
+  for (const DType dtype : kDTypes) {
+    for (const int64_t size : {1, 24, 100}) {
+      const Tensor gate = Tensor::Random(dtype, size, hidden_size, numbers_);
+      const Tensor up = Tensor::Random(dtype, size, hidden_size, numbers_);
+      const Tensor norm = Tensor::Random(dtype, 1, hidden_size, numbers_);
+      const Tensor bias = Tensor::Random(DType::kF32, 1, 2 * size, numbers_);
+      for (const int32_t rows : kRowCounts) {
+        SCOPED_TRACE(testing::Message() << NameOf(dtype) << " " << rows << " rows, " << size);
+        Tensor hidden = Tensor::Random(DType::kF32, rows, hidden_size, numbers_);
+        const auto run = [&](Backend& backend) {
+          const auto step = PlainStep(rows);
+          const auto weight = Pack(backend, {&gate, &up}, WeightRole::kGateUp);
+          const auto norm_weight = StoreVector(backend, norm);
+          const auto stored_bias = StoreVector(backend, bias);
+          Tensor out(DType::kF32, rows, size);
+          backend.Upload(step->inputs());
+          backend.GateUpSilu({.hidden = hidden.view(),
+                              .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
+                              .gate_up = weight.get(),
+                              .bias = rows % 2 == 0 ? stored_bias.get() : nullptr,
+                              .out = out.view()});
+          EXPECT_TRUE(backend.Synchronize().ok());
+          return out;
+        };
+        ExpectNear(run(*backend_), run(*reference_), ToleranceOf(GetParam(), dtype).products);
+      }
+    }
+  }
+}
+
+TEST_P(ProductsTest, SiluSaturatesWithoutBecomingNonFinite) {
+  // Gates of -3e4 to 3e4: exp would overflow.
+  const Tensor gate = Tensor::Random(DType::kF32, 40, 8, numbers_, 1e4f);
+  const Tensor up = Tensor::Random(DType::kF32, 40, 8, numbers_);
+  const Tensor norm = Tensor::Random(DType::kF32, 1, 8, numbers_);
+  Tensor hidden = Tensor::Random(DType::kF32, 3, 8, numbers_);
+  const auto run = [&](Backend& backend) {
+    const auto step = PlainStep(3);
+    const auto weight = Pack(backend, {&gate, &up}, WeightRole::kGateUp);
+    const auto norm_weight = StoreVector(backend, norm);
+    Tensor out(DType::kF32, 3, 40);
+    backend.Upload(step->inputs());
+    backend.GateUpSilu({.hidden = hidden.view(),
+                        .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
+                        .gate_up = weight.get(),
+                        .bias = nullptr,
+                        .out = out.view()});
+    return out;
+  };
+  ExpectNear(run(*backend_), run(*reference_), kF32Tolerance.products);
+}
+
+TEST_P(ProductsTest, LogitsAreThoseOfTheRowsAskedFor) {
+  const int64_t hidden_size = 48, vocab = 203;
+  for (const DType dtype : kDTypes) {
+    SCOPED_TRACE(NameOf(dtype));
+    const Tensor head = Tensor::Random(dtype, vocab, hidden_size, numbers_);
+    const Tensor norm = Tensor::Random(dtype, 1, hidden_size, numbers_);
+    Tensor hidden = Tensor::Random(DType::kF32, 20, hidden_size, numbers_);
+    const auto run = [&](Backend& backend, int32_t begin, int32_t count) {
+      const auto step = PlainStep(20);
+      step->SetLogitsRows({0, 3, 4, 11, 19});
+      const auto weight = Pack(backend, {&head}, WeightRole::kHead);
+      const auto norm_weight = StoreVector(backend, norm);
+      Tensor logits(DType::kF32, count, vocab);
+      backend.Upload(step->inputs());
+      backend.Logits({.hidden = hidden.view(),
+                      .norm = {.weight = norm_weight.get(), .epsilon = 1e-6f},
+                      .head = weight.get(),
+                      .begin = begin,
+                      .count = count,
+                      .logits = logits.view()});
+      EXPECT_TRUE(backend.Synchronize().ok());
+      return logits;
+    };
+    const float tolerance = ToleranceOf(GetParam(), dtype).products;
+    ExpectNear(run(*backend_, 0, 5), run(*reference_, 0, 5), tolerance);
+    ExpectNear(run(*backend_, 2, 2), run(*reference_, 2, 2), tolerance);
+    ExpectNear(run(*backend_, 5, 0), run(*reference_, 5, 0), tolerance);
+  }
+}
+
+TEST_P(ProductsTest, EmbedGathersExactRows) {
+  for (const DType dtype : kDTypes) {
+    const Tensor table = Tensor::Random(dtype, 37, 19, numbers_);
+    const auto run = [&](Backend& backend) {
+      const auto step = PlainStep(5);
+      step->SetTokens({36, 0, 5, 5, 17});
+      const auto weight = Pack(backend, {&table}, WeightRole::kEmbedding);
+      Tensor hidden(DType::kF32, 5, 19);
+      backend.Upload(step->inputs());
+      backend.Embed({.table = weight.get(), .hidden = hidden.view()});
+      EXPECT_TRUE(backend.Synchronize().ok());
+      return hidden;
+    };
+    const Tensor actual = run(*backend_), expected = run(*reference_);
+    for (int64_t r = 0; r < 5; ++r) ExpectSameBits(actual.Row(r), expected.Row(r));
+  }
+}
+
+TEST_P(ProductsTest, PartsOfDifferentTypesAreMultipliedTogether) {
+  const Tensor first = Tensor::Random(DType::kBF16, 5, 24, numbers_);
+  const Tensor second = Tensor::Random(DType::kF32, 6, 24, numbers_);
+  const Tensor x = Tensor::Random(DType::kF32, 4, 24, numbers_);
+  const auto run = [&](Backend& backend) {
+    const auto step = PlainStep(4);
+    const auto weight = Pack(backend, {&first, &second}, WeightRole::kOutput);
+    Tensor input = x, hidden(DType::kF32, 4, 11);
+    backend.Upload(step->inputs());
+    backend.ProjectAdd(
+        {.x = input.view(), .weight = weight.get(), .bias = nullptr, .hidden = hidden.view()});
+    return hidden;
+  };
+  ExpectNear(run(*backend_), run(*reference_), kF32Tolerance.products);
+}
+
+TEST_P(ProductsTest, TensorsMayStartAtAnyAddress) {
+  const Tensor weight = Tensor::Random(DType::kBF16, 9, 33, numbers_);
+  const ConstTensorView view = weight.const_view();
+  std::vector<std::byte> shifted(view.byte_size() + 1);
+  std::memcpy(shifted.data() + 1, view.data, view.byte_size());
+  ConstTensorView odd = view;
+  odd.data = shifted.data() + 1;
+
+  const Tensor x = Tensor::Random(DType::kF32, 2, 33, numbers_);
+  const auto run = [&](const ConstTensorView& part) {
+    const auto step = PlainStep(2);
+    auto packed =
+        backend_->PackWeight({&part, 1}, WeightRole::kOutput, WeightFormat::kAsStored, {});
+    EXPECT_TRUE(packed.ok());
+    Tensor input = x, hidden(DType::kF32, 2, 9);
+    backend_->Upload(step->inputs());
+    backend_->ProjectAdd(
+        {.x = input.view(), .weight = packed->get(), .bias = nullptr, .hidden = hidden.view()});
+    return hidden;
+  };
+  const Tensor aligned = run(view), unaligned = run(odd);
+  for (int64_t r = 0; r < 2; ++r) ExpectSameBits(unaligned.Row(r), aligned.Row(r));
+}
+
+TEST_P(ProductsTest, ARowDoesNotDependOnTheRowsBesideIt) {
+  if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
+  const int32_t rows = 70;
+  for (const DType dtype : kDTypes) {
+    SCOPED_TRACE(NameOf(dtype));
+    const Tensor weight = Tensor::Random(dtype, 131, 1100, numbers_);
+    const Tensor x = Tensor::Random(DType::kF32, rows, 1100, numbers_);
+    const Tensor together = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, rows, 131));
+    for (const int32_t count : {1, 2, 3, 4, 5, 6, 7, 11, 13, 17, 32, 64}) {
+      const int32_t begin = numbers_.Below(rows - count + 1);
+      Tensor part(DType::kF32, count, 1100);
+      for (int32_t r = 0; r < count; ++r) {
+        std::ranges::copy(x.Row(begin + r), part.Row(r).begin());
+      }
+      const Tensor alone =
+          Project(*backend_, part, weight, nullptr, Tensor(DType::kF32, count, 131));
+      SCOPED_TRACE(testing::Message() << count << " rows from " << begin);
+      for (int32_t r = 0; r < count; ++r) ExpectSameBits(alone.Row(r), together.Row(begin + r));
+    }
+  }
+}
+
+TEST_P(ProductsTest, ALargeBatchIsCutWithoutATrace) {
+  if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
+  const int32_t rows = 1100;  // more than one pass
+  const Tensor weight = Tensor::Random(DType::kBF16, 40, 64, numbers_);
+  const Tensor x = Tensor::Random(DType::kF32, rows, 64, numbers_);
+  const Tensor together = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, rows, 40));
+  for (const int32_t row : {0, 511, 512, 1023, 1099}) {
+    Tensor part(DType::kF32, 1, 64);
+    std::ranges::copy(x.Row(row), part.Row(0).begin());
+    const Tensor alone = Project(*backend_, part, weight, nullptr, Tensor(DType::kF32, 1, 40));
+    ExpectSameBits(alone.Row(0), together.Row(row));
+  }
+}
+
+TEST_P(ProductsTest, TheNumberOfThreadsDoesNotChangeABit) {
+  if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
+  const Tensor weight = Tensor::Random(DType::kBF16, 500, 300, numbers_);
+  const Tensor x = Tensor::Random(DType::kF32, 9, 300, numbers_);
+  const Tensor two = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, 9, 500));
+  for (const int32_t threads : {1, 3}) {
+    const auto other = GetParam().create(threads);
+    const Tensor result = Project(*other, x, weight, nullptr, Tensor(DType::kF32, 9, 500));
+    for (int64_t r = 0; r < 9; ++r) ExpectSameBits(result.Row(r), two.Row(r));
+  }
+}
+
+TEST_P(ProductsTest, WeightsThatDoNotBelongTogetherAreRefused) {
+  const Tensor first = Tensor::Random(DType::kF32, 2, 3, numbers_);
+  const Tensor second = Tensor::Random(DType::kF32, 2, 4, numbers_);
+  const ConstTensorView parts[] = {first.const_view(), second.const_view()};
+  EXPECT_EQ(
+      backend_->PackWeight(parts, WeightRole::kQkv, WeightFormat::kAsStored, {}).status().code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(backend_
+                ->PackWeight({parts, 1}, WeightRole::kQkv, WeightFormat::kAsStored,
+                             {.index = 0, .count = 2})
+                .status()
+                .code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ProductsTest, testing::ValuesIn(Backends()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace incipit

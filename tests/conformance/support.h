@@ -1,0 +1,117 @@
+// What the conformance tests share: the backends of this build, random tensors, steps, tolerances.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace incipit {
+
+// One way to get a backend in this build.
+struct BackendCase {
+  std::string name;
+  std::function<std::unique_ptr<Backend>(int32_t num_threads)> create = {};
+  std::string unavailable = {};     // why this machine cannot run it; empty if it can
+  bool rounds_activations = false;  // to bf16, for bf16 weights
+  bool keeps_rows_apart = true;     // a row's bits do not depend on the other rows
+};
+// Every one except the reference itself.
+const std::vector<BackendCase>& Backends();
+
+std::unique_ptr<Backend> CreateReference();
+
+// How far a result may be from the reference, relative to the largest magnitude in it. Between
+// rounding steps both sides compute in f32 and differ in the order of additions only; the reference
+// adds up in double.
+struct Tolerance {
+  float products;   // matrix products and what is fused with them
+  float attention;  // softmax over stored keys and values
+};
+inline constexpr Tolerance kF32Tolerance = {.products = 1e-5f, .attention = 1e-5f};
+// Weights are widened exactly, so f16 and bf16 weights are as exact as f32 ones ...
+inline constexpr Tolerance kF16Tolerance = kF32Tolerance;
+inline constexpr Tolerance kBF16Tolerance = kF32Tolerance;
+// ... unless activations are rounded to bf16 (8 bits) as well, which oneDNN does.
+inline constexpr Tolerance kBF16ActivationTolerance = {.products = 1e-2f, .attention = 1e-5f};
+// A key that lies on the border between two bf16 numbers may be stored as either.
+inline constexpr float kBF16StorageTolerance = 4e-3f;
+
+Tolerance ToleranceOf(const BackendCase& backend, DType weights);
+
+// Numbers from a seed: the same in every run.
+class RandomNumbers {
+ public:
+  explicit RandomNumbers(uint64_t seed) : seed_(seed) {}
+  float Uniform(float low, float high);
+  int32_t Below(int32_t bound);
+
+ private:
+  uint64_t seed_, position_ = 0;
+};
+
+// A matrix that owns its elements.
+class Tensor {
+ public:
+  Tensor(DType dtype, int64_t rows, int64_t cols);
+  static Tensor Random(DType dtype, int64_t rows, int64_t cols, RandomNumbers& numbers,
+                       float scale = 1);
+
+  TensorView view();
+  ConstTensorView const_view() const;
+  float At(int64_t row, int64_t col) const;
+  std::span<float> Row(int64_t row);  // REQUIRES: f32
+  std::span<const float> Row(int64_t row) const;
+  void Set(int64_t row, int64_t col, float value);
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+
+ private:
+  DType dtype_;
+  int64_t rows_, cols_;
+  std::vector<std::byte> bytes_;
+};
+
+// Fails the test where `actual` is further from `expected` than `tolerance` allows.
+void ExpectNear(const Tensor& actual, const Tensor& expected, float tolerance);
+void ExpectSameBits(std::span<const float> actual, std::span<const float> expected);
+
+// A part of one sequence: its next tokens, and the table of its blocks.
+struct SequenceStep {
+  int32_t first_position = 0, num_tokens = 0;
+  std::vector<BlockId> blocks = {};
+};
+
+// Owns the arrays of a StepInputs.
+class Step {
+ public:
+  explicit Step(const std::vector<SequenceStep>& sequences);
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  const StepInputs& inputs() const { return inputs_; }
+  int64_t num_tokens() const { return static_cast<int64_t>(tokens_.size()); }
+
+  // Which is also the order of logits rows.
+  void SetTokens(std::vector<TokenId> tokens);
+  void SetLogitsRows(std::vector<int32_t> rows);
+
+ private:
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> positions_, token_begin_{0}, block_begin_{0}, logits_rows_;
+  std::vector<BlockId> blocks_;
+  StepInputs inputs_;
+};
+
+// One step of `num_tokens` tokens without blocks, for operations that do not touch the cache.
+std::unique_ptr<Step> PlainStep(int32_t num_tokens);
+
+std::unique_ptr<Weight> Pack(Backend& backend, const std::vector<const Tensor*>& parts,
+                             WeightRole role);
+std::unique_ptr<Buffer> StoreVector(Backend& backend, const Tensor& vector);
+
+}  // namespace incipit
