@@ -2,18 +2,18 @@
 """Trains models/incipit-tiny: its tokenizer and its weights, from stories that tools/story writes.
 
     python3 -m venv ~/venv && ~/venv/bin/pip install -r tools/requirements-train.txt
-    ~/venv/bin/python tools/train_tiny.py --minutes 60 --scratch /tmp/tiny --output models/incipit-tiny
+    ~/venv/bin/python tools/train_tiny.py --scratch /tmp/tiny --output models/incipit-tiny
 
-The seed fixes the initial weights and the stories in their order. The learning rate follows the time
-that has passed (or, with --steps, the steps done), so a run ends with it at its lowest whatever the
-speed of the machine; only --steps makes two runs see the same number of stories.
+The seed fixes the initial weights and the stories in their order. The learning rate rises, stays, and
+falls at the end, over --decay-steps that begin after --minutes or when somebody says so (`touch
+/tmp/tiny/finish`). An interrupted run goes on with --resume. A usable model is in /tmp/tiny/checkpoint
+all the while; tools/eval_tiny.py says how good it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import time
 from pathlib import Path
@@ -22,22 +22,16 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from tiny.data import IGNORED, Documents  # noqa: E402
-from tiny.model import Llama, Shape, save_checkpoint  # noqa: E402
+from tiny.data import IGNORED, Documents, target_weights  # noqa: E402
+from tiny.model import Llama, Shape, load_checkpoint, save_checkpoint  # noqa: E402
 from tiny.muon import Muon  # noqa: E402
 from tiny.tokenizer import BEGIN, END, END_OF_TEXT, save_tokenizer, train_tokenizer  # noqa: E402
 
 # Rows of so many tokens, in turn; 0 stands for one document a row. Alone, a story is learned fastest:
 # what is to be copied is there once. Among others the model learns to keep to the last one.
-ROWS_FIRST, ROWS_LATER = (0,), (0, 512, 0, 2048)
-FIRST_PART = 0.4  # the part of the run that uses ROWS_FIRST
-
-
-def rate_factor(done: float, step: int, warmup: int) -> float:
-    """Part of the peak learning rate: warm-up by steps, then a cosine over `done` down to 2 %."""
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+ROWS = (0, 0, 512, 0, 0, 0, 2048, 0)
+COUNTERS = ("step", "tokens", "seconds", "decay_start", "average")
+TOKENIZER_SEED = 1
 
 
 def make_optimizers(model: Llama, args: argparse.Namespace) -> list[torch.optim.Optimizer]:
@@ -55,88 +49,138 @@ def make_optimizers(model: Llama, args: argparse.Namespace) -> list[torch.optim.
     return optimizers
 
 
-def draw_batch(documents: Documents, tokens: int, step: int, done: float):
-    """Inputs and targets of one step, about so many tokens."""
-    rows = ROWS_FIRST if done < FIRST_PART else ROWS_LATER
-    length = rows[step % len(rows)]
-    if length == 0:
-        return documents.single_rows(tokens)
-    return documents.rows(tokens // length, length)
-
-
-def loss_of(model: Llama, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross entropy over the targets that count."""
+def loss_of(model: Llama, batch, weights: torch.Tensor | None = None) -> torch.Tensor:
+    """Mean cross entropy over the targets that count, each by its weight."""
+    inputs, targets = batch
     keep = targets != IGNORED
-    return F.cross_entropy(model.logits(model(inputs)[keep]), targets[keep])
+    return F.cross_entropy(model.logits(model(inputs)[keep]), targets[keep], weight=weights)
 
 
 def held_out_loss(model: Llama, tokenizer) -> float:
-    """The loss on stories of a seed that training does not use."""
-    inputs, targets = Documents(tokenizer, seed=987_654_321).rows(16, 512)
+    """The unweighted loss on single documents of a seed that training does not use."""
     with torch.no_grad():
-        return float(loss_of(model, inputs, targets))
+        batch = Documents(tokenizer, seed=987_654_321).single_rows(32_768)
+        return float(loss_of(model, batch))
 
 
-def train(args: argparse.Namespace) -> None:
-    """Runs the whole training and writes the model folder."""
-    torch.manual_seed(args.seed)
-    torch.set_num_threads(args.threads)
-    shape = Shape(
-        vocab_size=args.vocab,
-        hidden_size=args.hidden,
-        intermediate_size=args.intermediate,
-        num_hidden_layers=args.layers,
-    )
-    tokenizer = train_tokenizer(shape.vocab_size, args.seed)
-    begin = tokenizer.token_to_id(BEGIN)
-    ends = [tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(END)]
+class Run:
+    """A training run: what it has learned, how far it is, and its files in the scratch folder."""
 
-    def save(folder: Path) -> None:
-        save_checkpoint(model, folder, begin, ends)
-        save_tokenizer(tokenizer, folder, shape.max_position_embeddings)
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        self.shape = Shape(args.vocab, args.hidden, args.intermediate, args.layers)
+        self.tokenizer = train_tokenizer(args.vocab, TOKENIZER_SEED)
+        self.model = Llama(self.shape)
+        self.optimizers = make_optimizers(self.model, args)
+        self.documents = Documents(self.tokenizer, args.seed)
+        self.weights = target_weights(self.tokenizer)
+        self.step, self.tokens, self.seconds = 0, 0, 0.0
+        self.decay_start: int | None = None  # the step at which the rate began to fall
+        self.average = float("nan")
 
-    model = Llama(shape)
-    optimizers = make_optimizers(model, args)
-    documents = Documents(tokenizer, args.seed)
-    print(f"parameters {sum(p.numel() for p in model.parameters())}", flush=True)
-    start = saved = time.monotonic()
-    step, tokens, average, done = 0, 0, float("nan"), 0.0
-    while done < 1.0:
-        inputs, targets = draw_batch(documents, args.batch_tokens, step, done)
-        factor = rate_factor(done, step, args.warmup)
-        loss = loss_of(model, inputs, targets)
-        model.zero_grad(set_to_none=True)
+    def factor(self) -> float:
+        """Part of the peak learning rates at this step: a rise, a plain, and a straight fall."""
+        if self.decay_start is not None:
+            return max(0.0, 1.0 - (self.step - self.decay_start) / self.args.decay_steps)
+        return min(1.0, (self.step + 1) / self.args.warmup)
+
+    def finished(self) -> bool:
+        """True after the fall. It begins after --minutes, or when a file `finish` is put in scratch."""
+        if self.decay_start is None:
+            due = self.seconds > 60 * self.args.minutes
+            if due or (self.args.scratch / "finish").exists():
+                self.decay_start = self.step
+        return self.decay_start is not None and self.factor() <= 0.0
+
+    def learn(self) -> None:
+        """One step."""
+        length = ROWS[self.step % len(ROWS)]
+        if length == 0:
+            batch = self.documents.single_rows(self.args.batch_tokens)
+        else:
+            batch = self.documents.rows(max(1, self.args.batch_tokens // length), length)
+        loss = loss_of(self.model, batch, self.weights)
+        self.model.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer in optimizers:
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        factor = self.factor()
+        for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * factor
             optimizer.step()
-        step, tokens = step + 1, tokens + inputs.numel()
-        average = loss.item() if step == 1 else 0.95 * average + 0.05 * loss.item()
+        self.step += 1
+        self.tokens += batch[0].numel()
+        value = loss.item()
+        self.average = value if self.step == 1 else 0.97 * self.average + 0.03 * value
+
+    def save_model(self, folder: Path) -> None:
+        """Writes a model folder."""
+        special = self.tokenizer.token_to_id
+        ends = [special(END_OF_TEXT), special(END)]
+        save_checkpoint(self.model, folder, special(BEGIN), ends)
+        save_tokenizer(self.tokenizer, folder, self.shape.max_position_embeddings)
+
+    def save_state(self) -> None:
+        """Writes a model folder and all that --resume needs."""
+        self.save_model(self.args.scratch / "checkpoint")
+        state = {name: getattr(self, name) for name in COUNTERS}
+        state["model"] = self.model.state_dict()
+        state["optimizers"] = [optimizer.state_dict() for optimizer in self.optimizers]
+        state["random"] = self.documents.rng.getstate()
+        torch.save(state, self.args.scratch / "state.new")
+        (self.args.scratch / "state.new").replace(self.args.scratch / "state.pt")
+
+    def resume(self) -> None:
+        """Goes on from what save_state wrote."""
+        state = torch.load(self.args.scratch / "state.pt", weights_only=False)
+        for name in COUNTERS:
+            setattr(self, name, state[name])
+        self.model.load_state_dict(state["model"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"]):
+            optimizer.load_state_dict(saved)
+        self.documents.rng.setstate(state["random"])
+
+    def record(self) -> dict:
+        """The figures of the run."""
+        return {
+            "seed": self.args.seed,
+            "steps": self.step,
+            "tokens": self.tokens,
+            "minutes": round(self.seconds / 60, 1),
+            "weighted_training_loss": round(self.average, 4),
+            "held_out_loss": round(held_out_loss(self.model, self.tokenizer), 4),
+        }
+
+
+def train(args: argparse.Namespace) -> None:
+    """Runs the training and writes the model folder."""
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(args.threads)
+    run = Run(args)
+    if args.init:
+        run.model.load_state_dict(load_checkpoint(args.init).state_dict())
+    if args.resume:
+        run.resume()
+    print(f"parameters {sum(p.numel() for p in run.model.parameters())}", flush=True)
+    before = saved = time.monotonic()
+    while not run.finished():
+        run.learn()
         now = time.monotonic()
-        done = step / args.steps if args.steps else (now - start) / (60 * args.minutes)
-        if step % 25 == 0:
-            speed = tokens / (now - start)
+        run.seconds, before = run.seconds + now - before, now
+        if run.step % 25 == 0:
+            speed = run.tokens / run.seconds
             print(
-                f"step {step} {now - start:.0f}s loss {average:.4f} rate {factor:.3f} "
-                f"{speed:.0f} tokens/s",
+                f"step {run.step} {run.seconds:.0f}s loss {run.average:.4f} "
+                f"rate {run.factor():.3f} {speed:.0f} tokens/s",
                 flush=True,
             )
         if now - saved > args.save_seconds:
             saved = now
-            save(args.scratch / "checkpoint")
-    save(args.output or args.scratch / "final")
-    record = {
-        "seed": args.seed,
-        "steps": step,
-        "tokens": tokens,
-        "minutes": round((now - start) / 60, 1),
-        "training_loss": round(average, 4),
-        "held_out_loss": round(held_out_loss(model, tokenizer), 4),
-    }
-    (args.scratch / "record.json").write_text(json.dumps(record, indent=2) + "\n")
-    print(json.dumps(record))
+            run.save_state()
+    run.save_model(args.output or args.scratch / "final")
+    text = json.dumps(run.record(), indent=2)
+    (args.scratch / "record.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
 
 
 def main() -> None:
@@ -144,15 +188,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scratch", type=Path, required=True, help="checkpoints and the record")
     parser.add_argument("--output", type=Path, help="the model folder to write at the end")
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--steps", type=int, default=0, help="instead of --minutes")
+    parser.add_argument("--minutes", type=float, default=45.0, help="before the rate falls")
+    parser.add_argument("--decay-steps", type=int, default=600, help="while the rate falls")
+    parser.add_argument("--resume", action="store_true", help="go on from the state in scratch")
+    parser.add_argument("--init", type=Path, help="start from the weights of a model folder")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--vocab", type=int, default=1024)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--intermediate", type=int, default=640)
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--batch-tokens", type=int, default=4096)
+    parser.add_argument("--batch-tokens", type=int, default=2048)
     parser.add_argument("--inner-rate", type=float, default=0.02, help="of the layers' matrices")
     parser.add_argument("--outer-rate", type=float, default=3e-3, help="of the embedding and norms")
     parser.add_argument("--warmup", type=int, default=60)

@@ -13,8 +13,54 @@ from tokenizers import Tokenizer
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "story"))
 from chat import write_conversation  # noqa: E402
 from generate import draw_setting, write_story  # noqa: E402
+from world import (  # noqa: E402
+    BOYS,
+    COLORS,
+    FAMILY,
+    GIRLS,
+    LOOKS,
+    PEOPLE,
+    PLACES,
+    THIEVES,
+    THINGS,
+    TOOLS_FIX,
+    TOOLS_WASH,
+    TREATS,
+)
 from tiny.tokenizer import ASSISTANT, BEGIN, END, END_OF_TEXT, SYSTEM, USER  # noqa: E402
 
+# Words that a story must keep to. They count more, as to copy them is what is hard to learn.
+KEPT = (
+    *GIRLS,
+    *BOYS,
+    *THINGS,
+    *PLACES,
+    *COLORS,
+    *LOOKS,
+    *FAMILY,
+    *PEOPLE,
+    *THIEVES,
+    *TREATS,
+    *TOOLS_FIX,
+    *TOOLS_WASH,
+    "she",
+    "he",
+    "her",
+    "his",
+    "him",
+    "She",
+    "He",
+    "Her",
+    "His",
+    "ladder",
+    "stick",
+    "rope",
+    "net",
+    "tree",
+    "roof",
+    "shelf",
+)
+KEPT_WEIGHT = 4.0
 IGNORED = -100  # a target that does not count
 SINGLE = 240  # the longest document that gets a row to itself
 
@@ -25,7 +71,16 @@ class Mix:
 
     chat: float = 0.25  # conversations
     joined: float = 0.10  # several stories in one text, as a long prompt holds them
-    cut: float = 0.15  # texts encoded in two parts, as prompts end anywhere
+    cut: float = 0.08  # texts encoded in two parts, as prompts end anywhere
+
+
+def target_weights(tokenizer: Tokenizer) -> torch.Tensor:
+    """How much each id counts as a target, [vocab_size]: more for the first ids of words in KEPT."""
+    weights = torch.ones(tokenizer.get_vocab_size())
+    for word in KEPT:
+        for form in (word, " " + word):
+            weights[tokenizer.encode(form, add_special_tokens=False).ids[0]] = KEPT_WEIGHT
+    return weights
 
 
 class Documents:

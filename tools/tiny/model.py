@@ -153,7 +153,9 @@ def save_checkpoint(model: Llama, folder: Path, begin: int, ends: list[int]) -> 
         f"model.{name}": p.detach().to(torch.bfloat16).contiguous()
         for name, p in model.named_parameters()
     }
-    save_file(tensors, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    weights = folder / "model.safetensors"
+    save_file(tensors, str(weights), metadata={"format": "pt"})
+    weights.chmod(0o644)
     config = {
         "architectures": ["LlamaForCausalLM"],
         "attention_bias": False,
