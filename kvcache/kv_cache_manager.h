@@ -21,7 +21,7 @@ struct KvCacheOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens; a power of two, 1 to 256
   HashAlgorithm hash = HashAlgorithm::kSha256;
-  std::string seed;          // of the hash chains: equal seeds give equal keys in every process
+  std::string seed{};        // of the hash chains: equal seeds give equal keys in every process
   bool prefix_cache = true;  // off: blocks are neither found nor published
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
 };

@@ -16,14 +16,14 @@ inline constexpr int32_t kChoicesMax = 16;
 // The caller draws a fresh id.
 struct Request {
   RequestId id{};
-  std::vector<TokenId> prompt;
-  int32_t answer_tokens_max = 0;     // of each choice; 1 or more
-  int32_t answer_tokens_min = 0;     // stop tokens are not drawn before
-  int32_t num_choices = 1;           // 1 to kChoicesMax
-  std::vector<TokenId> stop_tokens;  // those of the model and those of the request
-  SamplingParams sampling;
-  int32_t prompt_logprobs = -1;    // -1: none; 0: the prompt's tokens; k: and the k likeliest
-  CacheNamespace cache_namespace;  // tenant and salt: the start of the hash chain
+  std::vector<TokenId> prompt{};
+  int32_t answer_tokens_max = 0;       // of each choice; 1 or more
+  int32_t answer_tokens_min = 0;       // stop tokens are not drawn before
+  int32_t num_choices = 1;             // 1 to kChoicesMax
+  std::vector<TokenId> stop_tokens{};  // those of the model and those of the request
+  SamplingParams sampling{};
+  int32_t prompt_logprobs = -1;      // -1: none; 0: the prompt's tokens; k: and the k likeliest
+  CacheNamespace cache_namespace{};  // tenant and salt: the start of the hash chain
   bool read_cache = true;
   int32_t priority = 0;  // higher goes first
   Time arrival{};
@@ -44,7 +44,7 @@ struct TokenEvent {
   int32_t choice = 0;
   TokenId token = -1;         // -1: none (cancelled, deadline, error)
   int32_t logprobs_row = -1;  // of the step's logprobs
-  std::optional<FinishReason> finish;
+  std::optional<FinishReason> finish{};
 };
 
 // Log probabilities of prompt tokens position .. position + num_rows, in rows first_row on.

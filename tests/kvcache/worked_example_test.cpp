@@ -1,0 +1,70 @@
+// The example that every change of the cache must keep: 10 blocks of 4 tokens, policy lru.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kvcache/cached_sequence.h"
+
+namespace incipit {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
+  KvCacheManager cache({.num_blocks = 10, .block_size = 4});
+  const std::vector<TokenId> first_tokens = TokenRange(100, 17);
+
+  // Request 0 has 15 prompt tokens: four blocks, three of them full.
+  CachedSequence request0(cache, {first_tokens.begin(), first_tokens.begin() + 15});
+  EXPECT_EQ(request0.AdmitAndCommit(), 0);
+  EXPECT_THAT(request0.blocks(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(request0.table.num_published, 3);
+
+  // It decodes until block 3 is full, and takes block 4, which is never filled.
+  request0.Decode(first_tokens[15]);
+  EXPECT_EQ(request0.table.num_published, 4);
+  request0.Decode(first_tokens[16]);
+  EXPECT_THAT(request0.blocks(), ElementsAre(0, 1, 2, 3, 4));
+
+  // Request 1 has 14 tokens, the first 10 as request 0's: two blocks hit, two are new.
+  CachedSequence request1(
+      cache, Concat({first_tokens.begin(), first_tokens.begin() + 10}, TokenRange(200, 4)));
+  EXPECT_EQ(request1.AdmitAndCommit(), 8);
+  EXPECT_THAT(request1.blocks(), ElementsAre(0, 1, 5, 6));
+
+  // Request 0 ends: its own blocks return last one first, the shared ones stay.
+  request0.Free();
+  EXPECT_THAT(FreeOrder(cache), ElementsAre(7, 8, 9, 4, 3, 2));
+  request1.Free();
+  EXPECT_THAT(FreeOrder(cache), ElementsAre(7, 8, 9, 4, 3, 2, 6, 5, 1, 0));
+
+  // Request 2 has 29 tokens, the first 12 as request 0's.
+  CachedSequence request2(
+      cache, Concat({first_tokens.begin(), first_tokens.begin() + 12}, TokenRange(300, 17)));
+  const ComputedBlocks computed = cache.GetComputedBlocks(request2.tokens, request2.table);
+  EXPECT_EQ(computed.num_tokens, 12);
+  ASSERT_TRUE(cache.AllocateSlots(request2.table, computed, 12));
+  EXPECT_THAT(request2.blocks(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(FreeOrder(cache), ElementsAre(7, 8, 9, 4, 3, 6, 5));
+  EXPECT_EQ(cache.TakeStats().evictions, 0);
+  ASSERT_TRUE(cache.AllocateSlots(request2.table, {}, 29));
+  EXPECT_THAT(request2.blocks(), ElementsAre(0, 1, 2, 7, 8, 9, 4, 3));
+  EXPECT_EQ(cache.TakeStats().evictions, 1);
+  EXPECT_THAT(FreeOrder(cache), ElementsAre(6, 5));
+
+  const std::vector<const BlockTable*> tables = {&request2.table};
+  cache.CheckInvariants(tables);
+}
+
+TEST(WorkedExampleTest, OneAllocationOrTwoMakeNoDifference) {
+  KvCacheManager cache({.num_blocks = 10, .block_size = 4});
+  CachedSequence request0(cache, TokenRange(100, 17));
+  request0.AdmitAndCommit();
+  request0.Free();
+  EXPECT_THAT(FreeOrder(cache), ElementsAre(5, 6, 7, 8, 9, 4, 3, 2, 1, 0));
+  CachedSequence request2(cache, Concat(TokenRange(100, 12), TokenRange(300, 17)));
+  EXPECT_EQ(request2.Admit(), 12);
+  EXPECT_THAT(request2.blocks(), ElementsAre(0, 1, 2, 5, 6, 7, 8, 9));
+}
+
+}  // namespace
+}  // namespace incipit
