@@ -1,0 +1,105 @@
+// A scheduler, its cache and the fake model, stepped by hand.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/batch.h"
+#include "scheduler/scheduler.h"
+#include "tests/support/fake_runner.h"
+
+namespace incipit {
+
+inline Time At(int64_t milliseconds) { return Time(std::chrono::milliseconds(milliseconds)); }
+
+class SchedulerFixture {
+ public:
+  explicit SchedulerFixture(KvCacheOptions cache = {.num_blocks = 64, .block_size = 4},
+                            SchedulerOptions limits = {.step_tokens_max = 64, .running_max = 8})
+      : cache(cache),
+        scheduler(limits, this->cache),
+        runner({.num_blocks = cache.num_blocks, .block_size = cache.block_size}) {}
+
+  // A request of `num_prompt` equal tokens.
+  static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_answer, TokenId token = 1) {
+    Request request;
+    request.id = RequestId{id};
+    request.prompt.assign(static_cast<size_t>(num_prompt), token);
+    request.answer_tokens_max = num_answer;
+    return request;
+  }
+  void Add(const Request& request) { scheduler.Add(MakeSequenceGroup(request, cache)); }
+
+  // The plan's items as (request, tokens).
+  using Shares = std::vector<std::pair<uint64_t, int32_t>>;
+  Shares Plan(Time now = {}) {
+    scheduler.Plan(now, plan);
+    Shares shares;
+    for (const StepPlan::Item& item : plan.items) {
+      shares.emplace_back(static_cast<uint64_t>(item.sequence->group->id), item.num_tokens);
+    }
+    return shares;
+  }
+  void Run() {
+    EXPECT_TRUE(runner.Launch(builder.Build(plan)).ok());
+    EXPECT_TRUE(runner.Wait(result).ok());
+    scheduler.Commit(
+        plan,
+        {.tokens = result.tokens, .status = result.status, .score_status = result.score_status});
+    Collect();
+  }
+  Shares Step(Time now = {}) {
+    Shares shares = Plan(now);
+    if (!plan.items.empty()) Run();
+    Collect();
+    return shares;
+  }
+  void StepToTheEnd() {
+    while (!scheduler.idle()) Step();
+  }
+
+  void Collect() {
+    for (const AdmissionEvent& event : scheduler.events().admissions) {
+      admissions[static_cast<uint64_t>(event.request)] = event;
+    }
+    for (const TokenEvent& event : scheduler.events().tokens) {
+      Answer& answer = answers[{static_cast<uint64_t>(event.request), event.choice}];
+      if (event.token >= 0) answer.tokens.push_back(event.token);
+      if (event.finish) answer.finish = event.finish;
+    }
+    for (const PromptLogprobsEvent& event : scheduler.events().prompt_logprobs) {
+      for (int32_t i = 0; i < event.num_rows; ++i) {
+        scored[static_cast<uint64_t>(event.request)].push_back(event.position + i);
+      }
+    }
+    scheduler.ClearEvents();
+    std::vector<const BlockTable*> tables;
+    for (const Sequence* sequence : scheduler.running()) tables.push_back(&sequence->table);
+    cache.CheckInvariants(tables);
+  }
+
+  struct Answer {
+    std::vector<TokenId> tokens;
+    std::optional<FinishReason> finish;
+  };
+  const Answer& AnswerOf(uint64_t id, int32_t choice = 0) { return answers[{id, choice}]; }
+
+  KvCacheManager cache;
+  Scheduler scheduler;
+  FakeRunner runner;
+  BatchBuilder builder;
+  StepPlan plan;
+  StepResult result;
+  std::map<std::pair<uint64_t, int32_t>, Answer> answers;
+  std::map<uint64_t, AdmissionEvent> admissions;
+  std::map<uint64_t, std::vector<int32_t>> scored;
+};
+
+}  // namespace incipit
