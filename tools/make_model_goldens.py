@@ -79,12 +79,15 @@ PROMPT_TOKENS = 45
 
 
 def randomise(model, generator):
+    """Draws weights at which attention is neither flat nor so sharp that f32 rounding alone moves the logits."""
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape, generator=generator)
         if name.endswith("norm.weight"):
             parameter.data = 1 + 0.3 * values
         elif "embed_tokens" in name:
             parameter.data = values
+        elif parameter.dim() == 2:
+            parameter.data = 1.4 * parameter.shape[1] ** -0.5 * values
         else:
             parameter.data = 0.25 * values
 

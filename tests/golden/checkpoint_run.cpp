@@ -19,11 +19,11 @@ T ValueOf(absl::StatusOr<T> value) {
 
 }  // namespace
 
-TransformerRunnerOptions CheckpointRun::DefaultOptions() {
+TransformerRunnerOptions CheckpointRun::OptionsFor(size_t num_tokens) {
   TransformerRunnerOptions options;
-  options.num_blocks = 61;
   options.block_size = 4;
-  options.step_tokens_max = 128;
+  options.num_blocks = static_cast<int32_t>(num_tokens / 4) + 30;
+  options.step_tokens_max = static_cast<int32_t>(num_tokens);
   return options;
 }
 

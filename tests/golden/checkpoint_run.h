@@ -21,9 +21,10 @@ class CheckpointRun {
  public:
   // Fails the test and aborts it where the folder cannot be loaded.
   explicit CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu = {},
-                         TransformerRunnerOptions options = DefaultOptions());
+                         TransformerRunnerOptions options = OptionsFor(128));
 
-  static TransformerRunnerOptions DefaultOptions();
+  // Room for one sequence of that many tokens, and for all of it in one step.
+  static TransformerRunnerOptions OptionsFor(size_t num_tokens);
 
   const Model& model() const { return *model_; }
   TransformerRunner& runner() { return *runner_; }

@@ -128,12 +128,12 @@ TEST_P(HuggingFaceTest, RotaryFrequenciesAreTheirs) {
 
 TEST_P(HuggingFaceTest, LogitsAgreeWithExactKeysHoweverThePromptIsCut) {
   for (const bool reference : {true, false}) {
-    TransformerRunnerOptions options = CheckpointRun::DefaultOptions();
+    TransformerRunnerOptions options = CheckpointRun::OptionsFor(golden_.tokens.size());
     options.kv_dtype = DType::kF32;
     CpuOptions cpu;
     cpu.reference = reference;
     CheckpointRun run(folder_, cpu, options);
-    const auto whole = run.AllLogprobs(golden_.tokens, 1000);
+    const auto whole = run.AllLogprobs(golden_.tokens, 1'000'000);
     RecordProperty(reference ? "reference" : "fast", std::to_string(RelativeError(whole, golden_)));
     EXPECT_LT(RelativeError(whole, golden_), kRelativeErrorMax) << "reference: " << reference;
     ExpectSameArgmax(whole, golden_, kNearTie);
@@ -144,10 +144,10 @@ TEST_P(HuggingFaceTest, LogitsAgreeWithExactKeysHoweverThePromptIsCut) {
 }
 
 TEST_P(HuggingFaceTest, LogitsAgreeNearlyWithKeysAsBf16) {
-  TransformerRunnerOptions options = CheckpointRun::DefaultOptions();
+  TransformerRunnerOptions options = CheckpointRun::OptionsFor(golden_.tokens.size());
   options.kv_dtype = DType::kBF16;
   CheckpointRun run(folder_, {}, options);
-  const auto whole = run.AllLogprobs(golden_.tokens, 1000);
+  const auto whole = run.AllLogprobs(golden_.tokens, 1'000'000);
   RecordProperty("bf16", std::to_string(RelativeError(whole, golden_)));
   EXPECT_LT(RelativeError(whole, golden_), kBf16ErrorMax);
   ExpectSameArgmax(whole, golden_, kBf16ErrorMax * golden_.largest_logit);

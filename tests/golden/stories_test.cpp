@@ -24,8 +24,7 @@ class StoriesTest : public testing::TestWithParam<bool> {
     prompt_ = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
     answer_ = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
     cpu_.reference = GetParam();
-    options_.num_blocks = 40;
-    options_.step_tokens_max = 512;
+    options_ = CheckpointRun::OptionsFor(prompt_.size() + answer_.size());
   }
 
   std::vector<TokenId> prompt_, answer_;
