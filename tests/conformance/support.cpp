@@ -83,6 +83,12 @@ const std::vector<BackendCase>& Backends() {
   return cases;
 }
 
+std::vector<BackendCase> BackendsAndReference() {
+  std::vector<BackendCase> cases = Backends();
+  cases.push_back({.name = "Reference", .create = [](int32_t) { return CreateReference(); }});
+  return cases;
+}
+
 std::unique_ptr<Backend> CreateReference() {
   return Created(CreateCpuBackend({.memory_limit_bytes = kMemoryBytes, .reference = true}));
 }

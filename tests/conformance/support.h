@@ -23,6 +23,9 @@ struct BackendCase {
 // Every one except the reference itself.
 const std::vector<BackendCase>& Backends();
 
+// And the reference, for what is defined exactly.
+std::vector<BackendCase> BackendsAndReference();
+
 std::unique_ptr<Backend> CreateReference();
 
 // How far a result may be from the reference, relative to the largest magnitude in it. Between
