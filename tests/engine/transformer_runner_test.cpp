@@ -317,6 +317,7 @@ TEST_F(TransformerRunnerTest, OptionsOutOfRangeAreRefusedByName) {
 }
 
 TEST_F(TransformerRunnerTest, ABatchThatWouldIndexOutsideItsMemoryAborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto runner = Create(Options());
   const int32_t block[] = {0}, foreign[] = {32};
   Step outside_vocabulary, outside_positions, outside_pool;
