@@ -118,7 +118,7 @@ class Engine::Loop {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
   std::atomic<Time> progress_;  // written before `idle_` turns false
-  std::atomic<bool> idle_ = false;
+  std::atomic<bool> idle_ = true;
 
   std::thread thread_;  // last: it uses all of the above
 };

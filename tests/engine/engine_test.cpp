@@ -1,0 +1,338 @@
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/status.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace incipit {
+namespace {
+
+using testing::HasSubstr;
+
+Time Later(const EngineFixture& fixture, int64_t milliseconds) {
+  return fixture.clock.Now() + std::chrono::milliseconds(milliseconds);
+}
+
+TEST(EngineTest, StreamsTheAnswerOfTheModel) {
+  EngineFixture fixture;
+  Request request = EngineFixture::Ask(1, 9, 5);
+  request.num_choices = 2;
+  request.prompt_logprobs = 0;
+  request.sampling.num_logprobs = 1;
+  ASSERT_TRUE(fixture.engine->Submit(request).ok());
+  fixture.listener.WaitForEnd(1, 2);
+  for (const int32_t choice : {0, 1}) {
+    EXPECT_EQ(fixture.listener.AnswerOf(1, choice).tokens,
+              EngineFixture::Expected(request, choice));
+    EXPECT_EQ(fixture.listener.AnswerOf(1, choice).finish, FinishReason::kLength);
+  }
+  EXPECT_EQ(fixture.listener.AdmissionOf(1).num_prompt_tokens, 9);
+  const auto scored = fixture.listener.PromptLogprobsOf(1);
+  ASSERT_EQ(scored.size(), 8u);
+  for (size_t i = 0; i < scored.size(); ++i) EXPECT_EQ(scored[i].token, request.prompt[i + 1]);
+}
+
+TEST(EngineTest, TheSecondOfTwoEqualPromptsReadsTheCache) {
+  EngineFixture fixture;
+  for (const uint64_t id : {3, 6}) {
+    ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(id, 21, 2)).ok());
+    fixture.listener.WaitForEnd(id);
+  }
+  EXPECT_EQ(fixture.listener.AdmissionOf(3).num_cached_tokens, 0);
+  EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 20);
+}
+
+TEST(EngineTest, ARequestThatCanNeverRunIsRefusedWithTheReason) {
+  EngineFixture fixture;
+  const auto refusal = [&](Request request) { return fixture.engine->Submit(std::move(request)); };
+  const absl::Status too_long = refusal(EngineFixture::Ask(1, 200, 57));
+  EXPECT_EQ(too_long.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(too_long), HasSubstr("200"));
+  EXPECT_THAT(MessageOf(too_long), HasSubstr("257"));
+  EXPECT_THAT(MessageOf(too_long), HasSubstr("256"));
+  EXPECT_TRUE(refusal(EngineFixture::Ask(2, 200, 56)).ok());
+  EXPECT_EQ(refusal(EngineFixture::Ask(3, 0, 5)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refusal(EngineFixture::Ask(4, 5, 0)).code(), absl::StatusCode::kInvalidArgument);
+  Request many = EngineFixture::Ask(5, 5, 5);
+  many.num_choices = 17;
+  EXPECT_EQ(refusal(many).code(), absl::StatusCode::kInvalidArgument);
+  Request late = EngineFixture::Ask(6, 5, 5);
+  late.deadline = fixture.clock.Now();
+  EXPECT_EQ(refusal(late).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(EngineTest, LimitsOfTheQueueAreKept) {
+  EngineOptions options = EngineFixture::DefaultOptions();
+  options.requests_max = 3;
+  options.waiting_prompt_tokens_max = 20;
+  options.scheduler.running_max = 1;
+  EngineFixture fixture(options);
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 30, 2)).ok());  // the queue is empty
+  fixture.gate.WaitForStep();
+  const auto refused = fixture.engine->Submit(EngineFixture::Ask(2, 5, 2));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);  // 30 tokens still wait
+  EXPECT_THAT(MessageOf(refused), HasSubstr("20"));
+  fixture.gate.Pass(1);
+  fixture.gate.WaitForStep();
+  EXPECT_EQ(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fixture.engine->Submit(EngineFixture::Ask(2, 5, 2)).ok());
+  EXPECT_TRUE(fixture.engine->Submit(EngineFixture::Ask(3, 5, 2)).ok());
+  EXPECT_EQ(fixture.engine->Load().num_waiting, 2);
+  EXPECT_EQ(fixture.engine->Load().num_waiting_prompt_tokens, 10);
+  const auto full = fixture.engine->Submit(EngineFixture::Ask(4, 1, 1));
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(full), HasSubstr("limit is 3"));
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(3);
+  EXPECT_TRUE(fixture.engine->Submit(EngineFixture::Ask(4, 1, 1)).ok());
+}
+
+TEST(EngineTest, ACancelledRequestEndsWithTheStepThatHoldsIt) {
+  EngineFixture fixture;
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 200)).ok());
+  fixture.gate.WaitForStep();
+  fixture.gate.Pass(1);
+  fixture.gate.WaitForStep();
+  fixture.engine->Cancel(RequestId{1});
+  fixture.engine->Cancel(RequestId{1});
+  fixture.engine->Cancel(RequestId{77});
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(1);
+  EXPECT_EQ(fixture.listener.AnswerOf(1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 2u);  // the step under way still counts
+  EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
+  EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
+  EXPECT_EQ(fixture.listener.num_events_after_end(), 0);
+}
+
+TEST(EngineTest, ACancelledChoiceLeavesTheOthers) {
+  EngineFixture fixture;
+  fixture.gate.Close();
+  Request request = EngineFixture::Ask(1, 5, 20);
+  request.num_choices = 3;
+  ASSERT_TRUE(fixture.engine->Submit(request).ok());
+  fixture.gate.WaitForStep();
+  fixture.engine->CancelChoice(RequestId{1}, 0);
+  fixture.engine->CancelChoice(RequestId{1}, -1);
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(1, 3);
+  EXPECT_EQ(fixture.listener.AnswerOf(1, 0).finish, FinishReason::kCancelled);
+  for (const int32_t choice : {1, 2}) {
+    EXPECT_EQ(fixture.listener.AnswerOf(1, choice).tokens,
+              EngineFixture::Expected(request, choice));
+  }
+}
+
+TEST(EngineTest, ADeadlineEndsARequestWhereverItIs) {
+  EngineOptions options = EngineFixture::DefaultOptions();
+  options.scheduler.running_max = 1;
+  EngineFixture fixture(options);
+  fixture.gate.Close();
+  for (const uint64_t id : {1, 2}) {
+    Request request = EngineFixture::Ask(id, 5, 20);
+    request.deadline = Later(fixture, 50);
+    ASSERT_TRUE(fixture.engine->Submit(request).ok());
+  }
+  fixture.gate.WaitForStep();
+  fixture.clock.Advance(std::chrono::milliseconds(60));
+  fixture.gate.Pass(1);
+  fixture.listener.WaitForEnd(1);
+  fixture.listener.WaitForEnd(2);
+  for (const uint64_t id : {1, 2}) {
+    EXPECT_EQ(fixture.listener.AnswerOf(id).finish, FinishReason::kDeadline);
+  }
+  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 1u);
+  EXPECT_TRUE(fixture.listener.AnswerOf(2).tokens.empty());
+}
+
+TEST(EngineTest, AnAbortedStepIsDoneAgain) {
+  EngineFixture fixture;
+  fixture.gate.Fail({absl::AbortedError("busy"), absl::OkStatus(), absl::AbortedError("busy")});
+  const Request request = EngineFixture::Ask(1, 9, 5);
+  ASSERT_TRUE(fixture.engine->Submit(request).ok());
+  fixture.listener.WaitForEnd(1);
+  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens, EngineFixture::Expected(request));
+}
+
+void ExpectFatal(EngineFixture& fixture, std::string_view message) {
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 9, 5)).ok());
+  const absl::Status fatal = fixture.listener.WaitForFatal();
+  EXPECT_THAT(MessageOf(fatal), HasSubstr(std::string(message)));
+  EXPECT_EQ(fixture.listener.AnswerOf(1).finish, FinishReason::kError);
+  const absl::Status refused = fixture.engine->Submit(EngineFixture::Ask(2, 9, 5));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(MessageOf(refused), HasSubstr(std::string(message)));
+  EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
+
+  // The thread still answers who asks.
+  Mutex mutex;
+  std::condition_variable_any changed;
+  std::optional<bool> reset;
+  fixture.engine->ResetPrefixCache([&](bool done) {
+    MutexLock lock(mutex);
+    reset = done;
+    changed.notify_all();
+  });
+  MutexLock lock(mutex);
+  while (!reset) changed.wait(mutex);
+  EXPECT_EQ(reset, false);
+}
+
+TEST(EngineTest, ADeviceThatFailsEndsEveryRequest) {
+  EngineFixture fixture;
+  fixture.gate.Fail({absl::InternalError("the device is gone")});
+  ExpectFatal(fixture, "the device is gone");
+}
+
+TEST(EngineTest, AStepThatIsAbortedAgainIsFatal) {
+  EngineFixture fixture;
+  fixture.gate.Fail({absl::AbortedError("busy"), absl::AbortedError("still busy")});
+  ExpectFatal(fixture, "still busy");
+}
+
+TEST(EngineTest, WhatIsInFlightAtTheEndIsCancelled) {
+  RecordingListener listener;
+  {
+    ManualClock clock;
+    StepGate gate;
+    Engine engine(
+        EngineFixture::DefaultOptions(),
+        std::make_unique<GatedRunner>(FakeRunnerOptions{.num_blocks = 64, .block_size = 4}, gate),
+        listener, clock);
+    ASSERT_TRUE(engine.Submit(EngineFixture::Ask(1, 5, 200)).ok());
+    listener.WaitForTokens(1, 1);
+  }
+  const auto answer = listener.AnswerOf(1);
+  EXPECT_TRUE(answer.finish == FinishReason::kCancelled || answer.tokens.size() == 200);
+}
+
+TEST(EngineTest, DrainingRefusesNewRequestsAndWaitsForTheOthers) {
+  EngineFixture fixture;
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 3)).ok());
+  EXPECT_FALSE(fixture.engine->Drain(fixture.clock.Now()));
+  EXPECT_TRUE(fixture.engine->Load().draining);
+  EXPECT_EQ(fixture.engine->Submit(EngineFixture::Ask(2, 5, 3)).code(),
+            absl::StatusCode::kUnavailable);
+  fixture.gate.Open();
+  EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
+  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 3u);
+}
+
+TEST(EngineTest, ResettingTheCacheSaysWhetherItWasPossible) {
+  EngineFixture fixture;
+  Mutex mutex;
+  std::condition_variable_any changed;
+  std::vector<bool> results;
+  const auto record = [&](bool done) {
+    MutexLock lock(mutex);
+    results.push_back(done);
+    changed.notify_all();
+  };
+  const auto wait = [&](size_t count) {
+    MutexLock lock(mutex);
+    while (results.size() < count) changed.wait(mutex);
+    return std::vector<bool>(results);
+  };
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(3, 21, 2)).ok());
+  fixture.gate.WaitForStep();
+  fixture.engine->ResetPrefixCache(record);
+  fixture.gate.Pass(1);
+  EXPECT_EQ(wait(1), std::vector<bool>({false}));
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(3);
+  fixture.engine->ResetPrefixCache(record);
+  EXPECT_EQ(wait(2), std::vector<bool>({false, true}));
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(6, 21, 2)).ok());
+  fixture.listener.WaitForEnd(6);
+  EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 0);
+}
+
+TEST(EngineTest, TheHeartbeatStandsStillWhileAStepHangs) {
+  EngineFixture fixture;
+  fixture.clock.Advance(std::chrono::hours(1));
+  EXPECT_EQ(fixture.engine->heartbeat(), fixture.clock.Now());  // idle
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).ok());
+  fixture.gate.WaitForStep();
+  const Time begin = fixture.clock.Now();
+  fixture.clock.Advance(std::chrono::minutes(5));
+  EXPECT_EQ(fixture.engine->heartbeat(), begin);
+  fixture.gate.Open();
+  EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
+  fixture.listener.WaitForEnd(1);
+}
+
+TEST(EngineTest, EachStepIsAccountedFor) {
+  EngineFixture fixture;
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 10, 3)).ok());
+  fixture.gate.WaitForStep();
+  fixture.clock.Advance(std::chrono::milliseconds(7));
+  fixture.gate.Pass(1);
+  fixture.gate.WaitForStep();
+  const StepStats prefill = fixture.listener.last_stats();
+  EXPECT_EQ(prefill.num_tokens, 10);
+  EXPECT_EQ(prefill.num_prefill_tokens, 10);
+  EXPECT_EQ(prefill.num_decode_tokens, 0);
+  EXPECT_EQ(prefill.num_running, 1);
+  EXPECT_EQ(prefill.num_used_blocks, 3);
+  EXPECT_EQ(prefill.num_blocks, 64);
+  EXPECT_EQ(prefill.run, std::chrono::milliseconds(7));
+  EXPECT_EQ(prefill.cache.query_tokens, 10);
+  EXPECT_EQ(prefill.cache.stored_blocks, 2);
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(1);
+  const StepStats last = fixture.listener.last_stats();
+  EXPECT_EQ(last.num_tokens, 1);
+  EXPECT_EQ(last.num_decode_tokens, 1);
+  EXPECT_EQ(last.num_running, 0);
+  EXPECT_EQ(last.num_cached_blocks, 3);
+}
+
+TEST(EngineTest, ManyThreadsEachGetTheirOwnAnswers) {
+  EngineOptions options = EngineFixture::DefaultOptions();
+  options.cache.num_blocks = 24;
+  options.requests_max = 20;
+  EngineFixture fixture(options);
+  constexpr uint64_t kThreads = 4, kRequests = 200;
+  std::vector<std::thread> threads;
+  for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&fixture, thread] {
+      for (uint64_t i = 0; i < kRequests; ++i) {
+        const uint64_t id = thread * 1000 + i + 1;
+        Request request = EngineFixture::Ask(id, 1 + static_cast<int32_t>(i % 30),
+                                             1 + static_cast<int32_t>(i % 17));
+        request.num_choices = 1 + static_cast<int32_t>(i % 2);
+        const absl::Status status = fixture.engine->Submit(request);
+        if (!status.ok()) {
+          EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+          continue;
+        }
+        if (i % 5 == 0) fixture.engine->Cancel(request.id);
+        if (i % 7 == 0) fixture.engine->Load();
+        if (i % 3 == 0) fixture.listener.WaitForEnd(id, request.num_choices);
+        if (i % 15 == 0 || i % 5 == 0 || i % 3 != 0) continue;
+        for (int32_t choice = 0; choice < request.num_choices; ++choice) {
+          EXPECT_EQ(fixture.listener.AnswerOf(id, choice).tokens,
+                    EngineFixture::Expected(request, choice));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
+  EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
+  EXPECT_EQ(fixture.listener.num_events_after_end(), 0);
+}
+
+}  // namespace
+}  // namespace incipit
