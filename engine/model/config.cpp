@@ -210,8 +210,8 @@ absl::Status ReadEosIds(const ConfigFields& fields, ModelConfig& config) {
     config.eos_ids.push_back(static_cast<TokenId>(*number));
   }
   std::ranges::sort(config.eos_ids);
-  const auto repeated = std::ranges::unique(config.eos_ids);
-  config.eos_ids.erase(repeated.begin(), repeated.end());
+  config.eos_ids.erase(std::unique(config.eos_ids.begin(), config.eos_ids.end()),
+                       config.eos_ids.end());
   return absl::OkStatus();
 }
 
