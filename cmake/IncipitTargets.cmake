@@ -30,6 +30,9 @@ endfunction()
 # What the preset tsan builds: the tests that carry its label.
 add_custom_target(tsan_tests)
 
+# What the preset tsan builds: the tests with the label tsan, none of which link gRPC.
+add_custom_target(tsan_tests)
+
 # incipit_test(<name> SOURCES ... DEPS ... LABELS ...): a GoogleTest program; each TEST is one CTest test.
 # LABELS: fast (the default), slow, gpu, grpc, tsan, and whatever a preset filters by.
 function(incipit_test name)
@@ -49,6 +52,9 @@ function(incipit_test name)
     GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE INCIPIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     INCIPIT_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  if("tsan" IN_LIST ARG_LABELS)
+    add_dependencies(tsan_tests ${name})
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${ARG_ENVIRONMENT}")
