@@ -27,9 +27,6 @@ function(incipit_library name)
   set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 endfunction()
 
-# What the preset tsan builds: the tests that carry its label.
-add_custom_target(tsan_tests)
-
 # What the preset tsan builds: the tests with the label tsan, none of which link gRPC.
 add_custom_target(tsan_tests)
 
@@ -52,9 +49,6 @@ function(incipit_test name)
     GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE INCIPIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     INCIPIT_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  if("tsan" IN_LIST ARG_LABELS)
-    add_dependencies(tsan_tests ${name})
-  endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${ARG_ENVIRONMENT}")
