@@ -77,20 +77,15 @@ void Scheduler::PreemptLast() {
 }
 
 // From the front of the queue, strictly in order: letting a later, smaller request pass would
-// starve an earlier one. A sequence comes in only if it could be computed to its end of today
-// beside what the running ones still need; else the two would take blocks from each other by turns.
+// starve an earlier one. Where the budget has something left, the running ones have all the blocks
+// that their tokens need; a sequence joins them only if there is room for all of its own, or it
+// would soon take blocks from them, and they from it.
 void Scheduler::Admit(Time now, StepPlan& plan) {
-  int32_t num_reserved = -1;
   while (!waiting_.empty() && plan.num_tokens < options_.step_tokens_max &&
          num_running() < options_.running_max) {
-    if (num_reserved < 0) {
-      num_reserved = 0;
-      for (const Sequence* sequence : running_) num_reserved += BlocksMissing(*sequence);
-    }
     Sequence& next = waiting_.front();
     const ComputedBlocks computed = cache_.GetComputedBlocks(Matchable(next), next.table);
-    const int32_t num_needed = cache_.BlocksNeeded(next.table, computed, next.num_tokens());
-    if (num_needed > cache_.num_free() - num_reserved) break;
+    if (cache_.BlocksNeeded(next.table, computed, next.num_tokens()) > cache_.num_free()) break;
 
     const int32_t room = options_.step_tokens_max - plan.num_tokens;
     const int32_t num_tokens = std::min(next.num_tokens() - computed.num_tokens, room);
@@ -101,13 +96,8 @@ void Scheduler::Admit(Time now, StepPlan& plan) {
     next.admission_pending = true;
     if (!next.group->admitted) next.group->first_planned = now;
     InsertRunning(next);
-    num_reserved += BlocksMissing(next);
     AddItem(next, num_tokens, plan);
   }
-}
-
-int32_t Scheduler::BlocksMissing(const Sequence& sequence) const {
-  return cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
 }
 
 // What a sequence may be matched by: one token more than can be found. A request that asked not to

@@ -67,8 +67,7 @@ struct SchedulerEvents {
 //  - A sequence that finds no room preempts the last of the running, itself in the end. A step that
 //    preempted admits nobody. The first always advances, so every request ends.
 //  - A long prompt leaves one token of the budget to each later sequence that is decoding.
-//  - A sequence is admitted only if the blocks for all its tokens, and for all that running ones
-//    still miss, are free, or if nothing is running.
+//  - A sequence is admitted only if the blocks for all its tokens are free.
 // Threading: one thread. At most one plan is in flight. Plan and Commit allocate nothing and take
 // O(running) time, preemptions and admissions aside.
 class Scheduler {
@@ -118,7 +117,6 @@ class Scheduler {
   void Admit(Time now, StepPlan& plan);
   void AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan);
   void PreemptLast();
-  int32_t BlocksMissing(const Sequence& sequence) const;
   std::span<const TokenId> Matchable(const Sequence& sequence) const;
   void InsertRunning(Sequence& sequence);
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "engine/batch.h"
@@ -46,6 +47,15 @@ struct Rates {
   int32_t penalties = 0, no_read = 0, stop = 50, minimum = 0;
 };
 
+// Who is served first, said once more: the product's own order is what is checked.
+bool ComesFirst(const Sequence& a, const Sequence& b) {
+  const auto key = [](const Sequence& sequence) {
+    const SequenceGroup& group = *sequence.group;
+    return std::make_tuple(-group.priority, group.arrival, group.id, sequence.choice);
+  };
+  return key(a) < key(b);
+}
+
 class Simulation {
  public:
   Simulation(uint64_t seed, SimulationCounts& counts);
@@ -65,6 +75,7 @@ class Simulation {
   void CheckOrder(const std::vector<Sequence*>& running_before);
   void CheckCache();
   void TakeEvents();
+  void CheckSource(const ExpectedRequest& request, int32_t num_cached);
   void CheckGone(const ExpectedRequest& request);
   void CheckEnd();
 
@@ -88,6 +99,11 @@ class Simulation {
   std::map<uint64_t, ExpectedRequest> live_;
   KvCacheStats stats_;
   int64_t hits_told_ = 0, queries_told_ = 0;
+  struct Text {  // prompt and answer
+    RequestId request{};
+    std::vector<TokenId> tokens;
+  };
+  std::vector<Text> texts_;             // of everything that was ever submitted
   std::vector<TokenId> last_finished_;  // tokens of the choice that ended last, if regularly
   CacheNamespace last_namespace_;
   bool poisoned_ = false;
@@ -162,8 +178,9 @@ Request Simulation::DrawRequest() {
   if (dice_.Chance(rates_.deadline)) {
     request.deadline = now_ + std::chrono::milliseconds(dice_.Pick(1, 60));
   }
-  const bool isolated = dice_.Chance(50);
-  request.cache_namespace = MakeCacheNamespace(isolated ? "a" : "b", "");
+  const std::string tenant = dice_.Chance(50) ? "a" : "b";
+  tenants_[request.id] = tenant;
+  request.cache_namespace = MakeCacheNamespace(tenant, "");
   return request;
 }
 
@@ -180,6 +197,9 @@ void Simulation::SubmitOne() {
   auto group = MakeSequenceGroup(request, *cache_);
   const auto [it, inserted] = live_.emplace(id, ExpectedRequest(request, runner_->model()));
   it->second.group = group.get();
+  for (int32_t choice = 0; choice < request.num_choices; ++choice) {
+    texts_.push_back({.request = request.id, .tokens = it->second.TokensOf(choice)});
+  }
   scheduler_->Add(std::move(group));
 }
 
@@ -314,7 +334,7 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
   for (const Sequence* before : running_before) {
     if (before->state != SequenceState::kWaiting) continue;
     for (const Sequence* running : scheduler_->running()) {
-      Expect(GoesBefore(*running, *before), "preempted somebody who was not last");
+      Expect(ComesFirst(*running, *before), "preempted somebody who was not last");
     }
   }
   for (const auto& [id, request] : live_) {
@@ -323,7 +343,7 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
       Expect(waiting.table.blocks.empty(), "a waiting sequence holds blocks");
       for (const StepPlan::Item& item : plan_.items) {
         if (!item.sequence->admission_pending) continue;
-        Expect(GoesBefore(*item.sequence, waiting), "admitted out of order");
+        Expect(ComesFirst(*item.sequence, waiting), "admitted out of order");
       }
     }
   }
@@ -350,6 +370,7 @@ void Simulation::TakeEvents() {
     ExpectedRequest* request = find(event.request);
     if (request == nullptr) return;
     tell(event.request, request->Receive(event));
+    CheckSource(*request, event.num_cached_tokens);
     const Request& asked = request->request();
     hits_told_ += event.num_cached_tokens;
     queries_told_ += asked.read_cache && asked.prompt_logprobs < 0;
@@ -385,6 +406,18 @@ void Simulation::TakeEvents() {
   }
   scheduler_->ClearEvents();
   stats_ += cache_->TakeStats();
+}
+
+// What was found has been computed by somebody of the same namespace.
+void Simulation::CheckSource(const ExpectedRequest& request, int32_t num_cached) {
+  if (num_cached == 0) return;
+  const std::vector<TokenId>& prompt = request.request().prompt;
+  const auto is_source = [&](const Text& text) {
+    return text.request != request.request().id &&
+           tenants_[text.request] == tenants_[request.request().id] &&
+           std::ranges::mismatch(text.tokens, prompt).in2 - prompt.begin() >= num_cached;
+  };
+  Expect(std::ranges::any_of(texts_, is_source), "a hit on what its tenant never computed");
 }
 
 // Nothing of a failed request's prompt can be found, once it was computed.

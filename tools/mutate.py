@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Plants one bug at a time in a copy of the tree and expects the simulation to fail.
+
+Usage: mutate.py [--root ROOT] [--seeds N] [--jobs N] [NAME ...]
+
+A bug that survives is either a missing check in tests/sim or a line of the product that does nothing.
+Prints a table; exits 1 if a bug survives, does not apply or does not compile, or if the simulation
+fails without one. Only .cpp files are mutated, so that each bug costs one compilation and a link.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+FOLDERS = ["base", "kvcache", "scheduler", "engine", "tests/sim", "tests/support"]
+SOURCES = ["base/check.cpp", "engine/batch.cpp", "kvcache/*.cpp", "scheduler/*.cpp", "tests/sim/simulate_main.cpp",
+           "tests/sim/simulation.cpp", "tests/sim/expected_request.cpp"]
+TIMEOUT_S = 60  # of one simulation; a bug that makes it hang is caught
+
+
+@dataclasses.dataclass
+class Bug:
+    name: str
+    file: str
+    old: str  # spaces match any white space
+    new: str
+
+
+BUGS = [
+    Bug("a key forgets what came before", "kvcache/block_hash.cpp",
+        "std::ranges::copy(parent.bytes, out)", "std::ranges::copy(BlockHash{}.bytes, out)"),
+    Bug("a namespace forgets the tenant", "kvcache/block_hash.cpp",
+        "if (tenant) AppendField(Field::kTenant, *tenant, message);", "(void)tenant;"),
+    Bug("a hit covers the whole prompt", "kvcache/kv_cache_manager.cpp",
+        "(tokens.size() - 1) / static_cast", "tokens.size() / static_cast"),
+    Bug("room for one token too few", "kvcache/kv_cache_manager.cpp",
+        "table.blocks.size()) < BlocksFor(num_tokens)", "table.blocks.size()) < BlocksFor(num_tokens - 1)"),
+    Bug("hits that nobody uses cost no room", "kvcache/kv_cache_manager.cpp",
+        "num_needed += pool_.num_users(block) == 0;", "(void)block;"),
+    Bug("blocks are released first one first", "kvcache/kv_cache_manager.cpp",
+        "pool_.RemoveUser(table.blocks.back()); table.blocks.pop_back();",
+        "pool_.RemoveUser(table.blocks.front()); table.blocks.erase(table.blocks.begin());"),
+    Bug("a taken-back step keeps its blocks", "kvcache/kv_cache_manager.cpp",
+        "ReleaseFrom(table, static_cast<size_t>(table.num_committed));", "(void)table;"),
+    Bug("a copy misses its last token", "kvcache/kv_cache_manager.cpp",
+        ".num_tokens = num_partial}", ".num_tokens = num_partial - 1}"),
+    Bug("a copy's source is not held", "kvcache/kv_cache_manager.cpp",
+        "pool_.AddUser(source);", ""),
+    Bug("descendants of bad values stay findable", "kvcache/kv_cache_manager.cpp",
+        "doomed.push_back(it->second);", "(void)it;"),
+    Bug("what builds on bad values is published", "kvcache/kv_cache_manager.cpp",
+        "if (i > 0 && !pool_.is_published(table.blocks[i - 1])) return;", ""),
+    Bug("an evicted block stays findable", "kvcache/block_pool.cpp",
+        "Unpublish(id); ++num_evictions_;", "++num_evictions_;"),
+    Bug("a duplicate does not take the first one's place", "kvcache/block_pool.cpp",
+        "index_.Replace(block.hash.prefix(), id, next);", "index_.Remove(block.hash.prefix(), id);"),
+    Bug("a removal breaks the index's runs", "kvcache/block_index.cpp",
+        "entries_[hole] = entries_[slot]; hole = slot;", "break;"),
+    Bug("a block is published before it is computed", "scheduler/plan.cpp",
+        "sequence.in_flight = true;",
+        "sequence.in_flight = true; cache_.CacheBlocks(sequence.table, sequence.tokens, item.first_token + num_tokens);"),
+    Bug("a copy is never done", "scheduler/plan.cpp",
+        "plan.copies.push_back(sequence.table.copy);", "(void)plan;"),
+    Bug("the first gives way, not the last", "scheduler/plan.cpp",
+        "Sequence& victim = *running_.back(); INCIPIT_CHECK(!victim.in_flight); running_.pop_back();",
+        "Sequence& victim = *running_.front(); running_.erase(running_.begin());"),
+    Bug("a step that preempted admits", "scheduler/plan.cpp",
+        "if (plan.num_preemptions == 0) Admit(now, plan);", "Admit(now, plan);"),
+    Bug("admission looks at the first chunk only", "scheduler/plan.cpp",
+        "BlocksNeeded(next.table, computed, next.num_tokens())", "BlocksNeeded(next.table, computed, computed.num_tokens + std::min(next.num_tokens() - computed.num_tokens, options_.step_tokens_max - plan.num_tokens))"),
+    Bug("a long prompt starves answers", "scheduler/plan.cpp",
+        "std::max(1, room - num_decoding_after)", "room"),
+    Bug("the queue forgets deadlines", "scheduler/plan.cpp",
+        "std::ranges::for_each(waiting_.sequences(), look_at);", ""),
+    Bug("who asked not to read reads", "scheduler/plan.cpp",
+        "if (!group.read_cache)", "if (false)"),
+    Bug("scored prompts read the cache", "scheduler/plan.cpp",
+        "if (group.scores_prompt()) num_findable", "if (false) num_findable"),
+    Bug("last come, first served", "scheduler/waiting_queue.cpp",
+        "return first.arrival < second.arrival;", "return first.arrival > second.arrival;"),
+    Bug("leaving the middle breaks the queue", "scheduler/waiting_queue.cpp",
+        "Place(hole, *last); SiftUp(hole);", "Place(hole, *last);"),
+    Bug("a cancel during a step is lost", "scheduler/commit.cpp",
+        "EndFailed(plan); for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);",
+        "EndFailed(plan);"),
+    Bug("bad values stay findable", "scheduler/commit.cpp",
+        "cache_.Unpublish(sequence.table, sequence.num_computed_max);", "(void)sequence;"),
+    Bug("a row that is not finite goes unseen", "scheduler/commit.cpp",
+        "item.sequence->group->failed = true;", ""),
+    Bug("a retried admission counts twice", "scheduler/commit.cpp",
+        "sequence.admission_pending = false; if (!group.admitted)", "if (!group.admitted)"),
+    Bug("an answer is one token short", "scheduler/commit.cpp",
+        "sequence.num_tokens() == group.length_max", "sequence.num_tokens() == group.length_max - 1"),
+    Bug("prompt logprobs are delivered again", "scheduler/commit.cpp",
+        "group.num_scored += item.num_scores;", ""),
+    Bug("cancelling one choice ends the prompt of all", "scheduler/scheduler.cpp",
+        "if (heir == nullptr) {", "if (true) {"),
+    Bug("penalties do not see the answer", "scheduler/sequence.cpp",
+        "++it->in_answer;", ""),
+    Bug("stop tokens are banned one token too long", "engine/batch.cpp",
+        "sequence.num_answered() < group.answer_tokens_min", "sequence.num_answered() <= group.answer_tokens_min"),
+]
+
+
+def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
+    return subprocess.run(command, capture_output=True, text=True, **kwargs)
+
+
+class Workshop:
+    """A copy of the tree with its objects, from which each bug needs one compilation."""
+
+    def __init__(self, root: pathlib.Path, work: pathlib.Path, seeds: int):
+        self.tree, self.work, self.seeds = work / "tree", work, seeds
+        for folder in FOLDERS:
+            shutil.copytree(root / folder, self.tree / folder, dirs_exist_ok=True,
+                            ignore=lambda _, names: [n for n in names if not n.endswith((".h", ".cpp"))
+                                                     and "." in n])
+        self.sources = sorted(str(path.relative_to(self.tree)) for pattern in SOURCES
+                              for path in self.tree.glob(pattern))
+        self.compiler = os.environ.get("CXX", "c++").split()
+        libraries = run(["pkg-config", "--libs", "absl_flat_hash_map", "absl_status", "fmt"], check=True)
+        self.libraries = libraries.stdout.split()
+
+    def object_of(self, source: str) -> pathlib.Path:
+        return self.work / (source.replace("/", "_") + ".o")
+
+    def compile(self, source: pathlib.Path, target: pathlib.Path) -> str:
+        result = run(self.compiler + ["-std=c++20", "-O1", "-I", str(self.tree), "-c", str(source), "-o", str(target)])
+        return result.stderr if result.returncode else ""
+
+    def link(self, objects: list[pathlib.Path], target: pathlib.Path) -> str:
+        result = run(self.compiler + [str(o) for o in objects] + ["-o", str(target)] + self.libraries)
+        return result.stderr if result.returncode else ""
+
+    def simulate(self, program: pathlib.Path) -> tuple[bool, str]:
+        """Whether it held, and the last thing it said."""
+        try:
+            result = run([str(program), "1", str(self.seeds)], timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return False, "hangs"
+        said = (result.stdout + result.stderr).strip().splitlines()
+        said = [line.replace(str(self.tree) + "/", "") for line in said if not line.startswith("while ")]
+        return result.returncode == 0, said[-1] if said else f"exit status {result.returncode}"
+
+    def build_all(self, pool: concurrent.futures.Executor) -> str:
+        errors = pool.map(lambda s: self.compile(self.tree / s, self.object_of(s)), self.sources)
+        return "\n".join(filter(None, errors))
+
+    def plant(self, index: int, bug: Bug) -> tuple[str, str]:
+        """Verdict ("caught", or what is wrong) and detail."""
+        text = (self.tree / bug.file).read_text()
+        pattern = r"\s+".join(re.escape(word) for word in bug.old.split())
+        mutated, count = re.subn(pattern, lambda _: bug.new, text)
+        if count != 1:
+            return "NOT APPLIED", f"{count} places in {bug.file}"
+        source = self.work / f"bug{index}.cpp"
+        source.write_text(mutated)
+        mutant, program = self.work / f"bug{index}.o", self.work / f"bug{index}"
+        error = self.compile(source, mutant)
+        objects = [mutant if s == bug.file else self.object_of(s) for s in self.sources]
+        error = error or self.link(objects, program)
+        if error:
+            return "NOT BUILT", error.strip().splitlines()[0]
+        held, said = self.simulate(program)
+        program.unlink()
+        return ("SURVIVES" if held else "caught"), said
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--seeds", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("names", nargs="*", help="bugs to plant; all of them by default")
+    arguments = parser.parse_args()
+    bugs = [bug for bug in BUGS if not arguments.names or bug.name in arguments.names]
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        workshop = Workshop(arguments.root, pathlib.Path(folder), arguments.seeds)
+        error = workshop.build_all(pool)
+        program = pathlib.Path(folder) / "simulate"
+        error = error or workshop.link([workshop.object_of(s) for s in workshop.sources], program)
+        if error:
+            print(error)
+            return 1
+        held, said = workshop.simulate(program)
+        print(f"{'without a bug':50} {'holds' if held else 'FAILS':12} {said}", flush=True)
+        if not held:
+            return 1
+        caught = 0
+        verdicts = pool.map(lambda pair: workshop.plant(*pair), enumerate(bugs))
+        for bug, (verdict, detail) in zip(bugs, verdicts):
+            print(f"{bug.name:50} {verdict:12} {detail}", flush=True)
+            caught += verdict == "caught"
+    print(f"{caught} of {len(bugs)} bugs caught in {time.monotonic() - start:.0f} s")
+    return 0 if caught == len(bugs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
