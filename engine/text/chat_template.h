@@ -1,6 +1,7 @@
 // A conversation to the prompt that the model was trained on, by the model's own chat template.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,16 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/text/jinja/limits.h"
 #include "engine/text/tokenizer.h"
 
 namespace incipit {
-
-// What a template may use before it is stopped with INVALID_ARGUMENT naming the limit.
-struct ChatTemplateLimits {
-  int64_t steps_max = 2'000'000;       // evaluated nodes
-  int32_t depth_max = 100;             // nested calls, blocks and expressions
-  size_t output_bytes_max = 16 << 20;  // and of any string on the way
-};
 
 struct RenderedPrompt {
   std::string text;
@@ -43,6 +38,9 @@ class ChatTemplate {
   // eos_token and the template's own arguments. INVALID_ARGUMENT with the template's message if it
   // raises.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
+  // The same at a given time, which strftime_now() shows in the process's time zone.
+  absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables,
+                                        std::chrono::system_clock::time_point now) const;
 
  private:
   class Program;
