@@ -103,6 +103,7 @@ class Simulation {
     RequestId request{};
     std::vector<TokenId> tokens;
   };
+  std::map<RequestId, std::string> tenants_;
   std::vector<Text> texts_;             // of everything that was ever submitted
   std::vector<TokenId> last_finished_;  // tokens of the choice that ended last, if regularly
   CacheNamespace last_namespace_;
