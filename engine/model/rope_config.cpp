@@ -12,9 +12,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr NumberRange kThetaRange = {1, 1e15};
-constexpr NumberRange kFactorRange = {0, 1e6};
-constexpr NumberRange kAttentionFactorRange = {0, 1e3};
-constexpr NumberRange kScaleRange = {-1e3, 1e3, true};
+constexpr NumberRange kFactorRange = {1e-6, 1e6};
+constexpr NumberRange kAttentionFactorRange = {1e-6, 1e3};
+constexpr NumberRange kScaleRange = {0, 1e3, true};
 constexpr NumberRange kBetaRange = {0, 1e6, true};
 
 absl::StatusOr<RopeType> TypeOf(const ConfigFields& scaling) {
