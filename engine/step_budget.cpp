@@ -12,7 +12,30 @@ namespace {
 constexpr int32_t kFirstProbeTokens = 8;
 constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
-constexpr int32_t kProbeRounds = 2;  // the first one warms caches up
+constexpr int32_t kProbeRoundsMax = 4;  // of each size; the first one warms caches up
+
+// What a step costs beside its tokens, and what each token adds, from the two largest sizes seen.
+class StepCost {
+ public:
+  void Add(int32_t num_tokens, double seconds) {
+    // Noise may hide the growth: at least half of what a step takes is counted as its tokens'.
+    double per_token = seconds / num_tokens;
+    if (num_tokens_ > 0) {
+      const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
+      per_token = std::clamp(growth, per_token / 2, per_token);
+    }
+    num_tokens_ = num_tokens;
+    seconds_ = seconds;
+    per_token_ = per_token;
+  }
+  double SecondsOf(int32_t num_tokens) const {
+    return seconds_ + per_token_ * (num_tokens - num_tokens_);
+  }
+
+ private:
+  int32_t num_tokens_ = 0;
+  double seconds_ = 0, per_token_ = 0;
+};
 
 // One sequence whose last tokens are computed over a pool of zeros, which costs what any does.
 class PrefillProbe {
@@ -68,23 +91,25 @@ class PrefillProbe {
 absl::StatusOr<int32_t> ChooseStepTokens(
     const StepBudgetOptions& options,
     absl::FunctionRef<absl::StatusOr<Duration>(int32_t num_tokens)> measure) {
-  Duration spent{}, per_step{};
-  int32_t probed = kFirstProbeTokens;
-  for (;; probed *= kProbeGrowth) {
-    for (int32_t round = 0; round < kProbeRounds; ++round) {
-      INCIPIT_ASSIGN_OR_RETURN(const Duration took, measure(probed));
-      per_step = round == 0 ? took : std::min(per_step, took);
-      spent += took;
-      if (took > options.step_time_max) break;
+  StepCost cost;
+  Duration spent{};
+  for (int32_t num_tokens = kFirstProbeTokens; num_tokens <= kLastProbeTokens;
+       num_tokens *= kProbeGrowth) {
+    Duration best = Duration::max(), spent_here{};
+    for (int32_t round = 0; round < kProbeRoundsMax; ++round) {
+      INCIPIT_ASSIGN_OR_RETURN(const Duration took, measure(num_tokens));
+      best = std::min(best, took);
+      spent_here += took;
+      const bool is_settled = round > 0 && spent_here > options.probe_time_max / 10;
+      if (is_settled || spent + spent_here > options.probe_time_max) break;
     }
-    const int32_t next = probed * kProbeGrowth;
-    const bool is_last = next > kLastProbeTokens || next > options.step_tokens_max;
-    if (is_last || spent + kProbeRounds * kProbeGrowth * per_step > options.probe_time_max) break;
+    spent += spent_here;
+    cost.Add(num_tokens, ToSeconds(best));
+    if (spent + kProbeGrowth * best > options.probe_time_max) break;
   }
-  const double seconds_per_token = ToSeconds(per_step) / probed;
   int32_t chosen = options.step_tokens_min;
   while (chosen < options.step_tokens_max &&
-         2 * chosen * seconds_per_token < ToSeconds(options.step_time_max)) {
+         cost.SecondsOf(2 * chosen) < ToSeconds(options.step_time_max)) {
     chosen *= 2;
   }
   return chosen;

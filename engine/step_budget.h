@@ -20,8 +20,8 @@ struct StepBudgetOptions {
 };
 
 // The largest power of two within the options' bounds whose step stays under step_time_max.
-// `measure` runs a step of so many tokens and says how long it took. Small steps are run and larger
-// ones extrapolated, in proportion, until the time for probing would be passed.
+// `measure` runs a step of so many tokens and says how long it took. Small steps are run, growing
+// while there is time for it, and larger ones extrapolated from them.
 absl::StatusOr<int32_t> ChooseStepTokens(
     const StepBudgetOptions& options,
     absl::FunctionRef<absl::StatusOr<Duration>(int32_t num_tokens)> measure);

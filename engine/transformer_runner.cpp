@@ -61,6 +61,7 @@ absl::Status TransformerRunner::CheckOptions() {
       CheckRange("step_tokens_max", options_.step_tokens_max, 1, kStepTokensLimit));
   INCIPIT_RETURN_IF_ERROR(CheckRange("draws_max", options_.draws_max, 1, kDrawsLimit));
   INCIPIT_RETURN_IF_ERROR(CheckRange("num_blocks", options_.num_blocks, 0, kBlocksMax));
+  INCIPIT_RETURN_IF_ERROR(CheckRange("num_blocks_max", options_.num_blocks_max, 0, kBlocksMax));
   INCIPIT_RETURN_IF_ERROR(CheckRange("block_size", options_.block_size, 1, kBlockSizeMax));
   if (!(options_.memory_fraction > 0) || !(options_.memory_fraction <= 1)) {
     return InvalidArgument("memory_fraction is {}; it must be above 0 and at most 1",

@@ -51,10 +51,13 @@ TEST(StepBudgetTest, ProbesNoLongerThanItMay) {
 }
 
 TEST(StepBudgetTest, AFastMachineIsMeasuredWithLargeSteps) {
-  // What each step costs beside its tokens must not count against large steps.
-  Machine machine{.per_step = 1e-3, .per_token = 1e-4};
+  Machine machine{.per_token = 1e-5};
   EXPECT_EQ(machine.Choose(), 2048);
   EXPECT_EQ(machine.probes.back(), 128);
+}
+
+TEST(StepBudgetTest, WhatAStepCostsBesideItsTokensIsNotMultiplied) {
+  EXPECT_EQ((Machine{.per_step = 0.02, .per_token = 1e-4}).Choose(), 1024);
 }
 
 TEST(StepBudgetTest, AFailedStepIsReported) {
@@ -81,10 +84,10 @@ TEST(StepBudgetTest, RunsPrefillStepsOfTheModel) {
   TransformerRunnerOptions options;
   options.max_model_len = 20;
   const TickingClock clock;
-  // 15 ms for 20 tokens, which is all that a step of 32 can have: 0.75 ms each.
+  // 15 ms for 8 tokens, and for 20, which is all that a step of 32 can have: as 24 ms for 32.
   const auto chosen = MeasureStepTokens(*backend, *model, options, clock);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
-  EXPECT_EQ(*chosen, 512);
+  EXPECT_EQ(*chosen, 1024);
 }
 
 }  // namespace

@@ -277,6 +277,18 @@ TEST_F(TransformerRunnerTest, BlocksComeFromTheMemoryThatIsLeft) {
   EXPECT_GT((*runner)->options().num_blocks, 100);
   EXPECT_LT((*runner)->kv_bytes(), size_t{2} << 20);
 
+  options.num_blocks_max = 7;
+  const auto bounded = TransformerRunner::Create(*backend, *model, options);
+  ASSERT_TRUE(bounded.ok()) << bounded.status();
+  EXPECT_EQ((*bounded)->options().num_blocks, 7);
+  options.num_blocks_max = 0;
+  options.kv_bytes = 100'000;
+  const auto sized = TransformerRunner::Create(*backend, *model, options);
+  ASSERT_TRUE(sized.ok()) << sized.status();
+  EXPECT_LE((*sized)->kv_bytes(), 100'000U);
+  EXPECT_GT((*sized)->kv_bytes(), 80'000U);
+
+  options.kv_bytes = 0;
   options.memory_fraction = 1e-6;
   const auto none = TransformerRunner::Create(*backend, *model, options);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
@@ -300,6 +312,9 @@ TEST_F(TransformerRunnerTest, OptionsOutOfRangeAreRefusedByName) {
   options = Options();
   options.num_blocks = -1;
   ExpectRefused(kInvalid, options, HasSubstr("num_blocks is -1"));
+  options = Options();
+  options.num_blocks_max = -1;
+  ExpectRefused(kInvalid, options, HasSubstr("num_blocks_max is -1"));
   for (const int32_t size : {0, -8, 3, 512}) {
     options = Options();
     options.block_size = size;
