@@ -60,8 +60,14 @@ absl::StatusOr<Value> Repeat(Interpreter& in, const Value& value, Int count) {
     const Int size_max = static_cast<Int>(heap.limits().output_bytes_max);
     if (count > size_max / size) return heap.CheckSize(heap.limits().output_bytes_max + 1);
     TextBuilder builder;
-    builder.Reserve(static_cast<size_t>(size * count));
-    for (Int i = 0; i < count; ++i) builder.Append(value.text());
+    if (value.text().literal.empty()) {
+      std::string bytes;
+      bytes.reserve(static_cast<size_t>(size * count));
+      for (Int i = 0; i < count; ++i) bytes += value.bytes();
+      builder.Append(bytes);
+    } else {
+      for (Int i = 0; i < count; ++i) builder.Append(value.text());
+    }
     return heap.Finish(builder, value.is_markup());
   }
   const auto& items = value.list().items;

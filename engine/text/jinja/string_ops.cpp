@@ -92,7 +92,7 @@ Ranges SplitSpaceForward(std::string_view bytes, Int splits_max) {
   size_t i = SkipSpaceForward(bytes, 0, true);
   while (i < bytes.size()) {
     if (splits_max-- == 0) {
-      ranges.push_back({i, SkipSpaceBackward(bytes, bytes.size(), true)});
+      ranges.push_back({i, bytes.size()});
       break;
     }
     const size_t end = SkipSpaceForward(bytes, i, false);
@@ -107,7 +107,7 @@ Ranges SplitSpaceBackward(std::string_view bytes, Int splits_max) {
   size_t i = SkipSpaceBackward(bytes, bytes.size(), true);
   while (i > 0) {
     if (splits_max-- == 0) {
-      ranges.push_back({SkipSpaceForward(bytes, 0, true), i});
+      ranges.push_back({0, i});
       break;
     }
     const size_t begin = SkipSpaceBackward(bytes, i, false);

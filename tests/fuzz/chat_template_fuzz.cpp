@@ -1,0 +1,36 @@
+// Any bytes as a chat template, and the same bytes as a conversation. What renders must be UTF-8
+// within its limit, and its literal ranges must lie in it, in order and apart.
+#include <cstdint>
+#include <string>
+
+#include "base/check.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/jinja/unicode.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using Json = nlohmann::ordered_json;
+  constexpr incipit::ChatTemplateLimits kLimits = {
+      .steps_max = 20'000, .output_bytes_max = 1 << 16, .memory_bytes_max = 8 << 20};
+  const std::string_view source(reinterpret_cast<const char*>(data), size);
+  const auto parsed = incipit::ChatTemplate::Parse(source, kLimits);
+  if (!parsed.ok()) return 0;
+  const Json variables = {
+      {"messages",
+       {{{"role", "system"}, {"content", "S\xC3\xA9"}},
+        {{"role", "user"}, {"content", std::string(source)}, {"n", 2.5}},
+        {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {{{"name", "f"}}}}}}},
+      {"tools", {{{"type", "function"}, {"function", {{"name", "f"}}}}}},
+      {"bos_token", "<s>"},
+      {"add_generation_prompt", true}};
+  const auto prompt = parsed->Render(variables);
+  if (!prompt.ok()) return 0;
+  INCIPIT_CHECK(prompt->text.size() <= kLimits.output_bytes_max);
+  INCIPIT_CHECK(incipit::jinja::IsValidUtf8(prompt->text));
+  size_t end = 0;
+  for (const incipit::ByteRange& range : prompt->literal_ranges) {
+    INCIPIT_CHECK(range.begin >= end && range.begin < range.end);
+    INCIPIT_CHECK(range.end <= prompt->text.size());
+    end = range.end;
+  }
+  return 0;
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Writes what Jinja2 (PyPI, 3.1.6) makes of our test templates, as goldens that the tests read.
+
+  tools/make_chat_goldens.py
+
+tests/engine/text/jinja/golden/snippets.json: one feature each. conversations.json: the templates of that
+folder over random conversations. Run it in the root of the repository after changing either.
+"""
+
+import copy
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, "tests")
+import chat_conversations  # noqa: E402
+import chat_reference  # noqa: E402
+import jinja_snippets  # noqa: E402
+
+GOLDEN = pathlib.Path("tests/engine/text/jinja/golden")
+NUM_CONVERSATIONS = 40
+# Their output holds an address, which is never the same.
+UNSTABLE = (" at 0x", "<function", "<built-in")
+
+
+def case(environment, source, variables):
+    text, error = chat_reference.render(environment, source, copy.deepcopy(variables))
+    if error is None:
+        return {"text": text}
+    raised = "TemplateError: "
+    return {"raises": error[len(raised) :] if error.startswith(raised) else ""}
+
+
+def write(path, value):
+    path.write_text(json.dumps(value, ensure_ascii=True, indent=0).replace("\n\n", "\n") + "\n", encoding="ascii")
+
+
+def main():
+    environment = chat_reference.make_environment()
+    cases = []
+    for source in jinja_snippets.snippets():
+        result = case(environment, source, jinja_snippets.VARIABLES)
+        if not any(mark in result.get("text", "") for mark in UNSTABLE):
+            cases.append({"template": source, **result})
+    write(GOLDEN / "snippets.json", {"variables": jinja_snippets.VARIABLES, "cases": cases})
+    conversations = []
+    for path in sorted(GOLDEN.glob("*.jinja")):
+        source = path.read_text(encoding="utf-8")
+        for index in range(NUM_CONVERSATIONS):
+            variables = chat_conversations.variables("%s/%d" % (path.name, index))
+            result = case(environment, source, variables)
+            conversations.append({"template": path.name, "variables": variables, **result})
+    write(GOLDEN / "conversations.json", conversations)
+
+
+main()
