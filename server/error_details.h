@@ -20,6 +20,7 @@ namespace incipit {
 // ErrorInfo::reason, and (in lower case) the label of the metric of rejected requests.
 namespace reason {
 inline constexpr std::string_view kInvalidField = "INVALID_FIELD";
+inline constexpr std::string_view kMalformedMessage = "MALFORMED_MESSAGE";
 inline constexpr std::string_view kPromptTooLong = "PROMPT_TOO_LONG";
 inline constexpr std::string_view kModelNotFound = "MODEL_NOT_FOUND";
 inline constexpr std::string_view kNoTokenizer = "NO_TOKENIZER";

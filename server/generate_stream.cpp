@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/error_details.h"
+#include "server/wire.h"
 
 namespace incipit {
 namespace {
@@ -174,7 +175,8 @@ GenerateStream::Action GenerateStream::Advance() {
 void GenerateStream::Act(Action action) {
   if (action == Action::kNone) return;
   if (action == Action::kWrite) {
-    StartWrite(&message_);
+    ToBytes(message_, bytes_);
+    StartWrite(&bytes_);
     return;
   }
   grpc::Status status;

@@ -2,6 +2,7 @@
 // next one. A slow client gets fewer, larger messages and costs no more memory than its answer.
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 #include <incipit/v1/inference.pb.h>
 
@@ -23,7 +24,7 @@ namespace incipit {
 
 // Owned by gRPC (from Open to OnDone) and by whoever writes to it, in any order of letting go.
 // Thread-safe. No lock is held while gRPC or a hook is called.
-class GenerateStream final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   struct Hooks {
     std::function<void()> on_cancel;  // once: the client is gone, or its deadline has passed
@@ -71,6 +72,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<v1::GenerateRespons
   std::function<void()> on_done_;
   std::shared_ptr<GenerateStream> self_;  // until OnDone
   v1::GenerateResponse message_;          // owned by the write in flight
+  grpc::ByteBuffer bytes_;                // the same, serialised
 
   mutable Mutex mutex_;
   std::deque<v1::GenerateResponse> pending_ ABSL_GUARDED_BY(mutex_);

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -62,7 +63,7 @@ class Watchdog {
   void Work();
 
   const Hooks hooks_;
-  Time last_beat_{};  // from here on the thread's own
+  std::optional<Time> last_beat_;  // from here on the thread's own
   Duration silence_{};
   bool hangs_ = false, is_stuck_ = false;
 

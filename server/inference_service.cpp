@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "server/error_details.h"
+#include "server/wire.h"
 
 namespace incipit {
 namespace {
@@ -27,6 +28,7 @@ std::string_view RejectionLabel(const absl::Status& status) {
   if (why == reason::kPromptTooLong) return "prompt_too_long";
   if (why == reason::kTooManyStreams) return "too_many_streams";
   if (why == reason::kDraining) return "draining";
+  if (why == reason::kMalformedMessage) return "invalid_argument";
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
       return "invalid_argument";
@@ -66,21 +68,26 @@ InferenceService::InferenceService(const InferenceContext& context)
 
 uint64_t InferenceService::Draw() { return RandomBits(random_key_, 0, num_drawn_.fetch_add(1)); }
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
-    grpc::CallbackServerContext* call, const v1::GenerateRequest* message) {
-  return Start(*call, [&] {
-    return CheckGenerateRequest(*message, context_.model, context_.options.request);
+grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
+    grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
+  return Start(*call, [&]() -> absl::StatusOr<CheckedRequest> {
+    v1::GenerateRequest message;
+    INCIPIT_RETURN_IF_ERROR(FromBytes(*bytes, message));
+    return CheckGenerateRequest(message, context_.model, context_.options.request);
   });
 }
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Chat(
-    grpc::CallbackServerContext* call, const v1::ChatRequest* message) {
-  return Start(
-      *call, [&] { return CheckChatRequest(*message, context_.model, context_.options.request); });
+grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Chat(
+    grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
+  return Start(*call, [&]() -> absl::StatusOr<CheckedRequest> {
+    v1::ChatRequest message;
+    INCIPIT_RETURN_IF_ERROR(FromBytes(*bytes, message));
+    return CheckChatRequest(message, context_.model, context_.options.request);
+  });
 }
 
 template <typename Check>
-grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Start(
+grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     grpc::CallbackServerContext& call, Check check) {
   const Time arrival = context_.clock.Now();
   const std::shared_ptr<GenerateStream> stream = GenerateStream::Open(call, context_.clock);
@@ -99,8 +106,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Start(
   Job job{stream, *std::move(checked), *std::move(tenant), arrival, DeadlineOf(call, arrival)};
   if (!context_.text_pool.Run(
           [this, job = std::move(job)]() mutable { Prepare(std::move(job)); })) {
-    stream->End(Rejected(Busy("calls wait for a text thread, text-queue-max is",
-                              context_.options.text_queue_max, reason::kTextQueueFull)));
+    stream->End(Rejected(TextQueueFull()));
   }
   return stream.get();
 }
@@ -230,55 +236,64 @@ absl::Status InferenceService::Busy(std::string_view what, int32_t limit,
                         context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
 }
 
+absl::Status InferenceService::TextQueueFull() const {
+  return Busy("calls wait for a text thread, text-queue-max is", context_.options.text_queue_max,
+              reason::kTextQueueFull);
+}
+
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* call,
-                                                     const v1::TokenizeRequest* message,
-                                                     v1::TokenizeResponse* response) {
-  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  if (context_.tokenizer == nullptr) {
-    reactor->Finish(ToGrpcStatus(Rejected(NoTokenizer("Tokenize"))));
+                                                     const grpc::ByteBuffer* bytes,
+                                                     grpc::ByteBuffer* response) {
+  return RunText(*call, *bytes, *response, &InferenceService::TokenizeText);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* call,
+                                                       const grpc::ByteBuffer* bytes,
+                                                       grpc::ByteBuffer* response) {
+  return RunText(*call, *bytes, *response, &InferenceService::DetokenizeIds);
+}
+
+template <typename Message, typename Response>
+grpc::ServerUnaryReactor* InferenceService::RunText(
+    grpc::CallbackServerContext& call, const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,
+    absl::Status (InferenceService::*work)(const Message&, Response&) const) {
+  grpc::ServerUnaryReactor* const reactor = call.DefaultReactor();
+  Message message;
+  if (absl::Status status = FromBytes(bytes, message); !status.ok()) {
+    reactor->Finish(ToGrpcStatus(Rejected(std::move(status))));
     return reactor;
   }
-  const auto work = [this, reactor, message, response] {
-    const auto tokens = EncodeText(
-        message->text(), !message->has_add_special_tokens() || message->add_special_tokens());
-    if (!tokens.ok()) {
-      reactor->Finish(ToGrpcStatus(Rejected(tokens.status())));
-      return;
+  const auto run = [this, reactor, work, &response, message = std::move(message)] {
+    Response filled;
+    absl::Status status = (this->*work)(message, filled);
+    if (status.ok()) {
+      ToBytes(filled, response);
+    } else {
+      status = Rejected(std::move(status));
     }
-    response->mutable_ids()->Add(tokens->begin(), tokens->end());
-    reactor->Finish(grpc::Status::OK);
+    reactor->Finish(ToGrpcStatus(status));
   };
-  if (!context_.text_pool.Run(work)) {
-    reactor->Finish(
-        ToGrpcStatus(Rejected(Busy("calls wait for a text thread, text-queue-max is",
-                                   context_.options.text_queue_max, reason::kTextQueueFull))));
+  if (!context_.text_pool.Run(run)) {
+    reactor->Finish(ToGrpcStatus(Rejected(TextQueueFull())));
   }
   return reactor;
 }
 
-grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* call,
-                                                       const v1::DetokenizeRequest* message,
-                                                       v1::DetokenizeResponse* response) {
-  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  if (context_.tokenizer == nullptr) {
-    reactor->Finish(ToGrpcStatus(Rejected(NoTokenizer("Detokenize"))));
-    return reactor;
-  }
-  const auto work = [this, reactor, message, response] {
-    const auto tokens = CheckDetokenizeRequest(*message, context_.model);
-    if (!tokens.ok()) {
-      reactor->Finish(ToGrpcStatus(Rejected(tokens.status())));
-      return;
-    }
-    response->set_text(context_.tokenizer->Decode(*tokens, message->skip_special_tokens()));
-    reactor->Finish(grpc::Status::OK);
-  };
-  if (!context_.text_pool.Run(work)) {
-    reactor->Finish(
-        ToGrpcStatus(Rejected(Busy("calls wait for a text thread, text-queue-max is",
-                                   context_.options.text_queue_max, reason::kTextQueueFull))));
-  }
-  return reactor;
+absl::Status InferenceService::TokenizeText(const v1::TokenizeRequest& message,
+                                            v1::TokenizeResponse& response) const {
+  if (context_.tokenizer == nullptr) return NoTokenizer("Tokenize");
+  const bool adds = !message.has_add_special_tokens() || message.add_special_tokens();
+  INCIPIT_ASSIGN_OR_RETURN(const auto tokens, EncodeText(message.text(), adds));
+  response.mutable_ids()->Add(tokens.begin(), tokens.end());
+  return absl::OkStatus();
+}
+
+absl::Status InferenceService::DetokenizeIds(const v1::DetokenizeRequest& message,
+                                             v1::DetokenizeResponse& response) const {
+  if (context_.tokenizer == nullptr) return NoTokenizer("Detokenize");
+  INCIPIT_ASSIGN_OR_RETURN(const auto tokens, CheckDetokenizeRequest(message, context_.model));
+  response.set_text(context_.tokenizer->Decode(tokens, message.skip_special_tokens()));
+  return absl::OkStatus();
 }
 
 }  // namespace incipit

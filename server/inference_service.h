@@ -38,20 +38,25 @@ struct InferenceContext {
   const Clock& clock;
 };
 
-class InferenceService final : public v1::Inference::CallbackService {
+// Takes and gives bytes: see server/wire.h.
+using RawInferenceService = v1::Inference::WithRawCallbackMethod_Generate<
+    v1::Inference::WithRawCallbackMethod_Chat<v1::Inference::WithRawCallbackMethod_Tokenize<
+        v1::Inference::WithRawCallbackMethod_Detokenize<v1::Inference::Service>>>>;
+
+class InferenceService final : public RawInferenceService {
  public:
   explicit InferenceService(const InferenceContext& context);
 
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* call, const v1::GenerateRequest* message) override;
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Chat(grpc::CallbackServerContext* call,
-                                                       const v1::ChatRequest* message) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* call,
+                                                       const grpc::ByteBuffer* bytes) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Chat(grpc::CallbackServerContext* call,
+                                                   const grpc::ByteBuffer* bytes) override;
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* call,
-                                     const v1::TokenizeRequest* message,
-                                     v1::TokenizeResponse* response) override;
+                                     const grpc::ByteBuffer* bytes,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* call,
-                                       const v1::DetokenizeRequest* message,
-                                       v1::DetokenizeResponse* response) override;
+                                       const grpc::ByteBuffer* bytes,
+                                       grpc::ByteBuffer* response) override;
 
  private:
   // A request between gRPC's thread and the engine.
@@ -63,8 +68,17 @@ class InferenceService final : public v1::Inference::CallbackService {
   };
 
   template <typename Check>
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Start(grpc::CallbackServerContext& call,
-                                                        Check check);
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call, Check check);
+  // Runs `work`, a function of the parsed message that fills the response, on a text thread.
+  template <typename Message, typename Response>
+  grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
+                                    const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,
+                                    absl::Status (InferenceService::*work)(const Message&,
+                                                                           Response&) const);
+  absl::Status TokenizeText(const v1::TokenizeRequest& message,
+                            v1::TokenizeResponse& response) const;
+  absl::Status DetokenizeIds(const v1::DetokenizeRequest& message,
+                             v1::DetokenizeResponse& response) const;
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call);
   Time DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const;
 
@@ -80,6 +94,7 @@ class InferenceService final : public v1::Inference::CallbackService {
   // The same status as clients see it, counted.
   absl::Status Rejected(absl::Status status) const;
   absl::Status Busy(std::string_view what, int32_t limit, std::string_view reason) const;
+  absl::Status TextQueueFull() const;
   uint64_t Draw();
 
   const InferenceContext context_;

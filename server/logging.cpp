@@ -1,5 +1,6 @@
 #include "server/logging.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -12,6 +13,12 @@ namespace {
 // gRPC reports what it could not do for one connection as errors of its own; the status of the
 // call, or of the start, says what matters to an operator.
 void ForwardGrpcLog(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
+
+// What it says about a message that cannot be parsed is in the call's status.
+void ForwardProtobufLog(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
+                        const std::string& message) {
+  spdlog::debug("protobuf: {}", message);
+}
 
 }  // namespace
 
@@ -44,6 +51,7 @@ void StartLogging(std::string_view level) {
   spdlog::set_default_logger(std::move(logger));
   SetLogLevel(level);
   gpr_set_log_function(ForwardGrpcLog);
+  google::protobuf::SetLogHandler(ForwardProtobufLog);
 }
 
 }  // namespace incipit

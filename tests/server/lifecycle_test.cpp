@@ -1,0 +1,328 @@
+// How a server comes up, says how it is, drains and goes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <thread>
+
+#include "server/call_tracker.h"
+#include "server/health.h"
+#include "server/text_pool.h"
+#include "tests/server/health.grpc.pb.h"
+#include "tests/server/test_server.h"
+
+namespace incipit {
+namespace {
+
+using grpc::StatusCode;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using ::testing::ElementsAreArray;
+
+const std::vector<TokenId> kPrompt = {10, 11, 12, 13};
+constexpr const char* kServices[] = {"", "incipit.v1.Inference", "incipit.v1.Admin"};
+
+HealthCheckResponse::ServingStatus HealthOf(const std::shared_ptr<grpc::Channel>& channel,
+                                            const std::string& service) {
+  const auto stub = grpc::health::v1::Health::NewStub(channel);
+  grpc::ClientContext context;
+  HealthCheckRequest request;
+  request.set_service(service);
+  HealthCheckResponse response;
+  EXPECT_TRUE(stub->Check(&context, request, &response).ok());
+  return response.status();
+}
+
+class OpenCall {
+ public:
+  OpenCall(TestServer& server, uint32_t num_tokens) {
+    reader_ = server.inference().Generate(&context_, Greedy(kPrompt, num_tokens));
+    server.gate().AwaitWaiting();
+  }
+  Answer End() { return Collect(*reader_); }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
+};
+
+TEST(LifecycleTest, EveryServiceIsServing) {
+  TestServer server;
+  for (const char* const service : kServices) {
+    EXPECT_EQ(HealthOf(server.channel(), service), HealthCheckResponse::SERVING);
+  }
+}
+
+TEST(LifecycleTest, ADrainingServerSaysSoAndFinishesWhatRuns) {
+  TestServer server;
+  server.gate().Close();
+  OpenCall running(server, 20);
+  const auto health = grpc::health::v1::Health::NewStub(server.channel());
+  grpc::ClientContext watch_context, drain_context;
+  const auto watch = health->Watch(&watch_context, HealthCheckRequest());
+  HealthCheckResponse seen;
+  ASSERT_TRUE(watch->Read(&seen));
+  EXPECT_EQ(seen.status(), HealthCheckResponse::SERVING);
+
+  std::thread drain([&] {
+    v1::DrainResponse response;
+    const grpc::Status status = server.admin().Drain(&drain_context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(server.Load().running(), 0u);
+  });
+  ASSERT_TRUE(watch->Read(&seen));
+  EXPECT_EQ(seen.status(), HealthCheckResponse::NOT_SERVING);
+  for (const char* const service : kServices) {
+    EXPECT_EQ(HealthOf(server.channel(), service), HealthCheckResponse::NOT_SERVING);
+  }
+  EXPECT_TRUE(server.Load().draining());
+  const Answer refused = Ask(server.inference(), Greedy(kPrompt, 1));
+  EXPECT_EQ(refused.status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(refused.status), "DRAINING");
+  EXPECT_GE(RetrySecondsOf(refused.status), 1);
+  server.gate().Open();
+  const Answer answer = running.End();
+  EXPECT_TRUE(answer.status.ok());
+  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 20)));
+  drain.join();
+  watch_context.TryCancel();
+}
+
+TEST(LifecycleTest, ADrainThatTakesTooLongAnswersAtItsDeadline) {
+  TestServer server;
+  server.gate().Close();
+  OpenCall running(server, 20);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  v1::DrainResponse response;
+  EXPECT_EQ(server.admin().Drain(&context, {}, &response).error_code(),
+            StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(server.Load().draining());
+  server.gate().Open();
+  EXPECT_TRUE(running.End().status.ok());
+}
+
+TEST(LifecycleTest, AServerThatGoesEndsItsCallsWithUnavailable) {
+  auto server = std::make_unique<TestServer>();
+  server->gate().Close();
+  OpenCall running(*server, 900);
+  std::thread stop([&] { server->Stop(); });
+  const Answer answer = running.End();
+  stop.join();
+  // A fast model may have finished in time.
+  if (!answer.status.ok()) {
+    EXPECT_EQ(answer.status.error_code(), StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(answer.status), "DRAINING");
+  }
+}
+
+TEST(LifecycleTest, ADeviceThatFailsFailsEveryRequestAndTheServer) {
+  TestServer server;
+  server.gate().Close();
+  OpenCall running(server, 900);
+  server.gate().FailNext(absl::InternalError("the device is gone"));
+  server.gate().Open();
+  const Answer answer = running.End();
+  EXPECT_EQ(answer.status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(ReasonOf(answer.status), "ENGINE_FAILED");
+  EXPECT_EQ(server.AwaitFatal().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(HealthOf(server.channel(), ""), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Ask(server.inference(), Greedy(kPrompt, 1)).status.error_code(),
+            StatusCode::UNAVAILABLE);
+}
+
+TEST(LifecycleTest, ValuesThatAreNotFiniteEndOneRequest) {
+  TestServer server;
+  server.gate().Close();
+  OpenCall bad(server, 900);
+  server.gate().PoisonNext(0);
+  server.gate().Allow(2);
+  const Answer answer = bad.End();
+  EXPECT_EQ(answer.status.error_code(), StatusCode::INTERNAL);
+  server.gate().Open();
+  EXPECT_THAT(Ask(server.inference(), Greedy(kPrompt, 30)).choices.at(0).ids,
+              ElementsAreArray(Expected(kPrompt, 30)));
+  EXPECT_EQ(HealthOf(server.channel(), ""), HealthCheckResponse::SERVING);
+}
+
+TEST(LifecycleTest, AdminMayHaveAnAddressOfItsOwn) {
+  TestServerConfig config;
+  config.options.admin_address = "127.0.0.1:0";
+  TestServer server(std::move(config));
+  EXPECT_NE(server.server().admin_port(), server.server().grpc_port());
+  EXPECT_EQ(server.Load().blocks(), 256u);
+  const auto elsewhere = v1::Admin::NewStub(server.channel());
+  grpc::ClientContext context;
+  v1::GetLoadResponse response;
+  EXPECT_EQ(elsewhere->GetLoad(&context, {}, &response).error_code(), StatusCode::UNIMPLEMENTED);
+}
+
+TEST(AdminTest, TheModelAndTheServerAreDescribed) {
+  TestServerConfig config;
+  config.options.running_max = 77;
+  config.eos_ids = {1, 3};
+  TestServer server(std::move(config));
+  grpc::ClientContext first, second;
+  v1::GetModelInfoResponse model;
+  ASSERT_TRUE(server.admin().GetModelInfo(&first, {}, &model).ok());
+  EXPECT_EQ(model.name(), "fake");
+  EXPECT_EQ(model.vocab_size(), static_cast<uint32_t>(kByteVocab));
+  EXPECT_EQ(model.max_model_len(), 1024u);
+  EXPECT_TRUE(model.has_tokenizer());
+  EXPECT_FALSE(model.has_chat_template());
+  EXPECT_THAT(model.eos_token_ids(), ElementsAreArray({1, 3}));
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(server.admin().GetServerInfo(&second, {}, &info).ok());
+  EXPECT_EQ(info.backend(), "fake");
+  EXPECT_EQ(info.options().at("running-max"), "77");
+  EXPECT_EQ(info.options().at("isolate-tenants"), "on");
+}
+
+TEST(AdminTest, TheCacheIsResetOnlyWhenNobodyUsesIt) {
+  TestServer server;
+  const v1::GenerateRequest request = Greedy(std::vector<TokenId>(100, 9), 2);
+  Ask(server.inference(), request);
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
+  EXPECT_GT(server.Load().cached_blocks(), 0u);
+  v1::ResetPrefixCacheResponse response;
+  grpc::ClientContext first, second;
+  EXPECT_TRUE(server.admin().ResetPrefixCache(&first, {}, &response).ok());
+  EXPECT_EQ(Ask(server.inference(), request).usage.cached_tokens(), 0u);
+
+  server.gate().Close();
+  OpenCall running(server, 900);
+  std::atomic<bool> answered = false;
+  std::thread reset([&] {
+    const grpc::Status status = server.admin().ResetPrefixCache(&second, {}, &response);
+    EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(ReasonOf(status), "BLOCKS_IN_USE");
+    answered = true;
+  });
+  // The engine looks at it between two steps.
+  while (!answered) {
+    server.Load();
+    server.gate().Allow(1);
+  }
+  reset.join();
+  server.gate().Open();
+  EXPECT_TRUE(running.End().status.ok());
+}
+
+TEST(AdminTest, AnUnknownLogLevelIsRefused) {
+  TestServer server;
+  v1::SetLogLevelRequest request;
+  v1::SetLogLevelResponse response;
+  grpc::ClientContext first, second, third;
+  request.set_level("loud");
+  const grpc::Status status = server.admin().SetLogLevel(&first, request, &response);
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "level");
+  request.set_level("warn");
+  ASSERT_TRUE(server.admin().SetLogLevel(&second, request, &response).ok());
+  request.set_level(response.previous_level());
+  ASSERT_TRUE(server.admin().SetLogLevel(&third, request, &response).ok());
+  EXPECT_EQ(response.previous_level(), "warn");
+}
+
+class WatchdogTest : public ::testing::Test {
+ protected:
+  Watchdog::Hooks Hooks() {
+    Watchdog::Hooks hooks;
+    hooks.heartbeat = [this] { return beat_; };
+    hooks.step_longest = [this] { return step_longest_; };
+    hooks.on_change = [this](bool goes_on) { changes_.push_back(goes_on); };
+    hooks.on_stuck = [this] { ++num_stuck_; };
+    return hooks;
+  }
+  void Look(Watchdog& watchdog, int seconds) {
+    for (int i = 0; i < seconds; ++i) watchdog.Look(std::chrono::seconds(1));
+  }
+
+  Time beat_{};
+  Duration step_longest_ = std::chrono::milliseconds(500);
+  std::vector<bool> changes_;
+  int num_stuck_ = 0;
+};
+
+TEST_F(WatchdogTest, NoticesAnEngineThatHangsAndOneThatGoesOn) {
+  Watchdog watchdog(Hooks());
+  Look(watchdog, 11);
+  EXPECT_TRUE(changes_.empty());  // 20 of the longest steps
+  Look(watchdog, 1);
+  EXPECT_EQ(changes_, std::vector<bool>{false});
+  beat_ += std::chrono::seconds(1);
+  Look(watchdog, 1);
+  EXPECT_EQ(changes_, (std::vector<bool>{false, true}));
+  EXPECT_EQ(num_stuck_, 0);
+}
+
+TEST_F(WatchdogTest, AllowsFiveSecondsAtLeastAndAsksForARestartOnceThirtyLater) {
+  step_longest_ = std::chrono::milliseconds(1);
+  Watchdog watchdog(Hooks());
+  Look(watchdog, 6);
+  EXPECT_TRUE(changes_.empty());
+  Look(watchdog, 1);
+  EXPECT_EQ(changes_.size(), 1u);
+  Look(watchdog, 29);
+  EXPECT_EQ(num_stuck_, 0);
+  Look(watchdog, 20);
+  EXPECT_EQ(num_stuck_, 1);
+}
+
+TEST_F(WatchdogTest, TakesAProcessThatWasStoppedForNoHang) {
+  Watchdog watchdog(Hooks());
+  Look(watchdog, 1);
+  watchdog.Look(std::chrono::hours(1));
+  Look(watchdog, 1);
+  EXPECT_TRUE(changes_.empty());
+}
+
+TEST(CallTrackerTest, TheLastCallOutTellsWhoeverWaits) {
+  CallTracker calls(2);
+  int num_idle = 0;
+  calls.WhenIdle([&] { ++num_idle; });
+  EXPECT_EQ(num_idle, 1);
+  EXPECT_TRUE(calls.Begin());
+  EXPECT_TRUE(calls.Begin());
+  EXPECT_FALSE(calls.Begin());
+  calls.WhenIdle([&] { ++num_idle; });
+  calls.Forget(calls.WhenIdle([&] { num_idle += 100; }));
+  calls.End();
+  EXPECT_EQ(num_idle, 1);
+  calls.End();
+  EXPECT_EQ(num_idle, 2);
+}
+
+TEST(TextPoolTest, AFullQueueTakesNoMoreAndWhatIsQueuedRuns) {
+  std::atomic<int> num_run = 0;
+  {
+    TextPool pool(1, 2);
+    Mutex mutex;
+    std::condition_variable_any changed;
+    bool started = false, release = false;
+    ASSERT_TRUE(pool.Run([&] {
+      MutexLock lock(mutex);
+      started = true;
+      changed.notify_all();
+      while (!release) changed.wait(mutex);
+      ++num_run;
+    }));
+    {
+      MutexLock lock(mutex);
+      while (!started) changed.wait(mutex);
+    }
+    EXPECT_TRUE(pool.Run([&] { ++num_run; }));
+    EXPECT_TRUE(pool.Run([&] { ++num_run; }));
+    EXPECT_FALSE(pool.Run([&] { num_run += 100; }));
+    {
+      MutexLock lock(mutex);
+      release = true;
+    }
+    changed.notify_all();
+  }
+  EXPECT_EQ(num_run, 3);
+}
+
+}  // namespace
+}  // namespace incipit

@@ -1,0 +1,370 @@
+// What the server refuses, ends or cuts short, and that nobody else notices.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/server/test_server.h"
+
+namespace incipit {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::vector<TokenId> kPrompt = {10, 11, 12, 13, 14, 15, 16, 17};
+
+// A stream that is read on a thread of its own.
+class OpenCall {
+ public:
+  OpenCall(v1::Inference::Stub& stub, const v1::GenerateRequest& request) {
+    reader_ = stub.Generate(&context_, request);
+    thread_ = std::thread([this] { answer_ = Collect(*reader_); });
+  }
+  ~OpenCall() {
+    if (thread_.joinable()) thread_.join();
+  }
+  void Cancel() { context_.TryCancel(); }
+  Answer End() {
+    thread_.join();
+    return answer_;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
+  std::thread thread_;
+  Answer answer_;
+};
+
+TEST(RefusalTest, BadRequestsLeaveAnotherStreamAndTheCacheAsTheyWere) {
+  TestServer server;
+  server.gate().Close();
+  OpenCall other(server.inference(), Greedy(kPrompt, 50));
+  server.gate().AwaitWaiting();
+  const auto spoil = [](auto change) {
+    v1::GenerateRequest request = Greedy(kPrompt, 10);
+    change(request);
+    return request;
+  };
+  const v1::GenerateRequest bad[] = {
+      spoil([](auto& r) { r.clear_prompt(); }),
+      spoil([](auto& r) { r.set_text(""); }),
+      spoil([](auto& r) { r.mutable_token_ids()->add_ids(kByteVocab); }),
+      spoil([](auto& r) { r.set_text(std::string(1 << 20, 'x')); }),
+      spoil([](auto& r) { r.mutable_sampling()->set_temperature(-1); }),
+      spoil([](auto& r) { r.mutable_output()->set_n(1u << 31); }),
+      spoil([](auto& r) { r.mutable_output()->add_stop(""); }),
+      spoil([](auto& r) { r.set_request_id("canary\n"); }),
+  };
+  for (int round = 0; round < 6; ++round) {
+    for (const v1::GenerateRequest& request : bad) {
+      const Answer answer = Ask(server.inference(), request);
+      EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
+      EXPECT_NE(FieldOf(answer.status), "");
+      EXPECT_THAT(answer.status.error_message(), Not(HasSubstr("canary")));
+    }
+    server.gate().Allow(7);
+  }
+  server.gate().Open();
+  EXPECT_THAT(other.End().choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 50)));
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
+}
+
+TEST(RefusalTest, TenantsAreChecked) {
+  TestServer server;
+  for (const std::string& tenant : {std::string(129, 't'), std::string("a/b")}) {
+    const Answer answer = Ask(server.inference(), Greedy(kPrompt, 1), tenant);
+    EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(FieldOf(answer.status), "x-tenant-id");
+  }
+  grpc::ClientContext context;
+  context.AddMetadata("x-tenant-id", "a");
+  context.AddMetadata("x-tenant-id", "b");
+  const Answer answer = Collect(*server.inference().Generate(&context, Greedy(kPrompt, 1)));
+  EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(RefusalTest, APromptThatTheCacheCannotHoldIsRefusedAtOnce) {
+  TestServerConfig config;
+  config.num_blocks = 4;
+  TestServer server(std::move(config));
+  const Answer answer = Ask(server.inference(), Greedy(std::vector<TokenId>(64, 9), 1));
+  EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(answer.status), "PROMPT_TOO_LONG");
+  EXPECT_EQ(
+      Ask(server.inference(), Greedy(std::vector<TokenId>(63, 9), 0)).choices.at(0).ids.size(), 1u);
+}
+
+TEST(RefusalTest, AFullQueueAsksToRetryLater) {
+  TestServerConfig config;
+  config.options.requests_max = 2;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  OpenCall first(server.inference(), Greedy(kPrompt, 5));
+  OpenCall second(server.inference(), Greedy(kPrompt, 5));
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
+  const Answer third = Ask(server.inference(), Greedy(kPrompt, 5));
+  EXPECT_EQ(third.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(third.status), "QUEUE_FULL");
+  EXPECT_THAT(third.status.error_message(), HasSubstr("the limit is 2"));
+  EXPECT_GE(RetrySecondsOf(third.status), 1);
+  EXPECT_LE(RetrySecondsOf(third.status), 60);
+  server.gate().Open();
+  EXPECT_TRUE(first.End().status.ok());
+  EXPECT_TRUE(second.End().status.ok());
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+}
+
+TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
+  TestServerConfig config;
+  config.options.waiting_prompt_tokens_max = 100;
+  config.options.running_max = 1;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  OpenCall running(server.inference(), Greedy(kPrompt, 5));
+  server.gate().Allow(1);
+  server.AwaitLoad([](const auto& load) { return load.running() == 1; });
+  OpenCall waiting(server.inference(), Greedy(std::vector<TokenId>(80, 9), 1));
+  server.AwaitLoad([](const auto& load) { return load.waiting_prompt_tokens() == 80; });
+  const Answer refused = Ask(server.inference(), Greedy(std::vector<TokenId>(21, 9), 1));
+  EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(refused.status), "QUEUE_FULL");
+  EXPECT_GE(RetrySecondsOf(refused.status), 1);
+  server.gate().Open();
+  EXPECT_TRUE(waiting.End().status.ok());
+}
+
+TEST(RefusalTest, ConcurrentCallsAreBounded) {
+  TestServerConfig config;
+  config.options.streams_max = 1;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  OpenCall first(server.inference(), Greedy(kPrompt, 5));
+  server.gate().AwaitWaiting();
+  const Answer second = Ask(server.inference(), Greedy(kPrompt, 5));
+  EXPECT_EQ(second.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(second.status), "TOO_MANY_STREAMS");
+  EXPECT_GE(RetrySecondsOf(second.status), 1);
+  server.gate().Open();
+  EXPECT_TRUE(first.End().status.ok());
+}
+
+TEST(RefusalTest, RequestIdsAreLabelsThatSeveralMayCarry) {
+  TestServer server;
+  server.gate().Close();
+  v1::GenerateRequest request = Greedy(kPrompt, 5);
+  request.set_request_id("a");
+  OpenCall first(server.inference(), request);
+  OpenCall second(server.inference(), request);
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
+  first.Cancel();
+  EXPECT_EQ(first.End().status.error_code(), StatusCode::CANCELLED);
+  server.gate().Open();
+  const Answer answer = second.End();
+  EXPECT_TRUE(answer.status.ok());
+  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 5)));
+}
+
+Answer AskWithin(TestServer& server, const v1::GenerateRequest& request,
+                 std::chrono::milliseconds time) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + time);
+  return Collect(*server.inference().Generate(&context, request));
+}
+
+TEST(DeadlineTest, ARequestWhoseDeadlinePassesInTheQueueIsNeverStarted) {
+  TestServerConfig config;
+  config.options.running_max = 1;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  OpenCall running(server.inference(), Greedy(kPrompt, 5));
+  server.gate().AwaitWaiting();
+  const Answer late = AskWithin(server, Greedy({20, 21, 22}, 5), std::chrono::milliseconds(30));
+  EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  server.gate().Open();
+  EXPECT_THAT(running.End().choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 5)));
+  server.AwaitLoad([](const auto& load) {
+    return load.running() == 0 && load.waiting() == 0 && load.used_blocks() == 0;
+  });
+}
+
+TEST(DeadlineTest, ADeadlineInTheMiddleOfAnAnswerFreesItsBlocks) {
+  TestServer server;
+  server.gate().Close();
+  server.gate().Allow(3);
+  const Answer late = AskWithin(server, Greedy(kPrompt, 500), std::chrono::milliseconds(100));
+  EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  server.gate().Open();
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
+}
+
+TEST(DeadlineTest, TheServersOwnBoundHoldsWhereTheClientHasNone) {
+  TestServerConfig config;
+  config.options.request_time_max = std::chrono::milliseconds(20);
+  TestServer server(std::move(config));
+  server.gate().Close();
+  OpenCall call(server.inference(), Greedy(kPrompt, 1000));
+  server.gate().AwaitWaiting();
+  // A step for each question takes the time of a thousand of them, far more than it may have.
+  server.AwaitLoad([&](const auto& load) {
+    server.gate().Allow(1);
+    return load.running() == 0 && load.waiting() == 0;
+  });
+  const Answer answer = call.End();
+  EXPECT_EQ(answer.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(ReasonOf(answer.status), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(answer.num_usages, answer.num_messages > 0 ? 1 : 0);
+}
+
+TEST(CancelTest, ACancelledCallFreesItsBlocksAndLeavesOthersAlone) {
+  TestServer server;
+  server.gate().Close();
+  OpenCall cancelled(server.inference(), Greedy(kPrompt, 900));
+  OpenCall other(server.inference(), Greedy({30, 31, 32}, 100));
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
+  server.gate().Allow(10);
+  cancelled.Cancel();
+  EXPECT_EQ(cancelled.End().status.error_code(), StatusCode::CANCELLED);
+  server.gate().Open();
+  EXPECT_THAT(other.End().choices.at(0).ids, ElementsAreArray(Expected({30, 31, 32}, 100)));
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
+}
+
+TEST(CancelTest, AStormOfCancellationsEndsWithEveryBlockFree) {
+  TestServer server;
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    grpc::ClientContext context;
+    const auto reader = server.inference().Generate(&context, Greedy(kPrompt, 300));
+    v1::GenerateResponse message;
+    for (unsigned reads = random() % 3; reads > 0; --reads) reader->Read(&message);
+    context.TryCancel();
+    while (reader->Read(&message)) {
+    }
+    reader->Finish();
+  }
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+  server.AwaitLoad([](const auto& load) {
+    return load.running() == 0 && load.waiting() == 0 && load.used_blocks() == 0;
+  });
+}
+
+TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
+  TestServerConfig config;
+  config.options.write_stall_timeout = std::chrono::milliseconds(500);
+  config.num_blocks = 4200;
+  config.max_model_len = 4096;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the window at 64 KiB
+  const auto channel = server.NewChannel(arguments);
+  const auto stub = v1::Inference::NewStub(channel);
+  v1::GenerateRequest request = Greedy(kPrompt, 4000);
+  request.mutable_output()->set_n(16);
+  request.mutable_output()->set_logprobs(20);
+  grpc::ClientContext context;
+  const auto reader = stub->Generate(&context, request);
+  // Nothing is read until the engine has been told to give up on it. The steps allowed meanwhile
+  // are far fewer than it asks for.
+  int num_questions = 0;
+  server.gate().AwaitWaiting();
+  server.gate().Allow(60);
+  server.AwaitLoad([&](const auto& load) {
+    if (++num_questions % 8 == 0) server.gate().Allow(1);
+    return load.used_blocks() == 0 && num_questions > 1000;
+  });
+  EXPECT_LT(num_questions, 4000 * 8);
+  server.gate().Open();
+  v1::GenerateResponse message;
+  while (reader->Read(&message)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_EQ(ReasonOf(status), "WRITE_STALLED");
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+}
+
+// Sends `bytes` as the message of a Generate call; returns the status.
+grpc::Status SendRaw(TestServer& server, const std::string& bytes) {
+  grpc::GenericStub stub(server.channel());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareCall(&context, "/incipit.v1.Inference/Generate", &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(nullptr);
+  queue.Next(&tag, &ok);
+  const grpc::Slice slice(bytes);
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+  queue.Next(&tag, &ok);
+  grpc::ByteBuffer received;
+  do {
+    call->Read(&received, nullptr);
+    queue.Next(&tag, &ok);
+  } while (ok);
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  return status;
+}
+
+TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
+  TestServer server;
+  const std::string valid = Greedy(kPrompt, 3).SerializeAsString();
+  EXPECT_TRUE(SendRaw(server, valid).ok());
+  EXPECT_EQ(SendRaw(server, valid.substr(0, valid.size() - 1)).error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(SendRaw(server, "").error_code(), StatusCode::INVALID_ARGUMENT);
+  // Text that is not UTF-8.
+  EXPECT_EQ(SendRaw(server, std::string("\x12\x02\xc3\x28")).error_code(), StatusCode::INTERNAL);
+  // Fields that this version does not know, and deep nesting of groups.
+  EXPECT_TRUE(SendRaw(server, valid + std::string("\xf8\x7f\x01")).ok());
+  EXPECT_FALSE(SendRaw(server, std::string(10'000, '\x0b')).ok());
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes(random() % 64, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    SendRaw(server, bytes);
+    std::string flipped = valid;
+    flipped[random() % flipped.size()] ^= static_cast<char>(1u << random() % 8);
+    SendRaw(server, flipped);
+  }
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+}
+
+TEST(WireTest, MessagesAndMetadataBeyondTheirLimitsAreRefused) {
+  TestServer server;
+  v1::GenerateRequest request = Greedy(kPrompt, 1);
+  request.set_text(std::string(4 << 20, 'x'));
+  EXPECT_EQ(Ask(server.inference(), request).status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  grpc::ClientContext context;
+  context.AddMetadata("x-long", std::string(17 << 10, 'm'));
+  EXPECT_EQ(Collect(*server.inference().Generate(&context, Greedy(kPrompt, 1))).status.error_code(),
+            StatusCode::RESOURCE_EXHAUSTED);
+  const grpc::Status after = Ask(server.inference(), Greedy(kPrompt, 5)).status;
+  EXPECT_TRUE(after.ok()) << after.error_message();
+}
+
+TEST(WireTest, CompressedMessagesAreNotTaken) {
+  TestServer server;
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    v1::GenerateRequest request = Greedy(kPrompt, 1);
+    request.mutable_cache()->set_salt(std::string(200, 's'));
+    EXPECT_EQ(Collect(*server.inference().Generate(&context, request)).status.error_code(),
+              StatusCode::UNIMPLEMENTED);
+  }
+}
+
+}  // namespace
+}  // namespace incipit

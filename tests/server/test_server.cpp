@@ -1,0 +1,292 @@
+#include "tests/server/test_server.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace incipit {
+namespace {
+
+// The printable character that stands for a byte in byte-level vocabularies, as UTF-8: bytes that
+// are printable stand for themselves, the others for U+0100 on in order.
+std::string ByteName(int byte) {
+  const auto is_printable = [](int b) {
+    return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
+  };
+  int code = byte;
+  if (!is_printable(byte)) {
+    code = 0x100;
+    for (int b = 0; b < byte; ++b) code += is_printable(b) ? 0 : 1;
+  }
+  if (code < 0x80) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+constexpr const char* kSpecialTokens[] = {"<s>", "</s>", "<|user|>", "<|assistant|>"};
+
+template <typename Detail>
+std::optional<Detail> DetailOf(const grpc::Status& status) {
+  google::rpc::Status rich;
+  if (!rich.ParseFromString(status.error_details())) return std::nullopt;
+  for (const auto& any : rich.details()) {
+    Detail detail;
+    if (any.Is<Detail>() && any.UnpackTo(&detail)) return detail;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void StepGate::Close() {
+  MutexLock lock(mutex_);
+  closed_ = true;
+}
+
+void StepGate::Open() {
+  {
+    MutexLock lock(mutex_);
+    closed_ = false;
+  }
+  changed_.notify_all();
+}
+
+void StepGate::Allow(int32_t num_steps) {
+  {
+    MutexLock lock(mutex_);
+    num_allowed_ += num_steps;
+  }
+  changed_.notify_all();
+}
+
+void StepGate::FailNext(absl::Status status) {
+  MutexLock lock(mutex_);
+  next_.status = std::move(status);
+}
+
+void StepGate::PoisonNext(int32_t row) {
+  MutexLock lock(mutex_);
+  next_.poison_row = row;
+}
+
+void StepGate::AwaitWaiting() {
+  MutexLock lock(mutex_);
+  while (!waiting_) changed_.wait(mutex_);
+}
+
+StepGate::Order StepGate::Pass() {
+  MutexLock lock(mutex_);
+  waiting_ = true;
+  changed_.notify_all();
+  while (closed_ && num_allowed_ == 0) changed_.wait(mutex_);
+  if (closed_) --num_allowed_;
+  waiting_ = false;
+  return std::exchange(next_, {});
+}
+
+absl::Status GatedRunner::Launch(const StepBatch& batch) {
+  const StepGate::Order order = gate_.Pass();
+  if (!order.status.ok()) return order.status;
+  if (order.poison_row >= 0) PoisonNextStep(order.poison_row);
+  return FakeRunner::Launch(batch);
+}
+
+std::unique_ptr<Tokenizer> MakeByteTokenizer() {
+  nlohmann::json vocabulary, added;
+  for (int id = 0; id < kFirstByte; ++id) {
+    vocabulary[kSpecialTokens[id]] = id;
+    added.push_back({{"id", id},
+                     {"content", kSpecialTokens[id]},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  for (int byte = 0; byte < 256; ++byte) vocabulary[ByteName(byte)] = kFirstByte + byte;
+  const nlohmann::json byte_level = {{"type", "ByteLevel"},
+                                     {"add_prefix_space", false},
+                                     {"trim_offsets", true},
+                                     {"use_regex", false}};
+  const nlohmann::json all = {
+      {"version", "1.0"},
+      {"added_tokens", added},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", byte_level},
+      {"post_processor", nullptr},
+      {"decoder", byte_level},
+      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}};
+  auto tokenizer = Tokenizer::Parse(all.dump());
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return *std::move(tokenizer);
+}
+
+std::vector<TokenId> BytesAsTokens(std::string_view text) {
+  std::vector<TokenId> tokens;
+  for (const char c : text) tokens.push_back(kFirstByte + static_cast<unsigned char>(c));
+  return tokens;
+}
+
+TestServer::TestServer(TestServerConfig config) {
+  ServerParts parts;
+  parts.model.name = "fake";
+  parts.model.vocab_size = kByteVocab;
+  parts.model.max_model_len = config.max_model_len;
+  parts.model.eos_ids = config.eos_ids;
+  parts.model.has_tokenizer = config.has_tokenizer;
+  if (config.has_tokenizer) parts.tokenizer = MakeByteTokenizer();
+  if (!config.chat_template.empty()) {
+    auto chat_template = ChatTemplate::Parse(config.chat_template);
+    EXPECT_TRUE(chat_template.ok()) << chat_template.status();
+    parts.chat_template = std::make_unique<ChatTemplate>(*std::move(chat_template));
+    parts.model.has_chat_template = true;
+  }
+  parts.description.architecture = "FakeForCausalLM";
+  parts.description.backend = "fake";
+  const Options& options = config.options;
+  parts.runner = std::make_unique<GatedRunner>(
+      FakeRunnerOptions{.num_blocks = config.num_blocks, .block_size = 16, .vocab = kByteVocab},
+      gate_);
+  parts.engine.cache.num_blocks = config.num_blocks;
+  parts.engine.cache.block_size = 16;
+  parts.engine.scheduler.step_tokens_max = config.step_tokens_max;
+  parts.engine.scheduler.running_max = options.running_max;
+  parts.engine.requests_max = options.requests_max;
+  parts.engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
+
+  config.options.model = "fake";
+  config.options.address = config.options.metrics_address = "127.0.0.1:0";
+  ServerHooks hooks;
+  hooks.on_fatal = [this](const absl::Status& status) {
+    {
+      MutexLock lock(mutex_);
+      fatal_ = status;
+    }
+    failed_.notify_all();
+  };
+  auto server = Server::Start(config.options, std::move(parts), std::move(hooks));
+  EXPECT_TRUE(server.ok()) << server.status();
+  server_ = *std::move(server);
+  channel_ = NewChannel();
+  inference_ = v1::Inference::NewStub(channel_);
+  admin_ = v1::Admin::NewStub(grpc::CreateChannel(
+      "127.0.0.1:" + std::to_string(server_->admin_port()), grpc::InsecureChannelCredentials()));
+}
+
+TestServer::~TestServer() { Stop(); }
+
+void TestServer::Stop() {
+  gate_.Open();
+  server_.reset();
+}
+
+absl::Status TestServer::AwaitFatal() {
+  MutexLock lock(mutex_);
+  while (fatal_.ok()) failed_.wait(mutex_);
+  return fatal_;
+}
+
+std::shared_ptr<grpc::Channel> TestServer::NewChannel(
+    const grpc::ChannelArguments& arguments) const {
+  grpc::ChannelArguments own = arguments;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->grpc_port()),
+                                   grpc::InsecureChannelCredentials(), own);
+}
+
+v1::GetLoadResponse TestServer::Load() {
+  grpc::ClientContext context;
+  v1::GetLoadResponse response;
+  const grpc::Status status = admin_->GetLoad(&context, {}, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response;
+}
+
+void TestServer::AwaitLoad(const std::function<bool(const v1::GetLoadResponse&)>& done) {
+  while (!done(Load())) {
+  }
+}
+
+Answer Collect(grpc::ClientReader<v1::GenerateResponse>& reader) {
+  Answer answer;
+  v1::GenerateResponse message;
+  while (reader.Read(&message)) {
+    ++answer.num_messages;
+    answer.request_id = message.request_id();
+    answer.usage_is_last = message.has_usage();
+    if (message.has_usage()) {
+      ++answer.num_usages;
+      answer.usage = message.usage();
+    }
+    for (const auto& row : message.prompt_logprobs()) answer.prompt_logprobs.push_back(row);
+    for (const v1::Delta& delta : message.deltas()) {
+      if (answer.choices.size() <= delta.choice()) answer.choices.resize(delta.choice() + 1);
+      ChoiceAnswer& choice = answer.choices[delta.choice()];
+      EXPECT_EQ(choice.finish, v1::FINISH_REASON_UNSPECIFIED) << "a delta after the last one";
+      choice.text += delta.text();
+      for (const uint32_t id : delta.token_ids()) choice.ids.push_back(static_cast<TokenId>(id));
+      for (const auto& row : delta.logprobs()) choice.logprobs.push_back(row);
+      choice.finish = delta.finish_reason();
+      choice.stop_string = delta.stop_string();
+      if (delta.has_stop_token_id()) choice.stop_token = delta.stop_token_id();
+    }
+  }
+  answer.status = reader.Finish();
+  return answer;
+}
+
+Answer Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
+           const std::string& tenant) {
+  grpc::ClientContext context;
+  if (!tenant.empty()) context.AddMetadata("x-tenant-id", tenant);
+  return Collect(*stub.Generate(&context, request));
+}
+
+std::string ReasonOf(const grpc::Status& status) {
+  const auto info = DetailOf<google::rpc::ErrorInfo>(status);
+  return info ? info->reason() : "";
+}
+
+std::string FieldOf(const grpc::Status& status) {
+  const auto bad = DetailOf<google::rpc::BadRequest>(status);
+  return bad && bad->field_violations_size() > 0 ? bad->field_violations(0).field() : "";
+}
+
+double RetrySecondsOf(const grpc::Status& status) {
+  const auto retry = DetailOf<google::rpc::RetryInfo>(status);
+  if (!retry) return -1;
+  return static_cast<double>(retry->retry_delay().seconds()) + retry->retry_delay().nanos() * 1e-9;
+}
+
+v1::GenerateRequest Greedy(const std::vector<TokenId>& prompt, uint32_t num_tokens) {
+  v1::GenerateRequest request;
+  for (const TokenId token : prompt) {
+    request.mutable_token_ids()->add_ids(static_cast<uint32_t>(token));
+  }
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_sampling()->set_seed(0);
+  request.mutable_output()->set_max_tokens(num_tokens);
+  return request;
+}
+
+std::vector<TokenId> Expected(std::vector<TokenId> prompt, int32_t num_tokens, int32_t choice,
+                              uint64_t seed) {
+  const FakeModel model(kByteVocab);
+  SamplingParams params;
+  params.seed = seed;
+  std::vector<TokenId> answer;
+  for (int32_t i = 0; i < num_tokens; ++i) {
+    Draw draw;
+    draw.params = &params;
+    draw.choice = choice;
+    draw.position = static_cast<int64_t>(prompt.size());
+    answer.push_back(model.Sample(FakeModel::Row(prompt), draw));
+    prompt.push_back(answer.back());
+  }
+  return answer;
+}
+
+}  // namespace incipit
