@@ -285,8 +285,8 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                         model.vocab_size);
   }
   Request& engine = request.request;
-  const auto room = static_cast<int32_t>(
-      std::min(int64_t{model.max_model_len}, model.cache_tokens) - num_prompt);
+  const auto room =
+      static_cast<int32_t>(std::min(int64_t{model.max_model_len}, model.cache_tokens) - num_prompt);
   engine.answer_tokens_max =
       engine.answer_tokens_max == 0 ? room : std::min(engine.answer_tokens_max, room);
   if (engine.answer_tokens_min > engine.answer_tokens_max) {

@@ -341,11 +341,17 @@ TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
   EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
 }
 
-TEST(WireTest, MessagesAndMetadataBeyondTheirLimitsAreRefused) {
+TEST(WireTest, AMessageBeyondItsLimitIsRefused) {
   TestServer server;
   v1::GenerateRequest request = Greedy(kPrompt, 1);
   request.set_text(std::string(4 << 20, 'x'));
   EXPECT_EQ(Ask(server.inference(), request).status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  const grpc::Status after = Ask(server.inference(), Greedy(kPrompt, 5)).status;
+  EXPECT_TRUE(after.ok()) << after.error_message();
+}
+
+TEST(WireTest, MetadataBeyondTheirLimitAreRefused) {
+  TestServer server;
   grpc::ClientContext context;
   context.AddMetadata("x-long", std::string(17 << 10, 'm'));
   EXPECT_EQ(Collect(*server.inference().Generate(&context, Greedy(kPrompt, 1))).status.error_code(),
