@@ -34,19 +34,15 @@ COUNTERS = ("step", "tokens", "seconds", "decay_start", "average")
 TOKENIZER_SEED = 1
 
 
-def make_optimizers(model: Llama, args: argparse.Namespace) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: Llama) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the layers, AdamW for the embedding and the norms."""
     inner = [p for p in model.layers.parameters() if p.dim() == 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     outer = [{"params": [model.embed_tokens.weight, *vectors], "weight_decay": 0.0}]
-    optimizers = [
+    return [
         Muon(inner, weight_decay=0.02),
         torch.optim.AdamW(outer, betas=(0.9, 0.97), eps=1e-8),
     ]
-    for optimizer, peak in zip(optimizers, (args.inner_rate, args.outer_rate)):
-        for group in optimizer.param_groups:
-            group["peak"] = peak
-    return optimizers
 
 
 def loss_of(model: Llama, batch, weights: torch.Tensor | None = None) -> torch.Tensor:
@@ -71,7 +67,7 @@ class Run:
         self.shape = Shape(args.vocab, args.hidden, args.intermediate, args.layers)
         self.tokenizer = train_tokenizer(args.vocab, TOKENIZER_SEED)
         self.model = Llama(self.shape)
-        self.optimizers = make_optimizers(self.model, args)
+        self.optimizers = make_optimizers(self.model)
         self.documents = Documents(self.tokenizer, args.seed)
         self.weights = target_weights(self.tokenizer)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
@@ -104,9 +100,10 @@ class Run:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         factor = self.factor()
-        for optimizer in self.optimizers:
+        peaks = (self.args.inner_rate, self.args.outer_rate)
+        for optimizer, peak in zip(self.optimizers, peaks):
             for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * factor
+                group["lr"] = peak * factor
             optimizer.step()
         self.step += 1
         self.tokens += batch[0].numel()
