@@ -1,0 +1,109 @@
+// What deciding and recording a step costs, without a model.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/batch.h"
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+namespace {
+
+Request MakeRequest(uint64_t id, int32_t num_prompt, int32_t num_answer) {
+  Request request;
+  request.id = RequestId{id};
+  for (int32_t i = 0; i < num_prompt; ++i) {
+    request.prompt.push_back(static_cast<TokenId>(id) * 31 + i);
+  }
+  request.answer_tokens_max = num_answer;
+  return request;
+}
+
+// A scheduler whose every draw is token 1.
+class Stepper {
+ public:
+  Stepper(const KvCacheOptions& cache, const SchedulerOptions& limits)
+      : cache_(cache), scheduler_(limits, cache_) {}
+
+  void Add(const Request& request) { scheduler_.Add(MakeSequenceGroup(request, cache_)); }
+  void Plan() { scheduler_.Plan({}, plan_); }
+  void Build() { benchmark::DoNotOptimize(builder_.Build(plan_)); }
+  void Commit() {
+    tokens_.assign(plan_.draws.size(), 1);
+    status_.assign(plan_.draws.size(), RowStatus::kOk);
+    scheduler_.Commit(plan_, {.tokens = tokens_, .status = status_, .score_status = {}});
+    scheduler_.ClearEvents();
+  }
+  const Scheduler& scheduler() const { return scheduler_; }
+  const StepPlan& plan() const { return plan_; }
+
+ private:
+  KvCacheManager cache_;
+  Scheduler scheduler_;
+  BatchBuilder builder_;
+  StepPlan plan_;
+  std::vector<TokenId> tokens_;
+  std::vector<RowStatus> status_;
+};
+
+// Every running sequence of 1,024 tokens and more gets one token. Steps in which a block fills are
+// among them, in their share. With the batch's arrays where `builds`.
+void DecodeStep(benchmark::State& state, bool builds) {
+  const auto num_running = static_cast<int32_t>(state.range(0));
+  constexpr int32_t kPrompt = 1024, kAnswer = 4096;
+  const auto make = [&] {
+    auto stepper = std::make_unique<Stepper>(
+        KvCacheOptions{.num_blocks = num_running * (kPrompt + kAnswer) / 16 + 64},
+        SchedulerOptions{.step_tokens_max = num_running * kPrompt, .running_max = num_running});
+    for (int32_t i = 0; i < num_running; ++i) {
+      stepper->Add(MakeRequest(static_cast<uint64_t>(i) + 1, kPrompt, kAnswer));
+    }
+    stepper->Plan();
+    stepper->Commit();
+    return stepper;
+  };
+  auto stepper = make();
+  for (auto _ : state) {
+    stepper->Plan();
+    if (builds) stepper->Build();
+    stepper->Commit();
+    if (!stepper->scheduler().idle()) continue;
+    state.PauseTiming();
+    stepper = make();
+    state.ResumeTiming();
+  }
+  state.counters["ns_per_sequence"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * num_running) * 1e-9,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK_CAPTURE(DecodeStep, plan_commit, false)
+    ->Name("decode_step_plan_commit")
+    ->Arg(16)
+    ->Arg(256)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(DecodeStep, plan_build_commit, true)
+    ->Name("decode_step_plan_build_commit")
+    ->Arg(16)
+    ->Arg(256)
+    ->Unit(benchmark::kMicrosecond);
+
+// A prompt of 4,096 tokens in chunks of 512, from Submit's work to its end, evicting older ones.
+void PromptInChunks(benchmark::State& state) {
+  Stepper stepper({.num_blocks = 10'000}, {.step_tokens_max = 512, .running_max = 16});
+  uint64_t id = 0;
+  for (auto _ : state) {
+    stepper.Add(MakeRequest(++id, 4096, 1));
+    while (!stepper.scheduler().idle()) {
+      stepper.Plan();
+      stepper.Commit();
+    }
+  }
+}
+BENCHMARK(PromptInChunks)->Name("prompt_4096_in_chunks")->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace incipit
+
+BENCHMARK_MAIN();
