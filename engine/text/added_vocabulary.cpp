@@ -4,21 +4,11 @@
 
 #include "base/status.h"
 #include "engine/text/unicode.h"
+#include "engine/text/unicode_properties.h"
 #include "engine/text/utf8.h"
 
 namespace incipit {
 namespace {
-
-bool EndsWithWordCharacter(std::string_view text) {
-  if (text.empty()) return false;
-  size_t position = PreviousCharacter(text, text.size());
-  return IsWordCharacter(NextCodePoint(text, position));
-}
-
-bool BeginsWithWordCharacter(std::string_view text) {
-  size_t position = 0;
-  return !text.empty() && IsWordCharacter(NextCodePoint(text, position));
-}
 
 // Where the blanks begin that end at `end`; not before `begin`.
 size_t BlanksBefore(std::string_view text, size_t begin, size_t end) {
@@ -135,6 +125,9 @@ absl::StatusOr<AddedVocabulary> AddedVocabulary::Create(const nlohmann::json* li
     vocabulary.tokens_.push_back(std::move(token));
   }
   INCIPIT_RETURN_IF_ERROR(vocabulary.IndexTokens());
+  if (std::ranges::any_of(vocabulary.tokens_, &Token::single_word)) {
+    vocabulary.word_characters_.Assign(WordCharacters(), 1);
+  }
   return vocabulary;
 }
 
@@ -170,6 +163,13 @@ bool AddedVocabulary::IsSpecial(TokenId id) const {
   return found != index_of_id_.end() && tokens_[found->second].special;
 }
 
+bool AddedVocabulary::IsPartOfWord(std::string_view text, size_t begin, size_t end) const {
+  if (end < text.size() && word_characters_[NextCodePoint(text, end)] != 0) return true;
+  if (begin == 0) return false;
+  begin = PreviousCharacter(text, begin);
+  return word_characters_[NextCodePoint(text, begin)] != 0;
+}
+
 absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral is_literal,
                                     PartSink sink) const {
   const Trie& trie = tries_[static_cast<size_t>(pass)];
@@ -181,10 +181,7 @@ absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral 
     search = match->end;
     const Token& token = tokens_[match->value];
     if (token.special && is_literal(match->begin, match->end)) continue;
-    if (token.single_word && (EndsWithWordCharacter(text.substr(0, match->begin)) ||
-                              BeginsWithWordCharacter(text.substr(match->end)))) {
-      continue;
-    }
+    if (token.single_word && IsPartOfWord(text, match->begin, match->end)) continue;
     size_t begin = match->begin, end = match->end;
     // Blanks that a token before took on its right are taken.
     if (token.lstrip) begin = std::max(BlanksBefore(text, 0, begin), done);

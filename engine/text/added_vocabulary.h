@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "engine/text/bpe_model.h"
+#include "engine/text/code_point_set.h"
 #include "engine/text/json_fields.h"
 #include "engine/text/normalizer.h"
 #include "engine/text/text_map.h"
@@ -88,6 +89,7 @@ class AddedVocabulary {
 
   static absl::StatusOr<Token> ReadToken(const JsonFields& fields, const Normalizer* normalizer);
   absl::Status IndexTokens();
+  bool IsPartOfWord(std::string_view text, size_t begin, size_t end) const;
 
   std::vector<Token> tokens_;
   TextMap<size_t> index_of_content_;
@@ -96,6 +98,7 @@ class AddedVocabulary {
   Trie tries_[2];  // by Pass; values are indices of tokens_
   bool has_special_[2] = {false, false};
   TokenId id_end_ = 0;
+  CodePointMap word_characters_;  // filled if a token asks for them
 };
 
 }  // namespace incipit

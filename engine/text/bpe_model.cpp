@@ -15,16 +15,50 @@ constexpr size_t kPageSize = 256;
 
 }  // namespace
 
-MergeTable::MergeTable(size_t num_merges)
-    : slots_(std::bit_ceil(std::max<size_t>(num_merges * 2, 2))), mask_(slots_.size() - 1) {}
-
-void MergeTable::Set(const Merge& merge) {
-  size_t slot = SlotOf(merge.left, merge.right);
-  while (slots_[slot].left >= 0 &&
-         !(slots_[slot].left == merge.left && slots_[slot].right == merge.right)) {
+MergeTable::Merge& MergeTable::SlotFor(TokenId left, TokenId right) {
+  if (num_used_ * 2 >= slots_.size()) {
+    const std::vector<Merge> merges = std::exchange(slots_, std::vector<Merge>(slots_.size() * 4));
+    mask_ = slots_.size() - 1;
+    num_used_ = 0;
+    for (const Merge& merge : merges) {
+      if (merge.left >= 0) SlotFor(merge.left, merge.right) = merge;
+    }
+  }
+  size_t slot = SlotOf(left, right);
+  while (slots_[slot].left >= 0 && !(slots_[slot].left == left && slots_[slot].right == right)) {
     slot = (slot + 1) & mask_;
   }
-  slots_[slot] = merge;
+  Merge& merge = slots_[slot];
+  if (merge.left < 0) {
+    merge = {.left = left, .right = right};
+    ++num_used_;
+  }
+  return merge;
+}
+
+void MergeTable::Add(TokenId left, TokenId right, TokenId merged) {
+  SlotFor(left, right).rank = static_cast<int32_t>(merged_.size());
+  merged_.push_back(merged);
+}
+
+void MergeTable::FinishAdding(size_t num_tokens) {
+  // A token begins with what the left one of its merge begins with, and ends with what the right
+  // one ends with; following that leads to symbols that no merge makes.
+  std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
+  const std::vector<Merge> merges = slots_;
+  for (const Merge& merge : merges) {
+    if (merge.left < 0) continue;
+    left_of[merged_[merge.rank]] = merge.left;
+    right_of[merged_[merge.rank]] = merge.right;
+  }
+  // A chain has no more links than there are tokens, unless it is a circle: then nothing is known.
+  const auto follow = [](const std::vector<TokenId>& links, TokenId id) {
+    for (size_t i = 0; i < links.size() && links[id] >= 0; ++i) id = links[id];
+    return id;
+  };
+  for (const Merge& merge : merges) {
+    if (merge.left >= 0) SlotFor(follow(right_of, merge.left), follow(left_of, merge.right));
+  }
 }
 
 // Collects the unknown characters of one word as the reference does: a pending unknown token is
@@ -135,8 +169,6 @@ absl::Status BpeModel::ReadMerges(const JsonFields& model) {
     return InvalidArgument("{} has {} entries; at most {} are read", model.PathOf("merges"),
                            merges->size(), kMergesMax);
   }
-  merges_ = MergeTable(merges->size());
-  merged_by_rank_.reserve(merges->size());
   for (size_t i = 0; i < merges->size(); ++i) {
     const nlohmann::json& merge = (*merges)[i];
     const auto path = [&] { return fmt::format("{}[{}]", model.PathOf("merges"), i); };
@@ -154,6 +186,7 @@ absl::Status BpeModel::ReadMerges(const JsonFields& model) {
     }
     INCIPIT_RETURN_IF_ERROR(AddMerge(line.substr(0, space), line.substr(space + 1), path()));
   }
+  merges_.FinishAdding(tokens_.size());
   return absl::OkStatus();
 }
 
@@ -172,11 +205,7 @@ absl::Status BpeModel::AddMerge(std::string_view left, std::string_view right,
                            : !right_id ? "second"
                                        : "merged");
   }
-  merges_.Set({.left = *left_id,
-               .right = *right_id,
-               .rank = static_cast<int32_t>(merged_by_rank_.size()),
-               .merged = *merged_id});
-  merged_by_rank_.push_back(*merged_id);
+  merges_.Add(*left_id, *right_id, *merged_id);
   return absl::OkStatus();
 }
 

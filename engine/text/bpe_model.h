@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,20 +20,23 @@ namespace incipit {
 inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 inline constexpr size_t kMergesMax = 1 << 22;
 
-// Which two neighbours become which token, and how early. Open addressing: the hot look-up of BPE.
+// Which two neighbours become which token, and how early; the hot look-up of BPE. It also knows
+// which symbols a merge may ever join, by what the two tokens of a merge end and begin with.
 class MergeTable {
  public:
+  static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
   struct Merge {
     TokenId left = -1, right = -1;
-    int32_t rank = 0;
-    TokenId merged = -1;
+    int32_t rank = kNoRank;  // kNoRank: the two are joined only as parts of longer tokens
   };
 
-  // REQUIRES: at most `num_merges` pairs are set.
-  explicit MergeTable(size_t num_merges = 0);
-  // A later merge of the same pair replaces an earlier one.
-  void Set(const Merge& merge);
+  // A later merge of the same pair replaces an earlier one, but the rank of the earlier one is not
+  // used again. REQUIRES: less than kMergesMax so far.
+  void Add(TokenId left, TokenId right, TokenId merged);
+  // Notes which symbols the merges may join. `num_tokens` is more than any id.
+  void FinishAdding(size_t num_tokens);
 
+  // Null if no merge ever joins the two.
   const Merge* Find(TokenId left, TokenId right) const {
     for (size_t slot = SlotOf(left, right);; slot = (slot + 1) & mask_) {
       const Merge& merge = slots_[slot];
@@ -40,16 +44,21 @@ class MergeTable {
       if (merge.left < 0) return nullptr;
     }
   }
+  TokenId MergedAt(int32_t rank) const { return merged_[rank]; }
+  size_t num_ranks() const { return merged_.size(); }
 
  private:
   size_t SlotOf(TokenId left, TokenId right) const {
     const uint64_t key =
         static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-    return static_cast<size_t>(key * 0x9E3779B97F4A7C15u >> 20) & mask_;
+    return static_cast<size_t>(key * 0x9E3779B97F4A7C15u >> 32) & mask_;
   }
+  Merge& SlotFor(TokenId left, TokenId right);
 
-  std::vector<Merge> slots_;
-  size_t mask_;
+  std::vector<Merge> slots_ = std::vector<Merge>(16);  // open addressing, at most half full
+  size_t mask_ = 15;
+  size_t num_used_ = 0;
+  std::vector<TokenId> merged_;  // by rank
 };
 
 // How words reach the model: as text, or as bytes that stand for characters of the byte alphabet.
@@ -71,11 +80,14 @@ class BpeModel {
   // For the encoder. kText if the model marks the ends of words, which bytes cannot express.
   WordForm word_form() const { return word_form_; }
   const MergeTable& merges() const { return merges_; }
-  TokenId MergedAt(int32_t rank) const { return merged_by_rank_[rank]; }
-  size_t num_ranks() const { return merged_by_rank_.size(); }
 
   // The token that is the whole word, where the model prefers that over merging.
   std::optional<TokenId> WholeWord(std::string_view word) const;
+  // The token that is one byte of a word; nothing if words are text or there is none.
+  std::optional<TokenId> ByteToken(char byte) const {
+    const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
+    return word_form_ == WordForm::kBytes && id >= 0 ? std::optional(id) : std::nullopt;
+  }
   // The word's characters as tokens, before any merge. INVALID_ARGUMENT for an unknown character if
   // the model's unknown token is not in its vocabulary.
   absl::Status AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const;
@@ -106,7 +118,6 @@ class BpeModel {
   IdMap ids_of_bytes_;               // of whole words, if ignore_merges and words are bytes
   std::vector<std::string> tokens_;  // by id; empty where no token has the id
   MergeTable merges_;
-  std::vector<TokenId> merged_by_rank_;
   // Tokens of one character, by code point, in pages of 256; -1 where there is none.
   std::vector<int32_t> character_pages_;
   std::vector<TokenId> character_ids_;

@@ -4,8 +4,10 @@
 
 #include "base/status.h"
 #include "engine/text/byte_alphabet.h"
+#include "engine/text/code_point_set.h"
 #include "engine/text/text_pattern.h"
 #include "engine/text/unicode.h"
+#include "engine/text/unicode_properties.h"
 #include "engine/text/utf8.h"
 
 namespace incipit {
@@ -145,10 +147,6 @@ class EachCharacter : public Normalizer {
   }
 };
 
-void AppendUnlessMark(char32_t character, std::string& text) {
-  if (!IsCombiningMark(character)) AppendUtf8(character, text);
-}
-
 void AppendBytesOf(char32_t character, std::string& text) {
   std::string bytes;
   AppendUtf8(character, bytes);
@@ -166,6 +164,23 @@ void AppendForTranslation(char32_t c, std::string& text) {
                         c == 0xFEFF || c == 0xFFFD;
   AppendUtf8(is_blank ? U' ' : c, text);
 }
+
+class StripAccents : public Normalizer {
+ public:
+  StripAccents() { marks_.Assign(CombiningMarks(), 1); }
+  absl::Status Apply(NormalizedText& text) const override {
+    NormalizedText::Rewriter rewriter(text);
+    for (size_t position = 0; position < text.text.size();) {
+      const size_t begin = position;
+      if (marks_[NextCodePoint(text.text, position)] == 0) rewriter.Keep(begin, position);
+    }
+    rewriter.Finish();
+    return absl::OkStatus();
+  }
+
+ private:
+  CodePointMap marks_;
+};
 
 class Strip : public Normalizer {
  public:
@@ -230,7 +245,7 @@ absl::StatusOr<NormalizerPointer> CreateNormalizer(const JsonFields& fields) {
   if (type == "NFKC") return std::make_unique<UnicodeForm>(NormalForm::kNfkc);
   if (type == "NFKD") return std::make_unique<UnicodeForm>(NormalForm::kNfkd);
   if (type == "Lowercase") return std::make_unique<EachCharacter<AppendLowercase>>();
-  if (type == "StripAccents") return std::make_unique<EachCharacter<AppendUnlessMark>>();
+  if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "ByteLevel") return std::make_unique<EachCharacter<AppendBytesOf>>();
   if (type == "Nmt") return std::make_unique<EachCharacter<AppendForTranslation>>();
   return Unimplemented("{} is {}, which is not supported", fields.PathOf("type"), type);

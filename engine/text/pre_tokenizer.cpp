@@ -7,9 +7,10 @@
 
 #include "base/status.h"
 #include "engine/text/byte_alphabet.h"
+#include "engine/text/code_point_set.h"
 #include "engine/text/split_behavior.h"
 #include "engine/text/text_pattern.h"
-#include "engine/text/unicode.h"
+#include "engine/text/unicode_properties.h"
 #include "engine/text/utf8.h"
 
 namespace incipit {
@@ -28,6 +29,11 @@ class PatternSplit : public PreTokenizer {
 
   absl::Status Split(const Word& word, WordSink sink) const override {
     const auto emit = [&](const Span& part) { return sink(word.Part(part.begin, part.end)); };
+    if (behavior_ == SplitBehavior::kIsolated) {
+      const bool is_one_character =
+          !word.text.empty() && word.text.size() == Utf8Length(word.text[0]);
+      return is_one_character ? sink(word) : pattern_.FindAll(word.text, emit);
+    }
     SpanMerger merger(behavior_, emit);
     INCIPIT_RETURN_IF_ERROR(pattern_.FindAll(word.text, [&](const Span& span) {
       return merger.Add(
@@ -42,11 +48,12 @@ class PatternSplit : public PreTokenizer {
   bool invert_;
 };
 
-// Every character that `Matches` is a match of its own.
-template <bool (*Matches)(char32_t character)>
+// Every character of a set is a match of its own.
 class CharacterSplit : public PreTokenizer {
  public:
-  explicit CharacterSplit(SplitBehavior behavior) : behavior_(behavior) {}
+  CharacterSplit(const CodePointSet& set, SplitBehavior behavior) : behavior_(behavior) {
+    matches_.Assign(set, 1);
+  }
 
   absl::Status Split(const Word& word, WordSink sink) const override {
     const auto emit = [&](const Span& part) { return sink(word.Part(part.begin, part.end)); };
@@ -54,7 +61,7 @@ class CharacterSplit : public PreTokenizer {
     size_t unmatched = 0;
     for (size_t position = 0; position < word.text.size();) {
       const size_t begin = position;
-      if (!Matches(NextCodePoint(word.text, position))) continue;
+      if (matches_[NextCodePoint(word.text, position)] == 0) continue;
       if (begin > unmatched) {
         INCIPIT_RETURN_IF_ERROR(merger.Add({.begin = unmatched, .end = begin}));
       }
@@ -68,22 +75,24 @@ class CharacterSplit : public PreTokenizer {
   }
 
  private:
+  CodePointMap matches_;
   SplitBehavior behavior_;
 };
 
 // Runs of word characters and runs of other visible ones; blanks go.
 class WordRuns : public PreTokenizer {
  public:
+  WordRuns() {
+    kinds_.Assign(WordCharacters(), kWord);
+    kinds_.Assign(WhitespaceCharacters(), kBlank);
+  }
+
   absl::Status Split(const Word& word, WordSink sink) const override {
-    enum Kind { kBlank, kWord, kOther };
     size_t run = 0;
-    Kind kind = kBlank;
+    uint8_t kind = kBlank;
     for (size_t position = 0; position < word.text.size();) {
       const size_t begin = position;
-      const char32_t character = NextCodePoint(word.text, position);
-      const Kind next = IsWordCharacter(character) ? kWord
-                        : IsWhitespace(character)  ? kBlank
-                                                   : kOther;
+      const uint8_t next = kinds_[NextCodePoint(word.text, position)];
       if (next == kind) continue;
       if (kind != kBlank) INCIPIT_RETURN_IF_ERROR(sink(word.Part(run, begin)));
       run = begin;
@@ -91,6 +100,10 @@ class WordRuns : public PreTokenizer {
     }
     return kind == kBlank ? absl::OkStatus() : sink(word.Part(run, word.text.size()));
   }
+
+ private:
+  enum Kind : uint8_t { kOther = 0, kWord = 1, kBlank = 2 };
+  CodePointMap kinds_;
 };
 
 class FixedLength : public PreTokenizer {
@@ -232,19 +245,19 @@ absl::Status AddSequence(const JsonFields& fields, PreTokenization& result) {
 }
 
 absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields, Steps& steps) {
-  using WhitespaceSplit = CharacterSplit<IsWhitespace>;
-  using PunctuationSplit = CharacterSplit<IsPunctuation>;
   if (type == "WhitespaceSplit" || type == "BertPreTokenizer") {
-    steps.push_back(std::make_unique<WhitespaceSplit>(SplitBehavior::kRemoved));
+    steps.push_back(
+        std::make_unique<CharacterSplit>(WhitespaceCharacters(), SplitBehavior::kRemoved));
     if (type == "WhitespaceSplit") return absl::OkStatus();
-    steps.push_back(std::make_unique<PunctuationSplit>(SplitBehavior::kIsolated));
+    steps.push_back(
+        std::make_unique<CharacterSplit>(PunctuationCharacters(), SplitBehavior::kIsolated));
   } else if (type == "Punctuation") {
     INCIPIT_ASSIGN_OR_RETURN(const SplitBehavior behavior, ReadSplitBehavior(fields, "behavior"));
-    steps.push_back(std::make_unique<PunctuationSplit>(behavior));
+    steps.push_back(std::make_unique<CharacterSplit>(PunctuationCharacters(), behavior));
   } else if (type == "Digits") {
     INCIPIT_ASSIGN_OR_RETURN(const bool individual, fields.Bool("individual_digits", false));
-    steps.push_back(std::make_unique<CharacterSplit<IsNumeric>>(
-        individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
+    steps.push_back(std::make_unique<CharacterSplit>(
+        NumericCharacters(), individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
   } else if (type == "CharDelimiterSplit" || type == "Delimiter") {
     INCIPIT_ASSIGN_OR_RETURN(const char32_t delimiter, fields.Character("delimiter"));
     std::string text;

@@ -1,8 +1,8 @@
 // Regular expressions as tokenizer.json writes them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -17,11 +17,18 @@ struct Span {
 };
 using SpanSink = absl::FunctionRef<absl::Status(const Span&)>;
 
-// A compiled pattern. Immutable; FindAll is thread-safe.
+// A compiled expression. Immutable; FindAll is thread-safe.
 class Regex {
  public:
+  enum class Engine : uint8_t {
+    kAutomaton,      // linear time
+    kBacktracking,   // everything, within a limit of steps
+    kBestAvailable,  // an automaton if it can do it
+  };
+
   // INVALID_ARGUMENT for a syntax error, UNIMPLEMENTED for a construct that is not supported.
-  static absl::StatusOr<Regex> Compile(std::string_view pattern);
+  static absl::StatusOr<Regex> Compile(std::string_view pattern,
+                                       Engine engine = Engine::kBestAvailable);
 
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
@@ -29,7 +36,7 @@ class Regex {
 
   // Covers the text with matches and what lies between them, in order; an empty text is one part
   // that does not match. An empty match right behind a match does not count. Stops with the first
-  // error of `sink`. INVALID_ARGUMENT if the pattern takes too many steps on this text.
+  // error of `sink`. INVALID_ARGUMENT if the expression takes too many steps on this text.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:
@@ -38,7 +45,7 @@ class Regex {
   std::unique_ptr<const Program> program_;
 };
 
-// The same for a plain string instead of a pattern. REQUIRES: not empty.
+// The same for a plain string instead of an expression. REQUIRES: not empty.
 absl::Status FindAllLiteral(std::string_view literal, std::string_view text, SpanSink sink);
 
 }  // namespace incipit

@@ -2,66 +2,116 @@
 
 #include <utf8proc.h>
 
-#include <array>
+#include <algorithm>
 #include <vector>
 
 #include "base/check.h"
+#include "engine/text/unicode_tables.h"
 #include "engine/text/utf8.h"
 
 namespace incipit {
 namespace {
 
-utf8proc_category_t CategoryOf(char32_t character) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(character));
+bool Composes(NormalForm form) { return form == NormalForm::kNfc || form == NormalForm::kNfkc; }
+
+// Whether a character is its own normal form, and does not combine with what is before it. Says no
+// to some for which that is true.
+bool IsStable(NormalForm form, char32_t character) {
+  if (character < 0xA0) return true;
+  if (form == NormalForm::kNfc && character < 0x300) return true;
+  if (character >= 0xAC00 && character <= 0xD7A3) return Composes(form);  // Hangul syllables
+  if (character >= 0x1160 && character <= 0x11FF) return false;           // Hangul letters
+  constexpr uint16_t kNoDecomposition = UINT16_MAX;
+  const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(character));
+  const bool is_mark =
+      property->category >= UTF8PROC_CATEGORY_MN && property->category <= UTF8PROC_CATEGORY_ME;
+  return !is_mark && property->decomp_seqindex == kNoDecomposition;
 }
 
-bool IsBetween(utf8proc_category_t category, utf8proc_category_t first, utf8proc_category_t last) {
-  return category >= first && category <= last;
-}
-
-// Below this, every character is its own normal form and none changes with what follows it, but for
-// combining marks, which are all above.
-char32_t FirstAffected(NormalForm form) {
-  switch (form) {
-    case NormalForm::kNfc:
-      return 0x300;
-    case NormalForm::kNfd:
-      return 0xC0;
-    case NormalForm::kNfkc:
-    case NormalForm::kNfkd:
-      return 0xA0;
-  }
-  return 0;
+// Whether a character neither changes nor combines nor is put in order.
+bool IsInert(char32_t character) {
+  // One before the first trailing consonant of Hangul, which utf8proc composes as if it were one.
+  constexpr char32_t kHangulTrailingBase = 0x11A7;
+  if (character == kHangulTrailingBase) return true;
+  const auto ranges = InertInNormalForms();
+  const auto found = std::ranges::lower_bound(ranges, character, {}, &CodePointRange::last);
+  return found != ranges.end() && found->first <= character;
 }
 
 utf8proc_option_t OptionsOf(NormalForm form) {
-  int options = UTF8PROC_STABLE;
-  const bool composes = form == NormalForm::kNfc || form == NormalForm::kNfkc;
   const bool is_compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
-  options |= composes ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-  if (is_compatible) options |= UTF8PROC_COMPAT;
-  return static_cast<utf8proc_option_t>(options);
+  return static_cast<utf8proc_option_t>(UTF8PROC_STABLE |
+                                        (Composes(form) ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
+                                        (is_compatible ? UTF8PROC_COMPAT : 0));
 }
 
-void AppendNormalized(NormalForm form, std::string_view part, std::string& text) {
-  const utf8proc_option_t options = OptionsOf(form);
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(part.data());
-  const auto num_bytes = static_cast<utf8proc_ssize_t>(part.size());
-  std::vector<utf8proc_int32_t> characters(part.size() * 2 + 16);
-  utf8proc_ssize_t num_characters =
-      utf8proc_decompose(bytes, num_bytes, characters.data(),
-                         static_cast<utf8proc_ssize_t>(characters.size()), options);
-  if (num_characters > static_cast<utf8proc_ssize_t>(characters.size())) {
-    characters.resize(num_characters);
-    num_characters =
-        utf8proc_decompose(bytes, num_bytes, characters.data(), num_characters, options);
+// The normal form of a part that neither begins nor ends between characters that combine.
+class PartNormalizer {
+ public:
+  explicit PartNormalizer(NormalForm form) : options_(OptionsOf(form)) {}
+
+  void Append(std::string_view part, std::string& text) {
+    characters_.clear();
+    for (size_t position = 0; position < part.size();) {
+      const char32_t character = NextCodePoint(part, position);
+      if (IsInert(character)) {
+        Flush(text);
+        AppendUtf8(character, text);
+      } else {
+        Decompose(character);
+      }
+    }
+    Flush(text);
   }
-  INCIPIT_CHECK(num_characters >= 0);
-  num_characters = utf8proc_normalize_utf32(characters.data(), num_characters, options);
-  for (utf8proc_ssize_t i = 0; i < num_characters; ++i) {
-    AppendUtf8(static_cast<char32_t>(characters[i]), text);
+
+ private:
+  void Decompose(char32_t character) {
+    constexpr utf8proc_ssize_t kDecompositionMax = 32;
+    const size_t begin = characters_.size();
+    characters_.resize(begin + kDecompositionMax);
+    const utf8proc_ssize_t length =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(character),
+                                characters_.data() + begin, kDecompositionMax, options_, nullptr);
+    INCIPIT_CHECK(length >= 0 && length <= kDecompositionMax);
+    characters_.resize(begin + length);
   }
-}
+
+  // Canonical order: runs of combining characters are sorted by their class. utf8proc sorts by
+  // exchanging neighbours, which takes too long for long runs.
+  void Order() {
+    const auto class_of = [](utf8proc_int32_t c) {
+      return utf8proc_get_property(c)->combining_class;
+    };
+    const auto is_before = [&](auto a, auto b) { return class_of(a) < class_of(b); };
+    for (auto begin = characters_.begin(); begin != characters_.end();) {
+      auto end = begin;
+      utf8proc_propval_t last_class = class_of(*end);
+      bool is_ordered = true;
+      while (last_class != 0 && ++end != characters_.end()) {
+        const utf8proc_propval_t next_class = class_of(*end);
+        is_ordered = is_ordered && (next_class == 0 || last_class <= next_class);
+        last_class = next_class;
+      }
+      if (!is_ordered) std::stable_sort(begin, end, is_before);
+      begin = end == characters_.end() ? end : end + 1;
+    }
+  }
+
+  void Flush(std::string& text) {
+    if (characters_.empty()) return;
+    Order();
+    const utf8proc_ssize_t length = utf8proc_normalize_utf32(
+        characters_.data(), static_cast<utf8proc_ssize_t>(characters_.size()), options_);
+    INCIPIT_CHECK(length >= 0);
+    for (utf8proc_ssize_t i = 0; i < length; ++i) {
+      AppendUtf8(static_cast<char32_t>(characters_[i]), text);
+    }
+    characters_.clear();
+  }
+
+  utf8proc_option_t options_;
+  std::vector<utf8proc_int32_t> characters_;
+};
 
 }  // namespace
 
@@ -72,59 +122,50 @@ bool IsWhitespace(char32_t character) {
          character == 0x2029 || character == 0x202F || character == 0x205F || character == 0x3000;
 }
 
-bool IsNumeric(char32_t character) {
-  return IsBetween(CategoryOf(character), UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO);
-}
-
-bool IsPunctuation(char32_t character) {
-  if (character < 0x80) {
-    return character > ' ' && character < 0x7F && !(character >= '0' && character <= '9') &&
-           !((character | 0x20) >= 'a' && (character | 0x20) <= 'z');
-  }
-  return IsBetween(CategoryOf(character), UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO);
-}
-
-bool IsWordCharacter(char32_t character) {
-  const utf8proc_category_t category = CategoryOf(character);
-  return IsBetween(category, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_ND) ||
-         category == UTF8PROC_CATEGORY_PC || character == 0x200C || character == 0x200D;
-}
-
-bool IsCombiningMark(char32_t character) {
-  return IsBetween(CategoryOf(character), UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME);
-}
-
 void AppendLowercase(char32_t character, std::string& text) {
-  AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(character))), text);
-  if (character == 0x130) AppendUtf8(0x307, text);
+  if (character < 0x80) {
+    const bool is_capital = character >= 'A' && character <= 'Z';
+    text += static_cast<char>(is_capital ? character + ('a' - 'A') : character);
+    return;
+  }
+  const auto changes = LowercaseChanges();
+  const auto found = std::ranges::lower_bound(changes, character, {}, &CaseOffset::last);
+  if (found != changes.end() && found->first <= character) {
+    AppendUtf8(static_cast<char32_t>(static_cast<int32_t>(character) + found->to_lower), text);
+    return;
+  }
+  AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))),
+             text);
+  constexpr char32_t kCapitalIWithDot = 0x130, kDotAbove = 0x307;
+  if (character == kCapitalIWithDot) AppendUtf8(kDotAbove, text);
 }
 
 void Normalize(NormalForm form, std::string_view text, NormalFormSink emit) {
-  const char32_t first_affected = FirstAffected(form);
-  size_t unchanged = 0;  // from here on, nothing needed a change yet
-  size_t previous = 0;   // where the character before `position` begins
+  PartNormalizer normalizer(form);
   std::string part;
+  size_t emitted = 0;
+  size_t previous = 0;  // where the character before `position` begins
   for (size_t position = 0; position < text.size();) {
     size_t next = position;
-    if (NextCodePoint(text, next) < first_affected) {
+    if (IsStable(form, NextCodePoint(text, next))) {
       previous = position;
       position = next;
       continue;
     }
-    // What follows may combine with the character before it.
-    const size_t begin = previous < unchanged ? position : previous;
-    if (begin > unchanged) emit(unchanged, begin, text.substr(unchanged, begin - unchanged));
+    // It may combine with the character before it, unless that is done already.
+    const size_t begin = std::max(previous, emitted);
+    if (begin > emitted) emit(emitted, begin, text.substr(emitted, begin - emitted));
     while (next < text.size()) {
       size_t after = next;
-      if (NextCodePoint(text, after) < first_affected) break;
+      if (IsStable(form, NextCodePoint(text, after))) break;
       next = after;
     }
     part.clear();
-    AppendNormalized(form, text.substr(begin, next - begin), part);
+    normalizer.Append(text.substr(begin, next - begin), part);
     emit(begin, next, part);
-    unchanged = previous = position = next;
+    emitted = previous = position = next;
   }
-  if (unchanged < text.size()) emit(unchanged, text.size(), text.substr(unchanged));
+  if (emitted < text.size()) emit(emitted, text.size(), text.substr(emitted));
 }
 
 }  // namespace incipit

@@ -1,5 +1,4 @@
-// Properties of characters and the Unicode normal forms, at the versions of Unicode that the
-// reference tokenizer has for each of them.
+// Blanks, lower case and the Unicode normal forms, as the reference tokenizer has them.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +9,10 @@
 
 namespace incipit {
 
-// White_Space, which is what Rust's char::is_whitespace and \s of its expressions mean.
+// White_Space.
 bool IsWhitespace(char32_t character);
-// Nd, Nl and No: Rust's char::is_numeric.
-bool IsNumeric(char32_t character);
-// P* of the Unicode that `unicode_categories` has, or ASCII punctuation.
-bool IsPunctuation(char32_t character);
-// \w of Rust's expressions: Alphabetic, M, Nd, Pc and Join_Control.
-bool IsWordCharacter(char32_t character);
-// M*: a combining mark.
-bool IsCombiningMark(char32_t character);
 
-// Rust's char::to_lowercase: one character at a time, whatever stands around it.
+// One character at a time, whatever stands around it, as Rust's char::to_lowercase.
 void AppendLowercase(char32_t character, std::string& text);
 
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
