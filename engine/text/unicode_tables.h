@@ -1,6 +1,6 @@
 // What the reference tokenizer knows of Unicode and the packaged libraries do not, or know
-// differently: its parts have versions of Unicode from 11 to 17. tools/make_tokenizer_unicode_tables.py finds
-// the differences by asking both.
+// differently: its parts have versions of Unicode from 11 to 17.
+// tools/make_tokenizer_unicode_tables.py finds the differences by asking both.
 #pragma once
 
 #include <cstdint>
