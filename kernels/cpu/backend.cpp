@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "kernels/cpu/host_limits.h"
 #include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/kv_pool.h"
+#include "kernels/cpu/matmul_onednn.h"
 #include "kernels/cpu/matmul_simd.h"
 #include "kernels/cpu/sampler.h"
 #include "kernels/cpu/scratch.h"
@@ -50,13 +52,18 @@ class CpuBackend final : public Backend {
       : kernels_(kernels),
         threads_(options.num_threads > 0 ? options.num_threads : AvailableCpus()),
         memory_(options.memory_limit_bytes),
+        matmul_(options.matmul),
         simd_{.kernels = kernels, .threads = threads_, .memory = memory_, .packed_rows = {}},
         attention_(kernels, threads_),
-        sampler_(kernels, threads_) {}
+        sampler_(kernels, threads_) {
+    const bool is_used = matmul_ == CpuMatmul::kAuto ? native_.f32 : matmul_ == CpuMatmul::kOneDnn;
+    if (is_used) one_dnn_.emplace(threads_, memory_);
+  }
 
   BackendLimits limits() const override {
     return {.name = "cpu",
-            .description = fmt::format("{}, {} threads", kernels_.name, threads_.count()),
+            .description = fmt::format("{}{}, {} threads", kernels_.name,
+                                       one_dnn_.has_value() ? " and oneDNN" : "", threads_.count()),
             .block_sizes = {},
             .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
             .kv_dtypes = {DType::kF32, DType::kBF16},
@@ -83,7 +90,7 @@ class CpuBackend final : public Backend {
     INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
     std::unique_ptr<PackedMatrix> matrix;
     if (role != WeightRole::kEmbedding) {
-      INCIPIT_ASSIGN_OR_RETURN(matrix, PackSimdMatrix(parts, simd_));
+      INCIPIT_ASSIGN_OR_RETURN(matrix, PackMatrix(parts));
     }
     return std::make_unique<CpuWeight>(parts, std::move(matrix));
   }
@@ -115,9 +122,13 @@ class CpuBackend final : public Backend {
 
   void Sample(const SampleArgs& args) override { sampler_.Sample(args); }
   void Score(const ScoreArgs& args) override { sampler_.Score(args); }
-  absl::Status Synchronize() override { return absl::OkStatus(); }
+  absl::Status Synchronize() override {
+    return one_dnn_.has_value() ? one_dnn_->TakeError() : absl::OkStatus();
+  }
 
  private:
+  absl::StatusOr<std::unique_ptr<PackedMatrix>> PackMatrix(std::span<const ConstTensorView> parts);
+
   int64_t num_tokens() const { return std::ssize(inputs_.tokens); }
 
   // y = RmsNorm(rows of hidden) W^T; y is scratch, valid until the next product.
@@ -129,13 +140,31 @@ class CpuBackend final : public Backend {
   const simd::Kernels& kernels_;
   const Threads threads_;
   HostMemory memory_;
+  const CpuMatmul matmul_;
+  const simd::NativeProducts native_ = simd::DetectNativeProducts();
   SimdMatmulContext simd_;
+  std::optional<OneDnnContext> one_dnn_;
   CpuAttention attention_;
   CpuSampler sampler_;
   StepInputs inputs_;
   std::vector<int32_t> sequence_of_;  // for each token of the step
   Scratch<float> normed_, product_;
 };
+
+// By oneDNN where it has native instructions for the type, or where it was asked for and can do it.
+absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(
+    std::span<const ConstTensorView> parts) {
+  const DType dtype = CommonDType(parts);
+  const bool is_forced = matmul_ == CpuMatmul::kOneDnn;
+  const bool is_native =
+      (dtype == DType::kF32 && native_.f32) || (dtype == DType::kBF16 && native_.bf16);
+  if (one_dnn_.has_value() && (is_forced || is_native)) {
+    auto matrix = one_dnn_->Pack(
+        parts, is_forced ? OneDnnUse::kWherePossible : OneDnnUse::kWhereRowsStayApart);
+    if (matrix.status().code() != absl::StatusCode::kUnimplemented) return matrix;
+  }
+  return PackSimdMatrix(parts, simd_);
+}
 
 void CpuBackend::Embed(const EmbedArgs& args) {
   const auto& table = static_cast<const CpuWeight&>(*args.table);
