@@ -1,0 +1,164 @@
+// The program itself, as an operator meets it: what it says, writes and returns.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace incipit {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kModel = std::string(INCIPIT_SOURCE_DIR) + "/models/incipit-tiny";
+
+// A running `incipit serve`. Killed if the test forgets it.
+class Program {
+ public:
+  explicit Program(std::vector<std::string> args) {
+    args.insert(args.begin(), {"incipit", "serve"});
+    int out[2], err[2];
+    EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(err, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, err[1], 2);
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    const std::string path = std::string(INCIPIT_BINARY_DIR) + "/incipit";
+    EXPECT_EQ(posix_spawn(&pid_, path.c_str(), &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(out[1]);
+    close(err[1]);
+    out_ = out[0];
+    err_ = err[0];
+  }
+  ~Program() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(out_);
+    close(err_);
+  }
+
+  // The first line on stdout, which says that it serves; empty if it ends without.
+  std::string AwaitReady() {
+    std::string line;
+    char c = 0;
+    while (read(out_, &c, 1) == 1 && c != '\n') line += c;
+    return line;
+  }
+  void Signal(int signal) { kill(pid_, signal); }
+  // Its exit code; what it wrote to stderr meanwhile is in errors().
+  int Wait() {
+    char buffer[4096];
+    ssize_t size = 0;
+    while ((size = read(err_, buffer, sizeof(buffer))) > 0) {
+      errors_.append(buffer, static_cast<size_t>(size));
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  const std::string& errors() const { return errors_; }
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1, err_ = -1;
+  std::string errors_;
+};
+
+std::vector<std::string> Args(std::vector<std::string> more) {
+  std::vector<std::string> args = {"--model=" + kModel, "--address=127.0.0.1:0",
+                                   "--metrics-address=127.0.0.1:0", "--kv-blocks=256"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+void ExpectRefusal(std::vector<std::string> args, int exit_code, const std::string& names) {
+  Program program(std::move(args));
+  EXPECT_EQ(program.Wait(), exit_code) << names;
+  EXPECT_THAT(program.errors(), AllOf(testing::StartsWith("incipit serve: "), HasSubstr(names)));
+  EXPECT_EQ(std::count(program.errors().begin(), program.errors().end(), '\n'), 1)
+      << program.errors();
+}
+
+TEST(ServeTest, WhatCannotBeServedIsOneLineAndAnExitCode) {
+  ExpectRefusal({}, 2, "--model");
+  ExpectRefusal(Args({"--step-tokens=many"}), 2, "--step-tokens");
+  ExpectRefusal(Args({"--step-token=4"}), 2, "--step-tokens");
+  ExpectRefusal(Args({"--kv-memory=1GiB"}), 2, "--kv-blocks and --kv-memory");
+  ExpectRefusal(Args({"--max-model-len=1000000"}), 2, "--max-model-len is 1000000");
+  ExpectRefusal(Args({"--config=/nonexistent.yaml"}), 2, "/nonexistent.yaml");
+  ExpectRefusal(Args({"--model=/nonexistent"}), 3, "/nonexistent");
+  ExpectRefusal(Args({"--chat-template=/nonexistent.jinja"}), 3, "/nonexistent.jinja");
+  ExpectRefusal(Args({"--backend=cuda"}), 5, "CUDA");
+}
+
+TEST(ServeTest, APortInUseIsNamedBeforeAModelIsLoaded) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in bound{};
+  bound.sin_family = AF_INET;
+  bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(bound);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&bound), size), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size), 0);
+  const std::string address = "127.0.0.1:" + std::to_string(ntohs(bound.sin_port));
+  ExpectRefusal(Args({"--address=" + address}), 4, "--address " + address);
+  ExpectRefusal(Args({"--metrics-address=" + address}), 4, "--metrics-address " + address);
+  close(fd);
+}
+
+TEST(ServeTest, SaysItsPortsAndStopsAsAsked) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const auto file = std::filesystem::path(testing::TempDir()) /
+                      ("ports" + std::to_string(getpid()) + "." + std::to_string(signal));
+    std::ofstream(file) << "stale";
+    Program program(Args({"--port-file=" + file.string()}));
+    const std::string ready = program.AwaitReady();
+    std::ifstream stream(file);
+    const auto ports = nlohmann::json::parse(stream);
+    EXPECT_THAT(ready, AllOf(HasSubstr(":" + ports.at("grpc").dump()),
+                             HasSubstr(":" + ports.at("metrics").dump() + "/metrics")));
+    program.Signal(signal);
+    EXPECT_EQ(program.Wait(), 0) << program.errors();
+    std::filesystem::remove(file);
+  }
+}
+
+TEST(ServeTest, AFileConfiguresAndAFlagWins) {
+  const auto file =
+      std::filesystem::path(testing::TempDir()) / ("serve" + std::to_string(getpid()) + ".yaml");
+  std::ofstream(file) << "model: " << kModel
+                      << "\nmetrics-address: 127.0.0.1:0\naddress: nowhere\n";
+  ExpectRefusal({"--config", file.string()}, 2, ":3: --address is \"nowhere\"");
+  std::ofstream(file) << "model: " << kModel
+                      << "\nmetrics-address: 127.0.0.1:0\naddress: 203.0.113.1:1\nkv-blocks: 64\n";
+  Program program({"--config", file.string(), "--address=127.0.0.1:0"});
+  EXPECT_THAT(program.AwaitReady(), HasSubstr("127.0.0.1"));
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0) << program.errors();
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace incipit
