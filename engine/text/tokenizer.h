@@ -24,7 +24,7 @@ struct EncodeOptions {
   bool add_special_tokens = true;  // what the post-processor adds, such as BOS
   // Ranges of the text in which special tokens are ordinary text: what a client wrote into a chat
   // message. Ascending, not overlapping. A special token is recognised only outside of them.
-  std::span<const ByteRange> literal_ranges;
+  std::span<const ByteRange> literal_ranges = {};
   bool parse_special_tokens = true;  // false: the whole text is literal
 };
 
