@@ -54,9 +54,11 @@ function(incipit_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${ARG_ENVIRONMENT}")
-  if(tsan IN_LIST ARG_LABELS)
-    add_dependencies(tsan_tests ${name})
-  endif()
+  foreach(label IN ITEMS fast tsan)
+    if(${label} IN_LIST ARG_LABELS)
+      add_dependencies(${label}_tests ${name})
+    endif()
+  endforeach()
 endfunction()
 
 # incipit_fuzz(<name> SOURCE file CORPUS dir DEPS ...): LLVMFuzzerTestOneInput, driven by libFuzzer in the
