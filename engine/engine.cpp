@@ -104,6 +104,7 @@ class Engine::Loop {
   BatchBuilder batch_;
   StepPlan plan_;
   StepResult result_;
+  const Logprobs no_logprobs_;  // of what ends outside a step
   StepStats stats_;
   Inbox taken_;
   bool failed_ = false;
@@ -350,7 +351,6 @@ void Engine::Loop::EndEverything(FinishReason reason) {
 }
 
 void Engine::Loop::Publish(bool stepped) {
-  static const Logprobs kNoLogprobs;
   const SchedulerEvents& events = scheduler_.events();
   if (!stepped && events.tokens.empty()) return;
   stats_.num_running = scheduler_.num_running();
@@ -369,8 +369,8 @@ void Engine::Loop::Publish(bool stepped) {
   listener_.OnStep({.admissions = events.admissions,
                     .prompt_logprobs_events = events.prompt_logprobs,
                     .tokens = events.tokens,
-                    .logprobs = stepped ? result_.logprobs : kNoLogprobs,
-                    .prompt_logprobs = stepped ? result_.prompt_logprobs : kNoLogprobs,
+                    .logprobs = stepped ? result_.logprobs : no_logprobs_,
+                    .prompt_logprobs = stepped ? result_.prompt_logprobs : no_logprobs_,
                     .stats = stats_});
   scheduler_.ClearEvents();
   progress_ = clock_.Now();
