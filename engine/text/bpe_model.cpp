@@ -76,7 +76,7 @@ class BpeModel::Unknown {
   absl::Status Character(std::string_view character) {
     if (model_.options_.byte_fallback && AppendFallback(character)) return absl::OkStatus();
     if (!model_.options_.unk_token.has_value()) return absl::OkStatus();
-    if (pending_ && model_.options_.fuse_unk) return absl::OkStatus();
+    if (pending_ >= 0 && model_.options_.fuse_unk) return absl::OkStatus();
     const std::optional<TokenId> id = model_.IdOf(*model_.options_.unk_token);
     if (!id.has_value()) {
       return InvalidArgument(
@@ -84,13 +84,13 @@ class BpeModel::Unknown {
           "unk_token is not in its vocabulary");
     }
     Finish();
-    pending_ = id;
+    pending_ = *id;
     return absl::OkStatus();
   }
 
   void Finish() {
-    if (pending_) ids_.push_back(*pending_);
-    pending_.reset();
+    if (pending_ >= 0) ids_.push_back(pending_);
+    pending_ = -1;
   }
 
  private:
@@ -103,7 +103,7 @@ class BpeModel::Unknown {
 
   const BpeModel& model_;
   std::vector<TokenId>& ids_;
-  std::optional<TokenId> pending_;
+  TokenId pending_ = -1;  // an unknown token that may yet take in the next character
 };
 
 absl::StatusOr<BpeModel> BpeModel::Create(const JsonFields& model, bool prefer_bytes) {
