@@ -273,7 +273,8 @@ void Flags::AddReal(FlagText text, FlagRange<double> range, std::function<void(d
       });
 }
 
-absl::StatusOr<std::vector<string_view>> Flags::Parse(std::span<const string_view> args) {
+absl::StatusOr<std::vector<string_view>> Flags::Parse(std::span<const string_view> args,
+                                                      Others allowance) {
   std::vector<string_view> others;
   while (!args.empty() && !help_requested_) {
     if (args[0] == "--") {
@@ -286,7 +287,7 @@ absl::StatusOr<std::vector<string_view>> Flags::Parse(std::span<const string_vie
       others.push_back(args[0]);
       args = args.subspan(1);
     } else {
-      INCIPIT_ASSIGN_OR_RETURN(const size_t num_used, ParseFlag(args));
+      INCIPIT_ASSIGN_OR_RETURN(const size_t num_used, ParseFlag(args, allowance));
       args = args.subspan(num_used);
     }
   }
@@ -294,13 +295,13 @@ absl::StatusOr<std::vector<string_view>> Flags::Parse(std::span<const string_vie
 }
 
 absl::Status Flags::ParseAll(std::span<const string_view> args) {
-  INCIPIT_ASSIGN_OR_RETURN(const auto others, Parse(args));
+  INCIPIT_ASSIGN_OR_RETURN(const auto others, Parse(args, Others::kRefused));
   if (others.empty()) return absl::OkStatus();
   return InvalidArgument("unexpected argument {}; every option begins with --", Quoted(others[0]));
 }
 
 // Takes one flag, with its value if that is the next argument; returns how many arguments it took.
-absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args) {
+absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Others others) {
   const size_t equals = args[0].find('=');
   const string_view name = args[0].substr(2, equals == string_view::npos ? equals : equals - 2);
   const Flag* const flag = Find(name);
@@ -311,7 +312,9 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args) {
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    const bool takes_next = has_next && ParseBool(args[1]).has_value();
+    // Where nothing else can stand there, a wrong value is better named than called unexpected.
+    const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
+                                         (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));
     return takes_next ? 2 : 1;
   }

@@ -93,7 +93,9 @@ class Flags {
 
   // Takes a command's arguments. `--help` and `-h` set help_requested() and end the parsing.
   // Returns what is not a flag, in order; after `--` nothing is.
-  absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args);
+  absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args) {
+    return Parse(args, Others::kAllowed);
+  }
   // The same, where nothing but flags is allowed.
   absl::Status ParseAll(std::span<const std::string_view> args);
   // One flag, for a configuration file. NOT_FOUND for an unknown name, with the nearest one.
@@ -130,7 +132,10 @@ class Flags {
                std::function<std::optional<double>()> get);
   void Add(FlagText text, std::string bounds, std::function<absl::Status(std::string_view)> set,
            std::function<std::string()> show);
-  absl::StatusOr<size_t> ParseFlag(std::span<const std::string_view> args);
+  enum class Others { kAllowed, kRefused };  // arguments that are no flags
+  absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args,
+                                                      Others others);
+  absl::StatusOr<size_t> ParseFlag(std::span<const std::string_view> args, Others others);
   const Flag* Find(std::string_view name) const;
   Flag* Find(std::string_view name);
   absl::Status UnknownFlag(std::string_view name) const;

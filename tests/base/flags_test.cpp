@@ -80,6 +80,7 @@ TEST_F(FlagsTest, ASwitchStandsAloneOrTakesOnAndOff) {
   ASSERT_TRUE(flags_.ParseAll(Args{"--json", "false", "--model", "x"}).ok());
   EXPECT_FALSE(values_.json);
   EXPECT_EQ(ErrorOf({"--json=maybe"}), "--json is \"maybe\"; it must be on or off");
+  EXPECT_EQ(ErrorOf({"--json", "maybe"}), "--json is \"maybe\"; it must be on or off");
 }
 
 TEST_F(FlagsTest, ARepeatedFlagCountsLastAndAListGrows) {
