@@ -286,7 +286,15 @@ void Engine::Loop::ApplyInbox() {
       scheduler_.CancelChoice(order.id, order.choice);
     }
   }
-  for (const auto& done : taken_.resets) done(!failed_ && cache_.ResetPrefixCache());
+  for (const auto& done : taken_.resets) {
+    const bool was_reset = !failed_ && cache_.ResetPrefixCache();
+    {
+      // No step may follow that would tell of it.
+      MutexLock lock(mutex_);
+      RecordLoad();
+    }
+    done(was_reset);
+  }
   taken_.Clear();
 }
 

@@ -249,8 +249,10 @@ TEST(EngineTest, ResettingTheCacheSaysWhetherItWasPossible) {
   EXPECT_EQ(wait(1), std::vector<bool>({false}));
   fixture.gate.Open();
   fixture.listener.WaitForEnd(3);
+  EXPECT_GT(fixture.engine->Load().num_cached_blocks, 0);
   fixture.engine->ResetPrefixCache(record);
   EXPECT_EQ(wait(2), std::vector<bool>({false, true}));
+  EXPECT_EQ(fixture.engine->Load().num_cached_blocks, 0);
   ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(6, 21, 2)).ok());
   fixture.listener.WaitForEnd(6);
   EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 0);
