@@ -3,6 +3,7 @@
 #include "cli/bench.h"
 #include "cli/chat.h"
 #include "cli/generate.h"
+#include "cli/render.h"
 #include "cli/tokenize.h"
 
 namespace incipit {
@@ -14,6 +15,7 @@ std::span<const Command> Commands() {
       {"bench", "put load on a server and measure it", &RunBench},
       {"tokenize", "text to token ids, without a server", &RunTokenize},
       {"detokenize", "token ids to text, without a server", &RunDetokenize},
+      {"render", "conversations to prompts by a chat template, without a server", &RunRender},
   };
   return kCommands;
 }

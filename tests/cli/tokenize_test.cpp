@@ -2,14 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "tests/cli/command_run.h"
 
 namespace incipit {
 namespace {
@@ -18,54 +13,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A byte-level tokenizer of a few tokens: "<s>" is special and comes first.
-constexpr const char* kTokenizerJson = R"({
-  "version": "1.0", "truncation": null, "padding": null,
-  "added_tokens": [{"id": 0, "content": "<s>", "single_word": false, "lstrip": false,
-                    "rstrip": false, "normalized": false, "special": true}],
-  "normalizer": null,
-  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-                    "use_regex": true},
-  "post_processor": {"type": "TemplateProcessing",
-    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
-               {"Sequence": {"id": "A", "type_id": 0}}],
-    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-    "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},
-  "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
-              "use_regex": true},
-  "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-            "vocab": {"<s>": 0, "a": 1, "b": 2, "ab": 3, "Ġ": 4},
-            "merges": ["a b"]}
-})";
-
-class TokenizeTest : public ::testing::Test {
+class TokenizeTest : public CommandTest {
  protected:
-  TokenizeTest() : folder_(::testing::TempDir() + "tokenize_test_" + std::to_string(getpid())) {
-    std::filesystem::create_directories(folder_);
-    std::ofstream(folder_ + "/tokenizer.json") << kTokenizerJson;
-  }
-  ~TokenizeTest() override { std::filesystem::remove_all(folder_); }
+  TokenizeTest() { WriteFile("tokenizer.json", kTinyTokenizerJson); }
 
-  // Runs a command with `input` on stdin; returns the lines it wrote.
-  std::vector<std::string> Lines(int (*run)(std::span<const std::string_view>),
+  std::vector<std::string> Lines(int (*command)(std::span<const std::string_view>),
                                  const std::string& input) {
-    const std::string path = folder_ + "/input";
-    std::ofstream(path) << input;
-    const int saved = dup(STDIN_FILENO);
-    EXPECT_NE(std::freopen(path.c_str(), "r", stdin), nullptr);
-    ::testing::internal::CaptureStdout();
-    const std::vector<std::string_view> args = {"--tokenizer", folder_};
-    EXPECT_EQ(run(args), kExitOk);
-    std::istringstream out(::testing::internal::GetCapturedStdout());
-    dup2(saved, STDIN_FILENO);
-    close(saved);
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(out, line);) lines.push_back(line);
-    return lines;
+    EXPECT_EQ(Run(command, {"--tokenizer", folder()}, input), kExitOk) << err();
+    return OutLines();
   }
-
-  std::string folder_;
 };
 
 TEST_F(TokenizeTest, ALineIsAStringOrAnObject) {
@@ -101,13 +57,10 @@ TEST_F(TokenizeTest, WhatIsNoIdIsNamedByItsPlace) {
 }
 
 TEST_F(TokenizeTest, AFolderIsNeededAndMustHoldATokenizer) {
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(RunTokenize({}), kExitUsage);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("--tokenizer DIR is needed"));
-  ::testing::internal::CaptureStderr();
-  const std::vector<std::string_view> args = {"--tokenizer", "/nonexistent"};
-  EXPECT_EQ(RunDetokenize(args), kExitFailure);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("/nonexistent"));
+  EXPECT_EQ(Run(&RunTokenize, {}, ""), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--tokenizer DIR is needed"));
+  EXPECT_EQ(Run(&RunDetokenize, {"--tokenizer", "/nonexistent"}, ""), kExitFailure);
+  EXPECT_THAT(err(), HasSubstr("/nonexistent"));
 }
 
 }  // namespace

@@ -1,0 +1,11 @@
+// `incipit render`: conversations to prompts by a chat template, without a server.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace incipit {
+
+int RunRender(std::span<const std::string_view> args);
+
+}  // namespace incipit
