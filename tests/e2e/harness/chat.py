@@ -1,0 +1,21 @@
+"""A chat template for models that have none of their own."""
+import pathlib
+import tempfile
+
+TEMPLATE = """{{ bos_token }}{% for message in messages %}{% if message['role'] not in ['system', 'user', 'assistant'] %}\
+{{ raise_exception('unknown role') }}{% endif %}{{ message['role'] }}: {{ message['content'] }}
+{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"""
+
+
+class TemplateFile:
+    def __init__(self, text=TEMPLATE):
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self._folder.name) / "chat_template.jinja"
+        self.path.write_text(text)
+
+    @property
+    def flags(self):
+        return ["--chat-template", str(self.path)]
+
+    def cleanup(self):
+        self._folder.cleanup()

@@ -1,0 +1,134 @@
+"""Model folders and configurations that are wrong: the server names what is wrong and does not start."""
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import bad_models
+from harness.models import ModelCopy
+from harness.server import PROGRAM, STOP_SECONDS, STORIES, Server, default_model, greedy
+
+EXIT_USAGE, EXIT_MODEL = 2, 3
+# Small and in f32, so that a copy for each case costs nothing.
+MODEL = STORIES if (STORIES / "config.json").exists() else default_model()
+
+
+def serve(*flags):
+    command = [PROGRAM, "serve", "--address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", *flags]
+    return subprocess.run(command, capture_output=True, text=True, errors="strict", timeout=STOP_SECONDS)
+
+
+@unittest.skipUnless(MODEL, "no model: neither models/incipit-tiny nor ../shared")
+class BadModelTest(unittest.TestCase):
+    def check_case(self, case):
+        with ModelCopy(MODEL) as copy:
+            case.spoil(copy)
+            result = serve("--model", str(copy.path))
+        self.assertEqual(result.returncode, EXIT_MODEL, result.stdout + result.stderr)
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertTrue(last.startswith("incipit serve: "), result.stderr)
+        for part in case.says:
+            self.assertIn(part, last)
+        self.assertLess(len(last), 1024)
+
+    def check_cases(self, cases):
+        for case in cases:
+            with self.subTest(row=case.row, name=case.name):
+                self.check_case(case)
+
+    def test_weights(self):
+        self.check_cases(bad_models.WEIGHTS)
+
+    def test_configurations(self):
+        self.check_cases(bad_models.CONFIGURATIONS)
+
+    def test_tokenizers(self):
+        self.check_cases(bad_models.TOKENIZERS)
+
+    def test_an_unspoilt_copy_is_served(self):
+        with ModelCopy(MODEL) as copy, Server(model=copy.path) as server:
+            self.assertEqual(len(server.generate(greedy([5, 6, 7], 3)).token_ids), 3)
+
+    def test_values_that_are_not_finite_are_warned_of_and_end_requests_only(self):  # rows 104, 106
+        with ModelCopy(STORIES) as copy:
+            with copy.header() as header:
+                begin = header["model.norm.weight"]["data_offsets"][0]
+            data = bytearray(copy.read_weights())
+            start = 8 + int.from_bytes(data[:8], "little") + begin
+            data[start:start + 4] = b"\x00\x00\xc0\x7f"  # a NaN
+            copy.write_weights(bytes(data))
+            with Server(model=copy.path) as server:
+                self.assertIn("not finite", server.log())
+                for _ in range(3):
+                    with self.assertRaisesRegex(Exception, "INTERNAL"):
+                        server.generate(greedy([5, 6, 7], 3))
+                server.wait_until_idle()
+                self.assertEqual(server.metric("incipit_requests_total", outcome="error"), 3)
+
+
+@unittest.skipUnless(MODEL, "no model: neither models/incipit-tiny nor ../shared")
+class BadConfigurationTest(unittest.TestCase):
+    """Row 93: exit code 2 within a second, the message names the key."""
+
+    FLAGS = [
+        (["--model", ""], "--model"),
+        (["--no-such-flag"], "--no-such-flag"),
+        (["--step-tokens", "-1"], "--step-tokens"),
+        (["--step-tokens", "many"], "--step-tokens"),
+        (["--kv-blocks", "0"], "--kv-blocks"),
+        (["--kv-blocks", "8", "--kv-memory", "1GiB"], "--kv-memory"),
+        (["--kv-memory", "1XB"], "--kv-memory"),
+        (["--block-size", "17"], "--block-size"),
+        (["--block-size", "512"], "--block-size"),
+        (["--max-model-len", "0"], "--max-model-len"),
+        (["--kv-dtype", "f8"], "--kv-dtype"),
+        (["--backend", "tpu"], "--backend"),
+        (["--threads", "-1"], "--threads"),
+        (["--running-max", "0"], "--running-max"),
+        (["--prefix-cache", "perhaps"], "--prefix-cache"),
+        (["--address", "localhost"], "--address"),
+        (["--address", "127.0.0.1:65536"], "--address"),
+        (["--drain-timeout", "soon"], "--drain-timeout"),
+        (["--log-level", "loud"], "--log-level"),
+        (["--metrics-compat", "prometheus"], "--metrics-compat"),
+        (["--priority-range", "5,1"], "--priority-range"),
+        (["--choices-max", "0"], "--choices-max"),
+        (["--message-bytes-max", "1"], "--message-bytes-max"),
+        (["stray"], "stray"),
+    ]
+    FILES = [
+        ("step-tokens: 0\n", "step-tokens"),
+        ("no-such-key: 1\n", "no-such-key"),
+        ("step-tokens: [1]\n", "step-tokens"),
+        ("running-max: 1\nrunning-max: 2\n", "running-max"),
+        ("- step-tokens\n", "mapping"),
+        ("step-tokens: {\n", "incipit.yaml"),
+        ("config: other.yaml\n", "config"),
+    ]
+
+    def check(self, flags, word):
+        result = serve("--model", str(MODEL), *flags)
+        self.assertEqual(result.returncode, EXIT_USAGE, result.stdout + result.stderr)
+        self.assertIn(word, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_flags(self):
+        for flags, word in self.FLAGS:
+            with self.subTest(flags=flags):
+                self.check(flags, word)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "incipit.yaml"
+            for text, word in self.FILES:
+                with self.subTest(text=text):
+                    path.write_text(text)
+                    self.check(["--config", str(path)], word)
+            self.check(["--config", str(path) + ".missing"], "incipit.yaml.missing")
+
+    def test_a_context_above_the_models_is_refused(self):
+        self.check(["--max-model-len", "1000000"], "--max-model-len")
+
+
+if __name__ == "__main__":
+    unittest.main()

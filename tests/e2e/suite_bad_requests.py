@@ -1,0 +1,294 @@
+"""Wrong requests over the wire: each gets its status and names its field, and nobody else notices."""
+import itertools
+import threading
+import unittest
+
+import bad_requests
+import grpc
+from bad_requests import CANARY, INVALID, OK, Facts
+from harness.chat import TemplateFile
+from harness.server import Details, Server, collect, default_model, greedy
+from incipit.v1 import inference_pb2
+
+UNPARSED = grpc.StatusCode.INTERNAL
+METHODS = {inference_pb2.GenerateRequest: "Generate", inference_pb2.ChatRequest: "Chat"}
+
+
+class Bystander:
+    """Runs the same streams again and again beside a test, and remembers any answer that differs."""
+
+    def __init__(self, server):
+        self._server = server
+        self._requests = []
+        for temperature in (0, 1):
+            request = greedy([9 + i % 70 for i in range(40)], 60)
+            request.sampling.temperature, request.sampling.seed = temperature, 11
+            request.output.ignore_eos = True
+            self._requests.append(request)
+        self._alone = [self._run(request) for request in self._requests]
+        self._stopping = threading.Event()
+        self.num_runs, self.wrong = 0, []
+        self._thread = threading.Thread(target=self._work)
+
+    def _run(self, request):
+        answer = self._server.generate(request)
+        return answer.token_ids, answer.text
+
+    def _work(self):
+        for index in itertools.cycle(range(len(self._requests))):
+            if self._stopping.is_set():
+                return
+            try:
+                answer = self._run(self._requests[index])
+                if answer != self._alone[index]:
+                    self.wrong.append(answer)
+            except grpc.RpcError as error:
+                self.wrong.append(error)
+            self.num_runs += 1
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stopping.set()
+        self._thread.join()
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class BadRequestTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.template = TemplateFile()
+        cls.server = Server(*cls.template.flags, "--max-model-len", "400", "--prompt-logprobs-bytes-max", "64KiB")
+        info = cls.server.info()
+        tokens_of = lambda text: cls.server.inference.Tokenize(inference_pb2.TokenizeRequest(text=text)).ids
+        cls.facts = Facts(info.vocab_size, info.max_model_len, info.eos_token_ids[0], tokens_of)
+        cls.facts.greedy_ids = cls.server.generate(greedy(bad_requests.ids(12), 3)).token_ids
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+        cls.template.cleanup()
+
+    def rejections(self):
+        return self.server.metric("incipit_requests_rejected_total")
+
+    def check_error(self, case, error):
+        self.assertEqual(error.code(), case.code, error.details())
+        self.assertIn(case.says, error.details())
+        self.assertLess(len(error.details()), 1024)
+        self.assertNotIn(CANARY, error.details())
+        details = Details(error)
+        self.assertEqual(details.status.message, error.details())
+        self.assertEqual(details.error_info.domain, "incipit")
+        if case.code == INVALID:
+            self.assertEqual(details.fields, [case.field])
+            self.assertIn(case.field, error.details())
+
+    def check_case(self, case):
+        request = case.make(self.facts)
+        method = getattr(self.server.inference, METHODS[type(request)])
+        before = self.rejections()
+        try:
+            answer = collect(method(request, metadata=case.metadata, timeout=60))
+            self.assertEqual(case.code, OK, "it was answered")
+            self.assertTrue(case.check(answer, self.facts), answer.messages[-1:])
+        except grpc.RpcError as error:
+            self.check_error(case, error)
+        self.assertEqual(self.rejections() - before, case.code != OK, "incipit_requests_rejected_total")
+
+    def check_cases(self, cases):
+        with Bystander(self.server) as bystander:
+            for case in cases:
+                with self.subTest(row=case.row, name=case.name):
+                    self.check_case(case)
+        self.assertGreater(bystander.num_runs, 0)
+        self.assertEqual(bystander.wrong, [])
+        self.server.wait_until_idle()
+        self.assertIsNone(self.server.process.poll())
+
+    def test_prompts(self):
+        self.check_cases(bad_requests.PROMPTS)
+
+    def test_sampling_options(self):
+        self.check_cases(bad_requests.SAMPLING)
+
+    def test_output_options(self):
+        self.check_cases(bad_requests.OUTPUT)
+
+    def test_labels_and_tenants(self):
+        self.check_cases(bad_requests.LABELS)
+
+    def test_conversations(self):
+        self.check_cases(bad_requests.CHAT)
+
+    def test_prompt_logprobs_after_a_hit_equal_those_of_a_cold_run(self):  # row 37
+        request = greedy([5 + (i * 13) % 90 for i in range(60)], 2)
+        request.output.prompt_logprobs = 3
+        self.server.reset_cache()
+        cold = self.server.generate(request).prompt_logprobs
+        self.server.generate(greedy(request.token_ids.ids, 2))
+        warm = self.server.generate(request).prompt_logprobs
+        self.assertEqual(len(cold), 59)
+        self.assertEqual([entry.SerializeToString(deterministic=True) for entry in warm],
+                         [entry.SerializeToString(deterministic=True) for entry in cold])
+
+    def test_two_live_requests_may_carry_one_label(self):  # rows 44, 45
+        requests = [greedy(bad_requests.ids(12), 300, request_id="same") for _ in range(2)]
+        for request in requests:
+            request.output.ignore_eos = True
+        alone = self.server.generate(requests[0]).token_ids
+        first, second = (self.server.inference.Generate(request) for request in requests)
+        next(first)
+        first.cancel()
+        self.assertEqual(collect(second).token_ids, alone)
+
+    def test_a_prompt_that_the_cache_can_never_hold_is_refused_at_once(self):  # rows 10, 25
+        with Server("--kv-blocks", "8") as server:
+            for tokens, choices in ((130, 1), (128, 1), (200, 16)):
+                request = greedy(bad_requests.ids(tokens), 0)
+                request.output.n = choices
+                with self.assertRaises(grpc.RpcError) as caught:
+                    server.generate(request, timeout=30)
+                self.assertEqual(caught.exception.code(), INVALID)
+                self.assertIn("128", caught.exception.details())
+                self.assertEqual(Details(caught.exception).error_info.reason, "PROMPT_TOO_LONG")
+            answer = server.generate(greedy(bad_requests.ids(100), 0), timeout=30)
+            self.assertLessEqual(answer.usage.prompt_tokens + answer.usage.completion_tokens, 129)
+            server.wait_until_idle()
+
+    def test_16_choices_of_a_long_prompt_run_within_a_small_cache(self):  # row 25
+        with Server("--kv-blocks", "16") as server:
+            request = greedy(bad_requests.ids(100), 60)
+            request.output.n, request.output.ignore_eos = 16, True
+            answer = server.generate(request, timeout=60)
+            self.assertEqual({len(tokens) for tokens in answer.ids.values()}, {60})
+            self.assertEqual(len({tuple(tokens) for tokens in answer.ids.values()}), 1)
+            server.wait_until_idle()
+
+    def test_a_deadline_that_has_passed_starts_nothing(self):  # row 83
+        with Bystander(self.server):
+            for seconds in (0, 1e-6, 0.001):
+                with self.assertRaises(grpc.RpcError) as caught:
+                    self.server.generate(greedy(bad_requests.ids(300), 90), timeout=seconds)
+                self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.server.wait_until_idle()
+
+    def test_too_many_waiting_prompt_tokens_are_refused_by_tokens(self):  # row 87
+        with Server("--waiting-prompt-tokens-max", "500", "--running-max", "1") as server:
+            calls = [server.inference.Generate(greedy(bad_requests.ids(200), 0)) for _ in range(24)]
+            codes = []
+            for call in calls:
+                try:
+                    collect(call)
+                    codes.append(OK)
+                except grpc.RpcError as error:
+                    codes.append(error.code())
+                    self.assertIsNotNone(Details(error).retry_info)
+            self.assertEqual(set(codes), {OK, grpc.StatusCode.RESOURCE_EXHAUSTED})
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class BadMessageTest(unittest.TestCase):
+    """Bytes instead of messages: what gRPC and the parser catch before our code, and what they let through."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--streams-max", "64")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+
+    def send(self, data, method="Generate", channel=None, **options):
+        """The status code that raw bytes get, with its message."""
+        call = (channel or self.server.channel).unary_stream(f"/incipit.v1.Inference/{method}", request_serializer=bytes,
+                                                response_deserializer=bytes)
+        try:
+            list(call(data, timeout=30, **options))
+            return OK, ""
+        except grpc.RpcError as error:
+            return error.code(), error.details()
+
+    def setUp(self):
+        self.valid = greedy([5, 6, 7], 2).SerializeToString()
+
+    def tearDown(self):
+        self.assertEqual(self.send(self.valid), (OK, ""))
+        self.server.wait_until_idle()
+
+    def test_text_that_is_no_utf8(self):  # row 11
+        self.assertEqual(self.send(b"\x12\x02\xff\xfe")[0], UNPARSED)
+        self.assertEqual(self.send(self.valid + b"\x0a\x01\xff")[0], UNPARSED)
+
+    def test_unknown_fields_are_ignored(self):  # row 61
+        self.assertEqual(self.send(self.valid + b"\xfa\x07\x03abc")[0], OK)
+
+    def test_deep_nesting_is_a_parse_error(self):  # row 61
+        nested = b"\xfb\x07" * 200 + b"\xfc\x07" * 200  # groups of an unknown field
+        self.assertEqual(self.send(self.valid + nested)[0], UNPARSED)
+
+    def test_a_truncated_message(self):  # row 62
+        for size in range(1, len(self.valid)):
+            self.assertIn(self.send(self.valid[:size])[0], (UNPARSED, INVALID, OK))
+        self.assertEqual(self.send(self.valid[:-1])[0], UNPARSED)
+
+    def test_garbage(self):  # row 62
+        for data in (b"\xff" * 100, bytes(range(256)), b"\x00" * 64, b"GET / HTTP/1.1\r\n\r\n"):
+            self.assertIn(self.send(data)[0], (UNPARSED, INVALID))
+
+    def test_a_message_of_another_type(self):  # row 62
+        other = inference_pb2.DetokenizeRequest(ids=[1, 2, 3])  # its ids stand where a label is expected
+        self.assertIn(self.send(other.SerializeToString())[0], (INVALID, UNPARSED))
+        self.assertEqual(self.send(b"")[0], INVALID)
+
+    def test_negative_values_for_unsigned_fields(self):  # row 63
+        # token_ids { ids: -1 } with the ten-byte varint of a negative int32
+        self.assertEqual(self.send(b"\x1a\x0c\x0a\x0a" + b"\xff" * 9 + b"\x01")[0], INVALID)
+
+    def test_a_message_above_the_limit_never_reaches_the_handler(self):  # row 65
+        code, message = self.send(b"\x12" + b"\x84\x80\x80\x02" + b"a" * (2**22 + 4))
+        self.assertEqual(code, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertIn("4194304", message)
+
+    def test_a_compressed_message_is_not_taken(self):  # row 66
+        code, _ = self.send(greedy("a" * 100_000, 1).SerializeToString(), compression=grpc.Compression.Gzip)
+        self.assertEqual(code, grpc.StatusCode.UNIMPLEMENTED)
+
+    def test_metadata_above_the_limit(self):  # row 69
+        with self.server.connect() as channel:  # gRPC may close a connection that sent such a thing
+            code, _ = self.send(self.valid, channel=channel, metadata=[("x-large", "a" * 17_000)])
+        self.assertEqual(code, grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+    def test_an_unknown_method_and_an_unknown_service(self):
+        self.assertEqual(self.send(self.valid, method="Destroy")[0], grpc.StatusCode.UNIMPLEMENTED)
+
+    def test_more_streams_than_allowed(self):  # row 70
+        request = greedy([5, 6, 7], 40)
+        request.output.ignore_eos, request.output.n = True, 16
+        calls = [self.server.inference.Generate(request) for _ in range(100)]
+        codes = []
+        for call in calls:
+            try:
+                collect(call)
+                codes.append(OK)
+            except grpc.RpcError as error:
+                codes.append(error.code())
+        self.assertEqual(set(codes), {OK, grpc.StatusCode.RESOURCE_EXHAUSTED})
+        self.assertGreaterEqual(codes.count(OK), 64)
+
+    def test_cancels_at_every_moment_free_everything(self):  # rows 53, 80, 81
+        request = greedy(bad_requests.ids(120), 60)
+        request.output.ignore_eos = True
+        for round_index in range(60):
+            calls = [self.server.inference.Generate(request) for _ in range(4)]
+            for index, call in enumerate(calls):
+                for _ in range((round_index + index) % 4):
+                    next(call)
+                call.cancel()
+        self.server.wait_until_idle()
+
+
+if __name__ == "__main__":
+    unittest.main()

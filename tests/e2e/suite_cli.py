@@ -1,0 +1,168 @@
+"""The commands of the program against a real server and a real tokenizer."""
+import json
+import subprocess
+import unittest
+
+from harness.chat import TemplateFile
+from harness.server import PROGRAM, Server, default_model, greedy
+
+PROMPT = "Once upon a time"
+
+
+def run(*arguments, lines=None, environment=None):
+    return subprocess.run([PROGRAM, *arguments], input=lines, capture_output=True, text=True, timeout=120,
+                          env=environment)
+
+
+def filtered(*arguments, values):
+    """What a filter of JSON lines makes of `values`."""
+    result = run(*arguments, lines="".join(json.dumps(value) + "\n" for value in values))
+    if result.returncode != 0:
+        raise AssertionError(result.stderr)
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class ClientTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.template = TemplateFile()
+        cls.server = Server(*cls.template.flags)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+        cls.template.cleanup()
+
+    def client(self, command, *arguments, **options):
+        return run(command, "--address", self.server.address, *arguments, **options)
+
+    def test_generate_prints_the_answers_text(self):
+        expected = self.server.generate(greedy(PROMPT, 30))
+        result = self.client("generate", "--prompt", PROMPT, "--max-tokens", "30", "--temperature", "0")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, expected.text + "\n", ""))
+
+    def test_generate_prints_one_json_object(self):
+        expected = self.server.generate(greedy(PROMPT, 20))
+        result = self.client("generate", "--prompt", PROMPT, "--max-tokens", "20", "--temperature", "0",
+                             "--logprobs", "2", "--json")
+        answer = json.loads(result.stdout)
+        self.assertEqual(answer["text"], expected.text)
+        self.assertEqual(answer["token_ids"], expected.token_ids)
+        self.assertEqual(answer["finish_reason"], "length")
+        self.assertEqual([entry["token_id"] for entry in answer["logprobs"]], expected.token_ids)
+        self.assertEqual(answer["usage"]["prompt_tokens"], expected.usage.prompt_tokens)
+        self.assertEqual(answer["usage"]["completion_tokens"], 20)
+        self.assertLessEqual({"cached_tokens", "queue_ms", "ttft_ms"}, set(answer["usage"]))
+
+    def test_generate_takes_token_ids(self):
+        result = self.client("generate", "--prompt-ids", "5,6,7", "--max-tokens", "4", "--temperature", "0", "--json")
+        self.assertEqual(json.loads(result.stdout)["token_ids"], self.server.generate(greedy([5, 6, 7], 4)).token_ids)
+
+    def test_generate_explains_a_refusal(self):
+        result = self.client("generate", "--prompt", PROMPT, "--top-p", "2")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("INVALID_ARGUMENT", result.stderr)
+        self.assertIn("sampling.top_p", result.stderr)
+
+    def test_chat_answers_one_message_and_a_script(self):
+        options = ("--max-tokens", "12", "--temperature", "0")
+        one = self.client("chat", "--message", "Hello", *options)
+        self.assertEqual(one.returncode, 0, one.stderr)
+        script = self.client("chat", *options, lines="Hello\n/reset\nHello\n")
+        self.assertEqual(script.stdout, one.stdout * 2)
+
+    def test_bench_measures_a_closed_and_an_open_loop(self):
+        load = ("--requests", "12", "--prompt-tokens", "64", "--output-tokens", "8", "--shared-prefix-tokens", "48",
+                "--seed", "1", "--json")
+        for mode in (("--concurrency", "4"), ("--rate", "200")):
+            self.server.reset_cache()
+            result = self.client("bench", *load, *mode)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            summary = json.loads(result.stdout)
+            self.assertEqual((summary["requests"], summary["errors"]), (12, 0))
+            self.assertEqual(summary["prompt_tokens"], 12 * 64)
+            self.assertEqual(summary["output_tokens"], 12 * 8)
+            self.assertGreater(summary["cached_tokens"], 0)
+            for name in ("ttft_ms", "itl_ms", "e2e_ms"):
+                values = [summary[name][key] for key in ("p50", "p90", "p99", "max")]
+                self.assertEqual(values, sorted(values))
+                self.assertGreater(values[0], 0)
+
+    def test_output_to_a_pipe_has_no_colours(self):
+        for arguments in (["--help"], ["generate", "--help"], ["chat", "--help"], ["bench", "--help"], ["serve", "--help"],
+                          ["tokenize", "--help"], ["detokenize", "--help"], ["render", "--help"]):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 0, arguments)
+            self.assertNotIn("\x1b", result.stdout + result.stderr)
+            self.assertGreater(len(result.stdout.splitlines()), 5)
+
+    def test_an_unknown_flag_is_named_with_the_nearest_one(self):
+        for command, flag, nearest in (("generate", "--promt", "--prompt"), ("bench", "--request", "--requests"),
+                                       ("chat", "--mesage", "--message"), ("tokenize", "--tokeniser", "--tokenizer")):
+            result = run(command, flag, "x")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(flag, result.stderr)
+            self.assertIn(nearest, result.stderr)
+        result = run("genarate")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("generate", result.stderr)
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class FilterTest(unittest.TestCase):
+    TEXTS = ["", " ", "Once upon a time", "  two  spaces ", "caf\u00e9 \u732b \U0001f408\u200d\u2b1b\n\ttabs", "a" * 500]
+
+    def test_tokenize_is_the_reference(self):
+        from tokenizers import Tokenizer
+        folder = default_model()
+        reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        found = filtered("tokenize", "--tokenizer", str(folder), values=self.TEXTS)
+        self.assertEqual(found, [reference.encode(text).ids for text in self.TEXTS])
+        values = [{"text": text, "add_special_tokens": False} for text in self.TEXTS]
+        found = filtered("tokenize", "--tokenizer", str(folder), values=values)
+        self.assertEqual(found, [reference.encode(text, add_special_tokens=False).ids for text in self.TEXTS])
+
+    def test_detokenize_is_the_reference(self):
+        from tokenizers import Tokenizer
+        folder = default_model()
+        reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        ids = [reference.encode(text).ids for text in self.TEXTS]
+        found = filtered("detokenize", "--tokenizer", str(folder), values=ids)
+        self.assertEqual(found, [reference.decode(one) for one in ids])
+        values = [{"ids": one, "skip_special_tokens": False} for one in ids]
+        found = filtered("detokenize", "--tokenizer", str(folder), values=values)
+        self.assertEqual(found, [reference.decode(one, skip_special_tokens=False) for one in ids])
+
+    def test_a_bad_line_is_an_error_of_that_line(self):
+        result = run("tokenize", "--tokenizer", str(default_model()), lines='"a"\nnonsense\n"b"\n')
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual([type(line) for line in lines], [list, dict, list])
+        self.assertIn("error", lines[1])
+
+    def test_a_program_may_write_a_line_and_wait_for_its_answer(self):
+        command = [PROGRAM, "tokenize", "--tokenizer", str(default_model())]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            for text in ("one", "two"):
+                process.stdin.write(json.dumps(text) + "\n")
+                process.stdin.flush()
+                self.assertIsInstance(json.loads(process.stdout.readline()), list)
+            process.stdin.close()
+
+    def test_render_applies_a_template(self):
+        template = TemplateFile()
+        self.addCleanup(template.cleanup)
+        message = {"role": "user", "content": "Hi"}
+        found = filtered("render", "--template", str(template.path), values=[
+            {"messages": [message], "add_generation_prompt": True, "bos_token": "<s>"},
+            {"messages": [message]},
+            {"messages": [{"role": "wizard", "content": "x"}]},
+            {"no": "messages"}])
+        self.assertEqual(found[:2], ["<s>user: Hi\nassistant:", "user: Hi\n"])
+        self.assertIn("unknown role", found[2]["error"])
+        self.assertIn("messages", found[3]["error"])
+
+
+if __name__ == "__main__":
+    unittest.main()

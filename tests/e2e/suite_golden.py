@@ -1,0 +1,72 @@
+"""Greedy answers: the golden ones of a real model, and those of a crowd against the same requests alone."""
+import concurrent.futures
+import json
+import unittest
+
+from harness.server import BUNDLED, STORIES, Server, greedy
+from incipit.v1 import inference_pb2
+
+NUM_REQUESTS = 64
+MODELS = [model for model in (STORIES, BUNDLED) if (model / "config.json").exists()]
+
+
+@unittest.skipUnless(STORIES in MODELS, "../shared/models/stories260K is not there")
+class GoldenTest(unittest.TestCase):
+    def test_ids_and_text_are_those_of_the_original_model(self):
+        golden = json.loads((STORIES / "golden.json").read_text())
+        length = len(golden["greedy_ids"])
+        with Server(model=STORIES) as server:
+            ids = server.inference.Tokenize(inference_pb2.TokenizeRequest(text=golden["prompt"])).ids
+            self.assertEqual(list(ids), golden["prompt_ids"])
+            answer = server.generate(greedy(golden["prompt"], length))
+            self.assertEqual(answer.token_ids, golden["greedy_ids"])
+            self.assertEqual(golden["prompt"] + answer.text, golden["text"])
+            again = server.generate(greedy(golden["prompt_ids"], length))
+            self.assertEqual(again.token_ids, golden["greedy_ids"])
+            self.assertEqual(again.text, answer.text)
+
+
+def prompts_of(server):
+    """64 prompts of 20 to 150 tokens: some share openings, some are alone, two are equal."""
+    size = server.info().vocab_size
+    prompts = []
+    for index in range(NUM_REQUESTS - 1):
+        shared = [3 + (7 * i + index % 4) % (size - 3) for i in range(16 * (index % 5))]
+        own = [3 + (31 * i + 17 * index) % (size - 3) for i in range(20 + index % 67)]
+        prompts.append(shared + own)
+    return prompts + [prompts[0]]
+
+
+def request_of(prompt):
+    request = greedy(prompt, 48)
+    request.output.ignore_eos = True
+    return request
+
+
+@unittest.skipUnless(MODELS, "no model: neither models/incipit-tiny nor ../shared")
+class CrowdTest(unittest.TestCase):
+    """Whatever else is in the batch, however the prompt is cut, preempted or not."""
+
+    def check(self, model):
+        with Server("--step-tokens", "256", model=model) as server:
+            prompts = prompts_of(server)
+            alone = [server.generate(request_of(prompt)) for prompt in prompts]
+        for step_tokens in (16, 64, 512):
+            # Room for a few sequences only: others wait, and growth preempts.
+            with self.subTest(model=model.name, step_tokens=step_tokens), \
+                    Server("--step-tokens", str(step_tokens), "--kv-blocks", "48", model=model) as server:
+                with concurrent.futures.ThreadPoolExecutor(NUM_REQUESTS) as threads:
+                    crowd = list(threads.map(lambda prompt: server.generate(request_of(prompt)), prompts))
+                for index in range(NUM_REQUESTS):
+                    self.assertEqual(crowd[index].token_ids, alone[index].token_ids, f"request {index}")
+                    self.assertEqual(crowd[index].text, alone[index].text, f"request {index}")
+                self.assertGreater(server.metric("incipit_preemptions_total"), 0)
+                server.wait_until_idle()
+
+    def test_each_of_64_concurrent_requests_equals_its_run_alone(self):
+        for model in MODELS:
+            self.check(model)
+
+
+if __name__ == "__main__":
+    unittest.main()

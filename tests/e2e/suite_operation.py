@@ -1,0 +1,251 @@
+"""The server as a process: starting, idling, being scraped, draining, and what it returns."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from harness.server import BUNDLED, PROGRAM, STOP_SECONDS, Details, Server, collect, default_model, greedy
+from incipit.v1 import admin_pb2
+
+PROMPT = "Once upon a time"
+
+
+def long_request(max_tokens=0):
+    request = greedy(PROMPT, max_tokens)
+    request.output.ignore_eos = True
+    return request
+
+
+def cpu_seconds(pid):
+    """What all threads of a process have used."""
+    return sum(int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")) * 1e-9
+
+
+def serve(*flags):
+    return subprocess.run([PROGRAM, "serve", *flags], capture_output=True, text=True, timeout=STOP_SECONDS)
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class ProcessTest(unittest.TestCase):
+    def test_an_idle_server_uses_less_than_a_hundredth_of_a_core(self):
+        with Server() as server:
+            server.generate(greedy(PROMPT, 8))
+            server.scrape()
+            server.wait_until_idle()
+            before, begin = cpu_seconds(server.process.pid), time.monotonic()
+            threading.Event().wait(3)
+            share = (cpu_seconds(server.process.pid) - before) / (time.monotonic() - begin)
+            self.assertLess(share, 0.01)
+
+    @unittest.skipUnless(BUNDLED.exists(), "models/incipit-tiny is not there")
+    def test_the_bundled_model_answers_within_a_second_of_the_start(self):
+        def seconds_to_first_answer():
+            begin = time.monotonic()
+            with Server(model=BUNDLED) as server:
+                next(server.inference.Generate(greedy(PROMPT, 1)))
+                return time.monotonic() - begin
+
+        seconds = min(seconds_to_first_answer() for _ in range(3))
+        if seconds >= 1 and os.getloadavg()[0] > os.cpu_count():
+            self.skipTest(f"{seconds:.2f} s, on a machine that is busy with other things")
+        self.assertLess(seconds, 1)
+
+    def test_the_ports_are_printed_and_written(self):
+        with Server("--admin-address", "127.0.0.1:0") as server:
+            self.assertEqual(set(server.ports), {"grpc", "metrics", "admin"})
+            self.assertIn(f":{server.ports['grpc']}", server.ready_line)
+            self.assertIn(f":{server.ports['metrics']}", server.ready_line)
+            error = self.assertRaises(grpc.RpcError, server.load)
+            with grpc.insecure_channel(f"127.0.0.1:{server.ports['admin']}") as channel:
+                load = channel.unary_unary("/incipit.v1.Admin/GetLoad",
+                                           request_serializer=admin_pb2.GetLoadRequest.SerializeToString,
+                                           response_deserializer=admin_pb2.GetLoadResponse.FromString)
+                self.assertGreater(load(admin_pb2.GetLoadRequest()).blocks, 0)
+
+    def test_a_wrong_flag_or_file_has_an_exit_code_of_its_own(self):
+        model = str(default_model())
+        for flags, code, message in (
+                ([], 2, "--model"),
+                (["--model", model, "--step-tokens", "0"], 2, "--step-tokens"),
+                (["--model", model, "--adress", "x"], 2, "did you mean --address"),
+                (["--model", "/nonexistent"], 3, "/nonexistent"),
+                (["--model", model, "--metrics-address", "127.0.0.1:0", "--address", "127.0.0.1:0",
+                  "--port-file", "/nonexistent/ports"], 4, "/nonexistent/ports")):
+            with self.subTest(flags=flags):
+                result = serve(*flags)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(message, result.stderr)
+
+    def test_a_port_that_is_taken_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for flag, other in (("--address", "--metrics-address"), ("--metrics-address", "--address")):
+                result = serve("--model", str(default_model()), flag, address, other, "127.0.0.1:0")
+                self.assertEqual(result.returncode, 4, result.stderr)
+                self.assertIn(f"{flag} {address}", result.stderr)
+
+    def test_a_yaml_file_configures_and_a_flag_wins(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "incipit.yaml"
+            path.write_text("step-tokens: 64\nrunning-max: 3\n")
+            with Server("--config", str(path), "--running-max", "5") as server:
+                options = server.admin.GetServerInfo(admin_pb2.GetServerInfoRequest()).options
+                self.assertEqual((options["step-tokens"], options["running-max"]), ("64", "5"))
+            path.write_text("model: x\nstep-tokenz: 64\n")
+            result = serve("--config", str(path))
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("incipit.yaml:2", result.stderr)
+            self.assertIn("step-tokens", result.stderr)
+
+    def test_no_prompt_and_no_answer_is_ever_logged(self):
+        with Server("--log-level", "info") as server:
+            answer = server.generate(greedy("A canary named Xylophonix sang", 16))
+            request = greedy("Xylophonix", 1)
+            request.sampling.top_p = 5
+            self.assertRaises(grpc.RpcError, server.generate, request)
+            self.assertNotIn("Xylophonix", server.log())
+            self.assertNotIn(answer.text.strip(), server.log())
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class MetricsTest(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("promtool"), "promtool (Debian package prometheus) is not installed")
+    def test_promtool_finds_nothing_to_say(self):
+        with Server() as server:
+            server.generate(greedy(PROMPT, 8))
+            result = subprocess.run(["promtool", "check", "metrics"], input=server.scrape(), text=True,
+                                    capture_output=True)
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_a_request_moves_what_it_should(self):
+        with Server("--metrics-compat", "vllm") as server:
+            answer = server.generate(greedy(PROMPT, 8))
+            request = greedy(PROMPT, 8)
+            request.sampling.temperature = -1
+            self.assertRaises(grpc.RpcError, server.generate, request)
+            usage = answer.usage
+            for name, labels, value in (
+                    ("incipit_requests_total", {"outcome": "ok", "finish_reason": "length"}, 1),
+                    ("incipit_requests_rejected_total", {"reason": "invalid_argument"}, 1),
+                    ("incipit_tokens_total", {"kind": "prompt_computed"}, usage.prompt_tokens),
+                    ("incipit_tokens_total", {"kind": "generated"}, 8),
+                    ("incipit_time_to_first_token_seconds_count", {}, 1),
+                    ("incipit_inter_token_latency_seconds_count", {}, 7),
+                    ("incipit_request_duration_seconds_count", {}, 1),
+                    ("incipit_request_queue_seconds_count", {}, 1),
+                    ("incipit_request_prefill_seconds_count", {}, 1),
+                    ("incipit_request_decode_seconds_count", {}, 1),
+                    ("incipit_step_tokens_total", {}, usage.prompt_tokens + 7),
+                    ("vllm:prompt_tokens_total", {"model_name": server.model.name}, usage.prompt_tokens),
+                    ("vllm:generation_tokens_total", {}, 8),
+                    ("vllm:request_success_total", {"finished_reason": "length"}, 1)):
+                self.assertEqual(server.metric(name, **labels), value, (name, labels))
+            self.assertEqual(server.metric("incipit_kv_blocks"), server.load().blocks)
+            self.assertGreater(server.metric("incipit_step_part_seconds_total", part="run"), 0)
+
+    def test_a_scrape_answers_at_once_while_steps_run(self):
+        with Server("--step-tokens", "512") as server:
+            calls = [server.inference.Generate(long_request()) for _ in range(8)]
+            slowest = 0
+            for _ in range(20):
+                begin = time.monotonic()
+                self.assertIn("incipit_requests_running", server.scrape())
+                slowest = max(slowest, time.monotonic() - begin)
+            self.assertLess(slowest, 0.5)
+            for call in calls:
+                call.cancel()
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class DrainTest(unittest.TestCase):
+    """One at a time, so that a queue is still there when the signal comes."""
+
+    def start(self, num_requests, max_tokens, *flags):
+        server = Server("--running-max", "1", "--drain-timeout", "60s", *flags)
+        self.addCleanup(server.close)
+        calls = [server.inference.Generate(long_request(max_tokens)) for _ in range(num_requests)]
+        next(calls[0])
+        for _ in range(5000):  # the first ones may have ended before the last ones arrive
+            if server.load().waiting >= num_requests // 2:
+                break
+            threading.Event().wait(0.002)
+        return server, calls
+
+    def watch_health(self, server):
+        """Begun before the drain, so that its news is not missed."""
+        watch = health_pb2_grpc.HealthStub(server.channel).Watch(health_pb2.HealthCheckRequest())
+        self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
+        return watch
+
+    def wait_until_not_serving(self, watch):
+        self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    def test_sigterm_finishes_what_runs_and_refuses_what_is_new(self):
+        server, calls = self.start(8, 400)
+        watch = self.watch_health(server)
+        server.signal(signal.SIGTERM)
+        self.wait_until_not_serving(watch)
+        with self.assertRaises(grpc.RpcError) as caught:
+            server.generate(long_request())
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        for call in calls:
+            answer = collect(call)
+            self.assertTrue(answer.usage is not None and call.code() == grpc.StatusCode.OK)
+        self.assertEqual(server.wait(), 0)
+
+    def test_a_second_sigterm_stops_at_once(self):
+        server, calls = self.start(32, 0)
+        watch = self.watch_health(server)
+        server.signal(signal.SIGTERM)
+        self.wait_until_not_serving(watch)
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 0)
+        codes = set()
+        for call in calls:
+            try:
+                collect(call)
+                codes.add(grpc.StatusCode.OK)
+            except grpc.RpcError as error:
+                codes.add(error.code())
+        self.assertIn(grpc.StatusCode.UNAVAILABLE, codes)
+
+    def test_the_drain_ends_at_its_timeout(self):
+        server, _ = self.start(32, 0, "--drain-timeout", "10ms")
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 0)
+
+    def test_drain_over_the_api_answers_when_nothing_is_left(self):
+        server, calls = self.start(8, 400)
+        watch = self.watch_health(server)
+        drain = server.admin.Drain.future(admin_pb2.DrainRequest())
+        self.wait_until_not_serving(watch)
+        with self.assertRaises(grpc.RpcError) as caught:
+            server.generate(long_request())
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(Details(caught.exception).error_info.reason, "DRAINING")
+        self.assertTrue(server.load().draining)
+        for call in calls:
+            collect(call)
+        drain.result(timeout=STOP_SECONDS)
+        self.assertEqual(server.load().running, 0)
+
+    def test_sigint_is_as_good_as_sigterm(self):
+        with Server() as server:
+            server.signal(signal.SIGINT)
+            self.assertEqual(server.wait(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
