@@ -60,11 +60,23 @@ int64_t AttendScratchFloats(int64_t num_rows, int64_t head_dim) {
   return AttendScratch::Floats(num_rows, head_dim);
 }
 
+// One block, and where the next one is: fetched from memory while this one is worked on, since
+// blocks lie anywhere and the processor cannot guess.
 template <class T>
 struct KvBlock {
   const T* keys;    // [head_dim][kBlock]
   const T* values;  // [kBlock][head_dim]
+  const T *next_keys, *next_values;
 };
+
+// Where a block of the cache that is at least as large as kBlock has position `begin` and after.
+template <class T>
+KvBlock<T> BlockAt(const KvView& kv, int64_t begin) {
+  const int64_t head_dim = kv.head_dim, size = kv.block_size;
+  const T* block = static_cast<const T*>(kv.data) + kv.blocks[begin / size] * kv.block_stride;
+  const T* keys = block + begin % size * head_dim;
+  return {keys, keys + size * head_dim, keys, keys + size * head_dim};
+}
 
 // Positions kBlock * index and after, up to `end`. Slots at or after `end` may hold anything.
 template <class T>
@@ -73,9 +85,13 @@ KvBlock<T> LocateBlock(const KvView& kv, int64_t index, int64_t end, const Atten
   const int64_t head_dim = kv.head_dim, size = kv.block_size;
   const int64_t begin = index * kBlock;
   if (size >= kBlock) {
-    const T* block = data + kv.blocks[begin / size] * kv.block_stride;
-    const T* keys = block + begin % size * head_dim;
-    return {keys, keys + size * head_dim};
+    KvBlock<T> block = BlockAt<T>(kv, begin);
+    if (begin + kBlock < end) {
+      const KvBlock<T> next = BlockAt<T>(kv, begin + kBlock);
+      block.next_keys = next.keys;
+      block.next_values = next.values;
+    }
+    return block;
   }
   auto* keys = static_cast<T*>(scratch.keys);
   auto* values = static_cast<T*>(scratch.values);
@@ -87,12 +103,12 @@ KvBlock<T> LocateBlock(const KvView& kv, int64_t index, int64_t end, const Atten
     __builtin_memcpy(values + slot * head_dim, block + size * head_dim,
                      static_cast<uint64_t>(size * head_dim) * sizeof(T));
   }
-  return {keys, values};
+  return {keys, values, keys, values};
 }
 
 // scores[r][t] = sum over d of query[r][d] * keys[t][d].
 template <class T, int ROWS>
-void ScoreTile(const float* query, const T* keys, int64_t head_dim, float* scores) {
+void ScoreTile(const float* query, const KvBlock<T>& kv, int64_t head_dim, float* scores) {
   Vec sums[ROWS][kScoreVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {
@@ -100,13 +116,15 @@ void ScoreTile(const float* query, const T* keys, int64_t head_dim, float* score
     for (int v = 0; v < kScoreVectors; ++v) sums[r][v] = Zero();
   }
   for (int64_t d = 0; d < head_dim; ++d) {
+    __builtin_prefetch(kv.next_keys + d * kBlock);
+    Vec key[kScoreVectors];
 #pragma GCC unroll 16
-    for (int v = 0; v < kScoreVectors; ++v) {
-      const Vec k = Widen(keys + d * kBlock + v * Vec::kLanes);
+    for (int v = 0; v < kScoreVectors; ++v) key[v] = Widen(kv.keys + d * kBlock + v * Vec::kLanes);
 #pragma GCC unroll 16
-      for (int r = 0; r < ROWS; ++r) {
-        sums[r][v] = MultiplyAdd(Broadcast(query[d * ROWS + r]), k, sums[r][v]);
-      }
+    for (int r = 0; r < ROWS; ++r) {
+      const Vec factor = Broadcast(query[d * ROWS + r]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kScoreVectors; ++v) sums[r][v] = MultiplyAdd(factor, key[v], sums[r][v]);
     }
   }
 #pragma GCC unroll 16
@@ -128,7 +146,8 @@ struct AccumulateArgs {
 
 // VECTORS vectors of head_dim at a time.
 template <class T, int ROWS, int VECTORS>
-void AccumulateChunk(const AccumulateArgs& args, const T* values, float* out) {
+void AccumulateChunk(const AccumulateArgs& args, const KvBlock<T>& kv, int64_t d) {
+  float* const out = args.sums + d;
   Vec sums[ROWS][VECTORS];
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {
@@ -139,13 +158,17 @@ void AccumulateChunk(const AccumulateArgs& args, const T* values, float* out) {
     }
   }
   for (int64_t t = args.begin; t < args.end; ++t) {
+    __builtin_prefetch(kv.next_values + t * args.head_dim + d);
+    Vec value[VECTORS];
 #pragma GCC unroll 16
     for (int v = 0; v < VECTORS; ++v) {
-      const Vec value = Widen(values + t * args.head_dim + v * Vec::kLanes);
+      value[v] = Widen(kv.values + t * args.head_dim + d + v * Vec::kLanes);
+    }
 #pragma GCC unroll 16
-      for (int r = 0; r < ROWS; ++r) {
-        sums[r][v] = MultiplyAdd(Broadcast(args.weights[r * kBlock + t]), value, sums[r][v]);
-      }
+    for (int r = 0; r < ROWS; ++r) {
+      const Vec weight = Broadcast(args.weights[r * kBlock + t]);
+#pragma GCC unroll 16
+      for (int v = 0; v < VECTORS; ++v) sums[r][v] = MultiplyAdd(weight, value[v], sums[r][v]);
     }
   }
 #pragma GCC unroll 16
@@ -159,18 +182,18 @@ void AccumulateChunk(const AccumulateArgs& args, const T* values, float* out) {
 
 // The last vector of a row may reach into the next one: those lanes are never read.
 template <class T, int ROWS>
-void AccumulateTile(const AccumulateArgs& args, const T* values) {
+void AccumulateTile(const AccumulateArgs& args, const KvBlock<T>& kv) {
   int64_t d = 0;
   for (; d + Vec::kLanes < args.head_dim; d += 2 * Vec::kLanes) {
-    AccumulateChunk<T, ROWS, 2>(args, values + d, args.sums + d);
+    AccumulateChunk<T, ROWS, 2>(args, kv, d);
   }
-  if (d < args.head_dim) AccumulateChunk<T, ROWS, 1>(args, values + d, args.sums + d);
+  if (d < args.head_dim) AccumulateChunk<T, ROWS, 1>(args, kv, d);
 }
 
 template <class T>
 struct TileFunctions {
-  void (*score)(const float* query, const T* keys, int64_t head_dim, float* scores);
-  void (*accumulate)(const AccumulateArgs& args, const T* values);
+  void (*score)(const float* query, const KvBlock<T>& kv, int64_t head_dim, float* scores);
+  void (*accumulate)(const AccumulateArgs& args, const KvBlock<T>& kv);
 };
 
 template <class T, int... INDICES>
@@ -265,7 +288,7 @@ void AccumulateRows(const AttendArgs& args, int64_t block, int64_t begin, int64_
   if (together) {
     part.begin = first.begin;
     part.end = first.end;
-    TileFunctionsOf<T>(rows).accumulate(part, kv.values);
+    TileFunctionsOf<T>(rows).accumulate(part, kv);
   }
   for (int64_t r = 0; r < rows; ++r) {
     const SlotRange seen = SeenSlots(args, begin + r, block);
@@ -275,7 +298,7 @@ void AccumulateRows(const AttendArgs& args, int64_t block, int64_t begin, int64_
     part.weights = s.scores + (begin + r) * kBlock;
     part.rescale = together ? &one : s.rescale + begin + r;
     part.sums = s.sums + (begin + r) * s.sums_stride;
-    AccumulateTile<T, 1>(part, kv.values);
+    AccumulateTile<T, 1>(part, kv);
   }
 }
 
@@ -287,7 +310,7 @@ void AttendBlock(const AttendArgs& args, int64_t block, const Tiles& tiles,
   const KvBlock<T> kv = LocateBlock<T>(args.kv, block, end, s);
   for (int64_t tile = 0; tile < tiles.count; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-    TileFunctionsOf<T>(rows).score(s.query + begin * args.kv.head_dim, kv.keys, args.kv.head_dim,
+    TileFunctionsOf<T>(rows).score(s.query + begin * args.kv.head_dim, kv, args.kv.head_dim,
                                    s.scores + begin * kBlock);
   }
   for (int64_t row = 0; row < num_rows; ++row) {

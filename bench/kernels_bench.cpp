@@ -1,0 +1,288 @@
+// The CPU backend's operations at the shapes of a 125M and a 0.5B model, and what the machine could
+// do at most: multiply-adds and bytes per second.
+//
+//   kernels_bench [--benchmark_filter=Product] ...
+//
+// gflops and gbytes are per second: of the processor's time with one thread, so that other programs
+// do not count; of wall time with more. gbytes counts what has to be read: weights, or
+// keys and values. Weights and caches are larger than the processor's caches, as those of a model
+// are.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "kernels/backend.h"
+#include "kernels/numeric.h"
+
+namespace incipit {
+namespace {
+
+constexpr size_t kBeyondCaches = size_t{256} << 20;
+
+std::unique_ptr<Backend> CreateBackend(int64_t num_threads) {
+  auto backend = CreateCpuBackend({.num_threads = static_cast<int32_t>(num_threads)});
+  INCIPIT_CHECK(backend.ok());
+  return *std::move(backend);
+}
+
+// Values around zero; denormal or special numbers would be timed instead of the kernel.
+std::vector<std::byte> RandomElements(DType dtype, int64_t count, uint64_t seed) {
+  std::vector<std::byte> bytes(static_cast<size_t>(count) * ByteSize(dtype));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t bits = RandomBits(seed, 0, static_cast<uint64_t>(i / 4));
+    const float value = static_cast<float>(bits >> (16 * (i % 4)) & 0xFFFF) * 0x1p-15f - 1.0f;
+    if (dtype == DType::kF32) {
+      std::memcpy(bytes.data() + i * 4, &value, 4);
+    } else {
+      const uint16_t half = NarrowBF16(value);
+      std::memcpy(bytes.data() + i * 2, &half, 2);
+    }
+  }
+  return bytes;
+}
+
+void SetRates(benchmark::State& state, double operations, double bytes) {
+  const auto iterations = static_cast<double>(state.iterations());
+  state.counters["gflops"] =
+      benchmark::Counter(operations * iterations * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["gbytes"] =
+      benchmark::Counter(bytes * iterations * 1e-9, benchmark::Counter::kIsRate);
+}
+
+// Arguments: threads, rows, outputs, inputs, type.
+void Product(benchmark::State& state) {
+  const int64_t rows = state.range(1), outputs = state.range(2), inputs = state.range(3);
+  const auto dtype = static_cast<DType>(state.range(4));
+  const auto backend = CreateBackend(state.range(0));
+  const auto weight_bytes = static_cast<size_t>(outputs * inputs) * ByteSize(dtype);
+  const std::vector<std::byte> elements = RandomElements(dtype, outputs * inputs, 1);
+  const ConstTensorView view = {
+      .data = elements.data(), .dtype = dtype, .rows = outputs, .cols = inputs};
+  std::vector<std::unique_ptr<Weight>> weights;
+  for (size_t bytes = 0; bytes < kBeyondCaches; bytes += weight_bytes) {
+    auto weight = backend->PackWeight({&view, 1}, WeightRole::kOutput, WeightFormat::kAsStored, {});
+    INCIPIT_CHECK(weight.ok());
+    weights.push_back(*std::move(weight));
+  }
+  auto x = RandomElements(DType::kF32, rows * inputs, 2);
+  std::vector<float> hidden(static_cast<size_t>(rows * outputs));
+  const std::vector<TokenId> tokens(static_cast<size_t>(rows), 0);
+  const std::vector<int32_t> token_begin = {0, static_cast<int32_t>(rows)}, block_begin = {0, 0};
+  const std::vector<int32_t> positions(static_cast<size_t>(rows), 0);
+  backend->Upload({.tokens = tokens,
+                   .positions = positions,
+                   .token_begin = token_begin,
+                   .block_begin = block_begin,
+                   .blocks = {},
+                   .logits_rows = {}});
+  size_t next = 0;
+  for (auto _ : state) {
+    backend->ProjectAdd(
+        {.x = {.data = x.data(), .dtype = DType::kF32, .rows = rows, .cols = inputs},
+         .weight = weights[next].get(),
+         .bias = nullptr,
+         .hidden = {.data = hidden.data(), .dtype = DType::kF32, .rows = rows, .cols = outputs}});
+    next = (next + 1) % weights.size();
+  }
+  SetRates(state, 2.0 * static_cast<double>(rows * outputs * inputs),
+           static_cast<double>(weight_bytes));
+}
+
+struct Matrix {
+  int64_t outputs, inputs;
+};
+constexpr Matrix kMatrices[] = {
+    {1280, 768}, {4096, 768}, {768, 2048},  // 125M: q|k|v, gate|up, down
+    {1152, 896}, {9728, 896}, {896, 4864},  // 0.5B: the same
+};
+
+void ProductArguments(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"threads", "rows", "outputs", "inputs", "type"});
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const Matrix& matrix : kMatrices) {
+      for (const int64_t rows : {1, 8, 64, 512}) {
+        for (const int64_t threads : {1, 2}) {
+          benchmark->Args(
+              {threads, rows, matrix.outputs, matrix.inputs, static_cast<int64_t>(dtype)});
+        }
+      }
+    }
+  }
+  benchmark->UseRealTime();
+}
+BENCHMARK(Product)->Apply(ProductArguments);
+
+// Arguments: threads, sequences, tokens of each in the step, positions before them, type of keys
+// and values. 14 heads on 2, as the 0.5B model.
+void Attention(benchmark::State& state) {
+  constexpr int32_t kHeads = 14, kKvHeads = 2, kHeadDim = 64, kBlockSize = 16;
+  const auto num_sequences = static_cast<int32_t>(state.range(1));
+  const auto num_tokens = static_cast<int32_t>(state.range(2));
+  const auto before = static_cast<int32_t>(state.range(3));
+  const auto dtype = static_cast<DType>(state.range(4));
+  const auto backend = CreateBackend(state.range(0));
+  const int32_t blocks_each = (before + num_tokens + kBlockSize - 1) / kBlockSize;
+  const int32_t num_blocks = blocks_each * num_sequences;
+  const size_t layer_bytes =
+      size_t{2} * num_blocks * kBlockSize * kKvHeads * kHeadDim * ByteSize(dtype);
+  const auto num_layers =
+      static_cast<int32_t>(std::clamp<size_t>(kBeyondCaches / layer_bytes, 1, 64));
+  auto pool = backend->CreateKvPool({.num_layers = num_layers,
+                                     .num_blocks = num_blocks,
+                                     .block_size = kBlockSize,
+                                     .num_kv_heads = kKvHeads,
+                                     .head_dim = kHeadDim,
+                                     .dtype = dtype});
+  INCIPIT_CHECK(pool.ok());
+
+  std::vector<TokenId> tokens(static_cast<size_t>(num_sequences * num_tokens), 0);
+  std::vector<int32_t> positions, token_begin = {0}, block_begin = {0};
+  for (int32_t s = 0; s < num_sequences; ++s) {
+    for (int32_t i = 0; i < num_tokens; ++i) positions.push_back(before + i);
+    token_begin.push_back((s + 1) * num_tokens);
+    block_begin.push_back((s + 1) * blocks_each);
+  }
+  std::vector<BlockId> blocks;
+  for (int32_t i = 0; i < num_blocks; ++i) blocks.push_back(BlockId{i});
+  for (int32_t i = num_blocks - 1; i > 0; --i) {
+    std::swap(blocks[i], blocks[RandomBits(7, 0, static_cast<uint64_t>(i)) % (i + 1)]);
+  }
+  backend->Upload({.tokens = tokens,
+                   .positions = positions,
+                   .token_begin = token_begin,
+                   .block_begin = block_begin,
+                   .blocks = blocks,
+                   .logits_rows = {}});
+  // The copies touch every block, so that its memory is real.
+  std::vector<BlockCopy> copies;
+  for (int32_t i = 1; i < num_blocks; ++i) {
+    copies.push_back({.from = BlockId{i}, .to = BlockId{i - 1}, .num_tokens = kBlockSize});
+  }
+  backend->CopyBlocks(**pool, copies);
+
+  const auto rows = static_cast<int64_t>(tokens.size());
+  auto query = RandomElements(DType::kF32, rows * kHeads * kHeadDim, 3);
+  std::vector<float> out(static_cast<size_t>(rows * kHeads * kHeadDim));
+  const TensorView query_view = {
+      .data = query.data(), .dtype = DType::kF32, .rows = rows, .cols = kHeads * kHeadDim};
+  TensorView out_view = query_view;
+  out_view.data = out.data();
+  int32_t layer = 0;
+  for (auto _ : state) {
+    backend->Attention({.query = query_view,
+                        .pool = pool->get(),
+                        .layer = layer,
+                        .num_heads = kHeads,
+                        .scale = 0.125f,
+                        .window = 0,
+                        .out = out_view});
+    layer = (layer + 1) % num_layers;
+  }
+  double pairs = 0;  // of a token and a position that it sees
+  for (const int32_t position : positions) pairs += position + 1;
+  SetRates(state, 4.0 * pairs * kHeads * kHeadDim, static_cast<double>(layer_bytes));
+}
+template <int64_t kThreads>
+void AttentionArguments(benchmark::internal::Benchmark* benchmark) {
+  constexpr auto kBF16 = static_cast<int64_t>(DType::kBF16);
+  constexpr auto kF32 = static_cast<int64_t>(DType::kF32);
+  benchmark->ArgNames({"threads", "sequences", "tokens", "before", "type"})
+      ->Args({kThreads, 1, 512, 0, kBF16})
+      ->Args({kThreads, 1, 4096, 0, kBF16})
+      ->Args({kThreads, 8, 1, 1023, kBF16})
+      ->Args({kThreads, 8, 1, 4095, kBF16})
+      ->Args({kThreads, 8, 1, 4095, kF32})
+      ->Args({kThreads, 1, 1, 4095, kBF16})
+      ->Args({kThreads, 32, 1, 127, kBF16});
+}
+BENCHMARK(Attention)->Apply(AttentionArguments<1>);
+BENCHMARK(Attention)->Apply(AttentionArguments<2>)->UseRealTime();
+
+enum class Rule : int64_t { kGreedy, kTemperature, kTopK, kTopP, kTopKTopP, kPenalties, kLogprobs };
+
+// Arguments: threads, rows, vocabulary, rule.
+void Sampling(benchmark::State& state) {
+  const int64_t rows = state.range(1), vocab = state.range(2);
+  const auto backend = CreateBackend(state.range(0));
+  auto logits = RandomElements(DType::kF32, rows * vocab, 5);
+  auto* values = reinterpret_cast<float*>(logits.data());
+  // A bell curve with a long tail upwards, as logits are.
+  for (int64_t i = 0; i < rows * vocab; ++i) values[i] = -2.5f * std::log(1.0001f - values[i]) - 1;
+
+  SamplingParams params;
+  std::vector<TokenCount> counts;
+  switch (static_cast<Rule>(state.range(3))) {
+    case Rule::kGreedy:
+      params.temperature = 0;
+      break;
+    case Rule::kTemperature:
+      break;
+    case Rule::kTopK:
+      params.top_k = 50;
+      break;
+    case Rule::kTopP:
+      params.top_p = 0.9f;
+      break;
+    case Rule::kTopKTopP:
+      params.top_k = 20;
+      params.top_p = 0.8f;
+      break;
+    case Rule::kPenalties:
+      params.top_k = 50;
+      params.repetition_penalty = 1.1f;
+      for (TokenId token = 0; token < 500; ++token) {
+        counts.push_back({.token = token * 7, .in_prompt = 1, .in_answer = 1});
+      }
+      break;
+    case Rule::kLogprobs:
+      params.temperature = 0;
+      params.num_logprobs = 20;
+      break;
+  }
+  std::vector<SampleRow> sample_rows;
+  for (int64_t i = 0; i < rows; ++i) {
+    sample_rows.push_back({.logits_row = static_cast<int32_t>(i),
+                           .params = &params,
+                           .choice = 0,
+                           .position = i,
+                           .counts = counts,
+                           .banned = {}});
+  }
+  std::vector<TokenId> tokens(sample_rows.size());
+  std::vector<RowStatus> status(sample_rows.size());
+  Logprobs logprobs;
+  for (auto _ : state) {
+    logprobs.Clear();
+    ++params.seed;
+    backend->Sample(
+        {.logits = {.data = logits.data(), .dtype = DType::kF32, .rows = rows, .cols = vocab},
+         .rows = sample_rows,
+         .tokens = tokens,
+         .status = status,
+         .logprobs = &logprobs});
+  }
+  SetRates(state, 0, static_cast<double>(rows * vocab) * sizeof(float));
+}
+
+void SamplingArguments(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"threads", "rows", "vocab", "rule"});
+  for (const int64_t vocab : {32000, 151936}) {
+    for (int64_t rule = 0; rule <= static_cast<int64_t>(Rule::kLogprobs); ++rule) {
+      benchmark->Args({1, 1, vocab, rule});
+    }
+  }
+}
+BENCHMARK(Sampling)->Apply(SamplingArguments);
+
+}  // namespace
+}  // namespace incipit
+
+BENCHMARK_MAIN();
