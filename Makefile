@@ -22,13 +22,14 @@ serve: build  ## serve the bundled model on the CPU (MODEL=, ADDRESS=, METRICS_A
 
 test: deps    ## build everything and run every test
 	@tools/build.sh release
-	@ctest --preset release --output-junit junit.xml
+	@ctest --preset release --output-junit junit.xml $(CTEST_ARGS)
 
 demo: build   ## one prompt twice: streamed text, cached tokens, the metrics that moved
 	@tools/demo.sh $(RELEASE)/incipit $(MODEL)
 
 bench: deps   ## micro-benchmarks and an end-to-end load run
-	@tools/build.sh release
+	@cmake --preset release -DINCIPIT_BENCH=ON >/dev/null
+	@cmake --build --preset release
 	@tools/bench.sh $(RELEASE)
 
 lint: deps    ## what can be said about the code without building it
