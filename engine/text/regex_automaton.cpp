@@ -118,16 +118,17 @@ class AutomatonRegex::Search {
 
   // The next match from `from` on; false if there is none.
   bool Find(size_t from, Span& match) {
-    for (size_t begin = from;;) {
+    for (size_t begin = from; !has_given_up();) {
       const size_t end = MatchFrom(begin);
       if (end != kNowhere) {
         match = {.begin = begin, .end = end, .is_match = true};
         return true;
       }
-      if (begin == text_.size() || has_given_up()) return false;
+      if (begin == text_.size()) return false;
       begin = NextStart(begin + Utf8Length(text_[begin]));
       if (begin == kNowhere) return false;
     }
+    return false;
   }
 
   bool has_given_up() const { return steps_left_ == 0; }

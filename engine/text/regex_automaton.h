@@ -69,7 +69,7 @@ class Automaton {
 class AutomatonRegex {
  public:
   // Null for what no automaton of reasonable size can do: backreferences, atomic groups, large
-  // counts.
+  // counts, repetitions of what may match nothing.
   static std::unique_ptr<const AutomatonRegex> Create(const RegexNode& root);
 
   // As Regex::FindAll. Takes steps in proportion to the text; an expression that needs more gives

@@ -38,9 +38,21 @@ void AppendSet(const CodePointSet& set, std::string& pattern) {
 
 void AppendNode(const RegexNode& node, std::string& pattern);
 
+void AppendAlternatives(const RegexNode& node, std::string& pattern) {
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    if (i > 0) pattern += '|';
+    AppendNode(node.children[i], pattern);
+  }
+}
+
+// The alternatives of a look-behind may differ in length, but only if they are its direct content.
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
-  AppendNode(node, pattern);
+  if (node.kind == RegexNode::Kind::kAlternate) {
+    AppendAlternatives(node, pattern);
+  } else {
+    AppendNode(node, pattern);
+  }
   pattern += ')';
 }
 
@@ -70,10 +82,7 @@ void AppendNode(const RegexNode& node, std::string& pattern) {
       return;
     case Kind::kAlternate:
       pattern += "(?:";
-      for (size_t i = 0; i < node.children.size(); ++i) {
-        if (i > 0) pattern += '|';
-        AppendNode(node.children[i], pattern);
-      }
+      AppendAlternatives(node, pattern);
       pattern += ')';
       return;
     case Kind::kRepeat:
@@ -120,10 +129,12 @@ absl::StatusOr<std::unique_ptr<const BacktrackingRegex>> BacktrackingRegex::Crea
   AppendNode(root, pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  // A callout at every item is what counts the steps.
+  // A callout at every item is what counts the steps. PCRE2's shortcuts for where a match can start
+  // miss some that follow a look-ahead.
   auto code = std::make_unique<Code>();
   code->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                 PCRE2_UTF | PCRE2_AUTO_CALLOUT, &error, &offset, nullptr));
+                                 PCRE2_UTF | PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE, &error,
+                                 &offset, nullptr));
   if (code->code == nullptr) {
     std::array<PCRE2_UCHAR, 256> message{};
     pcre2_get_error_message(error, message.data(), message.size());

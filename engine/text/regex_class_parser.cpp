@@ -138,8 +138,8 @@ absl::StatusOr<std::optional<CodePointSet>> RegexParser::ParsePosixBracket() {
     return Wrong("an unknown name in a POSIX bracket");
   }
   position_ = end + 2;
-  CodePointSet set = *RegexProperty(name);
-  if (name == "punct") set.Add(*RegexProperty("S"));
+  CodePointSet set = *properties_.Property(name);
+  if (name == "punct") set.Add(*properties_.Property("S"));
   if (negative) set.Invert();
   return std::optional(std::move(set));
 }
@@ -149,16 +149,16 @@ absl::StatusOr<std::optional<CodePointSet>> RegexParser::ParseClassEscape() {
   CodePointSet set;
   switch (letter | 0x20) {
     case 'd':
-      set = *RegexProperty("Nd");
+      set = *properties_.Property("Nd");
       break;
     case 'w':
-      set = RegexWordCharacters();
+      set = properties_.WordCharacters();
       break;
     case 's':
       set = WhitespaceCharacters();
       break;
     case 'h':
-      set = *RegexProperty("xdigit");
+      set = *properties_.Property("xdigit");
       break;
     case 'p':
       if (pattern_.substr(position_ + 1).starts_with('{')) {
@@ -187,7 +187,7 @@ absl::StatusOr<CodePointSet> RegexParser::ParseProperty(bool negative) {
                           return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
                                  (c >= 'a' && c <= 'z') || c == '_' || c == '-' || c == ' ';
                         });
-  auto set = is_plain ? RegexProperty(name) : std::nullopt;
+  auto set = is_plain ? properties_.Property(name) : std::nullopt;
   if (!set) return NotSupported(fmt::format("the property {}", is_plain ? name : "of this name"));
   position_ = end + 1;
   if (negative) set->Invert();

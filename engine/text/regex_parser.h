@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/text/regex_syntax.h"
+#include "engine/text/unicode_properties.h"
 
 namespace incipit {
 
@@ -48,7 +49,7 @@ class RegexParser {
   absl::StatusOr<RegexNode> ParseFlags();
   absl::StatusOr<RegexNode> ParseGroupBody(RegexNode group);
   absl::StatusOr<RegexNode> ParseEscape();
-  std::optional<RegexNode> ParseAssertion(char letter) const;
+  std::optional<RegexNode> ParseAssertion(char letter);
   // {min, max} of a quantifier in braces; nothing if the brace is a plain character.
   absl::StatusOr<std::optional<std::pair<int, int>>> ParseInterval();
   void SkipExtended();
@@ -84,6 +85,7 @@ class RegexParser {
   int depth_ = 0;
   int num_groups_ = 0;
   std::map<std::string, int, std::less<>> named_groups_;
+  RegexProperties properties_;
   CaseFolding case_folding_;
 };
 

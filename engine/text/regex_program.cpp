@@ -10,12 +10,30 @@ using Op = RegexInstruction::Op;
 using Kind = RegexNode::Kind;
 
 constexpr size_t kInstructionsMax = 4096;
-constexpr size_t kAutomatonEntriesMax = 1 << 19;
+constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // An automaton's table has as many rows as the conditions have combinations.
 constexpr size_t kConditionsMax = 5;
 // While programs are written, conditions on characters are numbered from here on. The look-arounds
 // are before them, so that those have the same bits in both directions.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
+
+bool MayMatchNothing(const RegexNode& node) {
+  switch (node.kind) {
+    case Kind::kSet:
+      return false;
+    case Kind::kConcat:
+      return std::ranges::all_of(node.children, MayMatchNothing);
+    case Kind::kAlternate:
+      return std::ranges::any_of(node.children, MayMatchNothing);
+    case Kind::kRepeat:
+      return node.min == 0 || MayMatchNothing(node.children[0]);
+    case Kind::kCapture:
+    case Kind::kAtomic:
+      return MayMatchNothing(node.children[0]);
+    default:
+      return true;
+  }
+}
 
 }  // namespace
 
@@ -23,12 +41,9 @@ std::optional<Automaton> AutomatonBuilder::Build(uint32_t num_symbols, uint32_t 
   num_symbols_ = num_symbols;
   row_size_ = num_symbols << num_conditions;
   StateIndex({});  // the dead state
-  State first;
-  std::vector<bool> seen(program_.size());
-  Close(start_, seen, first);
   Automaton automaton;
   automaton.num_symbols_ = num_symbols;
-  automaton.start_ = static_cast<uint32_t>(StateIndex(first)) * row_size_;
+  automaton.start_ = static_cast<uint32_t>(StateIndex({start_})) * row_size_;
   for (int32_t state = 0; static_cast<size_t>(state) < states_.size(); ++state) {
     if (states_.size() * row_size_ > kAutomatonEntriesMax) return std::nullopt;
     for (uint32_t conditions = 0; conditions < 1u << num_conditions; ++conditions) {
@@ -44,23 +59,6 @@ int32_t AutomatonBuilder::StateIndex(const State& state) {
   const auto [found, is_new] = index_of_.emplace(state, static_cast<int32_t>(states_.size()));
   if (is_new) states_.push_back(state);
   return found->second;
-}
-
-void AutomatonBuilder::Close(int32_t pc, std::vector<bool>& seen, State& state) const {
-  std::vector<int32_t> pending = {pc};
-  while (!pending.empty()) {
-    const int32_t current = pending.back();
-    pending.pop_back();
-    if (seen[current]) continue;
-    seen[current] = true;
-    const RegexInstruction& instruction = program_[current];
-    if (instruction.op == Op::kSplit) {
-      pending.push_back(instruction.other);
-      pending.push_back(instruction.next);
-    } else {
-      state.push_back(current);
-    }
-  }
 }
 
 AutomatonBuilder::State AutomatonBuilder::Resolve(const State& state, uint32_t symbol,
@@ -104,6 +102,10 @@ void AutomatonBuilder::ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditi
 Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, uint32_t conditions) {
   State next;
   std::vector<bool> seen(program_.size());
+  const auto add = [&](int32_t pc) {
+    if (!seen[pc]) next.push_back(pc);
+    seen[pc] = true;
+  };
   bool has_matched = false;
   for (const int32_t pc : Resolve(states_[state], symbol, conditions)) {
     const RegexInstruction& instruction = program_[pc];
@@ -112,10 +114,10 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
       // Whatever comes later in the list is a worse match.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
-      Close(instruction.next, seen, next);
+      add(instruction.next);
     }
   }
-  if (goal_ == AutomatonGoal::kAnyMatch && state != 0) Close(start_, seen, next);
+  if (goal_ == AutomatonGoal::kAnyMatch && state != 0) add(start_);
   return static_cast<uint32_t>(StateIndex(next)) * row_size_ << 1 | (has_matched ? 1u : 0u);
 }
 
@@ -188,18 +190,26 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
     return Add(std::move(split), source);
   };
   int32_t begin = next;
+  int num_required = node.min;
   if (node.max < 0) {
-    begin = add_split(-1, next);
-    const int32_t again = Emit(child, begin, source);
+    // Going round without a character would have to end the repetition, which states cannot tell.
+    if (MayMatchNothing(child)) {
+      failed_ = true;
+      return 0;
+    }
+    const int32_t split = add_split(-1, next);
+    begin = Emit(child, split, source);
     if (failed_) return 0;
-    RegexInstruction& split = source.program[begin];
-    (node.greed == RegexNode::Greed::kLazy ? split.other : split.next) = again;
+    RegexInstruction& again = source.program[split];
+    (node.greed == RegexNode::Greed::kLazy ? again.other : again.next) = begin;
+    if (num_required == 0) return add_split(begin, next);
+    --num_required;
   } else {
     for (int i = node.min; i < node.max && !failed_; ++i) {
       begin = add_split(Emit(child, begin, source), next);
     }
   }
-  for (int i = 0; i < node.min && !failed_; ++i) begin = Emit(child, begin, source);
+  for (int i = 0; i < num_required && !failed_; ++i) begin = Emit(child, begin, source);
   return begin;
 }
 

@@ -47,12 +47,11 @@ class AutomatonBuilder {
   std::optional<Automaton> Build(uint32_t num_symbols, uint32_t num_conditions);
 
  private:
-  using State = std::vector<int32_t>;  // instructions, the preferred first
+  using State = std::vector<int32_t>;  // where to go on, the preferred first
 
   int32_t StateIndex(const State& state);
-  // Appends what can be reached from `pc` without a symbol or a condition.
-  void Close(int32_t pc, std::vector<bool>& seen, State& state) const;
-  // `state` with its conditions resolved.
+  // The instructions that read or match, in order of preference, that `state` leads to at a place
+  // with these conditions before this symbol.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;

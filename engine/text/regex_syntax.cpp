@@ -40,8 +40,7 @@ CodePointSet Newline() { return CodePointSet({{'\n', '\n'}}); }
 CodePointSet AnyCharacter() { return Inverse({}); }
 
 // Between a word character and none, or the opposite.
-RegexNode WordBoundary(bool is_boundary) {
-  const CodePointSet word = RegexWordCharacters();
+RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   const CodePointSet other = Inverse(word);
   RegexNode after_word = Both(Kind::kConcat, PreviousNode(word, false),
                               is_boundary ? NextNode(other, true) : NextNode(word, false));
@@ -313,7 +312,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroupBody(RegexNode group) {
 }
 
 // What matches between characters.
-std::optional<RegexNode> RegexParser::ParseAssertion(char letter) const {
+std::optional<RegexNode> RegexParser::ParseAssertion(char letter) {
   switch (letter) {
     case 'A':
       return PreviousNode(None(), true);
@@ -326,7 +325,7 @@ std::optional<RegexNode> RegexParser::ParseAssertion(char letter) const {
     }
     case 'b':
     case 'B':
-      return WordBoundary(letter == 'b');
+      return WordBoundary(properties_.WordCharacters(), letter == 'b');
     default:
       return std::nullopt;
   }

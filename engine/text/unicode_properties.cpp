@@ -61,18 +61,6 @@ CodePointSet LibraryCategories(CategoryMask mask) {
   return set;
 }
 
-CodePointSet Categories(CategoryMask mask) {
-  CodePointSet set = LibraryCategories(mask);
-  for (const CategoryChange& change : CategoryChanges()) {
-    if (mask >> change.category & 1) {
-      set.Add(change.first, change.last);
-    } else {
-      set.Remove(change.first, change.last);
-    }
-  }
-  return set;
-}
-
 void Apply(std::span<const CodePointFlag> changes, CodePointSet& set) {
   for (const CodePointFlag& change : changes) {
     if (change.value) {
@@ -209,36 +197,6 @@ CodePointSet Join(CodePointSet set, const CodePointSet& other) {
   return set;
 }
 
-// The names of POSIX brackets that are neither categories nor properties.
-std::optional<CodePointSet> PosixClass(const std::string& name) {
-  if (name == "ascii") return CodePointSet({{0, 0x7F}});
-  if (name == "xdigit") return CodePointSet({{'0', '9'}, {'A', 'F'}, {'a', 'f'}});
-  if (name == "blank") {
-    return Join(Categories(Bit(UTF8PROC_CATEGORY_ZS)), CodePointSet({{'\t', '\t'}}));
-  }
-  if (name == "space") return WhitespaceCharacters();
-  if (name == "alpha") return ScriptOrProperty("alphabetic");
-  if (name == "upper") return ScriptOrProperty("uppercase");
-  if (name == "lower") return ScriptOrProperty("lowercase");
-  if (name == "word") {  // with the letters in circles and squares, which are symbols
-    const CodePointSet symbols(
-        {{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}});
-    return Join(Categories(kWord), symbols);
-  }
-  if (name == "alnum") {
-    return Join(*ScriptOrProperty("alphabetic"), Categories(Bit(UTF8PROC_CATEGORY_ND)));
-  }
-  if (name == "graph" || name == "print") {
-    const CategoryMask invisible =
-        kUnassigned | Bit(UTF8PROC_CATEGORY_CC) | Bit(UTF8PROC_CATEGORY_CS);
-    CodePointSet set = Join(Categories(invisible), WhitespaceCharacters());
-    set.Invert();
-    if (name == "print") set.Add(Categories(Bit(UTF8PROC_CATEGORY_ZS)));
-    return set;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 CodePointSet WhitespaceCharacters() {
@@ -279,11 +237,68 @@ CodePointSet CombiningMarks() {
   return set;
 }
 
-CodePointSet RegexWordCharacters() {
-  return Join(*RegexProperty("word"), CodePointSet({{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}}));
+CodePointSet RegexProperties::Categories(CategoryMask mask) {
+  if (categories_.empty()) {
+    const auto add = [&](char32_t first, char32_t last, uint8_t category) {
+      if (!categories_.empty() && categories_.back().category == category) {
+        categories_.back().last = last;
+      } else {
+        categories_.push_back({first, last, category});
+      }
+    };
+    auto change = CategoryChanges().begin();
+    for (char32_t c = 0; c <= kCodePointMax; ++c) {
+      const char32_t skipped_from = c;
+      if (!SkipUnassigned(c)) break;
+      if (c > skipped_from) add(skipped_from, c - 1, UTF8PROC_CATEGORY_CN);
+      while (change != CategoryChanges().end() && change->last < c) ++change;
+      const bool is_changed = change != CategoryChanges().end() && change->first <= c;
+      const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+      add(c, c, is_changed ? change->category : static_cast<uint8_t>(category));
+    }
+  }
+  CodePointSet set;
+  for (const CategoryChange& range : categories_) {
+    if (mask >> range.category & 1) set.Add(range.first, range.last);
+  }
+  return set;
 }
 
-std::optional<CodePointSet> RegexProperty(std::string_view name) {
+// The names of POSIX brackets that are neither categories nor properties.
+std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name) {
+  if (name == "ascii") return CodePointSet({{0, 0x7F}});
+  if (name == "xdigit") return CodePointSet({{'0', '9'}, {'A', 'F'}, {'a', 'f'}});
+  if (name == "blank") {
+    return Join(Categories(Bit(UTF8PROC_CATEGORY_ZS)), CodePointSet({{'\t', '\t'}}));
+  }
+  if (name == "space") return WhitespaceCharacters();
+  if (name == "alpha") return ScriptOrProperty("alphabetic");
+  if (name == "upper") return ScriptOrProperty("uppercase");
+  if (name == "lower") return ScriptOrProperty("lowercase");
+  if (name == "word") {  // with the letters in circles and squares, which are symbols
+    const CodePointSet symbols(
+        {{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}});
+    return Join(Categories(kWord), symbols);
+  }
+  if (name == "alnum") {
+    return Join(*ScriptOrProperty("alphabetic"), Categories(Bit(UTF8PROC_CATEGORY_ND)));
+  }
+  if (name == "graph" || name == "print") {
+    const CategoryMask invisible =
+        kUnassigned | Bit(UTF8PROC_CATEGORY_CC) | Bit(UTF8PROC_CATEGORY_CS);
+    CodePointSet set = Join(Categories(invisible), WhitespaceCharacters());
+    set.Invert();
+    if (name == "print") set.Add(Categories(Bit(UTF8PROC_CATEGORY_ZS)));
+    return set;
+  }
+  return std::nullopt;
+}
+
+CodePointSet RegexProperties::WordCharacters() {
+  return Join(*Property("word"), CodePointSet({{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}}));
+}
+
+std::optional<CodePointSet> RegexProperties::Property(std::string_view name) {
   const std::string loose = LooseName(name);
   for (const NamedCategories& named : kNamedCategories) {
     if (loose == named.name || loose == named.long_name) return Categories(named.mask);
