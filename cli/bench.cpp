@@ -21,7 +21,7 @@
 namespace incipit {
 namespace {
 
-constexpr CommandText kText = {
+constexpr CommandText kBenchText = {
     "bench", "[--concurrency N | --rate R] [flags]",
     "Sends requests with prompts of random tokens and measures what comes back: time to first "
     "token,\n"
@@ -189,16 +189,16 @@ int RunBench(std::span<const std::string_view> args) {
   BenchOptions options;
   Flags flags;
   Bind(flags, options);
-  if (const auto exit_code = ParseArguments(kText, flags, args)) return *exit_code;
+  if (const auto exit_code = ParseArguments(kBenchText, flags, args)) return *exit_code;
   if (const absl::Status status = Check(flags, options); !status.ok()) {
-    return ReportUsage(kText, status);
+    return ReportUsage(kBenchText, status);
   }
   const auto seed = static_cast<uint64_t>(options.seed.value_or(std::random_device()()));
   const auto result = Measure(options, seed);
   if (result.status().code() == absl::StatusCode::kInvalidArgument) {
-    return ReportUsage(kText, result.status());
+    return ReportUsage(kBenchText, result.status());
   }
-  if (!result.ok()) return ReportFailure(kText, MessageOf(result.status()));
+  if (!result.ok()) return ReportFailure(kBenchText, MessageOf(result.status()));
   const BenchSummary summary = Summarize(*result);
   if (options.json) {
     Print(stdout, JsonLine(ToJson(summary)));
@@ -206,8 +206,8 @@ int RunBench(std::span<const std::string_view> args) {
     Print(stdout, fmt::format("seed {}\n{}", seed, Describe(summary)));
   }
   if (options.json && !summary.errors.empty()) {
-    ReportFailure(kText, fmt::format("{} errors, such as {}", summary.num_errors,
-                                     summary.errors.begin()->first));
+    ReportFailure(kBenchText, fmt::format("{} errors, such as {}", summary.num_errors,
+                                          summary.errors.begin()->first));
   }
   return summary.num_errors == summary.num_requests ? kExitFailure : kExitOk;
 }

@@ -23,7 +23,7 @@
 namespace incipit {
 namespace {
 
-constexpr CommandText kText = {
+constexpr CommandText kChatText = {
     "chat", "[--message TEXT] [flags]",
     "Talks with a model that has a chat template. The answer appears as the server writes it; "
     "Ctrl-C\n"
@@ -239,7 +239,7 @@ class Dialogue {
 
   bool Ask(const std::string& message) {
     if (!IsUtf8(message)) {
-      ReportFailure(kText, "the message is not valid UTF-8");
+      ReportFailure(kChatText, "the message is not valid UTF-8");
       return false;
     }
     CollectedAnswer answer;
@@ -249,7 +249,7 @@ class Dialogue {
     } else if (status.error_code() == grpc::StatusCode::CANCELLED) {
       Note("(stopped)");
     } else {
-      ReportFailure(kText, DescribeError(options_.client, status));
+      ReportFailure(kChatText, DescribeError(options_.client, status));
       return false;
     }
     return true;
@@ -269,7 +269,7 @@ int AnswerOne(const ChatOptions& options) {
   Conversation conversation(options);
   CollectedAnswer answer;
   const grpc::Status status = conversation.Ask(*options.message, !options.json, answer);
-  if (!status.ok()) return ReportFailure(kText, DescribeError(options.client, status));
+  if (!status.ok()) return ReportFailure(kChatText, DescribeError(options.client, status));
   if (options.json) {
     Print(stdout, JsonLine(answer.ToJson(options.request.wants_logprobs(),
                                          options.request.wants_prompt_logprobs())));
@@ -283,8 +283,9 @@ int RunChat(std::span<const std::string_view> args) {
   ChatOptions options;
   Flags flags;
   Bind(flags, options);
-  if (const auto exit_code = ParseArguments(kText, flags, args)) return *exit_code;
-  if (const absl::Status status = Check(options); !status.ok()) return ReportUsage(kText, status);
+  if (const auto exit_code = ParseArguments(kChatText, flags, args)) return *exit_code;
+  if (const absl::Status status = Check(options); !status.ok())
+    return ReportUsage(kChatText, status);
   return options.message ? AnswerOne(options) : Dialogue(options).Run();
 }
 

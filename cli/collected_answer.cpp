@@ -12,17 +12,17 @@ using nlohmann::ordered_json;
 // A client must not be made to allocate without bound by what it is sent.
 constexpr uint32_t kChoicesMax = 1024;
 
-ordered_json ToJson(const v1::TokenLogprob& token) {
+ordered_json TokenJson(const v1::TokenLogprob& token) {
   return {{"token_id", token.token_id()}, {"logprob", token.logprob()}, {"text", token.text()}};
 }
 
-ordered_json ToJson(const std::vector<v1::PositionLogprobs>& positions) {
+ordered_json PositionsJson(const std::vector<v1::PositionLogprobs>& positions) {
   ordered_json array = ordered_json::array();
   for (const v1::PositionLogprobs& position : positions) {
-    ordered_json entry = ToJson(position.token());
+    ordered_json entry = TokenJson(position.token());
     entry["rank"] = position.rank();
     entry["top"] = ordered_json::array();
-    for (const v1::TokenLogprob& token : position.top()) entry["top"].push_back(ToJson(token));
+    for (const v1::TokenLogprob& token : position.top()) entry["top"].push_back(TokenJson(token));
     array.push_back(std::move(entry));
   }
   return array;
@@ -39,13 +39,13 @@ const char* NameOf(v1::FinishReason reason) {
   }
 }
 
-ordered_json ToJson(const CollectedAnswer::Choice& choice, bool with_logprobs) {
+ordered_json ChoiceJson(const CollectedAnswer::Choice& choice, bool with_logprobs) {
   ordered_json json = {{"text", choice.text},
                        {"token_ids", choice.token_ids},
                        {"finish_reason", NameOf(choice.last.finish_reason())}};
   if (choice.last.has_stop_string()) json["stop_string"] = choice.last.stop_string();
   if (choice.last.has_stop_token_id()) json["stop_token_id"] = choice.last.stop_token_id();
-  json["logprobs"] = with_logprobs ? ToJson(choice.logprobs) : ordered_json();
+  json["logprobs"] = with_logprobs ? PositionsJson(choice.logprobs) : ordered_json();
   return json;
 }
 
@@ -74,8 +74,8 @@ bool CollectedAnswer::has_text() const {
 }
 
 ordered_json CollectedAnswer::ToJson(bool with_logprobs, bool with_prompt_logprobs) const {
-  ordered_json json = incipit::ToJson(choices_[0], with_logprobs);
-  if (with_prompt_logprobs) json["prompt_logprobs"] = incipit::ToJson(prompt_logprobs_);
+  ordered_json json = ChoiceJson(choices_[0], with_logprobs);
+  if (with_prompt_logprobs) json["prompt_logprobs"] = PositionsJson(prompt_logprobs_);
   json["usage"] = {{"prompt_tokens", usage_.prompt_tokens()},
                    {"completion_tokens", usage_.completion_tokens()},
                    {"cached_tokens", usage_.cached_tokens()},
@@ -86,7 +86,7 @@ ordered_json CollectedAnswer::ToJson(bool with_logprobs, bool with_prompt_logpro
   if (choices_.size() > 1) {
     json["choices"] = ordered_json::array();
     for (const Choice& choice : choices_) {
-      json["choices"].push_back(incipit::ToJson(choice, with_logprobs));
+      json["choices"].push_back(ChoiceJson(choice, with_logprobs));
     }
   }
   return json;

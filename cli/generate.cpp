@@ -23,7 +23,7 @@
 namespace incipit {
 namespace {
 
-constexpr CommandText kText = {
+constexpr CommandText kGenerateText = {
     "generate", "--prompt TEXT | --prompt-ids 1,2,3 | --prompt-file FILE [flags]",
     "Continues a prompt. The text appears as the server writes it; where the model has no "
     "tokenizer,\n"
@@ -141,7 +141,7 @@ int Generate(const GenerateOptions& options, const v1::GenerateRequest& request)
   }
   if (streams && !answer.choices()[0].token_ids.empty()) Print(stdout, "\n");
   if (const grpc::Status status = reader->Finish(); !status.ok()) {
-    return ReportFailure(kText, DescribeError(options.client, status));
+    return ReportFailure(kGenerateText, DescribeError(options.client, status));
   }
   if (options.json) {
     Print(stdout, JsonLine(answer.ToJson(options.request.wants_logprobs(),
@@ -161,9 +161,9 @@ int RunGenerate(std::span<const std::string_view> args) {
   GenerateOptions options;
   Flags flags;
   Bind(flags, options);
-  if (const auto exit_code = ParseArguments(kText, flags, args)) return *exit_code;
+  if (const auto exit_code = ParseArguments(kGenerateText, flags, args)) return *exit_code;
   const auto request = MakeRequest(options);
-  if (!request.ok()) return ReportUsage(kText, request.status());
+  if (!request.ok()) return ReportUsage(kGenerateText, request.status());
   return Generate(options, *request);
 }
 

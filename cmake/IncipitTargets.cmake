@@ -4,6 +4,10 @@ add_library(incipit_warnings INTERFACE)
 target_compile_options(incipit_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # It takes what a unity build includes for headers.
+  target_compile_options(incipit_warnings INTERFACE -Wno-subobject-linkage)
+endif()
 
 # incipit_library(<name> SOURCES ... HEADERS ... DEPS ... PRIVATE_DEPS ...): one layer, as incipit::<name>.
 # HEADERS are verified to be self-contained by the target all_verify_interface_header_sets.
@@ -32,6 +36,21 @@ endfunction()
 add_custom_target(fast_tests)
 add_custom_target(tsan_tests)
 
+# What every test includes and takes seconds to read, precompiled once for all of them. Tests are
+# compiled quickly rather than for speed: what they measure and exercise is in the libraries.
+set(INCIPIT_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+if(INCIPIT_TESTS)
+  file(WRITE ${PROJECT_BINARY_DIR}/test_headers.cpp "")
+  add_library(incipit_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)
+  target_compile_features(incipit_test_headers PUBLIC cxx_std_20)
+  target_compile_options(incipit_test_headers PRIVATE ${INCIPIT_TEST_OPTIONS} -pthread)
+  target_link_libraries(incipit_test_headers PRIVATE incipit_warnings GTest::gtest GTest::gmock
+    absl::statusor absl::strings fmt::fmt)
+  target_precompile_headers(incipit_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>
+    <absl/status/statusor.h> <fmt/format.h> <algorithm> <filesystem> <fstream> <map> <random> <span>
+    <string> <thread> <vector>)
+endif()
+
 # incipit_test(<name> SOURCES ... DEPS ... LABELS ...): a GoogleTest program; each TEST is one CTest test.
 # LABELS: fast (the default), slow, gpu, grpc, tsan, and whatever a preset filters by.
 function(incipit_test name)
@@ -47,8 +66,11 @@ function(incipit_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} incipit_warnings GTest::gtest GTest::gmock
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} incipit_warnings fmt::fmt GTest::gtest GTest::gmock
     GTest::gtest_main)
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_compile_options(${name} PRIVATE ${INCIPIT_TEST_OPTIONS} -pthread)
+  target_precompile_headers(${name} REUSE_FROM incipit_test_headers)
   target_compile_definitions(${name} PRIVATE INCIPIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     INCIPIT_BINARY_DIR="${PROJECT_BINARY_DIR}")
   add_test(NAME ${name} COMMAND ${name})

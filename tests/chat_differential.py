@@ -3,8 +3,8 @@
 
   chat_differential.py --program build/dev/incipit --templates DIR [--count 300] [--seed 1]
 
-The program answers JSON lines: `incipit render --template FILE`, or the test driver (--driver). Where Jinja2
-raises, an error is expected. Exit status 77, which a test runner shows as skipped, if the templates or Jinja2
+The program answers JSON lines: `incipit render --template FILE`. Where Jinja2 raises, an error is
+expected. Exit status 77, which a test runner shows as skipped, if the templates or Jinja2
 are absent.
 """
 
@@ -65,15 +65,14 @@ def compare(command, path, args):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--program", help="incipit")
-    parser.add_argument("--driver", help="the test driver, instead of --program")
+    parser.add_argument("--program", required=True, help="incipit")
     parser.add_argument("--templates", required=True, type=pathlib.Path)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=3)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
-    command = [args.driver] if args.driver else [args.program, "render"]
+    command = [args.program, "render"]
     paths = sorted(args.templates.glob("*.jinja"))
     if not paths:
         print("skipped: no templates in %s" % args.templates)

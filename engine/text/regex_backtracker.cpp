@@ -16,7 +16,7 @@ namespace {
 
 // One step is one item of the expression that is tried, or one byte that is passed over. They take
 // some ten nanoseconds each, so that a search ends within a tenth of a second.
-constexpr int64_t kStepsMax = 5'000'000;
+constexpr int64_t kCalloutsMax = 5'000'000;
 
 // The expression as PCRE2 writes it. All sets are spelled out, so that its own version of Unicode
 // does not matter.
@@ -177,7 +177,7 @@ class BacktrackingRegex::Search {
     const size_t distance = place > self->place_ ? place - self->place_ : self->place_ - place;
     self->steps_ += 1 + static_cast<int64_t>(distance);
     self->place_ = place;
-    return self->steps_ > kStepsMax ? PCRE2_ERROR_CALLOUT : 0;
+    return self->steps_ > kCalloutsMax ? PCRE2_ERROR_CALLOUT : 0;
   }
 
   const pcre2_code* code_;

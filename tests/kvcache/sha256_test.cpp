@@ -10,7 +10,7 @@
 namespace incipit {
 namespace {
 
-std::string Hex(std::span<const uint8_t> bytes) {
+std::string HexOf(std::span<const uint8_t> bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   for (const uint8_t byte : bytes) {
@@ -21,7 +21,7 @@ std::string Hex(std::span<const uint8_t> bytes) {
 }
 
 std::string HexOf(std::string_view message) {
-  return Hex(Sha256({reinterpret_cast<const uint8_t*>(message.data()), message.size()}));
+  return HexOf(Sha256({reinterpret_cast<const uint8_t*>(message.data()), message.size()}));
 }
 
 // The examples that NIST publishes with FIPS 180-4.
@@ -40,7 +40,7 @@ TEST(Sha256Test, EqualsAnotherImplementationAtEveryLengthAroundTheChunks) {
     Sha256Digest expected;
     ASSERT_EQ(EVP_Digest(message.data(), length, expected.data(), nullptr, EVP_sha256(), nullptr),
               1);
-    ASSERT_EQ(Hex(Sha256(message)), Hex(expected)) << length;
+    ASSERT_EQ(HexOf(Sha256(message)), HexOf(expected)) << length;
     message.push_back(static_cast<uint8_t>(length * 37 + 11));
   }
 }

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-ServedModel Model() {
+ServedModel ChatModel() {
   ServedModel model;
   model.vocab_size = 512;
   model.max_model_len = 128;
@@ -25,7 +25,7 @@ ServedModel Model() {
   return model;
 }
 
-v1::ChatRequest Valid() {
+v1::ChatRequest ValidChat() {
   v1::ChatRequest message;
   auto& first = *message.add_messages();
   first.set_role("user");
@@ -40,28 +40,28 @@ std::string Nested(int levels) {
   return text + "}";
 }
 
-struct BadCase {
+struct BadChat {
   std::string name;
   std::function<void(v1::ChatRequest&)> spoil;
   std::string field;
   std::string text;
 };
 
-void PrintTo(const BadCase& bad, std::ostream* out) { *out << bad.name; }
+void PrintTo(const BadChat& bad, std::ostream* out) { *out << bad.name; }
 
-class BadChatRequest : public ::testing::TestWithParam<BadCase> {};
+class BadChatRequest : public ::testing::TestWithParam<BadChat> {};
 
 TEST_P(BadChatRequest, NamesTheFieldAndTheBoundAndEchoesNothing) {
-  v1::ChatRequest message = Valid();
+  v1::ChatRequest message = ValidChat();
   GetParam().spoil(message);
-  const absl::Status status = CheckChatRequest(message, Model(), {}).status();
+  const absl::Status status = CheckChatRequest(message, ChatModel(), {}).status();
   ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_THAT(MessageOf(status), testing::StartsWith(GetParam().field + " "));
   EXPECT_THAT(MessageOf(status), HasSubstr(GetParam().text));
   EXPECT_THAT(MessageOf(status), Not(HasSubstr("canary")));
 }
 
-const BadCase kBadCases[] = {
+const BadChat kBadCases[] = {
     {"NoMessages", [](auto& m) { m.clear_messages(); }, "messages", "empty"},
     {"ManyMessages",
      [](auto& m) {
@@ -119,15 +119,15 @@ INSTANTIATE_TEST_SUITE_P(All, BadChatRequest, ::testing::ValuesIn(kBadCases),
 TEST(ChatRequestTest, EveryReservedNameIsRefused) {
   for (const char* const name :
        {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"}) {
-    v1::ChatRequest message = Valid();
+    v1::ChatRequest message = ValidChat();
     message.set_template_arguments_json(std::string("{\"") + name + "\": 1}");
-    EXPECT_EQ(CheckConversation(message, Model(), {}).status().code(),
+    EXPECT_EQ(CheckConversation(message, ChatModel(), {}).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
 }
 
 TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
-  v1::ChatRequest message = Valid();
+  v1::ChatRequest message = ValidChat();
   auto& answer = *message.add_messages();
   answer.set_role("assistant");
   auto& call = *answer.add_tool_calls();
@@ -139,7 +139,7 @@ TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
   tool.set_description("Tells it.");
   tool.set_parameters_json(R"({"type": "object"})");
   message.set_template_arguments_json(R"({"enable_thinking": false})");
-  const auto conversation = CheckConversation(message, Model(), {});
+  const auto conversation = CheckConversation(message, ChatModel(), {});
   ASSERT_TRUE(conversation.ok()) << conversation.status();
   EXPECT_EQ(conversation->variables.dump(),
             R"({"messages":[{"role":"user","content":"hello"},)"
@@ -151,9 +151,9 @@ TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
 }
 
 TEST(ChatRequestTest, AbsentListsAreNullAndAbsentTokensUndefined) {
-  ServedModel model = Model();
+  ServedModel model = ChatModel();
   model.bos_token.clear();
-  v1::ChatRequest message = Valid();
+  v1::ChatRequest message = ValidChat();
   message.set_add_generation_prompt(false);
   const auto conversation = CheckConversation(message, model, {});
   ASSERT_TRUE(conversation.ok());
@@ -163,13 +163,13 @@ TEST(ChatRequestTest, AbsentListsAreNullAndAbsentTokensUndefined) {
 }
 
 TEST(ChatRequestTest, AModelWithoutTemplateOrTokenizerCannotChat) {
-  ServedModel model = Model();
+  ServedModel model = ChatModel();
   model.has_chat_template = false;
-  absl::Status status = CheckChatRequest(Valid(), model, {}).status();
+  absl::Status status = CheckChatRequest(ValidChat(), model, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(status), reason::kNoChatTemplate);
   model.has_tokenizer = false;
-  status = CheckChatRequest(Valid(), model, {}).status();
+  status = CheckChatRequest(ValidChat(), model, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(status), reason::kNoTokenizer);
 }

@@ -16,16 +16,16 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::vector<TokenId> kPrompt = {10, 11, 12, 13, 14, 15, 16, 17};
+const std::vector<TokenId> kEightTokens = {10, 11, 12, 13, 14, 15, 16, 17};
 
 // A stream that is read on a thread of its own.
-class OpenCall {
+class ReadCall {
  public:
-  OpenCall(v1::Inference::Stub& stub, const v1::GenerateRequest& request) {
+  ReadCall(v1::Inference::Stub& stub, const v1::GenerateRequest& request) {
     reader_ = stub.Generate(&context_, request);
     thread_ = std::thread([this] { answer_ = Collect(*reader_); });
   }
-  ~OpenCall() {
+  ~ReadCall() {
     if (thread_.joinable()) thread_.join();
   }
   void Cancel() { context_.TryCancel(); }
@@ -44,10 +44,10 @@ class OpenCall {
 TEST(RefusalTest, BadRequestsLeaveAnotherStreamAndTheCacheAsTheyWere) {
   TestServer server;
   server.gate().Close();
-  OpenCall other(server.inference(), Greedy(kPrompt, 50));
+  ReadCall other(server.inference(), Greedy(kEightTokens, 50));
   server.gate().AwaitWaiting();
   const auto spoil = [](auto change) {
-    v1::GenerateRequest request = Greedy(kPrompt, 10);
+    v1::GenerateRequest request = Greedy(kEightTokens, 10);
     change(request);
     return request;
   };
@@ -71,21 +71,21 @@ TEST(RefusalTest, BadRequestsLeaveAnotherStreamAndTheCacheAsTheyWere) {
     server.gate().Allow(7);
   }
   server.gate().Open();
-  EXPECT_THAT(other.End().choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 50)));
+  EXPECT_THAT(other.End().choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 50)));
   server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
 }
 
 TEST(RefusalTest, TenantsAreChecked) {
   TestServer server;
   for (const std::string& tenant : {std::string(129, 't'), std::string("a/b")}) {
-    const Answer answer = Ask(server.inference(), Greedy(kPrompt, 1), tenant);
+    const Answer answer = Ask(server.inference(), Greedy(kEightTokens, 1), tenant);
     EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
     EXPECT_EQ(FieldOf(answer.status), "x-tenant-id");
   }
   grpc::ClientContext context;
   context.AddMetadata("x-tenant-id", "a");
   context.AddMetadata("x-tenant-id", "b");
-  const Answer answer = Collect(*server.inference().Generate(&context, Greedy(kPrompt, 1)));
+  const Answer answer = Collect(*server.inference().Generate(&context, Greedy(kEightTokens, 1)));
   EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
 }
 
@@ -105,10 +105,10 @@ TEST(RefusalTest, AFullQueueAsksToRetryLater) {
   config.options.requests_max = 2;
   TestServer server(std::move(config));
   server.gate().Close();
-  OpenCall first(server.inference(), Greedy(kPrompt, 5));
-  OpenCall second(server.inference(), Greedy(kPrompt, 5));
+  ReadCall first(server.inference(), Greedy(kEightTokens, 5));
+  ReadCall second(server.inference(), Greedy(kEightTokens, 5));
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
-  const Answer third = Ask(server.inference(), Greedy(kPrompt, 5));
+  const Answer third = Ask(server.inference(), Greedy(kEightTokens, 5));
   EXPECT_EQ(third.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ReasonOf(third.status), "QUEUE_FULL");
   EXPECT_THAT(third.status.error_message(), HasSubstr("the limit is 2"));
@@ -117,7 +117,7 @@ TEST(RefusalTest, AFullQueueAsksToRetryLater) {
   server.gate().Open();
   EXPECT_TRUE(first.End().status.ok());
   EXPECT_TRUE(second.End().status.ok());
-  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
 }
 
 TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
@@ -126,10 +126,10 @@ TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
   config.options.running_max = 1;
   TestServer server(std::move(config));
   server.gate().Close();
-  OpenCall running(server.inference(), Greedy(kPrompt, 5));
+  ReadCall running(server.inference(), Greedy(kEightTokens, 5));
   server.gate().Allow(1);
   server.AwaitLoad([](const auto& load) { return load.running() == 1; });
-  OpenCall waiting(server.inference(), Greedy(std::vector<TokenId>(80, 9), 1));
+  ReadCall waiting(server.inference(), Greedy(std::vector<TokenId>(80, 9), 1));
   server.AwaitLoad([](const auto& load) { return load.waiting_prompt_tokens() == 80; });
   const Answer refused = Ask(server.inference(), Greedy(std::vector<TokenId>(21, 9), 1));
   EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
@@ -144,9 +144,9 @@ TEST(RefusalTest, ConcurrentCallsAreBounded) {
   config.options.streams_max = 1;
   TestServer server(std::move(config));
   server.gate().Close();
-  OpenCall first(server.inference(), Greedy(kPrompt, 5));
+  ReadCall first(server.inference(), Greedy(kEightTokens, 5));
   server.gate().AwaitWaiting();
-  const Answer second = Ask(server.inference(), Greedy(kPrompt, 5));
+  const Answer second = Ask(server.inference(), Greedy(kEightTokens, 5));
   EXPECT_EQ(second.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ReasonOf(second.status), "TOO_MANY_STREAMS");
   EXPECT_GE(RetrySecondsOf(second.status), 1);
@@ -157,17 +157,17 @@ TEST(RefusalTest, ConcurrentCallsAreBounded) {
 TEST(RefusalTest, RequestIdsAreLabelsThatSeveralMayCarry) {
   TestServer server;
   server.gate().Close();
-  v1::GenerateRequest request = Greedy(kPrompt, 5);
+  v1::GenerateRequest request = Greedy(kEightTokens, 5);
   request.set_request_id("a");
-  OpenCall first(server.inference(), request);
-  OpenCall second(server.inference(), request);
+  ReadCall first(server.inference(), request);
+  ReadCall second(server.inference(), request);
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
   first.Cancel();
   EXPECT_EQ(first.End().status.error_code(), StatusCode::CANCELLED);
   server.gate().Open();
   const Answer answer = second.End();
   EXPECT_TRUE(answer.status.ok());
-  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 5)));
+  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 5)));
 }
 
 Answer AskWithin(TestServer& server, const v1::GenerateRequest& request,
@@ -182,12 +182,12 @@ TEST(DeadlineTest, ARequestWhoseDeadlinePassesInTheQueueIsNeverStarted) {
   config.options.running_max = 1;
   TestServer server(std::move(config));
   server.gate().Close();
-  OpenCall running(server.inference(), Greedy(kPrompt, 5));
+  ReadCall running(server.inference(), Greedy(kEightTokens, 5));
   server.gate().AwaitWaiting();
   const Answer late = AskWithin(server, Greedy({20, 21, 22}, 5), std::chrono::milliseconds(30));
   EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
   server.gate().Open();
-  EXPECT_THAT(running.End().choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 5)));
+  EXPECT_THAT(running.End().choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 5)));
   server.AwaitLoad([](const auto& load) {
     return load.running() == 0 && load.waiting() == 0 && load.used_blocks() == 0;
   });
@@ -197,7 +197,7 @@ TEST(DeadlineTest, ADeadlineInTheMiddleOfAnAnswerFreesItsBlocks) {
   TestServer server;
   server.gate().Close();
   server.gate().Allow(3);
-  const Answer late = AskWithin(server, Greedy(kPrompt, 500), std::chrono::milliseconds(100));
+  const Answer late = AskWithin(server, Greedy(kEightTokens, 500), std::chrono::milliseconds(100));
   EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
   server.gate().Open();
   server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
@@ -208,7 +208,7 @@ TEST(DeadlineTest, TheServersOwnBoundHoldsWhereTheClientHasNone) {
   config.options.request_time_max = std::chrono::milliseconds(20);
   TestServer server(std::move(config));
   server.gate().Close();
-  OpenCall call(server.inference(), Greedy(kPrompt, 1000));
+  ReadCall call(server.inference(), Greedy(kEightTokens, 1000));
   server.gate().AwaitWaiting();
   // A step for each question takes the time of a thousand of them, far more than it may have.
   server.AwaitLoad([&](const auto& load) {
@@ -224,8 +224,8 @@ TEST(DeadlineTest, TheServersOwnBoundHoldsWhereTheClientHasNone) {
 TEST(CancelTest, ACancelledCallFreesItsBlocksAndLeavesOthersAlone) {
   TestServer server;
   server.gate().Close();
-  OpenCall cancelled(server.inference(), Greedy(kPrompt, 900));
-  OpenCall other(server.inference(), Greedy({30, 31, 32}, 100));
+  ReadCall cancelled(server.inference(), Greedy(kEightTokens, 900));
+  ReadCall other(server.inference(), Greedy({30, 31, 32}, 100));
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
   server.gate().Allow(10);
   cancelled.Cancel();
@@ -240,7 +240,7 @@ TEST(CancelTest, AStormOfCancellationsEndsWithEveryBlockFree) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     grpc::ClientContext context;
-    const auto reader = server.inference().Generate(&context, Greedy(kPrompt, 300));
+    const auto reader = server.inference().Generate(&context, Greedy(kEightTokens, 300));
     v1::GenerateResponse message;
     for (unsigned reads = random() % 3; reads > 0; --reads) reader->Read(&message);
     context.TryCancel();
@@ -248,7 +248,7 @@ TEST(CancelTest, AStormOfCancellationsEndsWithEveryBlockFree) {
     }
     reader->Finish();
   }
-  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
   server.AwaitLoad([](const auto& load) {
     return load.running() == 0 && load.waiting() == 0 && load.used_blocks() == 0;
   });
@@ -265,7 +265,7 @@ TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the window at 64 KiB
   const auto channel = server.NewChannel(arguments);
   const auto stub = v1::Inference::NewStub(channel);
-  v1::GenerateRequest request = Greedy(kPrompt, 4000);
+  v1::GenerateRequest request = Greedy(kEightTokens, 4000);
   request.mutable_output()->set_n(16);
   request.mutable_output()->set_logprobs(20);
   grpc::ClientContext context;
@@ -287,7 +287,7 @@ TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_EQ(ReasonOf(status), "WRITE_STALLED");
-  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
 }
 
 // Sends `bytes` as the message of a Generate call; returns the status.
@@ -320,7 +320,7 @@ grpc::Status SendRaw(TestServer& server, const std::string& bytes) {
 
 TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
   TestServer server;
-  const std::string valid = Greedy(kPrompt, 3).SerializeAsString();
+  const std::string valid = Greedy(kEightTokens, 3).SerializeAsString();
   EXPECT_TRUE(SendRaw(server, valid).ok());
   EXPECT_EQ(SendRaw(server, valid.substr(0, valid.size() - 1)).error_code(), StatusCode::INTERNAL);
   EXPECT_EQ(SendRaw(server, "").error_code(), StatusCode::INVALID_ARGUMENT);
@@ -338,15 +338,15 @@ TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
     flipped[random() % flipped.size()] ^= static_cast<char>(1u << random() % 8);
     SendRaw(server, flipped);
   }
-  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 5)).status.ok());
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
 }
 
 TEST(WireTest, AMessageBeyondItsLimitIsRefused) {
   TestServer server;
-  v1::GenerateRequest request = Greedy(kPrompt, 1);
+  v1::GenerateRequest request = Greedy(kEightTokens, 1);
   request.set_text(std::string(4 << 20, 'x'));
   EXPECT_EQ(Ask(server.inference(), request).status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  const grpc::Status after = Ask(server.inference(), Greedy(kPrompt, 5)).status;
+  const grpc::Status after = Ask(server.inference(), Greedy(kEightTokens, 5)).status;
   EXPECT_TRUE(after.ok()) << after.error_message();
 }
 
@@ -354,9 +354,10 @@ TEST(WireTest, MetadataBeyondTheirLimitAreRefused) {
   TestServer server;
   grpc::ClientContext context;
   context.AddMetadata("x-long", std::string(17 << 10, 'm'));
-  EXPECT_EQ(Collect(*server.inference().Generate(&context, Greedy(kPrompt, 1))).status.error_code(),
-            StatusCode::RESOURCE_EXHAUSTED);
-  const grpc::Status after = Ask(server.inference(), Greedy(kPrompt, 5)).status;
+  EXPECT_EQ(
+      Collect(*server.inference().Generate(&context, Greedy(kEightTokens, 1))).status.error_code(),
+      StatusCode::RESOURCE_EXHAUSTED);
+  const grpc::Status after = Ask(server.inference(), Greedy(kEightTokens, 5)).status;
   EXPECT_TRUE(after.ok()) << after.error_message();
 }
 
@@ -365,7 +366,7 @@ TEST(WireTest, CompressedMessagesAreNotTaken) {
   for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
     grpc::ClientContext context;
     context.set_compression_algorithm(algorithm);
-    v1::GenerateRequest request = Greedy(kPrompt, 1);
+    v1::GenerateRequest request = Greedy(kEightTokens, 1);
     request.mutable_cache()->set_salt(std::string(200, 's'));
     EXPECT_EQ(Collect(*server.inference().Generate(&context, request)).status.error_code(),
               StatusCode::UNIMPLEMENTED);

@@ -8,8 +8,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = ExpressionParser::Result;
-
 // Turns what was parsed as an expression into a target; false if it cannot be one.
 bool MakeTarget(Expr& expr, NameContext context) {
   if (expr.kind == ExprKind::kNamespaceRef) return true;
@@ -56,7 +54,7 @@ absl::Status ExpressionParser::TooDeep() const {
                   nesting_.depth_max));
 }
 
-Result ExpressionParser::Finish(ExprPtr node, int line) {
+ParsedExpr ExpressionParser::Finish(ExprPtr node, int line) {
   node->line = line;
   int depth = 0;
   ForEachChild(*node, [&](Expr& child) { depth = std::max(depth, child.depth); });
@@ -65,13 +63,13 @@ Result ExpressionParser::Finish(ExprPtr node, int line) {
   return node;
 }
 
-Result ExpressionParser::ParseExpression(bool with_condition) {
+ParsedExpr ExpressionParser::ParseExpression(bool with_condition) {
   const NestingGuard guard(nesting_);
   if (guard.too_deep()) return TooDeep();
   return with_condition ? ParseCondition() : ParseOr();
 }
 
-Result ExpressionParser::ParseCondition() {
+ParsedExpr ExpressionParser::ParseCondition() {
   int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseOr());
   while (stream_.SkipIfName("if")) {
@@ -90,7 +88,7 @@ Result ExpressionParser::ParseCondition() {
   return expr;
 }
 
-Result ExpressionParser::ParseChain(Parse operand, ExprKind kind, std::string_view name) {
+ParsedExpr ExpressionParser::ParseChain(Parse operand, ExprKind kind, std::string_view name) {
   const int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, (this->*operand)());
   const auto skip = [&] {
@@ -106,15 +104,15 @@ Result ExpressionParser::ParseChain(Parse operand, ExprKind kind, std::string_vi
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseOr() {
+ParsedExpr ExpressionParser::ParseOr() {
   return ParseChain(&ExpressionParser::ParseAnd, ExprKind::kOr, "or");
 }
 
-Result ExpressionParser::ParseAnd() {
+ParsedExpr ExpressionParser::ParseAnd() {
   return ParseChain(&ExpressionParser::ParseNot, ExprKind::kAnd, "and");
 }
 
-Result ExpressionParser::ParseNot() {
+ParsedExpr ExpressionParser::ParseNot() {
   if (!stream_.AtName("not")) return ParseCompare();
   const NestingGuard guard(nesting_);
   if (guard.too_deep()) return TooDeep();
@@ -124,7 +122,7 @@ Result ExpressionParser::ParseNot() {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseCompare() {
+ParsedExpr ExpressionParser::ParseCompare() {
   const int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, ParseSum());
   auto node = std::make_unique<CompareExpr>();
@@ -150,8 +148,8 @@ Result ExpressionParser::ParseCompare() {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseArithmetic(Parse operand,
-                                         std::vector<std::pair<TokenType, ArithmeticOp>> ops) {
+ParsedExpr ExpressionParser::ParseArithmetic(Parse operand,
+                                             std::vector<std::pair<TokenType, ArithmeticOp>> ops) {
   const int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, (this->*operand)());
   auto node = std::make_unique<ArithmeticExpr>();
@@ -168,16 +166,16 @@ Result ExpressionParser::ParseArithmetic(Parse operand,
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseSum() {
+ParsedExpr ExpressionParser::ParseSum() {
   return ParseArithmetic(&ExpressionParser::ParseConcat, {{TokenType::kAdd, ArithmeticOp::kAdd},
                                                           {TokenType::kSub, ArithmeticOp::kSub}});
 }
 
-Result ExpressionParser::ParseConcat() {
+ParsedExpr ExpressionParser::ParseConcat() {
   return ParseChain(&ExpressionParser::ParseProduct, ExprKind::kConcat, "");
 }
 
-Result ExpressionParser::ParseProduct() {
+ParsedExpr ExpressionParser::ParseProduct() {
   return ParseArithmetic(&ExpressionParser::ParsePower,
                          {{TokenType::kMul, ArithmeticOp::kMul},
                           {TokenType::kDiv, ArithmeticOp::kDiv},
@@ -185,7 +183,7 @@ Result ExpressionParser::ParseProduct() {
                           {TokenType::kMod, ArithmeticOp::kMod}});
 }
 
-Result ExpressionParser::ParsePower() {
+ParsedExpr ExpressionParser::ParsePower() {
   const int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, ParseUnary(true));
   auto node = std::make_unique<ArithmeticExpr>();
@@ -198,7 +196,7 @@ Result ExpressionParser::ParsePower() {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseUnary(bool with_filters) {
+ParsedExpr ExpressionParser::ParseUnary(bool with_filters) {
   const NestingGuard guard(nesting_);
   ExprPtr expr;
   if (stream_.At(TokenType::kSub) || stream_.At(TokenType::kAdd)) {
@@ -215,7 +213,7 @@ Result ExpressionParser::ParseUnary(bool with_filters) {
   return with_filters ? ParseFilterExpression(std::move(expr)) : std::move(expr);
 }
 
-Result ExpressionParser::ParsePrimary(bool with_namespace) {
+ParsedExpr ExpressionParser::ParsePrimary(bool with_namespace) {
   const Token& token = stream_.current();
   switch (token.type) {
     case TokenType::kName:
@@ -246,7 +244,7 @@ Result ExpressionParser::ParsePrimary(bool with_namespace) {
   }
 }
 
-Result ExpressionParser::ParseName(bool with_namespace) {
+ParsedExpr ExpressionParser::ParseName(bool with_namespace) {
   const Token token = stream_.Next();
   if (IsConstantName(token.text)) {
     auto node = std::make_unique<ConstExpr>();
@@ -267,7 +265,7 @@ Result ExpressionParser::ParseName(bool with_namespace) {
   return Finish(std::move(node), token.line);
 }
 
-Result ExpressionParser::ParseString() {
+ParsedExpr ExpressionParser::ParseString() {
   const int line = stream_.current().line;
   std::string text;
   while (stream_.At(TokenType::kString)) text += stream_.Next().text;
@@ -276,7 +274,7 @@ Result ExpressionParser::ParseString() {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseTuple(const TupleOptions& options) {
+ParsedExpr ExpressionParser::ParseTuple(const TupleOptions& options) {
   const int line = stream_.current().line;
   auto node = std::make_unique<TupleExpr>();
   bool is_tuple = false;
@@ -306,8 +304,8 @@ Result ExpressionParser::ParseTuple(const TupleOptions& options) {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseTarget(NameContext context, std::string_view end_name,
-                                     bool with_namespace) {
+ParsedExpr ExpressionParser::ParseTarget(NameContext context, std::string_view end_name,
+                                         bool with_namespace) {
   const int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(
       ExprPtr target,
@@ -331,7 +329,7 @@ absl::StatusOr<std::unique_ptr<NameExpr>> ExpressionParser::ParseNameTarget(Name
   return node;
 }
 
-Result ExpressionParser::ParseList() {
+ParsedExpr ExpressionParser::ParseList() {
   const int line = stream_.Next().line;
   auto node = std::make_unique<ListExpr>();
   while (!stream_.At(TokenType::kRightBracket)) {
@@ -346,7 +344,7 @@ Result ExpressionParser::ParseList() {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseDict() {
+ParsedExpr ExpressionParser::ParseDict() {
   const int line = stream_.Next().line;
   auto node = std::make_unique<DictExpr>();
   while (!stream_.At(TokenType::kRightBrace)) {
@@ -363,7 +361,7 @@ Result ExpressionParser::ParseDict() {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParsePostfix(ExprPtr operand) {
+ParsedExpr ExpressionParser::ParsePostfix(ExprPtr operand) {
   while (true) {
     if (stream_.At(TokenType::kDot) || stream_.At(TokenType::kLeftBracket)) {
       INCIPIT_ASSIGN_OR_RETURN(operand, ParseSubscript(std::move(operand)));
@@ -375,7 +373,7 @@ Result ExpressionParser::ParsePostfix(ExprPtr operand) {
   }
 }
 
-Result ExpressionParser::ParseFilterExpression(ExprPtr operand) {
+ParsedExpr ExpressionParser::ParseFilterExpression(ExprPtr operand) {
   while (true) {
     if (stream_.At(TokenType::kPipe)) {
       INCIPIT_ASSIGN_OR_RETURN(operand, ParseFilters(std::move(operand), false));
@@ -389,7 +387,7 @@ Result ExpressionParser::ParseFilterExpression(ExprPtr operand) {
   }
 }
 
-Result ExpressionParser::ParseSubscript(ExprPtr object) {
+ParsedExpr ExpressionParser::ParseSubscript(ExprPtr object) {
   const Token token = stream_.Next();
   if (token.type == TokenType::kLeftBracket) return ParseBrackets(std::move(object), token.line);
   const Token attribute = stream_.Next();
@@ -410,7 +408,7 @@ Result ExpressionParser::ParseSubscript(ExprPtr object) {
   return Finish(std::move(node), token.line);
 }
 
-Result ExpressionParser::ParseBrackets(ExprPtr object, int line) {
+ParsedExpr ExpressionParser::ParseBrackets(ExprPtr object, int line) {
   auto indices = std::make_unique<TupleExpr>();
   while (!stream_.At(TokenType::kRightBracket)) {
     if (!indices->items.empty()) {
@@ -440,7 +438,7 @@ Result ExpressionParser::ParseBrackets(ExprPtr object, int line) {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseSlice(ExprPtr object, ExprPtr start, int line) {
+ParsedExpr ExpressionParser::ParseSlice(ExprPtr object, ExprPtr start, int line) {
   auto node = std::make_unique<SliceExpr>();
   node->object = std::move(object);
   node->start = std::move(start);
@@ -462,7 +460,7 @@ Result ExpressionParser::ParseSlice(ExprPtr object, ExprPtr start, int line) {
   return Finish(std::move(node), line);
 }
 
-Result ExpressionParser::ParseCall(ExprPtr callee) {
+ParsedExpr ExpressionParser::ParseCall(ExprPtr callee) {
   const int line = stream_.current().line;
   auto node = std::make_unique<CallExpr>();
   node->callee = std::move(callee);
@@ -530,7 +528,7 @@ absl::StatusOr<std::string> ExpressionParser::ParseDottedName() {
   return name;
 }
 
-Result ExpressionParser::ParseFilters(ExprPtr operand, bool start_inline) {
+ParsedExpr ExpressionParser::ParseFilters(ExprPtr operand, bool start_inline) {
   while (start_inline || stream_.At(TokenType::kPipe)) {
     if (!start_inline) stream_.Next();
     start_inline = false;
@@ -562,7 +560,7 @@ bool ExpressionParser::AtTestArgument() const {
   }
 }
 
-Result ExpressionParser::ParseTest(ExprPtr operand) {
+ParsedExpr ExpressionParser::ParseTest(ExprPtr operand) {
   const int line = stream_.Next().line;
   const bool negated = stream_.SkipIfName("not");
   auto node = std::make_unique<TestExpr>();

@@ -31,13 +31,13 @@ class NestingGuard {
   Nesting& nesting_;
 };
 
+using ParsedExpr = absl::StatusOr<ExprPtr>;
+
 class ExpressionParser {
  public:
-  using Result = absl::StatusOr<ExprPtr>;
-
   ExpressionParser(TokenStream& stream, Nesting& nesting) : stream_(stream), nesting_(nesting) {}
 
-  Result ParseExpression(bool with_condition = true);
+  ParsedExpr ParseExpression(bool with_condition = true);
 
   struct TupleOptions {
     bool simplified = false;  // names and literals only: targets
@@ -47,52 +47,52 @@ class ExpressionParser {
     bool with_namespace = false;  // `ns.attribute` too
   };
   // One expression, or several with commas as a tuple.
-  Result ParseTuple(const TupleOptions& options);
+  ParsedExpr ParseTuple(const TupleOptions& options);
 
   // What can be assigned to: names and tuples of them.
-  Result ParseTarget(NameContext context, std::string_view end_name = {},
-                     bool with_namespace = false);
+  ParsedExpr ParseTarget(NameContext context, std::string_view end_name = {},
+                         bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
 
   // `|name(...)|name...` applied to `operand`, which may be null. `start_inline`: the first without
   // its pipe.
-  Result ParseFilters(ExprPtr operand, bool start_inline);
+  ParsedExpr ParseFilters(ExprPtr operand, bool start_inline);
 
  private:
-  Result ParseCondition();
-  Result ParseOr();
-  Result ParseAnd();
-  Result ParseNot();
-  Result ParseCompare();
-  Result ParseSum();
-  Result ParseConcat();
-  Result ParseProduct();
-  Result ParsePower();
-  Result ParseUnary(bool with_filters);
-  Result ParsePrimary(bool with_namespace);
-  Result ParseName(bool with_namespace);
-  Result ParseString();
-  Result ParseList();
-  Result ParseDict();
-  Result ParsePostfix(ExprPtr operand);
-  Result ParseFilterExpression(ExprPtr operand);
-  Result ParseSubscript(ExprPtr object);
-  Result ParseBrackets(ExprPtr object, int line);
-  Result ParseSlice(ExprPtr object, ExprPtr start, int line);
-  Result ParseCall(ExprPtr callee);
+  ParsedExpr ParseCondition();
+  ParsedExpr ParseOr();
+  ParsedExpr ParseAnd();
+  ParsedExpr ParseNot();
+  ParsedExpr ParseCompare();
+  ParsedExpr ParseSum();
+  ParsedExpr ParseConcat();
+  ParsedExpr ParseProduct();
+  ParsedExpr ParsePower();
+  ParsedExpr ParseUnary(bool with_filters);
+  ParsedExpr ParsePrimary(bool with_namespace);
+  ParsedExpr ParseName(bool with_namespace);
+  ParsedExpr ParseString();
+  ParsedExpr ParseList();
+  ParsedExpr ParseDict();
+  ParsedExpr ParsePostfix(ExprPtr operand);
+  ParsedExpr ParseFilterExpression(ExprPtr operand);
+  ParsedExpr ParseSubscript(ExprPtr object);
+  ParsedExpr ParseBrackets(ExprPtr object, int line);
+  ParsedExpr ParseSlice(ExprPtr object, ExprPtr start, int line);
+  ParsedExpr ParseCall(ExprPtr callee);
   absl::StatusOr<CallArguments> ParseArguments();
   absl::Status ParseArgument(CallArguments& arguments, int line);
-  Result ParseTest(ExprPtr operand);
+  ParsedExpr ParseTest(ExprPtr operand);
   absl::StatusOr<std::string> ParseDottedName();
   bool AtTestArgument() const;
 
-  using Parse = Result (ExpressionParser::*)();
+  using Parse = ParsedExpr (ExpressionParser::*)();
   // left op right op right ..., flat.
-  Result ParseArithmetic(Parse operand, std::vector<std::pair<TokenType, ArithmeticOp>> ops);
-  Result ParseChain(Parse operand, ExprKind kind, std::string_view name);
+  ParsedExpr ParseArithmetic(Parse operand, std::vector<std::pair<TokenType, ArithmeticOp>> ops);
+  ParsedExpr ParseChain(Parse operand, ExprKind kind, std::string_view name);
 
   // Sets the node's depth from its children's.
-  Result Finish(ExprPtr node, int line);
+  ParsedExpr Finish(ExprPtr node, int line);
   absl::Status TooDeep() const;
 
   TokenStream& stream_;

@@ -12,13 +12,6 @@ namespace {
 
 bool IsAsciiDigit(char c) { return c >= '0' && c <= '9'; }
 
-int DigitValue(char c) {
-  if (IsAsciiDigit(c)) return c - '0';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'Z') return c - 'A' + 10;
-  return 99;
-}
-
 // Digits of a base with single underscores in between, the first one already required.
 size_t DigitsEnd(std::string_view source, size_t offset, int base, bool leading_underscore) {
   size_t end = offset;

@@ -150,7 +150,7 @@ Result FileSize(Interpreter& in, Arguments& arguments) {
   return in.heap().MakeString(fmt::format("{:.1f} {}", base * *parsed / unit, prefix));
 }
 
-constexpr NamedBuiltin kFilters[] = {
+constexpr NamedBuiltin kNumberFilters[] = {
     {"abs", Abs},
     {"d", Default},
     {"default", Default},
@@ -162,6 +162,6 @@ constexpr NamedBuiltin kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedBuiltin> NumberFilters() { return kFilters; }
+std::span<const NamedBuiltin> NumberFilters() { return kNumberFilters; }
 
 }  // namespace incipit::jinja

@@ -121,13 +121,6 @@ std::string NumberText(std::string_view text) {
   return result;
 }
 
-int DigitValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'Z') return c - 'A' + 10;
-  return 99;
-}
-
 int PrefixBase(std::string_view digits) {
   if (digits.size() < 2 || digits[0] != '0') return 0;
   const char prefix = static_cast<char>(digits[1] | 0x20);
@@ -147,6 +140,13 @@ bool TakeDigits(std::string_view text, size_t& pos, std::string& out) {
 }
 
 }  // namespace
+
+int DigitValue(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'Z') return c - 'A' + 10;
+  return 99;
+}
 
 absl::StatusOr<Int> AddInts(Int left, Int right) {
   const Int sum = static_cast<Int>(static_cast<UInt>(left) + static_cast<UInt>(right));

@@ -23,6 +23,9 @@ std::string_view Spelling(ArithmeticOp op);
 // REQUIRES: both are numbers.
 absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value& right);
 
+// The value of a digit of any base up to 36; 99 for another character.
+int DigitValue(char c);
+
 std::string FormatInt(Int value);
 // repr(): the shortest decimal that reads back as the same double.
 std::string FormatReal(double value);

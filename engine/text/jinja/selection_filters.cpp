@@ -307,7 +307,7 @@ Result Attribute(Interpreter& in, Arguments& arguments) {
       fmt::format("'{} object' has no such attribute", TypeName(bound[0])));
 }
 
-constexpr NamedBuiltin kFilters[] = {
+constexpr NamedBuiltin kSelectionFilters[] = {
     {"attr", Attribute},
     {"batch", Batch},
     {"items", Items},
@@ -321,6 +321,6 @@ constexpr NamedBuiltin kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedBuiltin> SelectionFilters() { return kFilters; }
+std::span<const NamedBuiltin> SelectionFilters() { return kSelectionFilters; }
 
 }  // namespace incipit::jinja

@@ -306,7 +306,7 @@ Result GroupBy(Interpreter& in, Arguments& arguments) {
   return in.heap().MakeList(std::move(groups));
 }
 
-constexpr NamedBuiltin kFilters[] = {
+constexpr NamedBuiltin kSequenceFilters[] = {
     {"count", Count},       {"dictsort", DictSort},  {"first", First},     {"groupby", GroupBy},
     {"join", Join},         {"last", Last},          {"length", Count},    {"list", List},
     {"max", Extreme<true>}, {"min", Extreme<false>}, {"reverse", Reverse}, {"sort", Sort},
@@ -315,6 +315,6 @@ constexpr NamedBuiltin kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedBuiltin> SequenceFilters() { return kFilters; }
+std::span<const NamedBuiltin> SequenceFilters() { return kSequenceFilters; }
 
 }  // namespace incipit::jinja

@@ -269,7 +269,7 @@ Result UrlEncode(Interpreter& in, Arguments& arguments) {
   }
 }
 
-constexpr NamedBuiltin kFilters[] = {
+constexpr NamedBuiltin kStringFilters[] = {
     {"capitalize", Case<CaseOp::kCapitalize>},
     {"center", Center},
     {"e", Escape},
@@ -292,6 +292,6 @@ constexpr NamedBuiltin kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedBuiltin> StringFilters() { return kFilters; }
+std::span<const NamedBuiltin> StringFilters() { return kStringFilters; }
 
 }  // namespace incipit::jinja

@@ -18,7 +18,7 @@ absl::StatusOr<BoundArguments> OnlySelf(std::string_view name, Arguments& argume
 }
 
 template <CaseOp op>
-Result Case(Interpreter& in, Arguments& arguments) {
+Result CaseMethod(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound, OnlySelf("case", arguments));
   return ChangeCase(in, bound[0], op);
 }
@@ -57,7 +57,7 @@ Result SplitLinesMethod(Interpreter& in, Arguments& arguments) {
   return in.heap().MakeList(std::move(lines));
 }
 
-Result Replace(Interpreter& in, Arguments& arguments) {
+Result ReplaceMethod(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(
       const BoundArguments bound,
       BoundArguments::Bind({"replace", {"self", "old", "new", "count"}, 3, 4}, arguments));
@@ -72,7 +72,7 @@ Result Replace(Interpreter& in, Arguments& arguments) {
   return ReplaceAll(in, bound[0], old_text, new_text, count);
 }
 
-Result Join(Interpreter& in, Arguments& arguments) {
+Result JoinMethod(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
                            BoundArguments::Bind({"join", {"self", "iterable"}, 2, 2}, arguments));
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, bound[1]));
@@ -196,7 +196,7 @@ Result ExpandTabs(Interpreter& in, Arguments& arguments) {
   return in.heap().Finish(builder, bound[0].is_markup());
 }
 
-Result Format(Interpreter& in, Arguments& arguments) {
+Result FormatMethod(Interpreter& in, Arguments& arguments) {
   const Value self = std::move(arguments.positional.front());
   arguments.positional.erase(arguments.positional.begin());
   return FormatBraces(in, self, arguments);
@@ -221,14 +221,14 @@ constexpr NamedBuiltin kMethods[] = {
     {"split", SplitMethod<false>},
     {"rsplit", SplitMethod<true>},
     {"splitlines", SplitLinesMethod},
-    {"replace", Replace},
-    {"join", Join},
-    {"upper", Case<CaseOp::kUpper>},
-    {"lower", Case<CaseOp::kLower>},
-    {"title", Case<CaseOp::kTitle>},
-    {"capitalize", Case<CaseOp::kCapitalize>},
-    {"casefold", Case<CaseOp::kFold>},
-    {"swapcase", Case<CaseOp::kSwap>},
+    {"replace", ReplaceMethod},
+    {"join", JoinMethod},
+    {"upper", CaseMethod<CaseOp::kUpper>},
+    {"lower", CaseMethod<CaseOp::kLower>},
+    {"title", CaseMethod<CaseOp::kTitle>},
+    {"capitalize", CaseMethod<CaseOp::kCapitalize>},
+    {"casefold", CaseMethod<CaseOp::kFold>},
+    {"swapcase", CaseMethod<CaseOp::kSwap>},
     {"removeprefix", RemoveAffix<true>},
     {"removesuffix", RemoveAffix<false>},
     {"partition", Partition<false>},
@@ -238,7 +238,7 @@ constexpr NamedBuiltin kMethods[] = {
     {"rjust", Justify<'>'>},
     {"zfill", ZeroFill},
     {"expandtabs", ExpandTabs},
-    {"format", Format},
+    {"format", FormatMethod},
     {"format_map", FormatMap},
     {"encode", nullptr},
     {"maketrans", nullptr},

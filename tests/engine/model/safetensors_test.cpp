@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-void ExpectInvalid(const std::string& file, const testing::Matcher<std::string>& message) {
+void ExpectInvalidFile(const std::string& file, const testing::Matcher<std::string>& message) {
   const auto tensors = ParseSafetensors(BytesOf(file));
   EXPECT_EQ(tensors.status().code(), absl::StatusCode::kInvalidArgument) << tensors.status();
   EXPECT_THAT(MessageOf(tensors.status()), message);
@@ -23,7 +23,7 @@ void ExpectInvalid(const std::string& file, const testing::Matcher<std::string>&
 // One tensor with these fields, over `num_bytes` of data.
 void ExpectInvalidTensor(std::string_view fields, size_t num_bytes,
                          const testing::Matcher<std::string>& message) {
-  ExpectInvalid(
+  ExpectInvalidFile(
       SafetensorsFile(fmt::format(R"({{"w":{{{}}}}})", fields), std::string(num_bytes, 'x')),
       AllOf(HasSubstr("\"w\""), message));
 }
@@ -54,35 +54,35 @@ TEST(SafetensorsTest, AFileWithoutTensorsIsValid) {
 }
 
 TEST(SafetensorsTest, HeaderLengthsThatLieAreRefused) {
-  ExpectInvalid("", HasSubstr("0 bytes"));
-  ExpectInvalid("1234567", HasSubstr("7 bytes"));
-  ExpectInvalid(std::string(8, '\0'), HasSubstr("does not start with '{'"));
-  ExpectInvalid(std::string(8, '\xff') + "{}", HasSubstr("18446744073709551615 bytes"));
+  ExpectInvalidFile("", HasSubstr("0 bytes"));
+  ExpectInvalidFile("1234567", HasSubstr("7 bytes"));
+  ExpectInvalidFile(std::string(8, '\0'), HasSubstr("does not start with '{'"));
+  ExpectInvalidFile(std::string(8, '\xff') + "{}", HasSubstr("18446744073709551615 bytes"));
   std::string longer = SafetensorsFile("{}", "");
   longer[0] = 3;
-  ExpectInvalid(longer, AllOf(HasSubstr("3 bytes"), HasSubstr("file has 2")));
+  ExpectInvalidFile(longer, AllOf(HasSubstr("3 bytes"), HasSubstr("file has 2")));
   std::string huge = SafetensorsFile("{}", "");
   huge[3] = 6;  // 6 * 2^24 > 100 MB
-  ExpectInvalid(huge, HasSubstr("at most 100000000"));
+  ExpectInvalidFile(huge, HasSubstr("at most 100000000"));
 }
 
 TEST(SafetensorsTest, HeadersThatAreNotWhatTheFormatSaysAreRefused) {
-  ExpectInvalid(SafetensorsFile("[]", ""), HasSubstr("does not start"));
-  ExpectInvalid(SafetensorsFile(" {}", ""), HasSubstr("does not start"));
-  ExpectInvalid(SafetensorsFile("{", ""), HasSubstr("not valid JSON"));
-  ExpectInvalid(SafetensorsFile("{}x", ""), HasSubstr("not valid JSON"));
-  ExpectInvalid(SafetensorsFile("{\"\xff\":1}", ""), HasSubstr("not valid JSON"));
-  ExpectInvalid(SafetensorsFile("{\"w\":" + std::string(10'000, '['), ""), HasSubstr("deeper"));
-  ExpectInvalid(SafetensorsFile(R"({"w":7})", ""), HasSubstr("not an object"));
-  ExpectInvalid(SafetensorsFile(R"({"__metadata__":{"a":1}})", ""), HasSubstr("__metadata__"));
-  ExpectInvalid(SafetensorsFile(R"({"__metadata__":[]})", ""), HasSubstr("__metadata__"));
+  ExpectInvalidFile(SafetensorsFile("[]", ""), HasSubstr("does not start"));
+  ExpectInvalidFile(SafetensorsFile(" {}", ""), HasSubstr("does not start"));
+  ExpectInvalidFile(SafetensorsFile("{", ""), HasSubstr("not valid JSON"));
+  ExpectInvalidFile(SafetensorsFile("{}x", ""), HasSubstr("not valid JSON"));
+  ExpectInvalidFile(SafetensorsFile("{\"\xff\":1}", ""), HasSubstr("not valid JSON"));
+  ExpectInvalidFile(SafetensorsFile("{\"w\":" + std::string(10'000, '['), ""), HasSubstr("deeper"));
+  ExpectInvalidFile(SafetensorsFile(R"({"w":7})", ""), HasSubstr("not an object"));
+  ExpectInvalidFile(SafetensorsFile(R"({"__metadata__":{"a":1}})", ""), HasSubstr("__metadata__"));
+  ExpectInvalidFile(SafetensorsFile(R"({"__metadata__":[]})", ""), HasSubstr("__metadata__"));
 }
 
 TEST(SafetensorsTest, NamesAndKeysThatStandTwiceAreRefused) {
   const std::string entry = R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
-  ExpectInvalid(SafetensorsFile("{" + entry + "," + entry + "}", "1234"),
-                HasSubstr("\"w\" stands twice"));
-  ExpectInvalid(
+  ExpectInvalidFile(SafetensorsFile("{" + entry + "," + entry + "}", "1234"),
+                    HasSubstr("\"w\" stands twice"));
+  ExpectInvalidFile(
       SafetensorsFile(R"({"w":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}})",
                       "1234"),
       HasSubstr("\"shape\" stands twice"));
@@ -142,12 +142,12 @@ TEST(SafetensorsTest, DataThatTensorsDoNotCoverExactlyIsRefused) {
                            std::string(num_bytes, 'x'));
   };
   EXPECT_TRUE(ParseSafetensors(BytesOf(two("4,8", "0,4", 8))).ok());
-  ExpectInvalid(two("0,4", "3,7", 7), AllOf(HasSubstr("\"b\""), HasSubstr("begins at 3")));
-  ExpectInvalid(two("0,4", "0,4", 4), HasSubstr("begins at 0"));
-  ExpectInvalid(two("0,4", "5,9", 9), HasSubstr("begins at 5"));
-  ExpectInvalid(two("1,5", "5,9", 9), HasSubstr("begins at 1"));
-  ExpectInvalid(two("0,4", "4,8", 9), HasSubstr("1 bytes after the last tensor"));
-  ExpectInvalid(SafetensorsFile("{}", "x"), HasSubstr("1 bytes after"));
+  ExpectInvalidFile(two("0,4", "3,7", 7), AllOf(HasSubstr("\"b\""), HasSubstr("begins at 3")));
+  ExpectInvalidFile(two("0,4", "0,4", 4), HasSubstr("begins at 0"));
+  ExpectInvalidFile(two("0,4", "5,9", 9), HasSubstr("begins at 5"));
+  ExpectInvalidFile(two("1,5", "5,9", 9), HasSubstr("begins at 1"));
+  ExpectInvalidFile(two("0,4", "4,8", 9), HasSubstr("1 bytes after the last tensor"));
+  ExpectInvalidFile(SafetensorsFile("{}", "x"), HasSubstr("1 bytes after"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::string ReadFile(const std::string& name) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-absl::StatusOr<RenderedPrompt> Render(const std::string& source, const Json& variables) {
+absl::StatusOr<RenderedPrompt> RenderWith(const std::string& source, const Json& variables) {
   INCIPIT_ASSIGN_OR_RETURN(const ChatTemplate parsed, ChatTemplate::Parse(source));
   return parsed.Render(variables);
 }
@@ -46,7 +46,7 @@ TEST(JinjaGoldenTest, EverySnippetRendersOrFailsAsInJinja2) {
   for (const Json& entry : golden["cases"]) {
     const std::string source = entry["template"].get<std::string>();
     SCOPED_TRACE(source);
-    ExpectGolden(entry, Render(source, golden["variables"]));
+    ExpectGolden(entry, RenderWith(source, golden["variables"]));
   }
 }
 
@@ -56,7 +56,7 @@ TEST(JinjaGoldenTest, EveryConversationRendersOrFailsAsInJinja2) {
   for (size_t i = 0; i < golden.size(); ++i) {
     const std::string name = golden[i]["template"].get<std::string>();
     SCOPED_TRACE(name + " #" + std::to_string(i));
-    ExpectGolden(golden[i], Render(ReadFile(name), golden[i]["variables"]));
+    ExpectGolden(golden[i], RenderWith(ReadFile(name), golden[i]["variables"]));
   }
 }
 
