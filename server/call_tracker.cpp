@@ -6,11 +6,23 @@
 
 namespace incipit {
 
-bool CallTracker::Begin() {
+CallTracker::Verdict CallTracker::Begin(const std::string& connection) {
   MutexLock lock(mutex_);
-  if (num_calls_ >= calls_max_) return false;
+  if (num_counted_ >= limits_.calls_max) return Verdict::kTooMany;
+  int32_t& of_connection = by_connection_[connection];
+  if (of_connection >= limits_.connection_calls_max) return Verdict::kTooManyOfConnection;
+  ++of_connection;
+  ++num_counted_;
   ++num_calls_;
-  return true;
+  return Verdict::kAdmitted;
+}
+
+void CallTracker::Release(const std::string& connection) {
+  MutexLock lock(mutex_);
+  const auto found = by_connection_.find(connection);
+  INCIPIT_CHECK(found != by_connection_.end() && num_counted_ > 0);
+  --num_counted_;
+  if (--found->second == 0) by_connection_.erase(found);
 }
 
 void CallTracker::End() {
@@ -41,11 +53,6 @@ uint64_t CallTracker::WhenIdle(std::function<void()> on_idle) {
 void CallTracker::Forget(uint64_t ticket) {
   MutexLock lock(mutex_);
   waiting_.erase(ticket);
-}
-
-int32_t CallTracker::num_calls() const {
-  MutexLock lock(mutex_);
-  return num_calls_;
 }
 
 }  // namespace incipit

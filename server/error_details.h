@@ -28,6 +28,7 @@ inline constexpr std::string_view kNoChatTemplate = "NO_CHAT_TEMPLATE";
 inline constexpr std::string_view kTemplateRefused = "TEMPLATE_REFUSED";
 inline constexpr std::string_view kQueueFull = "QUEUE_FULL";
 inline constexpr std::string_view kTextQueueFull = "TEXT_QUEUE_FULL";
+inline constexpr std::string_view kMetadataTooLarge = "METADATA_TOO_LARGE";
 inline constexpr std::string_view kTooManyStreams = "TOO_MANY_STREAMS";
 inline constexpr std::string_view kWriteStalled = "WRITE_STALLED";
 inline constexpr std::string_view kDraining = "DRAINING";

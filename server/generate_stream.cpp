@@ -184,6 +184,7 @@ void GenerateStream::Act(Action action) {
     MutexLock lock(mutex_);
     status = ToGrpcStatus(*end_);
   }
+  if (on_finish_) on_finish_();
   Finish(std::move(status));
 }
 

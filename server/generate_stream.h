@@ -26,18 +26,15 @@ namespace incipit {
 // Thread-safe. No lock is held while gRPC or a hook is called.
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  struct Hooks {
-    std::function<void()> on_cancel;  // once: the client is gone, or its deadline has passed
-    std::function<void()> on_done;    // once, last: gRPC is through with the call
-  };
-
   // `context` and `clock` outlive the call.
   static std::shared_ptr<GenerateStream> Open(grpc::CallbackServerContext& context,
                                               const Clock& clock);
 
   // What to call on cancellation; calls it now if that has happened. At most once.
   void OnCancelCall(std::function<void()> on_cancel);
-  // REQUIRES: before the handler returns.
+  // What to call before gRPC is given the status, and when it is through with the call: once each.
+  // REQUIRES: before anything is written and the handler returns.
+  void OnFinishCall(std::function<void()> on_finish) { on_finish_ = std::move(on_finish); }
   void OnDoneCall(std::function<void()> on_done) { on_done_ = std::move(on_done); }
 
   // Merged with what waits to be sent. Ignored after End or a cancellation.
@@ -69,7 +66,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
   grpc::CallbackServerContext& context_;
   const Clock& clock_;
-  std::function<void()> on_done_;
+  std::function<void()> on_finish_, on_done_;
   std::shared_ptr<GenerateStream> self_;  // until OnDone
   v1::GenerateResponse message_;          // owned by the write in flight
   grpc::ByteBuffer bytes_;                // the same, serialised

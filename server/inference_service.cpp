@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kTenantKey = "x-tenant-id";
 constexpr std::string_view kDefaultTenant = "default";
+constexpr int64_t kMetadataEntryBytes = 32;  // what HTTP/2 counts beside name and value
 
 uint64_t DrawKey() {
   std::random_device device;
@@ -27,6 +28,7 @@ std::string_view RejectionLabel(const absl::Status& status) {
   const std::string why = ReasonOf(status);
   if (why == reason::kPromptTooLong) return "prompt_too_long";
   if (why == reason::kTooManyStreams) return "too_many_streams";
+  if (why == reason::kMetadataTooLarge) return "metadata_too_large";
   if (why == reason::kDraining) return "draining";
   if (why == reason::kMalformedMessage) return "invalid_argument";
   switch (status.code()) {
@@ -91,12 +93,10 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     grpc::CallbackServerContext& call, Check check) {
   const Time arrival = context_.clock.Now();
   const std::shared_ptr<GenerateStream> stream = GenerateStream::Open(call, context_.clock);
-  if (!context_.calls.Begin()) {
-    stream->End(Rejected(Busy("calls are in progress, streams-max is", context_.options.streams_max,
-                              reason::kTooManyStreams)));
+  if (absl::Status status = Track(call, *stream); !status.ok()) {
+    stream->End(Rejected(std::move(status)));
     return stream.get();
   }
-  stream->OnDoneCall([&calls = context_.calls] { calls.End(); });
   absl::StatusOr<std::string> tenant = Admit(call);
   absl::StatusOr<CheckedRequest> checked = tenant.ok() ? check() : tenant.status();
   if (!checked.ok()) {
@@ -111,7 +111,39 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
   return stream.get();
 }
 
+absl::Status InferenceService::Track(const grpc::CallbackServerContext& call,
+                                     GenerateStream& stream) {
+  CallTracker& calls = context_.calls;
+  const std::string connection = call.peer();
+  switch (calls.Begin(connection)) {
+    case CallTracker::Verdict::kAdmitted:
+      stream.OnFinishCall([&calls, connection] { calls.Release(connection); });
+      stream.OnDoneCall([&calls] { calls.End(); });
+      return absl::OkStatus();
+    case CallTracker::Verdict::kTooMany:
+      return Busy("calls are in progress, streams-max is", context_.options.streams_max,
+                  reason::kTooManyStreams);
+    case CallTracker::Verdict::kTooManyOfConnection:
+      break;
+  }
+  return Busy("calls of one connection are in progress, connection-streams-max is",
+              context_.options.connection_streams_max, reason::kTooManyStreams);
+}
+
+absl::Status InferenceService::CheckMetadata(const grpc::CallbackServerContext& call) const {
+  int64_t num_bytes = 0;
+  for (const auto& [name, value] : call.client_metadata()) {
+    num_bytes += static_cast<int64_t>(name.size() + value.size()) + kMetadataEntryBytes;
+  }
+  const int64_t limit = context_.options.metadata_bytes_max;
+  if (num_bytes <= limit) return absl::OkStatus();
+  return WithReason(ResourceExhausted("the call's metadata have {} bytes; metadata-bytes-max is {}",
+                                      num_bytes, limit),
+                    reason::kMetadataTooLarge);
+}
+
 absl::StatusOr<std::string> InferenceService::Admit(const grpc::CallbackServerContext& call) {
+  INCIPIT_RETURN_IF_ERROR(CheckMetadata(call));
   if (context_.engine.Load().draining) {
     return WithRetryDelay(WithReason(Unavailable("the server is draining"), reason::kDraining),
                           context_.dispatcher.RetryDelay(0));
@@ -259,7 +291,9 @@ grpc::ServerUnaryReactor* InferenceService::RunText(
     absl::Status (InferenceService::*work)(const Message&, Response&) const) {
   grpc::ServerUnaryReactor* const reactor = call.DefaultReactor();
   Message message;
-  if (absl::Status status = FromBytes(bytes, message); !status.ok()) {
+  absl::Status status = CheckMetadata(call);
+  if (status.ok()) status = FromBytes(bytes, message);
+  if (!status.ok()) {
     reactor->Finish(ToGrpcStatus(Rejected(std::move(status))));
     return reactor;
   }

@@ -79,6 +79,9 @@ class InferenceService final : public RawInferenceService {
                             v1::TokenizeResponse& response) const;
   absl::Status DetokenizeIds(const v1::DetokenizeRequest& message,
                              v1::DetokenizeResponse& response) const;
+  // Counts the call against the limits on concurrent ones.
+  absl::Status Track(const grpc::CallbackServerContext& call, GenerateStream& stream);
+  absl::Status CheckMetadata(const grpc::CallbackServerContext& call) const;
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call);
   Time DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const;
 

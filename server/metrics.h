@@ -90,6 +90,7 @@ inline constexpr std::string_view kRejectionReasons[] = {
     "unimplemented",        // a feature that this build does not have
     "queue_full",           // requests_max or waiting prompt tokens reached
     "too_many_streams",     // concurrent streams reached
+    "metadata_too_large",   // beyond metadata_bytes_max
     "deadline_exceeded",    // the deadline had passed on arrival
     "draining",             // the server is stopping
     "unavailable",          // the engine is down

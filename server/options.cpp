@@ -143,7 +143,7 @@ void BindServerLimits(Options& o, Flags& flags) {
   flags.Bytes({"message-bytes-max", "SIZE", "Of a message that is received."}, o.message_bytes_max,
               {1024, 1 << 30});
   flags.Bytes({"metadata-bytes-max", "SIZE", "Of a call's metadata."}, o.metadata_bytes_max,
-              {1024, 1 << 20});
+              {1024, kMetadataBytesLimitMax});
   flags.Integer({"text-threads", "N", "That tokenise and render templates."}, o.text_threads,
                 {1, 256});
   flags.Integer(

@@ -15,6 +15,9 @@
 
 namespace incipit {
 
+// The most that --metadata-bytes-max may allow.
+inline constexpr int64_t kMetadataBytesLimitMax = 1 << 20;
+
 struct Options {
   std::string config;  // a YAML file of flags
 

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <condition_variable>
+#include <limits>
 #include <utility>
 
 #include "base/status.h"
@@ -25,6 +26,10 @@ namespace {
 // For calls that were cancelled to send their status before connections are closed.
 constexpr Duration kFarewell = std::chrono::seconds(2);
 constexpr int kHandshakeTimeoutMs = 5000;
+// gRPC before 1.53 forgets the rest of a block of headers beyond its limit, and with it entries of
+// the connection's header table, so that later calls of that connection are misread or end it. Its
+// limit is therefore out of the way, and InferenceService applies metadata-bytes-max.
+constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
 // A step is under half a second when its size was measured; a size that was given may take longer,
 // which shows only with the first full step.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
@@ -36,8 +41,7 @@ int Milliseconds(Duration duration) {
 
 void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
-                             static_cast<int>(options.metadata_bytes_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kWireMetadataBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.connection_streams_max);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or two servers share a port unseen
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
@@ -48,6 +52,13 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   // Compressed messages could expand to any size before they are looked at.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+}
+
+// gRPC holds a connection to its limit only once the client has acknowledged it. What is left for
+// the rest is twice that: a client may replace a call that it has cancelled before the server
+// knows.
+int32_t ConnectionCallsMax(int32_t streams_max) {
+  return streams_max > std::numeric_limits<int32_t>::max() / 2 ? streams_max : 2 * streams_max;
 }
 
 // gRPC's own spelling of an address.
@@ -161,7 +172,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       model_info(ModelInfo(parts)),
       tokenizer(std::move(parts.tokenizer)),
       chat_template(std::move(parts.chat_template)),
-      calls(options.streams_max),
+      calls({.calls_max = options.streams_max,
+             .connection_calls_max = ConnectionCallsMax(options.connection_streams_max)}),
       metrics({.vllm_names = options.metrics_compat == "vllm"}),
       dispatcher({.tokenizer = tokenizer.get(),
                   .write_stall_timeout = options.write_stall_timeout,

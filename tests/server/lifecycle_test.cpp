@@ -279,19 +279,32 @@ TEST_F(WatchdogTest, TakesAProcessThatWasStoppedForNoHang) {
 }
 
 TEST(CallTrackerTest, TheLastCallOutTellsWhoeverWaits) {
-  CallTracker calls(2);
+  CallTracker calls({.calls_max = 2, .connection_calls_max = 2});
   int num_idle = 0;
   calls.WhenIdle([&] { ++num_idle; });
   EXPECT_EQ(num_idle, 1);
-  EXPECT_TRUE(calls.Begin());
-  EXPECT_TRUE(calls.Begin());
-  EXPECT_FALSE(calls.Begin());
+  EXPECT_EQ(calls.Begin("a"), CallTracker::Verdict::kAdmitted);
+  EXPECT_EQ(calls.Begin("b"), CallTracker::Verdict::kAdmitted);
+  calls.Release("a");
+  calls.Release("b");
   calls.WhenIdle([&] { ++num_idle; });
   calls.Forget(calls.WhenIdle([&] { num_idle += 100; }));
   calls.End();
   EXPECT_EQ(num_idle, 1);
   calls.End();
   EXPECT_EQ(num_idle, 2);
+}
+
+TEST(CallTrackerTest, CallsAreLimitedAltogetherAndByConnectionUntilTheirStatusIsGiven) {
+  CallTracker calls({.calls_max = 3, .connection_calls_max = 2});
+  EXPECT_EQ(calls.Begin("a"), CallTracker::Verdict::kAdmitted);
+  EXPECT_EQ(calls.Begin("a"), CallTracker::Verdict::kAdmitted);
+  EXPECT_EQ(calls.Begin("a"), CallTracker::Verdict::kTooManyOfConnection);
+  EXPECT_EQ(calls.Begin("b"), CallTracker::Verdict::kAdmitted);
+  EXPECT_EQ(calls.Begin("b"), CallTracker::Verdict::kTooMany);
+  calls.Release("a");
+  EXPECT_EQ(calls.Begin("a"), CallTracker::Verdict::kAdmitted);
+  EXPECT_EQ(calls.Begin("b"), CallTracker::Verdict::kTooMany);
 }
 
 TEST(TextPoolTest, AFullQueueTakesNoMoreAndWhatIsQueuedRuns) {
