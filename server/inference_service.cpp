@@ -158,9 +158,18 @@ absl::StatusOr<std::string> InferenceService::Admit(const grpc::CallbackServerCo
 }
 
 Time InferenceService::DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const {
-  // gRPC's deadlines are of the wall clock; from here on only what remains of them counts.
-  const Duration remaining = call.deadline() - std::chrono::system_clock::now();
-  return arrival + std::min(remaining, context_.options.request_time_max);
+  // From here on only what remains of it counts, on a clock that never jumps. What lies beyond the
+  // range of a Duration, such as no deadline, is told by its seconds.
+  const gpr_timespec deadline = call.raw_deadline();
+  const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  const Duration longest = context_.options.request_time_max;
+  const std::chrono::seconds longest_seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(longest);
+  if (remaining.tv_sec > longest_seconds.count()) return arrival + longest;
+  if (remaining.tv_sec < 0) return arrival;
+  const Duration exact =
+      std::chrono::seconds(remaining.tv_sec) + std::chrono::nanoseconds(remaining.tv_nsec);
+  return arrival + std::min(exact, longest);
 }
 
 void InferenceService::Prepare(Job job) {

@@ -203,7 +203,7 @@ class WireTest(unittest.TestCase):
                         break
 
     def test_timeouts_that_are_no_timeouts(self):  # row 77
-        for text, statuses in (("-1S", {OK, INVALID, None}), ("abc", {OK, INVALID, None}), ("99999999H", {OK, DEADLINE}),
+        for text, statuses in (("-1S", {OK, INVALID, None}), ("abc", {OK, INVALID, None}), ("99999999H", {OK}),
                                ("0n", {DEADLINE}), ("", {OK, INVALID, None})):
             with self.subTest(text=text):
                 answer = self.call(http2.call_headers(grpc_timeout=text))

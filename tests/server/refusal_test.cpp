@@ -203,6 +203,13 @@ TEST(DeadlineTest, ADeadlineInTheMiddleOfAnAnswerFreesItsBlocks) {
   server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
 }
 
+TEST(DeadlineTest, ADeadlineInAFarFutureIsOne) {
+  TestServer server;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::time_point::max() - std::chrono::hours(1));
+  EXPECT_TRUE(Collect(*server.inference().Generate(&context, Greedy(kEightTokens, 5))).status.ok());
+}
+
 TEST(DeadlineTest, TheServersOwnBoundHoldsWhereTheClientHasNone) {
   TestServerConfig config;
   config.options.request_time_max = std::chrono::milliseconds(20);
