@@ -49,7 +49,8 @@ def main(failed_steps: str, reports: list[str]) -> int:
     if failed_steps:
         print(f"failed steps: {failed_steps}")
         totals[1] = max(totals[1], 1)
-    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    print(f"{totals[2]} skipped")
+    print(f"{totals[0]} passed, {totals[1]} failed")
     return 1 if totals[1] else 0
 
 

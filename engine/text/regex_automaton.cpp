@@ -39,7 +39,7 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
     }
   }
   std::ranges::sort(borders);
-  borders.erase(std::ranges::unique(borders).begin(), borders.end());
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
   // Between two borders all characters are alike. What sets have them tells their symbol.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;

@@ -163,7 +163,7 @@ std::string RandomPattern(std::mt19937& random, int depth) {
 TEST(RegexTest, AnAutomatonFindsWhatPcre2Finds) {
   std::mt19937 random(1);
   int num_compared = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     const std::string pattern = RandomPattern(random, 2);
     std::string text;
     for (size_t i = 0; i < random() % 12; ++i) {
@@ -176,7 +176,7 @@ TEST(RegexTest, AnAutomatonFindsWhatPcre2Finds) {
     ++num_compared;
     ASSERT_EQ(*automaton, *backtracking) << pattern << " on " << testing::PrintToString(text);
   }
-  EXPECT_GT(num_compared, 1500);
+  EXPECT_GT(num_compared, 500);
 }
 
 }  // namespace
