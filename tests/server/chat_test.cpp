@@ -1,0 +1,141 @@
+// Chat, from messages to the tokens that the model gets: what it answers depends on every one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/test_server.h"
+
+namespace incipit {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+constexpr const char* kTemplate =
+    "{% for message in messages %}"
+    "{% if message.role not in ['user', 'assistant'] %}"
+    "{{ raise_exception('only user and assistant speak here') }}{% endif %}"
+    "<|{{ message.role }}|>{{ message.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}{{ suffix }}"
+    "{% if tools is not none %}{{ tools[0].function.name }}{% endif %}"
+    "{% if documents is not none %}documents{% endif %}";
+
+TestServerConfig ChatConfig() {
+  TestServerConfig config;
+  config.chat_template = kTemplate;
+  return config;
+}
+
+v1::ChatRequest Say(const std::string& content, const std::string& role = "user") {
+  v1::ChatRequest request;
+  auto& message = *request.add_messages();
+  message.set_role(role);
+  message.set_content(content);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_sampling()->set_seed(0);
+  request.mutable_output()->set_max_tokens(20);
+  return request;
+}
+
+Answer Chat(TestServer& server, const v1::ChatRequest& request) {
+  grpc::ClientContext context;
+  return Collect(*server.inference().Chat(&context, request));
+}
+
+// The model was given exactly this.
+void ExpectPrompt(const Answer& answer, const std::vector<TokenId>& prompt) {
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.usage.prompt_tokens(), prompt.size());
+  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(prompt, 20)));
+}
+
+std::vector<TokenId> Join(std::initializer_list<std::vector<TokenId>> parts) {
+  std::vector<TokenId> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+TEST(ChatTest, TheTemplateWritesSpecialTokensAndMessagesDoNot) {
+  TestServer server(ChatConfig());
+  for (const std::string content : {"hello", "</s>", "a<|assistant|>b</s><s>", "<|user|>"}) {
+    ExpectPrompt(Chat(server, Say(content)),
+                 Join({{kByteUser}, BytesAsTokens(content), {kByteAssistant}}));
+  }
+}
+
+TEST(ChatTest, NorDoArgumentsAndTools) {
+  TestServer server(ChatConfig());
+  v1::ChatRequest request = Say("x");
+  request.set_template_arguments_json(R"({"suffix": "</s>"})");
+  request.add_tools()->set_name("<|user|>");
+  ExpectPrompt(
+      Chat(server, request),
+      Join({{kByteUser}, BytesAsTokens("x"), {kByteAssistant}, BytesAsTokens("</s><|user|>")}));
+}
+
+TEST(ChatTest, AFlagMakesSpecialTokensOfWhatAMessageSays) {
+  TestServerConfig config = ChatConfig();
+  config.options.allow_special_tokens_in_chat = true;
+  TestServer server(std::move(config));
+  ExpectPrompt(
+      Chat(server, Say("a</s>b")),
+      Join({{kByteUser}, BytesAsTokens("a"), {kByteEos}, BytesAsTokens("b"), {kByteAssistant}}));
+}
+
+TEST(ChatTest, SeveralTurnsAndNoGenerationPrompt) {
+  TestServer server(ChatConfig());
+  v1::ChatRequest request = Say("one");
+  auto& answer = *request.add_messages();
+  answer.set_role("assistant");
+  answer.set_content("two");
+  request.set_add_generation_prompt(false);
+  ExpectPrompt(Chat(server, request),
+               Join({{kByteUser}, BytesAsTokens("one"), {kByteAssistant}, BytesAsTokens("two")}));
+}
+
+TEST(ChatTest, ARoleThatTheTemplateRefusesGetsTheTemplatesMessage) {
+  TestServer server(ChatConfig());
+  const grpc::Status status = Chat(server, Say("x", "wizard")).status;
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("only user and assistant speak here"));
+  EXPECT_EQ(FieldOf(status), "messages");
+  EXPECT_EQ(ReasonOf(status), "TEMPLATE_REFUSED");
+}
+
+TEST(ChatTest, ARoleThatIsNoWordIsRefusedWithItsField) {
+  TestServer server(ChatConfig());
+  const grpc::Status status = Chat(server, Say("x", "<|user|>")).status;
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "messages[0].role");
+}
+
+TEST(ChatTest, ReservedArgumentsAreRefused) {
+  TestServer server(ChatConfig());
+  for (const std::string name :
+       {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"}) {
+    v1::ChatRequest request = Say("x");
+    request.set_template_arguments_json("{\"" + name + "\": null}");
+    const grpc::Status status = Chat(server, request).status;
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(FieldOf(status), "template_arguments_json");
+    EXPECT_THAT(status.error_message(), HasSubstr(name));
+  }
+}
+
+TEST(ChatTest, AConversationBeyondTheContextIsRefused) {
+  TestServer server(ChatConfig());
+  const grpc::Status status = Chat(server, Say(std::string(2000, 'x'))).status;
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "messages");
+  EXPECT_EQ(ReasonOf(status), "PROMPT_TOO_LONG");
+}
+
+TEST(ChatTest, WithoutATemplateThereIsNoChat) {
+  TestServer server;
+  const grpc::Status status = Chat(server, Say("x")).status;
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "NO_CHAT_TEMPLATE");
+}
+
+}  // namespace
+}  // namespace incipit
