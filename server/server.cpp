@@ -107,7 +107,8 @@ v1::GetModelInfoResponse ModelInfo(const ServerParts& parts) {
   return out;
 }
 
-v1::GetServerInfoResponse ServerInfo(Options options, const ModelDescription& description) {
+v1::GetServerInfoResponse ServerInfo(Options options, const ServerParts& parts) {
+  const ModelDescription& description = parts.description;
   v1::GetServerInfoResponse out;
   out.set_version(INCIPIT_VERSION);
   out.set_backend(description.backend);
@@ -115,6 +116,13 @@ v1::GetServerInfoResponse ServerInfo(Options options, const ModelDescription& de
   Flags flags;
   BindOptions(options, flags);
   for (auto& [name, value] : flags.Values()) (*out.mutable_options())[name] = std::move(value);
+  auto& resolved = *out.mutable_resolved();
+  resolved["backend"] = description.backend;
+  resolved["kv-blocks"] = fmt::to_string(parts.engine.cache.num_blocks);
+  resolved["kv-dtype"] = description.kv_dtype;
+  resolved["max-model-len"] = fmt::to_string(parts.model.max_model_len);
+  resolved["model-name"] = parts.model.name;
+  resolved["step-tokens"] = fmt::to_string(parts.engine.scheduler.step_tokens_max);
   return out;
 }
 
@@ -147,7 +155,7 @@ class Server::Parts {
   const ServerHooks hooks;
   const SteadyClock clock;
   const ServedModel model;
-  const ModelDescription description;
+  const v1::GetServerInfoResponse server_info;
   const v1::GetModelInfoResponse model_info;
   const std::unique_ptr<Tokenizer> tokenizer;
   const std::unique_ptr<ChatTemplate> chat_template;
@@ -168,7 +176,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
     : options(server_options),
       hooks(std::move(server_hooks)),
       model(WithCacheTokens(parts)),
-      description(parts.description),
+      server_info(ServerInfo(options, parts)),
       model_info(ModelInfo(parts)),
       tokenizer(std::move(parts.tokenizer)),
       chat_template(std::move(parts.chat_template)),
@@ -188,8 +196,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       text_pool(options.text_threads, options.text_queue_max),
       inference({options, model, tokenizer.get(), chat_template.get(), engine, dispatcher,
                  text_pool, calls, metrics, clock}),
-      admin({model_info, ServerInfo(options, description), clock.Now(), engine, calls,
-             [this] { BeginDrain(); }, clock}) {
+      admin(
+          {model_info, server_info, clock.Now(), engine, calls, [this] { BeginDrain(); }, clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });

@@ -177,6 +177,12 @@ TEST(AdminTest, TheModelAndTheServerAreDescribed) {
   EXPECT_EQ(info.backend(), "fake");
   EXPECT_EQ(info.options().at("running-max"), "77");
   EXPECT_EQ(info.options().at("isolate-tenants"), "on");
+  EXPECT_EQ(info.options().at("step-tokens"), "auto");
+  EXPECT_EQ(info.resolved().at("step-tokens"), "64");
+  EXPECT_EQ(info.resolved().at("kv-blocks"), "256");
+  EXPECT_EQ(info.resolved().at("max-model-len"), "1024");
+  EXPECT_EQ(info.resolved().at("model-name"), "fake");
+  for (const auto& [name, value] : info.resolved()) EXPECT_TRUE(info.options().contains(name));
 }
 
 TEST(AdminTest, TheCacheIsResetOnlyWhenNobodyUsesIt) {
