@@ -142,6 +142,8 @@ void BindServerLimits(Options& o, Flags& flags) {
                 o.connection_streams_max, {1, kInt32Max});
   flags.Bytes({"message-bytes-max", "SIZE", "Of a message that is received."}, o.message_bytes_max,
               {1024, 1 << 30});
+  flags.Bytes({"receive-memory-max", "SIZE", "Of what connections have sent and nobody has taken."},
+              o.receive_memory_max, {64 << 20});
   flags.Bytes({"metadata-bytes-max", "SIZE", "Of a call's metadata."}, o.metadata_bytes_max,
               {1024, kMetadataBytesLimitMax});
   flags.Integer({"text-threads", "N", "That tokenise and render templates."}, o.text_threads,

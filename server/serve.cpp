@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -215,6 +216,14 @@ Failure CheckAddresses(const Options& options) {
   return {kExitAddress, status};
 }
 
+// A connection takes a descriptor, and gRPC 1.51 accepts none any more once it had none left.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("the limit of open files stays low");
+}
+
 // Whoever waits for the file sees it whole or not at all.
 absl::Status WritePortFile(const Options& options, const Server& server) {
   std::string text =
@@ -280,6 +289,7 @@ int RunServe(std::span<const std::string_view> args) {
     return kExitOk;
   }
   StartLogging(options.log_level);
+  RaiseFileLimit();
   StopSignals signals;
   if (Failure failure = CheckAddresses(options); !failure.status.ok()) return Report(failure);
   std::error_code ignored;

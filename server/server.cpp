@@ -3,6 +3,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 
 #include <condition_variable>
@@ -41,6 +42,11 @@ int Milliseconds(Duration duration) {
 
 void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+  // gRPC before 1.54 looks at a message's size once it has all of it, so only this bounds messages
+  // that say they are huge.
+  grpc::ResourceQuota quota("incipit");
+  quota.Resize(static_cast<size_t>(options.receive_memory_max));
+  builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kWireMetadataBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.connection_streams_max);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or two servers share a port unseen

@@ -2,6 +2,7 @@
 are rows of the table of bad input."""
 import os
 import pathlib
+import resource
 import threading
 import time
 import unittest
@@ -220,6 +221,38 @@ class WireTest(unittest.TestCase):
                                  for i in range(len(data))))
         connection.send(http2.frame(http2.DATA, http2.END_STREAM, 1))
         self.assertEqual(grpc_status(connection.await_ended(1)), OK)
+
+
+@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+class ExhaustionTest(unittest.TestCase):
+    """What takes a server of its own."""
+
+    def test_a_message_that_says_it_is_huge_is_ended_within_the_memory_for_what_is_received(self):  # row 67
+        limit = 64 << 20
+        with Server("--receive-memory-max", str(limit)) as server:
+            before = rss(server.process.pid)
+            with http2.Connection(server.ports["grpc"]) as connection:
+                connection.send(http2.header_frames(1, http2.call_headers()))
+                sent = connection.send_until_ended(1, b"\0\xff\xff\xff\xff", 16 * limit)
+            self.assertLess(sent, 4 * limit)
+            self.assertLess(rss(server.process.pid) - before, 4 * limit)
+            self.assertEqual(len(server.generate(greedy([5, 6, 7], 2), timeout=60).token_ids), 2)
+
+    def test_more_connections_than_the_soft_limit_of_files(self):  # row 75
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 1000:
+            self.skipTest(f"only {hard} files may be open")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+        try:
+            server = Server()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with server:
+            connections = [http2.Connection(server.ports["grpc"]) for _ in range(200)]
+            with server.connect() as channel:
+                grpc.channel_ready_future(channel).result(timeout=30)
+            for connection in connections:
+                connection.socket.close()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONT
 ACK = END_STREAM = 1
 END_HEADERS = 4
 FRAME_MAX = 16384
+WINDOW = 65535  # before anybody says otherwise
+INITIAL_WINDOW_SIZE = 4  # a setting
 GENERATE = "/incipit.v1.Inference/Generate"
 
 
@@ -113,6 +115,32 @@ class Connection:
         """Until the server closes the connection."""
         while (found := self.next_frame()) is not None:
             yield found
+
+    def send_until_ended(self, stream, head, size_max):
+        """Sends `head` and then zeros as the windows allow, until the server ends the stream or closes the connection,
+        or `size_max` bytes are sent; returns how many."""
+        self.send(frame(DATA, 0, stream, head))
+        windows = {0: WINDOW - len(head), stream: WINDOW - len(head)}
+        sent = len(head)
+        while sent < size_max:
+            while min(windows.values()) >= FRAME_MAX and sent < size_max:
+                if not self.send(frame(DATA, 0, stream, b"\0" * FRAME_MAX)):
+                    return sent
+                sent += FRAME_MAX
+                windows = {key: value - FRAME_MAX for key, value in windows.items()}
+            found = self.next_frame()
+            if found is None or found[2] == stream and found[0] in (HEADERS, RST_STREAM):
+                return sent
+            kind, flags, of, payload = found
+            if kind == WINDOW_UPDATE:
+                windows[of] = windows.get(of, WINDOW) + int.from_bytes(payload, "big")
+            elif kind == SETTINGS and not flags & ACK:
+                for key, value in struct.iter_unpack(">HI", payload):
+                    windows[stream] += value - WINDOW if key == INITIAL_WINDOW_SIZE else 0
+                self.send(frame(SETTINGS, ACK))
+            elif kind == PING and not flags & ACK:
+                self.send(frame(PING, ACK, 0, payload))
+        return sent
 
     def await_closed(self):
         for _ in self.frames():
