@@ -6,6 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
 
 #include "base/status.h"
 #include "server/address.h"
@@ -138,6 +141,52 @@ TEST(OptionsTest, EveryFlagTakesItsOwnShownValue) {
     EXPECT_TRUE(status.ok()) << status;
   }
   EXPECT_EQ(flags.Values(), parsed->flags.Values());
+}
+
+// "group --flag VALUE" -> what it says of it.
+using FlagTexts = std::map<std::string, std::string>;
+
+FlagTexts FlagsOfTheHelp() {
+  Options options;
+  Flags flags;
+  BindOptions(options, flags);
+  std::istringstream help(flags.Help());
+  FlagTexts texts;
+  std::string group, flag;
+  for (std::string line; std::getline(help, line);) {
+    if (line.empty()) continue;
+    if (line.starts_with("  --")) {
+      flag = line.substr(2);
+      if (flag.find(' ') == std::string::npos) flag += " on|off";  // a switch stands alone
+    } else if (line.starts_with(" ")) {
+      std::string& text = texts[group + " " + flag];
+      text += (text.empty() ? "" : " ") + line.substr(line.find_first_not_of(' '));
+    } else {
+      group = line.substr(0, line.size() - 1);
+    }
+  }
+  return texts;
+}
+
+FlagTexts FlagsOfTheGuide() {
+  std::ifstream file(INCIPIT_SOURCE_DIR "/docs/operations.md");
+  const std::regex row(R"(\| `(--[a-z-]+)` \| ((?:[^|]|\\\|)*) \| ((?:[^|]|\\\|)*) \|)");
+  FlagTexts texts;
+  std::string group;
+  for (std::string line; std::getline(file, line);) {
+    std::smatch match;
+    if (line.starts_with("### ")) group = line.substr(4);
+    if (!std::regex_match(line, match, row)) continue;
+    const std::string value = std::regex_replace(match[2].str(), std::regex(R"(\\\|)"), "|");
+    texts[group + " " + match[1].str() + " " + value] = match[3];
+  }
+  return texts;
+}
+
+TEST(OptionsTest, TheOperationsGuideSaysOfEveryFlagWhatTheHelpSays) {
+  const FlagTexts help = FlagsOfTheHelp();
+  EXPECT_GT(help.size(), 40u);
+  EXPECT_EQ(FlagsOfTheGuide(), help);
 }
 
 TEST(OptionsTest, HelpNeedsNoModel) {
