@@ -32,7 +32,9 @@ constexpr CommandText kRenderText = {
     "With --tokenizer the template, bos_token and eos_token come from the folder's\n"
     "tokenizer_config.json (and chat_template.jinja); with --template from the file and the lines. "
     "A\n"
-    "line's own bos_token and eos_token win.\n"
+    "line's own bos_token and eos_token win. With --tokenizer, tools and documents that are not "
+    "given\n"
+    "are null and add_generation_prompt is false; with --template they are undefined.\n"
     "\n"
     "Exit code: 0, 1 if the template cannot be loaded or the input cannot be read, 2 if a flag is\n"
     "wrong.",
@@ -44,6 +46,7 @@ constexpr CommandText kRenderText = {
 struct LoadedTemplate {
   ChatTemplate chat_template;
   TokenizerConfig config;
+  bool is_folder = false;
 };
 
 absl::StatusOr<LoadedTemplate> LoadFromFile(const std::string& path) {
@@ -53,7 +56,7 @@ absl::StatusOr<LoadedTemplate> LoadFromFile(const std::string& path) {
   if (!file) return InvalidArgument("{} cannot be read", path);
   auto parsed = ChatTemplate::Parse(source);
   if (!parsed.ok()) return Annotate(parsed.status(), path);
-  return LoadedTemplate{*std::move(parsed), {}};
+  return LoadedTemplate{*std::move(parsed), {}, /*is_folder=*/false};
 }
 
 absl::StatusOr<LoadedTemplate> LoadFromFolder(const std::string& folder) {
@@ -62,7 +65,7 @@ absl::StatusOr<LoadedTemplate> LoadFromFolder(const std::string& folder) {
   if (!config.chat_template) return FailedPrecondition("{} has no chat template", folder);
   auto parsed = ChatTemplate::Parse(*config.chat_template);
   if (!parsed.ok()) return Annotate(parsed.status(), folder + ": chat template");
-  return LoadedTemplate{*std::move(parsed), config};
+  return LoadedTemplate{*std::move(parsed), config, /*is_folder=*/true};
 }
 
 absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_json line) {
@@ -72,6 +75,12 @@ absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_js
   const auto set_default = [&](const char* key, const std::optional<std::string>& value) {
     if (value && !line.contains(key)) line[key] = *value;
   };
+  // What a model's folder is rendered with where a line says nothing, as its authors' tools do it.
+  if (loaded.is_folder) {
+    if (!line.contains("tools")) line["tools"] = nullptr;
+    if (!line.contains("documents")) line["documents"] = nullptr;
+    if (!line.contains("add_generation_prompt")) line["add_generation_prompt"] = false;
+  }
   set_default("bos_token", loaded.config.bos_token);
   set_default("eos_token", loaded.config.eos_token);
   INCIPIT_ASSIGN_OR_RETURN(const RenderedPrompt prompt, loaded.chat_template.Render(line));

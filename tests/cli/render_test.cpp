@@ -63,6 +63,19 @@ TEST_F(RenderTest, AFoldersConfigurationGivesTemplateAndTokens) {
   EXPECT_THAT(OutLines(), ElementsAre("\"<s>a\"", "\"!a\""));
 }
 
+TEST_F(RenderTest, WithAFolderWhatIsAbsentIsNone) {
+  WriteFile("tokenizer.json", kTinyTokenizerJson);
+  WriteFile("tokenizer_config.json",
+            "{\"chat_template\": \"{{ tools is none }}{{ documents is none }}{{ "
+            "add_generation_prompt }}{{ bos_token is defined }}\"}");
+  EXPECT_EQ(Run(&RunRender, {"--tokenizer", folder()},
+                "{\"messages\": []}\n{\"messages\": [], \"tools\": [], "
+                "\"add_generation_prompt\": true}\n"),
+            kExitOk)
+      << err();
+  EXPECT_THAT(OutLines(), ElementsAre("\"TrueTrueFalseFalse\"", "\"FalseTrueTrueFalse\""));
+}
+
 TEST_F(RenderTest, AFolderWithoutATemplateIsNamed) {
   WriteFile("tokenizer.json", kTinyTokenizerJson);
   EXPECT_EQ(Run(&RunRender, {"--tokenizer", folder()}, ""), kExitFailure);
