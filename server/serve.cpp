@@ -19,6 +19,7 @@
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
 #include "server/address.h"
+#include "server/file_fault.h"
 #include "server/logging.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -290,6 +291,7 @@ int RunServe(std::span<const std::string_view> args) {
   }
   StartLogging(options.log_level);
   RaiseFileLimit();
+  ExitOnFileFault(options.model, kExitModel);
   StopSignals signals;
   if (Failure failure = CheckAddresses(options); !failure.status.ok()) return Report(failure);
   std::error_code ignored;

@@ -1,10 +1,12 @@
 """Model folders and configurations that are wrong: the server names what is wrong and does not start."""
+import os
 import pathlib
 import subprocess
 import tempfile
 import unittest
 
 import bad_models
+import grpc
 from harness.models import ModelCopy
 from harness.server import PROGRAM, STOP_SECONDS, STORIES, Server, default_model, greedy
 
@@ -64,6 +66,21 @@ class BadModelTest(unittest.TestCase):
                         server.generate(greedy([5, 6, 7], 3))
                 server.wait_until_idle()
                 self.assertEqual(server.metric("incipit_requests_total", outcome="error"), 3)
+
+
+    def test_weights_that_are_cut_off_while_they_are_served_end_the_process_with_their_name(self):  # row 102
+        with ModelCopy(MODEL) as copy, Server(model=copy.path) as server:
+            server.generate(greedy([5, 6, 7], 3))
+            os.truncate(copy.path / "model.safetensors", 4096)
+            try:
+                server.generate(greedy(list(range(5, 90)), 3))
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
+                self.assertEqual(server.wait(), EXIT_MODEL)
+                self.assertIn(f"a file of {copy.path} was cut off", server.log())
+            result = serve("--model", str(copy.path))  # what a supervisor does next
+            self.assertEqual(result.returncode, EXIT_MODEL)
+            self.assertIn("model.safetensors", result.stderr)
 
 
 @unittest.skipUnless(MODEL, "no model: neither models/incipit-tiny nor ../shared")
