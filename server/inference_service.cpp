@@ -175,6 +175,7 @@ Time InferenceService::DeadlineOf(const grpc::CallbackServerContext& call, Time 
 void InferenceService::Prepare(Job job) {
   if (job.stream->cancelled()) return;
   absl::Status status = EncodePrompt(job.checked);
+  if (status.ok()) status = CheckDeadline(job);
   if (status.ok()) status = Submit(job);
   if (!status.ok()) job.stream->End(Rejected(std::move(status)));
 }
@@ -223,6 +224,20 @@ bool InferenceService::ShowsText(std::span<const TokenId> prompt) const {
   if (context_.tokenizer == nullptr) return false;
   return std::any_of(prompt.begin(), prompt.end(),
                      [&](TokenId token) { return !context_.tokenizer->IsSpecial(token); });
+}
+
+absl::Status InferenceService::CheckDeadline(const Job& job) const {
+  const int32_t num_waiting = context_.engine.Load().num_waiting;
+  const Duration wait = context_.dispatcher.ExpectedWait(num_waiting);
+  const Duration left = job.deadline - context_.clock.Now();
+  // One that has passed is DEADLINE_EXCEEDED, as it is later.
+  if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
+  return WithRetryDelay(
+      WithReason(ResourceExhausted("the deadline is in {:.3f} s, and {} requests wait already, "
+                                   "which takes about {:.3f} s",
+                                   ToSeconds(left), num_waiting, ToSeconds(wait)),
+                 reason::kQueueTooLong),
+      context_.dispatcher.RetryDelay(num_waiting));
 }
 
 absl::Status InferenceService::Submit(Job& job) {

@@ -155,6 +155,10 @@ void TokenDispatcher::CancelAll(absl::Status status) {
   changed_.notify_one();
 }
 
+Duration TokenDispatcher::ExpectedWait(int32_t num_waiting) const {
+  return std::chrono::nanoseconds(finish_interval_ns_.load()) * int64_t{num_waiting};
+}
+
 Duration TokenDispatcher::RetryDelay(int32_t num_waiting) const {
   const Duration interval{std::chrono::nanoseconds(finish_interval_ns_.load())};
   // A quarter of the queue has moved on by then; waiting for all of it would leave it empty.

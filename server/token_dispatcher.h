@@ -62,6 +62,10 @@ class TokenDispatcher final : public EngineListener {
   // Cancels every request; their calls end with `status`.
   void CancelAll(absl::Status status);
 
+  // How long a request that comes behind `num_waiting` others will wait, at the rate at which
+  // requests have ended lately; zero while nothing is known about it.
+  Duration ExpectedWait(int32_t num_waiting) const;
+
   // After how long a request that is refused now may find room: from the rate at which requests
   // have ended lately, between one second and one minute.
   Duration RetryDelay(int32_t num_waiting) const;

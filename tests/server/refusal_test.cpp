@@ -193,6 +193,34 @@ TEST(DeadlineTest, ARequestWhoseDeadlinePassesInTheQueueIsNeverStarted) {
   });
 }
 
+TEST(DeadlineTest, ADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
+  TestServerConfig config;
+  config.options.running_max = 1;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  ReadCall first(server.inference(), Greedy(kEightTokens, 2));
+  server.gate().AwaitWaiting();
+  // From here on an answer is known to take a fifth of a second or so.
+  AskWithin(server, Greedy({20, 21, 22}, 5), std::chrono::milliseconds(200));
+  server.gate().Open();
+  EXPECT_TRUE(first.End().status.ok());
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 0; });
+  server.gate().Close();
+  std::vector<std::unique_ptr<ReadCall>> calls;
+  for (int i = 0; i < 41; ++i) {
+    calls.push_back(std::make_unique<ReadCall>(server.inference(), Greedy(kEightTokens, 2)));
+  }
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 41; });
+  const Answer refused = AskWithin(server, Greedy(kEightTokens, 2), std::chrono::seconds(4));
+  EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(refused.status), "QUEUE_TOO_LONG");
+  EXPECT_GE(RetrySecondsOf(refused.status), 1);
+  ReadCall patient(server.inference(), Greedy(kEightTokens, 2));
+  server.gate().Open();
+  for (const auto& call : calls) EXPECT_TRUE(call->End().status.ok());
+  EXPECT_TRUE(patient.End().status.ok());
+}
+
 TEST(DeadlineTest, ADeadlineInTheMiddleOfAnAnswerFreesItsBlocks) {
   TestServer server;
   server.gate().Close();
