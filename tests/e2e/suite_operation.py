@@ -1,4 +1,5 @@
 """The server as a process: starting, idling, being scraped, draining, and what it returns."""
+import contextlib
 import json
 import os
 import pathlib
@@ -14,8 +15,9 @@ import unittest
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from harness.chat import TemplateFile
 from harness.server import BUNDLED, PROGRAM, STOP_SECONDS, Details, Server, collect, default_model, greedy
-from incipit.v1 import admin_pb2
+from incipit.v1 import admin_pb2, inference_pb2
 
 PROMPT = "Once upon a time"
 
@@ -109,14 +111,44 @@ class ProcessTest(unittest.TestCase):
             self.assertIn("incipit.yaml:2", result.stderr)
             self.assertIn("step-tokens", result.stderr)
 
-    def test_no_prompt_and_no_answer_is_ever_logged(self):
-        with Server("--log-level", "info") as server:
-            answer = server.generate(greedy("A canary named Xylophonix sang", 16))
-            request = greedy("Xylophonix", 1)
-            request.sampling.top_p = 5
-            self.assertRaises(grpc.RpcError, server.generate, request)
-            self.assertNotIn("Xylophonix", server.log())
-            self.assertNotIn(answer.text.strip(), server.log())
+    def test_nothing_that_clients_say_or_hear_is_logged_at_any_level(self):  # row 113
+        canary = "Xylophonix"
+        with TemplateFile("{% for m in messages %}{{ m.content }}{% endfor %}{% if messages | length > 1 %}"
+                          "{{ raise_exception('not two') }}{% endif %}") as template, \
+                Server("--log-level", "trace", *template.flags) as server:
+            requests = []
+            for change in ({}, {"model": canary}, {"request_id": f"{canary}\n"}):
+                requests.append(greedy(f"A canary named {canary} sang", 16, **change))
+            requests += [greedy(canary, 1) for _ in range(4)]
+            requests[-1].sampling.top_p = 5
+            requests[-2].cache.salt = canary * 100
+            requests[-3].output.stop.extend([canary, canary * 200])
+            requests[-4].output.logprobs = 5
+            answers = []
+            for request in requests:
+                for metadata in ((), (("x-tenant-id", canary),), (("x-tenant-id", f"{canary}/"),)):
+                    with contextlib.suppress(grpc.RpcError):
+                        answers.append(server.generate(request, metadata=metadata))
+            for count in (1, 2):
+                chat = inference_pb2.ChatRequest(output=inference_pb2.OutputOptions(max_tokens=4),
+                                                 template_arguments_json='{"a": "%s"}' % canary)
+                for _ in range(count):
+                    chat.messages.add(role="user", content=canary)
+                with contextlib.suppress(grpc.RpcError):
+                    answers.append(collect(server.inference.Chat(chat)))
+            raw = server.channel.unary_stream("/incipit.v1.Inference/Generate", request_serializer=bytes,
+                                              response_deserializer=bytes)
+            for data in (canary.encode(), b"\x12\x0b" + canary.encode() + b"\xff"):
+                self.assertRaises(grpc.RpcError, list, raw(data))
+            server.inference.Tokenize(inference_pb2.TokenizeRequest(text=canary))
+            server.signal(signal.SIGTERM)
+            server.wait()
+            self.assertEqual(len(answers), 5)
+            self.assertIn("draining", server.log())
+            self.assertNotIn(canary, server.log())
+            self.assertNotIn(canary.lower(), server.log().lower())
+            self.assertNotIn(answers[0].text.strip(), server.log())
+            self.assertNotIn(", ".join(map(str, answers[0].token_ids[:3])), server.log())
 
 
 @unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
@@ -222,9 +254,12 @@ class DrainTest(unittest.TestCase):
         self.assertIn(grpc.StatusCode.UNAVAILABLE, codes)
 
     def test_the_drain_ends_at_its_timeout(self):
-        server, _ = self.start(32, 0, "--drain-timeout", "10ms")
+        server, calls = self.start(32, 0, "--drain-timeout", "10ms")
         server.signal(signal.SIGTERM)
         self.assertEqual(server.wait(), 0)
+        self.assertIn("calls in progress", server.log())
+        self.assertRaises(grpc.RpcError, collect, calls[-1])
+        self.assertEqual(calls[-1].code(), grpc.StatusCode.UNAVAILABLE)
 
     def test_drain_over_the_api_answers_when_nothing_is_left(self):
         server, calls = self.start(8, 400)

@@ -17,5 +17,11 @@ class TemplateFile:
     def flags(self):
         return ["--chat-template", str(self.path)]
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.cleanup()
+
     def cleanup(self):
         self._folder.cleanup()
