@@ -291,7 +291,7 @@ TEST(CancelTest, AStormOfCancellationsEndsWithEveryBlockFree) {
 
 TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   TestServerConfig config;
-  config.options.write_stall_timeout = std::chrono::milliseconds(500);
+  config.options.write_stall_timeout = std::chrono::seconds(1);
   config.num_blocks = 4200;
   config.max_model_len = 4096;
   TestServer server(std::move(config));
@@ -306,13 +306,15 @@ TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   grpc::ClientContext context;
   const auto reader = stub->Generate(&context, request);
   // Nothing is read until the engine has been told to give up on it. The steps allowed meanwhile
-  // are far fewer than it asks for.
+  // are far fewer than it asks for. Once they are, it is read at once: after a second timeout the
+  // call would be reset, without its status.
   int num_questions = 0;
   server.gate().AwaitWaiting();
   server.gate().Allow(60);
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() > 16; });
   server.AwaitLoad([&](const auto& load) {
     if (++num_questions % 8 == 0) server.gate().Allow(1);
-    return load.used_blocks() == 0 && num_questions > 1000;
+    return load.used_blocks() == 0;
   });
   EXPECT_LT(num_questions, 4000 * 8);
   server.gate().Open();
