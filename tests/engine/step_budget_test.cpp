@@ -60,6 +60,12 @@ TEST(StepBudgetTest, WhatAStepCostsBesideItsTokensIsNotMultiplied) {
   EXPECT_EQ((Machine{.per_step = 0.02, .per_token = 1e-4}).Choose(), 1024);
 }
 
+TEST(StepBudgetTest, AFirstLookThatANeighbourSlowedIsFollowedByAnother) {
+  Machine busy{.per_step = 0.04, .per_token = 1e-4};
+  EXPECT_EQ(busy.Choose(), 512);
+  EXPECT_THAT(busy.probes, testing::Contains(32));
+}
+
 TEST(StepBudgetTest, AFailedStepIsReported) {
   const auto chosen = ChooseStepTokens(
       {}, [](int32_t) -> absl::StatusOr<Duration> { return absl::InternalError("device"); });
