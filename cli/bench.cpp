@@ -49,6 +49,7 @@ constexpr CommandText kBenchText = {
 
 struct BenchOptions {
   ClientOptions client;
+  std::string admin_address;  // empty: that of the client
   int32_t num_requests = 100, concurrency = 8;
   std::optional<double> rate;
   int32_t prompt_tokens = 256, output_tokens = 32, shared_prefix_tokens = 0;
@@ -79,6 +80,8 @@ void Bind(Flags& flags, BenchOptions& options) {
   flags.Group("Output");
   flags.Switch({"json", "", "Print one JSON object."}, options.json);
   BindClientFlags(flags, options.client);
+  flags.String({"admin-address", "HOST:PORT", "Where its admin service listens, if elsewhere."},
+               options.admin_address);
 }
 
 absl::Status Check(const Flags& flags, const BenchOptions& options) {
@@ -97,14 +100,19 @@ absl::Status ToStatus(const ClientOptions& client, const grpc::Status& status) {
   return Unavailable("{}", DescribeError(client, status));
 }
 
-absl::StatusOr<v1::GetModelInfoResponse> GetModelInfo(
-    const ClientOptions& client, const std::shared_ptr<grpc::Channel>& channel) {
+absl::StatusOr<v1::GetModelInfoResponse> GetModelInfo(const BenchOptions& options) {
+  ClientOptions client = options.client;
+  if (!options.admin_address.empty()) client.address = options.admin_address;
   grpc::ClientContext context;
   PrepareCall(client, context);
   v1::GetModelInfoResponse info;
-  const auto stub = v1::Admin::NewStub(channel);
-  INCIPIT_RETURN_IF_ERROR(
-      ToStatus(client, stub->GetModelInfo(&context, v1::GetModelInfoRequest(), &info)));
+  const auto stub = v1::Admin::NewStub(OpenChannel(client));
+  const grpc::Status status = stub->GetModelInfo(&context, v1::GetModelInfoRequest(), &info);
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return Unavailable("the admin service is not at {}; --admin-address says where",
+                       client.address);
+  }
+  INCIPIT_RETURN_IF_ERROR(ToStatus(client, status));
   return info;
 }
 
@@ -150,7 +158,7 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
   const auto channel = OpenChannel(options.client);
-  INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options.client, channel));
+  INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));
   const int64_t num_tokens = int64_t{options.prompt_tokens} + options.output_tokens;
   if (num_tokens > info.max_model_len()) {
     return InvalidArgument("--prompt-tokens and --output-tokens add up to {}; {} takes at most {}",

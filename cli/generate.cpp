@@ -46,7 +46,7 @@ struct GenerateOptions {
   ClientOptions client;
   RequestFlags request;
   std::optional<std::string> prompt, prompt_ids, prompt_file;
-  bool json = false;
+  bool json = false, usage = false;
 };
 
 void Bind(Flags& flags, GenerateOptions& options) {
@@ -58,6 +58,8 @@ void Bind(Flags& flags, GenerateOptions& options) {
                options.prompt_file);
   flags.Group("Output");
   flags.Switch({"json", "", "Print one JSON object when the answer is complete."}, options.json);
+  flags.Switch({"usage", "", "Say on stderr what it took; a terminal is told anyway."},
+               options.usage);
   BindClientFlags(flags, options.client);
   options.request.Bind(flags);
 }
@@ -65,7 +67,7 @@ void Bind(Flags& flags, GenerateOptions& options) {
 absl::StatusOr<std::string> ReadPrompt(const std::string& path) {
   std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) return InvalidArgument("--prompt-file is \"{}\", which cannot be read", path);
+  if (!file) return Unavailable("--prompt-file is \"{}\", which cannot be read", path);
   return text;
 }
 
@@ -93,14 +95,20 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   return request;
 }
 
-// Whether the answer is text. Where the admin service is not at this address, its own text tells.
+// Whether the answer is text. Where the admin service is not at this address, tokenizing tells.
 bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   PrepareCall(options, context);
   v1::GetModelInfoResponse info;
   const auto stub = v1::Admin::NewStub(channel);
   const grpc::Status status = stub->GetModelInfo(&context, v1::GetModelInfoRequest(), &info);
-  return !status.ok() || info.has_tokenizer();
+  if (status.ok()) return info.has_tokenizer();
+  grpc::ClientContext other_context;
+  PrepareCall(options, other_context);
+  v1::TokenizeRequest request;
+  request.set_text("a");
+  v1::TokenizeResponse response;
+  return v1::Inference::NewStub(channel)->Tokenize(&other_context, request, &response).ok();
 }
 
 std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool is_first) {
@@ -149,7 +157,7 @@ int Generate(const GenerateOptions& options, const v1::GenerateRequest& request)
   } else if (!streams) {
     PrintChoices(answer, as_ids);
   }
-  if (!options.json && IsTerminal(stderr)) {
+  if (!options.json && (options.usage || IsTerminal(stderr))) {
     Print(stderr, Painter(stderr).Dim(DescribeUsage(answer.usage())) + "\n");
   }
   return kExitOk;
@@ -163,6 +171,9 @@ int RunGenerate(std::span<const std::string_view> args) {
   Bind(flags, options);
   if (const auto exit_code = ParseArguments(kGenerateText, flags, args)) return *exit_code;
   const auto request = MakeRequest(options);
+  if (absl::IsUnavailable(request.status())) {
+    return ReportFailure(kGenerateText, MessageOf(request.status()));
+  }
   if (!request.ok()) return ReportUsage(kGenerateText, request.status());
   return Generate(options, *request);
 }

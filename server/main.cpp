@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,27 +23,27 @@ std::vector<Command> AllCommands() {
   return all;
 }
 
-void PrintHelp(std::FILE* out) {
-  fmt::print(out,
-             "incipit {}: serves language models over gRPC, with a prefix cache\n\n"
-             "Usage: incipit COMMAND [--flag value]...\n\nCommands:\n",
-             INCIPIT_VERSION);
+std::string Help() {
+  std::string help = fmt::format(
+      "incipit {}: serves language models over gRPC, with a prefix cache\n\n"
+      "Usage: incipit COMMAND [--flag value]...\n\nCommands:\n",
+      INCIPIT_VERSION);
   for (const Command& command : AllCommands()) {
-    fmt::print(out, "  {:<12}{}\n", command.name, command.summary);
+    help += fmt::format("  {:<12}{}\n", command.name, command.summary);
   }
-  fmt::print(out,
-             "\nincipit COMMAND --help explains a command. To begin:\n\n"
-             "  incipit serve --model models/incipit-tiny\n"
-             "  incipit generate --prompt 'Once upon a time'\n");
+  return help +
+         "\nincipit COMMAND --help explains a command. To begin:\n\n"
+         "  incipit serve --model models/incipit-tiny\n"
+         "  incipit generate --prompt 'Once upon a time'\n";
 }
 
 int Main(std::span<const std::string_view> args) {
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
-    PrintHelp(args.empty() ? stderr : stdout);
+    std::fputs(Help().c_str(), args.empty() ? stderr : stdout);
     return args.empty() ? kExitUsage : kExitOk;
   }
   if (args[0] == "--version") {
-    fmt::print("incipit {}\n", INCIPIT_VERSION);
+    std::fputs("incipit " INCIPIT_VERSION "\n", stdout);
     return kExitOk;
   }
   std::vector<std::string_view> names;
@@ -61,5 +62,11 @@ int Main(std::span<const std::string_view> args) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> args(argv + 1, argv + argc);
-  return incipit::Main(args);
+  const int exit_code = incipit::Main(args);
+  // A full disk behind a redirection: what was printed is not there.
+  if (exit_code == incipit::kExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    std::fputs("incipit: the output could not be written\n", stderr);
+    return incipit::kExitFailure;
+  }
+  return exit_code;
 }

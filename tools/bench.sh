@@ -11,7 +11,10 @@ work=$(mktemp -d)
   --port-file "$work/ports" --log-level warn &
 server=$!
 trap 'kill $server 2>/dev/null; wait $server 2>/dev/null; rm -rf "$work"' EXIT
-until [[ -s $work/ports ]]; do kill -0 $server && sleep 0.05; done
+until [[ -s $work/ports ]]; do
+  kill -0 $server 2>/dev/null || { echo "the server did not start" >&2; exit 1; }
+  sleep 0.05
+done
 port=$(sed -n 's/.*"grpc": *\([0-9]*\).*/\1/p' "$work/ports")
 for shared in 0 256; do
   echo "=== end to end, $shared tokens of each prompt shared"

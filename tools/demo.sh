@@ -15,16 +15,14 @@ done
 field() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$work/ports"; }
 address=127.0.0.1:$(field grpc)
 scrape() { (exec 3<>"/dev/tcp/127.0.0.1/$(field metrics)"; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3) |
-  grep -E '^incipit_(prefix_cache|prompt_tokens|generated_tokens|tokens)' | tr -d '\r'; }
+  grep -E '^incipit_(prefix_cache|requests|tokens|time_to_first_token_seconds_(sum|count))' | tr -d '\r'; }
 
 # Long enough that the shared opening is many blocks.
 opening="Once upon a time there was a little girl named Lily. She lived in a small house near the park. Every day she played with her red ball. One morning she went to the park with her friend Tom. They were very happy. The sun was warm and the birds sang. Lily wanted to show Tom her red ball."
 scrape >"$work/before"
 for attempt in first second; do
   printf '\n--- the %s time\n' "$attempt"
-  "$program" generate --address "$address" --prompt "$opening" --max-tokens 48 --temperature 0.7 --seed 7
-  "$program" generate --address "$address" --prompt "$opening" --max-tokens 1 --temperature 0 --json |
-    tr ',' '\n' | grep -E 'prompt_tokens|cached_tokens|ttft_ms' || true
+  "$program" generate --address "$address" --prompt "$opening" --max-tokens 60 --temperature 0.7 --seed 7 --usage
 done
 printf '\n--- metrics that moved\n'
 scrape >"$work/after"

@@ -59,6 +59,29 @@ class ClientTest(unittest.TestCase):
         result = self.client("generate", "--prompt-ids", "5,6,7", "--max-tokens", "4", "--temperature", "0", "--json")
         self.assertEqual(json.loads(result.stdout)["token_ids"], self.server.generate(greedy([5, 6, 7], 4)).token_ids)
 
+    def test_generate_says_what_it_took(self):
+        result = self.client("generate", "--prompt", PROMPT, "--max-tokens", "3", "--usage")
+        self.assertRegex(result.stderr, r"^3 tokens; \d+ of \d+ prompt tokens cached; first token after")
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        for command in (["generate", "--address", self.server.address, "--prompt", PROMPT, "--max-tokens", "3"],
+                        ["--version"], ["--help"]):
+            with self.subTest(command=command[0]), open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("output could not be written", done.stderr)
+
+    def test_clients_find_an_admin_service_that_is_elsewhere(self):
+        with Server("--admin-address", "127.0.0.1:0") as server:
+            bench = [PROGRAM, "bench", "--address", server.address, "--requests", "2", "--prompt-tokens", "16",
+                     "--output-tokens", "2", "--json"]
+            lost = subprocess.run(bench, capture_output=True, text=True)
+            self.assertEqual(lost.returncode, 1)
+            self.assertIn("--admin-address", lost.stderr)
+            found = subprocess.run([*bench, "--admin-address", f"127.0.0.1:{server.ports['admin']}"],
+                                   capture_output=True, text=True)
+            self.assertEqual((found.returncode, json.loads(found.stdout)["errors"]), (0, 0), found.stderr)
+
     def test_generate_explains_a_refusal(self):
         result = self.client("generate", "--prompt", PROMPT, "--top-p", "2")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
