@@ -1,14 +1,17 @@
 """Model folders and configurations that are wrong: the server names what is wrong and does not start."""
+import contextlib
 import os
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 
 import bad_models
 import grpc
 from harness.models import ModelCopy
 from harness.server import PROGRAM, STOP_SECONDS, STORIES, Server, default_model, greedy
+from incipit.v1 import inference_pb2
 
 EXIT_USAGE, EXIT_MODEL = 2, 3
 # Small and in f32, so that a copy for each case costs nothing.
@@ -67,6 +70,34 @@ class BadModelTest(unittest.TestCase):
                 server.wait_until_idle()
                 self.assertEqual(server.metric("incipit_requests_total", outcome="error"), 3)
 
+
+    def test_a_folder_that_is_none_is_named(self):  # row 94
+        with ModelCopy(MODEL) as copy:
+            file = copy.path / "config.json"
+            for path in (file, copy.path / "missing", "/dev/null", ""):
+                result = serve("--model", str(path))
+                self.assertIn(result.returncode, (EXIT_USAGE, EXIT_MODEL))
+                self.assertIn(str(path) or "--model", result.stderr)
+            (copy.path / "model.safetensors").unlink()
+            (copy.path / "model.safetensors").mkdir()
+            result = serve("--model", str(copy.path))
+            self.assertEqual(result.returncode, EXIT_MODEL)
+            self.assertIn("model.safetensors", result.stderr)
+
+    def test_an_expression_that_would_backtrack_for_ever_takes_no_thread_for_long(self):  # row 105
+        def backtracking(value):
+            value["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated",
+                                      "invert": False}
+
+        with ModelCopy(MODEL) as copy:
+            copy.edit_json("tokenizer.json", backtracking)
+            with Server(model=copy.path) as server:
+                begin = time.monotonic()
+                for _ in range(4):  # more than there are threads for text
+                    with contextlib.suppress(grpc.RpcError):
+                        server.inference.Tokenize(inference_pb2.TokenizeRequest(text="a" * 5000 + "b"), timeout=30)
+                self.assertLess(time.monotonic() - begin, 5)
+                self.assertGreater(len(server.inference.Tokenize(inference_pb2.TokenizeRequest(text="xyz")).ids), 0)
 
     def test_weights_that_are_cut_off_while_they_are_served_end_the_process_with_their_name(self):  # row 102
         with ModelCopy(MODEL) as copy, Server(model=copy.path) as server:

@@ -1,5 +1,7 @@
 """Wrong requests over the wire: each gets its status and names its field, and nobody else notices."""
 import itertools
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -166,6 +168,23 @@ class BadRequestTest(unittest.TestCase):
             self.assertEqual({len(tokens) for tokens in answer.ids.values()}, {60})
             self.assertEqual(len({tuple(tokens) for tokens in answer.ids.values()}), 1)
             server.wait_until_idle()
+
+    def test_clients_that_die_leave_nothing_behind(self):  # row 82
+        code = (f"import sys; from harness.server import greedy; import grpc; from incipit.v1 import inference_pb2_grpc\n"
+                f"channel = grpc.insecure_channel('{self.server.address}')\n"
+                f"stub = inference_pb2_grpc.InferenceStub(channel)\n"
+                f"request = greedy([5, 6, 7], 0); request.output.ignore_eos = True\n"
+                f"calls = [stub.Generate(request) for _ in range(60)]\n"
+                f"next(calls[0]); print('started', flush=True); sys.stdin.read()")
+        with Bystander(self.server) as bystander:
+            for _ in range(3):
+                client = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          text=True)
+                self.assertEqual(client.stdout.readline(), "started\n")
+                client.kill()
+                client.communicate()
+        self.assertEqual(bystander.wrong, [])
+        self.server.wait_until_idle()
 
     def test_a_deadline_that_has_passed_starts_nothing(self):  # row 83
         with Bystander(self.server):

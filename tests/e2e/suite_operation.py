@@ -16,7 +16,8 @@ import unittest
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from harness.chat import TemplateFile
-from harness.server import BUNDLED, PROGRAM, STOP_SECONDS, Details, Server, collect, default_model, greedy
+from harness.server import (BUNDLED, PROGRAM, STOP_SECONDS, Details, Server, collect, default_model, die_with_parent,
+                            greedy)
 from incipit.v1 import admin_pb2, inference_pb2
 
 PROMPT = "Once upon a time"
@@ -260,6 +261,17 @@ class DrainTest(unittest.TestCase):
         self.assertIn("calls in progress", server.log())
         self.assertRaises(grpc.RpcError, collect, calls[-1])
         self.assertEqual(calls[-1].code(), grpc.StatusCode.UNAVAILABLE)
+
+    def test_a_signal_while_the_model_is_loaded_ends_the_start(self):  # row 112
+        process = subprocess.Popen([PROGRAM, "serve", "--model", str(default_model()), "--address", "127.0.0.1:0",
+                                    "--metrics-address", "127.0.0.1:0"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+        status = pathlib.Path(f"/proc/{process.pid}/status")
+        # From the moment at which it looks after signals itself; before that, they simply end it.
+        while not int(re.search(r"SigBlk:\t(\w+)", status.read_text())[1], 16) >> (signal.SIGTERM - 1) & 1:
+            self.assertIsNone(process.poll())
+        process.terminate()
+        self.assertEqual(process.wait(STOP_SECONDS), 0)
 
     def test_drain_over_the_api_answers_when_nothing_is_left(self):
         server, calls = self.start(8, 400)

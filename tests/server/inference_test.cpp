@@ -246,6 +246,27 @@ TEST(GenerateTest, ManyAtOnceEachSayWhatTheySayAlone) {
   server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
 }
 
+TEST(GenerateTest, OnePromptManyTimesInOneStepIsAnsweredAsOnce) {
+  const std::vector<TokenId> prompt = Prompt(90);
+  TestServerConfig config;
+  config.num_blocks = 1024;
+  config.step_tokens_max = 8192;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  std::vector<std::thread> clients;
+  for (int32_t i = 0; i < 64; ++i) {
+    clients.emplace_back([&server, &prompt] {
+      const Answer answer = Ask(server.inference(), Greedy(prompt, 20));
+      ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+      EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(prompt, 20)));
+    });
+  }
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 64; });
+  server.gate().Open();
+  for (std::thread& client : clients) client.join();
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
+}
+
 TEST(GenerateTest, WithoutATokenizerIdsGoInAndOut) {
   TestServerConfig config;
   config.has_tokenizer = false;
