@@ -226,8 +226,17 @@ bool InferenceService::ShowsText(std::span<const TokenId> prompt) const {
                      [&](TokenId token) { return !context_.tokenizer->IsSpecial(token); });
 }
 
+bool InferenceService::IsQueueHeldUp(const EngineLoad& load) const {
+  if (load.num_running + load.num_waiting >= context_.options.running_max) return true;
+  const int64_t free_tokens =
+      int64_t{load.num_blocks - load.num_used_blocks} * std::max(load.block_size, 1);
+  return load.num_waiting_prompt_tokens > free_tokens;
+}
+
 absl::Status InferenceService::CheckDeadline(const Job& job) const {
-  const int32_t num_waiting = context_.engine.Load().num_waiting;
+  const EngineLoad load = context_.engine.Load();
+  if (!IsQueueHeldUp(load)) return absl::OkStatus();
+  const int32_t num_waiting = load.num_waiting;
   const Duration wait = context_.dispatcher.ExpectedWait(num_waiting);
   const Duration left = job.deadline - context_.clock.Now();
   // One that has passed is DEADLINE_EXCEEDED, as it is later.

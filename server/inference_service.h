@@ -92,6 +92,8 @@ class InferenceService final : public RawInferenceService {
                                                   bool add_special_tokens) const;
   absl::StatusOr<std::vector<TokenId>> EncodeConversation(const Conversation& conversation) const;
   bool ShowsText(std::span<const TokenId> prompt) const;
+  // Whether those that wait do so for others to end, rather than for the next step.
+  bool IsQueueHeldUp(const EngineLoad& load) const;
   // That the queue is likely to be shorter than the time that is left.
   absl::Status CheckDeadline(const Job& job) const;
   absl::Status Submit(Job& job);
