@@ -16,7 +16,7 @@ from harness.server import Server, collect, default_model, greedy
 OK, INVALID, DEADLINE, EXHAUSTED = "0", "3", "4", "8"
 ABORT_SECONDS = 5      # of a connection that has not shown itself to be HTTP/2
 SLACK_SECONDS = 5      # for a machine that does other things too
-RSS_GROWTH_MAX = 128 << 20
+RSS_GROWTH_MAX = 512 << 20
 
 
 def rss(pid):
