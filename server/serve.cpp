@@ -1,6 +1,7 @@
 #include "server/serve.h"
 
 #include <fmt/format.h>
+#include <grpc/grpc.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "base/status.h"
@@ -272,6 +274,15 @@ int ServeUntilStopped(const Options& options, Server& server, StopSignals& signa
   return kExitOk;
 }
 
+// From here on. The process may end before the thread does.
+void StopAtOnceOnSignal(StopSignals& signals, int exit_code) {
+  std::thread([&signals, exit_code] {
+    while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
+    }
+    _exit(exit_code);
+  }).detach();
+}
+
 int Report(const Failure& failure) {
   fmt::print(stderr, "incipit serve: {}\n", MessageOf(failure.status));
   return failure.exit_code;
@@ -307,6 +318,9 @@ int RunServe(std::span<const std::string_view> args) {
   };
   // A thread that hangs in the device cannot be joined: only a restart helps.
   hooks.on_stuck = [] { _exit(kExitFailure); };
+  // Never taken back: the last grpc_shutdown of gRPC 1.51 waits for a thread that may poll for ten
+  // seconds.
+  grpc_init();
   auto server = Server::Start(options, std::move(loaded.parts), std::move(hooks));
   if (!server.ok()) return Report({kExitAddress, server.status()});
   if (!options.port_file.empty()) {
@@ -316,9 +330,12 @@ int RunServe(std::span<const std::string_view> args) {
   }
   SayReady(options, **server);
   const int exit_code = ServeUntilStopped(options, **server, signals, has_failed);
+  StopAtOnceOnSignal(signals, exit_code);
   server->reset();
   spdlog::info("stopped");
-  return exit_code;
+  std::fflush(nullptr);
+  // Nothing is left to be said or stored, and giving memory back piece by piece takes time.
+  _exit(exit_code);
 }
 
 }  // namespace incipit

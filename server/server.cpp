@@ -6,7 +6,7 @@
 #include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 
-#include <condition_variable>
+#include <future>
 #include <limits>
 #include <utility>
 
@@ -26,6 +26,8 @@ namespace {
 
 // For calls that were cancelled to send their status before connections are closed.
 constexpr Duration kFarewell = std::chrono::seconds(2);
+// Then, for what answers just now. A health Watch never ends by itself.
+constexpr Duration kLastAnswers = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
 // gRPC before 1.53 forgets the rest of a block of headers beyond its limit, and with it entries of
 // the connection's header table, so that later calls of that connection are misread or end it. Its
@@ -155,6 +157,8 @@ class Server::Parts {
 
   absl::Status Listen();
   void BeginDrain();
+  // No call of Inference is in progress, or `longest` is over.
+  void AwaitIdle(Duration longest);
   Duration StepLongest() const;
 
   const Options options;
@@ -217,8 +221,9 @@ Server::Parts::~Parts() {
   dispatcher.CancelAll(
       WithRetryDelay(WithReason(Unavailable("the server is stopping"), reason::kDraining),
                      dispatcher.RetryDelay(0)));
+  AwaitIdle(kFarewell);
   // gRPC waits for calls to end by themselves until the deadline, then cancels what is left.
-  const auto deadline = std::chrono::system_clock::now() + kFarewell;
+  const auto deadline = std::chrono::system_clock::now() + kLastAnswers;
   if (admin_server != nullptr) admin_server->Shutdown(deadline);
   if (grpc_server != nullptr) grpc_server->Shutdown(deadline);
   dispatcher.Stop();  // it calls the engine, which goes before it
@@ -261,6 +266,13 @@ absl::Status Server::Parts::Listen() {
   watchdog = std::make_unique<Watchdog>(std::move(watch));
   watchdog->Start();
   return absl::OkStatus();
+}
+
+void Server::Parts::AwaitIdle(Duration longest) {
+  const auto idle = std::make_shared<std::promise<void>>();
+  const uint64_t ticket = calls.WhenIdle([idle] { idle->set_value(); });
+  idle->get_future().wait_for(longest);
+  calls.Forget(ticket);
 }
 
 void Server::Parts::BeginDrain() {

@@ -254,6 +254,38 @@ class DrainTest(unittest.TestCase):
                 codes.add(error.code())
         self.assertIn(grpc.StatusCode.UNAVAILABLE, codes)
 
+    def test_a_large_answer_does_not_delay_the_exit(self):
+        for _ in range(5):
+            with Server() as server:
+                ids = [5] * 1_000_000
+                self.assertTrue(server.inference.Detokenize(inference_pb2.DetokenizeRequest(ids=ids)).text)
+                begin = time.monotonic()
+                server.signal(signal.SIGTERM)
+                self.assertEqual(server.wait(), 0)
+                self.assertLess(time.monotonic() - begin, 5)
+
+    def test_whoever_watches_the_health_does_not_delay_the_exit(self):
+        with Server() as server:
+            watch = self.watch_health(server)
+            begin = time.monotonic()
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.wait(), 0)
+            self.assertLess(time.monotonic() - begin, 1.5)
+            watch.cancel()
+
+    def test_a_signal_while_it_stops_ends_it(self):
+        """While it drains, and while it says farewell to whoever runs and whoever watches."""
+        server, _ = self.start(1, 0)
+        watch = self.watch_health(server)
+        server.signal(signal.SIGTERM)
+        self.wait_until_not_serving(watch)
+        begin = time.monotonic()
+        while server.process.poll() is None:
+            server.signal(signal.SIGTERM)
+            threading.Event().wait(0.01)
+        self.assertEqual(server.wait(), 0)
+        self.assertLess(time.monotonic() - begin, 1)
+
     def test_the_drain_ends_at_its_timeout(self):
         server, calls = self.start(32, 0, "--drain-timeout", "10ms")
         server.signal(signal.SIGTERM)
