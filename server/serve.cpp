@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -242,6 +243,11 @@ absl::Status WritePortFile(const Options& options, const Server& server) {
   return absl::OkStatus();
 }
 
+// False if it cannot be written; fmt::print would throw.
+bool Say(std::FILE* out, std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0;
+}
+
 std::string WithPort(std::string_view address, int32_t port) {
   return fmt::format("{}:{}", address.substr(0, address.rfind(':')), port);
 }
@@ -253,8 +259,8 @@ void SayReady(const Options& options, const Server& server) {
   if (!options.admin_address.empty()) {
     line += fmt::format(", Admin on {}", WithPort(options.admin_address, server.admin_port()));
   }
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  // The server goes on, whether or not somebody reads this.
+  Say(stdout, line + "\n");
 }
 
 // Serves until it has been told to stop and has drained, or the engine has failed.
@@ -284,7 +290,7 @@ void StopAtOnceOnSignal(StopSignals& signals, int exit_code) {
 }
 
 int Report(const Failure& failure) {
-  fmt::print(stderr, "incipit serve: {}\n", MessageOf(failure.status));
+  Say(stderr, fmt::format("incipit serve: {}\n", MessageOf(failure.status)));
   return failure.exit_code;
 }
 
@@ -297,9 +303,9 @@ int RunServe(std::span<const std::string_view> args) {
     return Report({kExitUsage, status});
   }
   if (flags.help_requested()) {
-    fmt::print("{}", ServeHelp(flags));
-    return kExitOk;
+    return Say(stdout, ServeHelp(flags)) ? kExitOk : kExitFailure;
   }
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go; clients are the libraries' matter
   StartLogging(options.log_level);
   RaiseFileLimit();
   ExitOnFileFault(options.model, kExitModel);

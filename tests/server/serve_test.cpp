@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern char** environ;
@@ -66,6 +68,11 @@ class Program {
     return line;
   }
   void Signal(int signal) { kill(pid_, signal); }
+  // As if whoever read what it says had gone.
+  void StopReading() {
+    close(std::exchange(out_, -1));
+    close(std::exchange(err_, -1));
+  }
   // Its exit code; what it wrote to stderr meanwhile is in errors().
   int Wait() {
     char buffer[4096];
@@ -142,6 +149,23 @@ TEST(ServeTest, SaysItsPortsAndStopsAsAsked) {
     program.Signal(signal);
     EXPECT_EQ(program.Wait(), 0) << program.errors();
     std::filesystem::remove(file);
+  }
+}
+
+TEST(ServeTest, ServesOnWhenNobodyReadsWhatItSays) {
+  Program program(Args({}));
+  program.AwaitReady();
+  program.StopReading();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST(ServeTest, OutputThatCannotBeWrittenIsAnExitCode) {
+  const std::string program = std::string(INCIPIT_BINARY_DIR) + "/incipit";
+  for (const std::string arguments : {"serve --help", "--help", "--version"}) {
+    const int status = std::system((program + " " + arguments + " >/dev/full 2>&1").c_str());
+    ASSERT_TRUE(WIFEXITED(status)) << arguments;
+    EXPECT_EQ(WEXITSTATUS(status), 1) << arguments;
   }
 }
 
