@@ -18,10 +18,11 @@ namespace {
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 
 // A whole number from `min` on, or "auto".
-void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min) {
+void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
+                 int32_t max = kInt32Max) {
   flags.Custom(
       text,
-      [&target, min](std::string_view value) -> absl::Status {
+      [&target, min, max](std::string_view value) -> absl::Status {
         if (value == "auto") {
           target.reset();
           return absl::OkStatus();
@@ -29,9 +30,10 @@ void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, in
         int32_t number = 0;
         const auto [end, error] =
             std::from_chars(value.data(), value.data() + value.size(), number);
-        if (error != std::errc() || end != value.data() + value.size() || number < min) {
+        if (error != std::errc() || end != value.data() + value.size() || number < min ||
+            number > max) {
           return InvalidArgument("is \"{}\"; it must be auto or a whole number from {} to {}",
-                                 value.substr(0, 80), min, kInt32Max);
+                                 value.substr(0, 80), min, max);
         }
         target = number;
         return absl::OkStatus();
@@ -100,7 +102,7 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
                o.prefix_cache);
   flags.Integer({"block-size", "N", "Tokens of a block, a power of two."}, o.block_size, {1, 256});
   AutoInteger(flags, {"kv-blocks", "N|auto", "Blocks of the cache. auto: from --kv-memory."},
-              o.kv_blocks, 1);
+              o.kv_blocks, 1, kBlocksMax);
   flags.Bytes({"kv-memory", "SIZE", "Memory of the cache. 0: from what the device has free."},
               o.kv_memory, {0});
   flags.Group("Scheduling");

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <iterator>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/commands.h"
@@ -66,6 +68,18 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   CpuOptions cpu;
   cpu.num_threads = options.threads;
   return CreateCpuBackend(cpu);
+}
+
+absl::Status CheckKvDtype(const Options& options, const BackendLimits& limits) {
+  const std::optional<DType> dtype = DTypeOf(options.kv_dtype);
+  const std::vector<DType>& offered = limits.kv_dtypes;
+  if (!dtype || std::find(offered.begin(), offered.end(), *dtype) != offered.end()) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string_view> names;
+  for (const DType one : offered) names.push_back(NameOf(one));
+  return InvalidArgument("--kv-dtype is {}; the backend {} takes {}", options.kv_dtype, limits.name,
+                         fmt::join(names, ", "));
 }
 
 absl::StatusOr<std::string> ReadText(const std::filesystem::path& path) {
@@ -192,6 +206,9 @@ Failure Load(const Options& options, Loaded& loaded) {
   auto backend = CreateBackend(options);
   if (!backend.ok()) return {kExitDevice, backend.status()};
   loaded.backend = *std::move(backend);
+  if (absl::Status status = CheckKvDtype(options, loaded.backend->limits()); !status.ok()) {
+    return {kExitUsage, status};
+  }
   auto model = LoadModel(options.model, *loaded.backend);
   if (!model.ok()) return {kExitModel, model.status()};
   loaded.model.emplace(*std::move(model));
