@@ -129,7 +129,7 @@ void MetricsEndpoint::Serve() {
   std::vector<pollfd> polled;
   while (true) {
     Time now = std::chrono::steady_clock::now();
-    const bool accepts = clients_.size() < kConnectionsMax && now >= accept_after;
+    const bool accepts = now >= accept_after;
     Time wake_at = now >= accept_after ? kNoDeadline : accept_after;
     // A negative descriptor is skipped by poll.
     polled = {{wake_.fd(), POLLIN, 0}, {accepts ? listener_.fd() : -1, POLLIN, 0}};
@@ -157,6 +157,9 @@ void MetricsEndpoint::Serve() {
 bool MetricsEndpoint::Accept(Time now) {
   OwnedSocket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket.fd() < 0) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+  // Scrapes that are asked for are answered in this thread's next round, so whoever is oldest of
+  // many has not asked, or does not read.
+  if (clients_.size() >= kConnectionsMax) clients_.pop_front();
   clients_.push_back({std::move(socket), {}, {}, 0, now + kClientTimeout});
   return true;
 }

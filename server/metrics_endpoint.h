@@ -32,8 +32,9 @@ class OwnedSocket {
 };
 
 // Serves GET and HEAD of /metrics until it is destroyed, and closes after every answer. At most
-// kConnectionsMax clients are served at a time, the others wait in the kernel's queue; one that has
-// not sent its request and read its answer after kClientTimeout is cut off.
+// kConnectionsMax clients are served at a time: one more takes the place of the one that has been
+// there for longest. One that has not sent its request and read its answer after kClientTimeout is
+// cut off.
 class MetricsEndpoint {
  public:
   static constexpr size_t kConnectionsMax = 64;
@@ -66,7 +67,7 @@ class MetricsEndpoint {
   const OwnedSocket listener_, wake_;
   const std::function<std::string()> text_;
   int port_ = 0;
-  std::list<Client> clients_;  // of the thread alone
+  std::list<Client> clients_;  // of the thread alone; first come first
   std::thread thread_;
 };
 

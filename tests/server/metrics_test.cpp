@@ -380,6 +380,20 @@ TEST(MetricsTest, ScrapersThatSayNothingLeaveRoomForOthers) {
   EXPECT_THAT(Connection(*port).Answer("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
 }
 
+TEST(MetricsTest, ScrapersThatSayNothingMakeRoomWhenThereIsNone) {
+  const auto metrics = FilledMetrics(false);
+  const auto port = metrics->Start("127.0.0.1:0");
+  ASSERT_TRUE(port.ok()) << port.status();
+  std::list<Connection> silent;
+  for (int i = 0; i < 64; ++i) silent.emplace_back(*port);
+  EXPECT_THAT(Connection(*port).Answer("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
+  // The one that has been silent for longest went, and only that one.
+  EXPECT_EQ(silent.front().Answer(""), "");
+  EXPECT_THAT(std::next(silent.begin())->Answer("GET /metrics HTTP/1.0\r\n\r\n"),
+              HasSubstr("200 OK"));
+  EXPECT_THAT(silent.back().Answer("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
+}
+
 TEST(MetricsTest, AnAddressThatCannotBeServedIsNamed) {
   Metrics metrics({});
   for (const std::string address : {"", "9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
