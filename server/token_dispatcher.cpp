@@ -17,6 +17,7 @@ struct TokenDispatcher::Call {
   std::vector<Choice> choices;
   std::vector<Time> last_token;  // per choice
   v1::GenerateResponse part;     // not yet handed to the stream
+  size_t part_bytes = 0;         // of its log probabilities
   bool is_touched = false;
   int32_t num_open = 0;    // choices
   int32_t num_scored = 0;  // prompt positions reported
@@ -49,6 +50,9 @@ struct TokenDispatcher::Call {
 
 namespace {
 
+// Far below the size of a message, which the stream merges parts up to: a step over a long prompt,
+// and many steps of which this thread hears at the same time, may tell more than one takes.
+constexpr size_t kPartBytes = 64 << 10;
 constexpr Duration kRetryDelayMin = std::chrono::seconds(1);
 constexpr Duration kRetryDelayMax = std::chrono::minutes(1);
 
@@ -267,8 +271,10 @@ void TokenDispatcher::HandlePromptLogprobs(const PromptLogprobsEvent& event,
   if (call == nullptr || call->is_abandoned) return;
   Touch(*call);
   for (int32_t i = 0; i < event.num_rows; ++i) {
-    FillLogprobs(logprobs, event.first_row + i, options_.tokenizer,
-                 *call->part.add_prompt_logprobs());
+    v1::PositionLogprobs& row = *call->part.add_prompt_logprobs();
+    FillLogprobs(logprobs, event.first_row + i, options_.tokenizer, row);
+    call->part_bytes += row.ByteSizeLong();
+    if (call->part_bytes > kPartBytes) SendPart(*call);
   }
 }
 
@@ -291,8 +297,13 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
     call->last_token[index] = call->last_token_of_all = token.time;
   }
   Touch(*call);
-  if (choice.Push(event, logprobs, call->DeltaOf(event.choice))) {
+  v1::Delta& delta = call->DeltaOf(event.choice);
+  if (choice.Push(event, logprobs, delta)) {
     engine_.load()->CancelChoice(event.request, event.choice);
+  }
+  if (event.token >= 0 && delta.logprobs_size() > 0) {
+    call->part_bytes += delta.logprobs(delta.logprobs_size() - 1).ByteSizeLong();
+    if (call->part_bytes > kPartBytes && !call->is_abandoned) SendPart(*call);
   }
   if (!choice.ended()) return;
   --call->num_open;
@@ -312,12 +323,17 @@ void TokenDispatcher::Flush() {
     call->is_touched = false;
     if (call->num_open == 0) {
       Finish(call->id, *call);
-    } else if (!call->is_abandoned) {
-      call->part.set_request_id(call->answer.label);
-      call->answer.stream->Write(std::exchange(call->part, {}));
+    } else if (!call->is_abandoned && (call->part_bytes > 0 || call->part.deltas_size() > 0)) {
+      SendPart(*call);
     }
   }
   touched_.clear();
+}
+
+void TokenDispatcher::SendPart(Call& call) {
+  call.part.set_request_id(call.answer.label);
+  call.answer.stream->Write(std::exchange(call.part, {}));
+  call.part_bytes = 0;
 }
 
 void TokenDispatcher::Finish(RequestId id, Call& call) {

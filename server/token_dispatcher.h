@@ -109,6 +109,7 @@ class TokenDispatcher final : public EngineListener {
   void HandleToken(const TimedToken& token, const Logprobs& logprobs);
   void HandleCancelAll(const absl::Status& status);
   void Flush();
+  void SendPart(Call& call);
   void Finish(RequestId id, Call& call);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);

@@ -228,6 +228,25 @@ TEST(GenerateTest, LogprobsStandBesideEveryTokenAndPromptToken) {
   }
 }
 
+TEST(GenerateTest, LogprobsOfALongPromptComeInMessagesThatEveryClientTakes) {
+  TestServerConfig config;
+  config.num_blocks = 300;
+  config.max_model_len = 4096;
+  config.step_tokens_max = 4096;
+  TestServer server(std::move(config));
+  const std::vector<TokenId> prompt = Prompt(4000);
+  v1::GenerateRequest request = Greedy(prompt, 2);
+  request.mutable_output()->set_prompt_logprobs(20);
+  const Answer answer = Ask(server.inference(), request);
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  ASSERT_EQ(answer.prompt_logprobs.size(), 3999u);
+  for (size_t i = 0; i < answer.prompt_logprobs.size(); ++i) {
+    EXPECT_EQ(answer.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
+  }
+  EXPECT_LE(answer.longest_message, size_t{256} << 10);
+  EXPECT_GT(answer.longest_message, size_t{64} << 10) << "many small messages";
+}
+
 TEST(GenerateTest, ManyAtOnceEachSayWhatTheySayAlone) {
   TestServerConfig config;
   config.num_blocks = 40;  // far too few for all: some are preempted

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -215,6 +216,7 @@ Answer Collect(grpc::ClientReader<v1::GenerateResponse>& reader) {
   v1::GenerateResponse message;
   while (reader.Read(&message)) {
     ++answer.num_messages;
+    answer.longest_message = std::max(answer.longest_message, message.ByteSizeLong());
     answer.request_id = message.request_id();
     answer.usage_is_last = message.has_usage();
     if (message.has_usage()) {

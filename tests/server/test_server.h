@@ -112,6 +112,7 @@ struct ChoiceAnswer {
 };
 struct Answer {
   grpc::Status status;
+  size_t longest_message = 0;  // bytes
   std::vector<ChoiceAnswer> choices;
   std::vector<v1::PositionLogprobs> prompt_logprobs;
   v1::Usage usage;
