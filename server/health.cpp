@@ -8,13 +8,16 @@
 namespace incipit {
 namespace {
 
-constexpr const char* kServices[] = {"incipit.v1.Inference", "incipit.v1.Admin"};
+// What takes no requests while the server drains or its engine hangs; "" is the server.
+constexpr const char* kServices[] = {"", "incipit.v1.Inference"};
+constexpr const char* kAdminService = "incipit.v1.Admin";
 
 }  // namespace
 
 void Health::Start(std::vector<grpc::HealthCheckServiceInterface*> services) {
   MutexLock lock(mutex_);
   services_ = std::move(services);
+  for (auto* const service : services_) service->SetServingStatus(kAdminService, true);
   Publish(!stopped_);
 }
 
@@ -31,7 +34,6 @@ void Health::Stop() {
 
 void Health::Publish(bool serving) {
   for (auto* const service : services_) {
-    service->SetServingStatus("", serving);
     for (const char* const name : kServices) service->SetServingStatus(name, serving);
   }
 }

@@ -19,7 +19,8 @@ class HealthCheckServiceInterface;
 
 namespace incipit {
 
-// Thread-safe. NOT_SERVING for good after Stop.
+// Thread-safe. NOT_SERVING for good after Stop, but for incipit.v1.Admin: that is SERVING as long
+// as there is a process that answers, for probes that have it restarted where there is none.
 class Health {
  public:
   // SERVING from now on. `services` are those of the gRPC servers, which outlive the call of Stop.

@@ -73,9 +73,11 @@ TEST(LifecycleTest, ADrainingServerSaysSoAndFinishesWhatRuns) {
   });
   ASSERT_TRUE(watch->Read(&seen));
   EXPECT_EQ(seen.status(), HealthCheckResponse::NOT_SERVING);
-  for (const char* const service : kServices) {
+  for (const char* const service : {"", "incipit.v1.Inference"}) {
     EXPECT_EQ(HealthOf(server.channel(), service), HealthCheckResponse::NOT_SERVING);
   }
+  // It answers, and a liveness probe that asks for it must not end what still runs.
+  EXPECT_EQ(HealthOf(server.channel(), "incipit.v1.Admin"), HealthCheckResponse::SERVING);
   EXPECT_TRUE(server.Load().draining());
   const Answer refused = Ask(server.inference(), Greedy(kPrompt, 1));
   EXPECT_EQ(refused.status.error_code(), StatusCode::UNAVAILABLE);
