@@ -55,7 +55,7 @@ bool Choice::Push(const TokenEvent& event, const Logprobs& logprobs, v1::Delta& 
 
 bool Choice::AppendText(const std::string& text, v1::Delta& delta) {
   if (!stop_strings_ || num_tokens_ <= options_->tokens_min) {
-    delta.mutable_text()->append(text);
+    delta.mutable_text()->append(stop_strings_ ? stop_strings_->Pass(text) : text);
     return false;
   }
   const StopStrings::Result result = stop_strings_->Push(text, options_->include_stop);

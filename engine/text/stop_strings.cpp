@@ -46,12 +46,21 @@ StopStrings::Result StopStrings::Push(std::string_view text, bool include_stop) 
     if (!include_stop) held_.resize(held_.size() - patterns_[*found].text.size());
     return {.text = std::exchange(held_, {}), .matched = found};
   }
+  return {.text = Hold(text), .matched = std::nullopt};
+}
+
+std::string StopStrings::Pass(std::string_view text) {
+  for (const char c : text) Step(c);
+  return Hold(text);
+}
+
+std::string StopStrings::Hold(std::string_view text) {
   held_ += text;
   size_t begun = 0;
   for (const Pattern& pattern : patterns_) begun = std::max(begun, pattern.matched);
-  Result result{.text = held_.substr(0, held_.size() - begun), .matched = std::nullopt};
-  held_.erase(0, result.text.size());
-  return result;
+  std::string safe = held_.substr(0, held_.size() - begun);
+  held_.erase(0, safe.size());
+  return safe;
 }
 
 std::string StopStrings::Flush() { return std::exchange(held_, {}); }

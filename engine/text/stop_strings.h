@@ -23,6 +23,9 @@ class StopStrings {
   // With `include_stop`, a match's own text is part of Result::text, otherwise the text ends before
   // it.
   Result Push(std::string_view text, bool include_stop);
+  // Text in which no stop string counts that ends in it, only one that begins in it and ends later.
+  // Returns what is safe to show.
+  std::string Pass(std::string_view text);
   // What was held back in case a stop string had begun.
   std::string Flush();
 
@@ -34,6 +37,8 @@ class StopStrings {
   };
   // The pattern that ends with this byte of the text; of several, the longest.
   std::optional<size_t> Step(char c);
+  // Takes text without a match; returns all that no stop string can begin in any more.
+  std::string Hold(std::string_view text);
 
   std::vector<Pattern> patterns_;
   std::string held_;

@@ -155,6 +155,21 @@ TEST(GenerateTest, StopStringsAreNotLookedForBeforeMinTokens) {
   EXPECT_GT(Ask(server.inference(), request).choices.at(0).ids.size(), first + 2);
 }
 
+TEST(GenerateTest, AStopStringThatEndsAfterMinTokensIsFoundWhereverItBegins) {
+  TestServer server;
+  const std::vector<TokenId> expected = Expected(Prompt(9), 200);
+  size_t first = 0;
+  const std::string stop = TextInside(expected, &first);
+  v1::GenerateRequest request = Greedy(Prompt(9), 200);
+  request.mutable_output()->add_stop(stop);
+  request.mutable_output()->set_min_tokens(static_cast<uint32_t>(first + 1));
+  const Answer answer = Ask(server.inference(), request);
+  EXPECT_EQ(answer.choices.at(0).ids.size(), first + 2);
+  EXPECT_EQ(answer.choices.at(0).stop_string, stop);
+  const std::string whole = Decoded({expected.begin(), expected.begin() + first + 2});
+  EXPECT_EQ(answer.choices.at(0).text, whole.substr(0, whole.size() - stop.size()));
+}
+
 TEST(GenerateTest, AStopTokenEndsTheAnswerAndIsNamed) {
   TestServer server;
   const std::vector<TokenId> expected = Expected(Prompt(9), 50);

@@ -18,6 +18,16 @@ TEST(StopStringsTest, AStringAcrossPiecesIsFound) {
   EXPECT_EQ(result.matched, 0);
 }
 
+TEST(StopStringsTest, OfTextThatPassesOnlyABeginningCounts) {
+  StopStrings stop({"END", "Ox"});
+  EXPECT_EQ(stop.Pass("an END, and EN"), "an END, and ");
+  EXPECT_EQ(stop.Push("O", false).text, "EN");
+  EXPECT_EQ(stop.Pass("EN"), "O");
+  const StopStrings::Result result = stop.Push("D.", false);
+  EXPECT_EQ(result.text, "");
+  EXPECT_EQ(result.matched, 0);
+}
+
 TEST(StopStringsTest, WhatOnlyLookedLikeABeginningIsShown) {
   StopStrings stop({"END"});
   EXPECT_EQ(stop.Push("EN", false).text, "");
