@@ -109,7 +109,8 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
               RequestSamples(values));
   out.Counter("incipit_requests_rejected_total", "Requests that were refused, by reason.",
               RejectionSamples(values));
-  out.Gauge("incipit_requests_running", "Requests that hold blocks.", load.num_running);
+  out.Gauge("incipit_requests_running", "Sequences that hold blocks: one per choice of a request.",
+            load.num_running);
   out.Gauge("incipit_requests_waiting", "Requests in the queue.", load.num_waiting);
   out.Gauge("incipit_waiting_prompt_tokens", "Prompt tokens of the requests in the queue.",
             static_cast<double>(load.num_waiting_prompt_tokens));
@@ -221,7 +222,8 @@ std::vector<Sample> VllmFinishedSamples(const MetricsValues& values) {
 
 // The names that dashboards, autoscalers and routers of the field read.
 void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
-  out.Gauge("vllm:num_requests_running", "Requests that hold blocks.", facts.load.num_running);
+  out.Gauge("vllm:num_requests_running", "Sequences that hold blocks: one per choice of a request.",
+            facts.load.num_running);
   out.Gauge("vllm:num_requests_waiting", "Requests in the queue.", facts.load.num_waiting);
   out.Gauge("vllm:kv_cache_usage_perc", "Share of the blocks that requests use; 1 is all.",
             UsedRatio(facts.load));
