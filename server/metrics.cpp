@@ -77,9 +77,6 @@ void Metrics::OnStep(const StepEvents& events) {
     Add(values.prompt_cached_tokens, admission.num_cached_tokens);
     Add(values.prompt_computed_tokens, admission.num_prompt_tokens - admission.num_cached_tokens);
   }
-  Add(values.generated_tokens,
-      std::count_if(events.tokens.begin(), events.tokens.end(),
-                    [](const TokenEvent& event) { return event.token >= 0; }));
   const StepStats& stats = events.stats;
   Add(values.preemptions, stats.num_preemptions);
   Add(values.queried_tokens, stats.cache.query_tokens);
@@ -95,6 +92,10 @@ void Metrics::OnStep(const StepEvents& events) {
   Add(values.run_seconds, ToSeconds(stats.run));
   Add(values.commit_seconds, ToSeconds(stats.commit));
   values.step.Observe(ToSeconds(stats.plan + stats.run + stats.commit));
+}
+
+void Metrics::OnGeneratedTokens(int64_t num_tokens) {
+  Add(state_->values.generated_tokens, num_tokens);
 }
 
 void Metrics::OnRequestRejected(std::string_view reason) {

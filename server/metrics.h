@@ -56,8 +56,10 @@ class Metrics {
   // engine goes; a scrape after that shows the last answer.
   void SetLoadSource(std::function<EngineLoad()> source);
 
-  // Queue times, token, cache and step counts of one step. On the engine's thread.
+  // Queue times, prompt token, cache and step counts of one step. On the engine's thread.
   void OnStep(const StepEvents& events);
+  // Tokens of answers. The engine may draw more, until it hears that a stop string was complete.
+  void OnGeneratedTokens(int64_t num_tokens);
 
   // A request that was refused before the engine took it. `reason` is one of kRejectionReasons;
   // anything else counts as "other".

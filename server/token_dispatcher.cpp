@@ -241,6 +241,8 @@ void TokenDispatcher::Handle(Inbox& batch) {
     HandlePromptLogprobs(event, batch.prompt_logprobs);
   }
   for (const TimedToken& token : batch.tokens) HandleToken(token, batch.logprobs);
+  // Before their messages, so that whoever has those finds them counted.
+  metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
   Flush();
   for (const RequestId id : batch.removed) calls_.erase(id);
   if (batch.cancel_all) HandleCancelAll(*batch.cancel_all);
@@ -287,6 +289,7 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
   Choice& choice = call->choices[index];
   if (choice.ended()) return;  // by a stop string; the engine was still busy with it
   if (event.token >= 0) {
+    ++num_generated_;
     if (!call->first_token) {
       call->first_token = token.time;
       metrics_.OnFirstToken(ToSeconds(token.time - call->answer.arrival));

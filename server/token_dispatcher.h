@@ -127,6 +127,7 @@ class TokenDispatcher final : public EngineListener {
   // The thread's own.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
+  int64_t num_generated_ = 0;  // tokens of answers that are not yet counted
   std::vector<LeavingStream> leaving_;
   size_t leaving_max_ = 64;  // before the next look at them
   Time stall_check_{};

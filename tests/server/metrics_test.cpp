@@ -101,6 +101,7 @@ std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
   metrics->SetModelInfo(TinyModel());
   metrics->SetLoadSource(SomeLoad);
   metrics->OnStep(StepOfThreeTokens().events());
+  metrics->OnGeneratedTokens(3);
   metrics->OnFirstToken(0.25);
   metrics->OnInterTokenLatency(0.004, 3);
   metrics->OnRequestFinished({FinishReason::kStop, 1.5, 0.2, 1.25});
