@@ -12,6 +12,8 @@ namespace {
 
 // Far below the 4 MiB that clients accept by default, so that what is merged always arrives.
 constexpr size_t kMessageBytes = 256 << 10;
+// How much later than its client's the deadline of a call may be, beside rounding.
+constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 v1::Delta& DeltaOf(uint32_t choice, v1::GenerateResponse& message) {
   for (v1::Delta& delta : *message.mutable_deltas()) {
@@ -47,7 +49,7 @@ std::shared_ptr<GenerateStream> GenerateStream::Open(grpc::CallbackServerContext
 void GenerateStream::OnCancelCall(std::function<void()> on_cancel) {
   {
     MutexLock lock(mutex_);
-    if (!cancelled_) {
+    if (!cancel_time_) {
       on_cancel_ = std::move(on_cancel);
       return;
     }
@@ -59,7 +61,7 @@ void GenerateStream::Write(v1::GenerateResponse&& part) {
   Action action;
   {
     MutexLock lock(mutex_);
-    if (end_ || cancelled_) return;
+    if (end_ || cancel_time_) return;
     const size_t size = part.ByteSizeLong();
     if (pending_.empty() || last_size_ + size > kMessageBytes) {
       pending_.push_back(std::move(part));
@@ -115,7 +117,14 @@ void GenerateStream::Reset() {
 
 bool GenerateStream::cancelled() const {
   MutexLock lock(mutex_);
-  return cancelled_;
+  return cancel_time_.has_value();
+}
+
+FinishReason GenerateStream::CancelReason(Time arrival, Time deadline) const {
+  MutexLock lock(mutex_);
+  if (!cancel_time_) return FinishReason::kCancelled;
+  const Duration early = kDeadlineTravel + (deadline - arrival) / 100;
+  return *cancel_time_ >= deadline - early ? FinishReason::kDeadline : FinishReason::kCancelled;
 }
 
 std::optional<Time> GenerateStream::write_begin() const {
@@ -142,7 +151,7 @@ void GenerateStream::OnCancel() {
   std::function<void()> on_cancel;
   {
     MutexLock lock(mutex_);
-    cancelled_ = true;
+    cancel_time_ = clock_.Now();
     pending_.clear();
     if (!end_) end_ = absl::CancelledError("the client is gone");
     on_cancel = std::exchange(on_cancel_, nullptr);

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/types.h"
 
 namespace grpc {
 class CallbackServerContext;
@@ -47,6 +48,11 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   void Reset();
 
   bool cancelled() const;
+  // Why a call that arrived then, with that deadline, was cancelled. A passed deadline comes as a
+  // cancellation too: gRPC ends the call by itself, and so does the client, a little earlier than
+  // this side would, since both count from their own begin and gRPC rounds what it sends up by as
+  // much as one percent.
+  FinishReason CancelReason(Time arrival, Time deadline) const;
   // Since when the write in flight has been waiting for the client.
   std::optional<Time> write_begin() const;
 
@@ -77,7 +83,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
   std::optional<Time> write_begin_ ABSL_GUARDED_BY(mutex_);  // set while a write is in flight
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<Time> cancel_time_ ABSL_GUARDED_BY(mutex_);
   bool is_resetting_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC has been given the status
 };

@@ -72,7 +72,7 @@ uint64_t InferenceService::Draw() { return RandomBits(random_key_, 0, num_drawn_
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
-  return Start(*call, [&]() -> absl::StatusOr<CheckedRequest> {
+  return Start(*call, *bytes, [&]() -> absl::StatusOr<CheckedRequest> {
     v1::GenerateRequest message;
     INCIPIT_RETURN_IF_ERROR(FromBytes(*bytes, message));
     return CheckGenerateRequest(message, context_.model, context_.options.request);
@@ -81,7 +81,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Chat(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
-  return Start(*call, [&]() -> absl::StatusOr<CheckedRequest> {
+  return Start(*call, *bytes, [&]() -> absl::StatusOr<CheckedRequest> {
     v1::ChatRequest message;
     INCIPIT_RETURN_IF_ERROR(FromBytes(*bytes, message));
     return CheckChatRequest(message, context_.model, context_.options.request);
@@ -90,23 +90,36 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Chat(
 
 template <typename Check>
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
-    grpc::CallbackServerContext& call, Check check) {
+    grpc::CallbackServerContext& call, const grpc::ByteBuffer& bytes, Check check) {
   const Time arrival = context_.clock.Now();
   const std::shared_ptr<GenerateStream> stream = GenerateStream::Open(call, context_.clock);
   if (absl::Status status = Track(call, *stream); !status.ok()) {
     stream->End(Rejected(std::move(status)));
     return stream.get();
   }
+  const CallEnd end{*stream, arrival, DeadlineOf(call, arrival)};
   absl::StatusOr<std::string> tenant = Admit(call);
   absl::StatusOr<CheckedRequest> checked = tenant.ok() ? check() : tenant.status();
-  if (!checked.ok()) {
-    stream->End(Rejected(checked.status()));
+  if (!checked.ok() && !bytes.Valid()) {
+    // Cancelled before its message came, or sent without one: gRPC tells which once it is done.
+    stream->OnDoneCall([this, end, status = checked.status()] {
+      CountUntaken(end, status);
+      context_.calls.End();
+    });
+    stream->End(checked.status());
     return stream.get();
   }
-  Job job{stream, *std::move(checked), *std::move(tenant), arrival, DeadlineOf(call, arrival)};
+  if (!checked.ok()) {
+    CountUntaken(end, checked.status());
+    stream->End(checked.status());
+    return stream.get();
+  }
+  Job job{stream, *std::move(checked), *std::move(tenant), arrival, end.deadline};
   if (!context_.text_pool.Run(
           [this, job = std::move(job)]() mutable { Prepare(std::move(job)); })) {
-    stream->End(Rejected(TextQueueFull()));
+    const absl::Status status = TextQueueFull();
+    CountUntaken(end, status);
+    stream->End(status);
   }
   return stream.get();
 }
@@ -173,11 +186,15 @@ Time InferenceService::DeadlineOf(const grpc::CallbackServerContext& call, Time 
 }
 
 void InferenceService::Prepare(Job job) {
-  if (job.stream->cancelled()) return;
-  absl::Status status = EncodePrompt(job.checked);
-  if (status.ok()) status = CheckDeadline(job);
-  if (status.ok()) status = Submit(job);
-  if (!status.ok()) job.stream->End(Rejected(std::move(status)));
+  absl::Status status = absl::CancelledError();
+  if (!job.stream->cancelled()) {
+    status = EncodePrompt(job.checked);
+    if (status.ok()) status = CheckDeadline(job);
+    if (status.ok()) status = Submit(job);
+  }
+  if (status.ok()) return;
+  CountUntaken({*job.stream, job.arrival, job.deadline}, status);
+  job.stream->End(std::move(status));
 }
 
 absl::Status InferenceService::EncodePrompt(CheckedRequest& checked) const {
@@ -269,6 +286,7 @@ absl::Status InferenceService::Submit(Job& job) {
   answer.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
   answer.after_prompt = ShowsText(request.prompt);
   answer.arrival = job.arrival;
+  answer.deadline = job.deadline;
   context_.dispatcher.Add(id, std::move(answer));
   absl::Status status = context_.engine.Submit(std::move(request));
   if (status.ok()) {
@@ -288,6 +306,17 @@ absl::Status InferenceService::Submit(Job& job) {
     default:
       return status;
   }
+}
+
+void InferenceService::CountUntaken(const CallEnd& end, const absl::Status& status) const {
+  if (!end.stream.cancelled()) {
+    context_.metrics.OnRequestRejected(RejectionLabel(status));
+    return;
+  }
+  RequestOutcome outcome;
+  outcome.finish = end.stream.CancelReason(end.arrival, end.deadline);
+  outcome.total_seconds = ToSeconds(context_.clock.Now() - end.arrival);
+  context_.metrics.OnRequestFinished(outcome);
 }
 
 absl::Status InferenceService::Rejected(absl::Status status) const {

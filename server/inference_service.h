@@ -67,8 +67,14 @@ class InferenceService final : public RawInferenceService {
     Time arrival{}, deadline{};
   };
 
+  struct CallEnd {
+    const GenerateStream& stream;
+    Time arrival{}, deadline{};
+  };
+
   template <typename Check>
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call, Check check);
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
+                                                    const grpc::ByteBuffer& bytes, Check check);
   // Runs `work`, a function of the parsed message that fills the response, on a text thread.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
@@ -98,6 +104,9 @@ class InferenceService final : public RawInferenceService {
   absl::Status CheckDeadline(const Job& job) const;
   absl::Status Submit(Job& job);
 
+  // How a call that the engine did not get ended, counted: with this status, unless its client had
+  // cancelled it before.
+  void CountUntaken(const CallEnd& end, const absl::Status& status) const;
   // The same status as clients see it, counted.
   absl::Status Rejected(absl::Status status) const;
   absl::Status Busy(std::string_view what, int32_t limit, std::string_view reason) const;

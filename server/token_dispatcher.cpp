@@ -341,6 +341,9 @@ void TokenDispatcher::SendPart(Call& call) {
 
 void TokenDispatcher::Finish(RequestId id, Call& call) {
   const Time now = clock_.Now();
+  if (call.finish == FinishReason::kCancelled && !call.end_status && !call.is_abandoned) {
+    call.finish = call.answer.stream->CancelReason(call.answer.arrival, call.answer.deadline);
+  }
   CountFinish(call, now);
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;

@@ -1,6 +1,9 @@
 #include "tests/server/test_server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -209,6 +212,29 @@ v1::GetLoadResponse TestServer::Load() {
 void TestServer::AwaitLoad(const std::function<bool(const v1::GetLoadResponse&)>& done) {
   while (!done(Load())) {
   }
+}
+
+double TestServer::Metric(const std::string& sample) const {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(server_->metrics_port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = read(fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  close(fd);
+  const size_t line = text.find("\n" + sample + " ");
+  if (line == std::string::npos) {
+    ADD_FAILURE() << sample << " is not served";
+    return -1;
+  }
+  return std::stod(text.substr(line + sample.size() + 2));
 }
 
 Answer Collect(grpc::ClientReader<v1::GenerateResponse>& reader) {

@@ -88,6 +88,8 @@ class TestServer {
   v1::Inference::Stub& inference() { return *inference_; }
   v1::Admin::Stub& admin() { return *admin_; }
   v1::GetLoadResponse Load();
+  // What /metrics says of one sample, which is named with its labels.
+  double Metric(const std::string& sample) const;
   // Asks for the load until `done` accepts it.
   void AwaitLoad(const std::function<bool(const v1::GetLoadResponse&)>& done);
 

@@ -1,0 +1,123 @@
+// What /metrics counts, held against what clients saw.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/server/test_server.h"
+
+namespace incipit {
+namespace {
+
+using grpc::StatusCode;
+
+const std::vector<TokenId> kCountedPrompt = {10, 11, 12, 13, 14, 15, 16, 17};
+
+double Ended(const TestServer& server, const std::string& outcome) {
+  return server.Metric("incipit_requests_total{outcome=\"" + outcome +
+                       "\",finish_reason=\"none\"}");
+}
+
+double Refused(const TestServer& server, const std::string& reason) {
+  return server.Metric("incipit_requests_rejected_total{reason=\"" + reason + "\"}");
+}
+
+// With a step for each look, so that no request is complete before the server knows that its client
+// has gone.
+void AwaitEnds(TestServer& server, int num_requests) {
+  while (Ended(server, "deadline_exceeded") + Ended(server, "cancelled") < num_requests) {
+    server.gate().Allow(1);
+  }
+}
+
+TEST(CountingTest, ADeadlineThatPassesCountsAsOneWhoeverNoticesIt) {
+  TestServerConfig config;
+  config.options.running_max = 1;  // the others wait in the queue
+  TestServer server(std::move(config));
+  server.gate().Close();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&server, i] {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(80 + i));
+      const Answer answer =
+          Collect(*server.inference().Generate(&context, Greedy(kCountedPrompt, 500)));
+      EXPECT_EQ(answer.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  AwaitEnds(server, 8);
+  EXPECT_EQ(Ended(server, "deadline_exceeded"), 8);
+}
+
+TEST(CountingTest, ACallCancelledLongBeforeItsDeadlineCountsAsCancelled) {
+  TestServer server;
+  server.gate().Close();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::hours(1));
+  const auto reader = server.inference().Generate(&context, Greedy(kCountedPrompt, 500));
+  server.gate().AwaitWaiting();
+  context.TryCancel();
+  EXPECT_EQ(Collect(*reader).status.error_code(), StatusCode::CANCELLED);
+  AwaitEnds(server, 1);
+  EXPECT_EQ(Ended(server, "cancelled"), 1);
+}
+
+TEST(CountingTest, GeneratedTokensAreThoseOfUsage) {
+  TestServer server;
+  double num_tokens = 0;
+  for (int i = 0; i < 20; ++i) {
+    v1::GenerateRequest request = Greedy({10, 11, 12 + i}, 300);
+    request.mutable_output()->add_stop("a");
+    request.mutable_output()->set_n(4);
+    const Answer answer = Ask(server.inference(), request);
+    ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+    num_tokens += answer.usage.completion_tokens();
+  }
+  server.AwaitLoad([](const auto& load) { return load.running() == 0; });
+  EXPECT_EQ(server.Metric("incipit_tokens_total{kind=\"generated\"}"), num_tokens);
+}
+
+TEST(CountingTest, ACallCancelledBeforeItsMessageCameCountsAsCancelled) {
+  TestServer server;
+  constexpr int kCalls = 20;
+  grpc::GenericStub stub(server.channel());
+  for (int i = 0; i < kCalls; ++i) {
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareCall(&context, "/incipit.v1.Inference/Generate", &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    context.TryCancel();
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    EXPECT_EQ(status.error_code(), StatusCode::CANCELLED);
+    queue.Shutdown();
+    while (queue.Next(&tag, &ok)) {
+    }
+  }
+  while (Ended(server, "cancelled") + Refused(server, "invalid_argument") < kCalls) {
+  }
+  EXPECT_EQ(Ended(server, "cancelled"), kCalls);
+}
+
+TEST(CountingTest, CallsCancelledAtOnceAreNoBadOnes) {
+  TestServer server;
+  for (int i = 0; i < 100; ++i) {
+    grpc::ClientContext context;
+    const auto reader = server.inference().Generate(&context, Greedy(kCountedPrompt, 300));
+    context.TryCancel();
+    Collect(*reader);
+  }
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kCountedPrompt, 5)).status.ok());
+  for (const char* const reason : {"invalid_argument", "prompt_too_long", "internal", "other"}) {
+    EXPECT_EQ(Refused(server, reason), 0) << reason;
+  }
+}
+
+}  // namespace
+}  // namespace incipit
