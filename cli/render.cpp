@@ -63,7 +63,7 @@ absl::StatusOr<LoadedTemplate> LoadFromFolder(const std::string& folder) {
   INCIPIT_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(folder));
   const TokenizerConfig& config = tokenizer->config();
   if (!config.chat_template) return FailedPrecondition("{} has no chat template", folder);
-  auto parsed = ChatTemplate::Parse(*config.chat_template);
+  auto parsed = ChatTemplate::Parse(config);
   if (!parsed.ok()) return Annotate(parsed.status(), folder + ": chat template");
   return LoadedTemplate{*std::move(parsed), config, /*is_folder=*/true};
 }

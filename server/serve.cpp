@@ -101,14 +101,16 @@ absl::Status LoadText(const Options& options, ServerParts& parts) {
   const TokenizerConfig& config = parts.tokenizer->config();
   parts.model.bos_token = config.bos_token.value_or("");
   parts.model.eos_token = config.eos_token.value_or("");
-  std::optional<std::string> source = config.chat_template;
-  if (options.chat_template == "none") {
-    source.reset();
-  } else if (!options.chat_template.empty()) {
-    INCIPIT_ASSIGN_OR_RETURN(source, ReadText(options.chat_template));
+  TokenizerConfig chosen = config;
+  if (!options.chat_template.empty()) {
+    chosen.chat_template.reset();
+    chosen.tool_chat_template.reset();
   }
-  if (!source) return absl::OkStatus();
-  auto chat_template = ChatTemplate::Parse(*source);
+  if (!options.chat_template.empty() && options.chat_template != "none") {
+    INCIPIT_ASSIGN_OR_RETURN(chosen.chat_template, ReadText(options.chat_template));
+  }
+  if (!chosen.chat_template) return absl::OkStatus();
+  auto chat_template = ChatTemplate::Parse(chosen);
   if (!chat_template.ok()) return Annotate(chat_template.status(), "chat template");
   parts.chat_template = std::make_unique<ChatTemplate>(*std::move(chat_template));
   parts.model.has_chat_template = true;

@@ -35,7 +35,7 @@ int32_t Trie::ChildOf(int32_t node, unsigned char byte) const {
   return found != children.end() && found->first == byte ? found->second : -1;
 }
 
-bool Trie::Add(std::string_view string, int32_t value) {
+void Trie::Add(std::string_view string, int32_t value) {
   int32_t node = 0;
   for (const char c : string) {
     const auto byte = static_cast<unsigned char>(c);
@@ -48,10 +48,9 @@ bool Trie::Add(std::string_view string, int32_t value) {
     }
     node = child;
   }
-  if (nodes_[node].value >= 0) return false;
+  if (nodes_[node].value >= 0) return;
   nodes_[node].value = value;
   is_first_[static_cast<unsigned char>(string[0])] = true;
-  return true;
 }
 
 std::optional<Trie::Match> Trie::Find(std::string_view text, size_t from) const {
@@ -124,14 +123,14 @@ absl::StatusOr<AddedVocabulary> AddedVocabulary::Create(const nlohmann::json* li
     vocabulary.index_of_content_.emplace(token.content, vocabulary.tokens_.size());
     vocabulary.tokens_.push_back(std::move(token));
   }
-  INCIPIT_RETURN_IF_ERROR(vocabulary.IndexTokens());
+  vocabulary.IndexTokens();
   if (std::ranges::any_of(vocabulary.tokens_, &Token::single_word)) {
     vocabulary.word_characters_.Assign(WordCharacters(), 1);
   }
   return vocabulary;
 }
 
-absl::Status AddedVocabulary::IndexTokens() {
+void AddedVocabulary::IndexTokens() {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const Token& token = tokens_[i];
     id_end_ = std::max(id_end_, token.id + 1);
@@ -139,12 +138,9 @@ absl::Status AddedVocabulary::IndexTokens() {
     if (token.special) special_texts_.insert(token.content);
     const auto pass = static_cast<size_t>(token.normalized ? Pass::kNormalized : Pass::kRaw);
     has_special_[pass] = has_special_[pass] || token.special;
-    if (token.decoded.empty() || !tries_[pass].Add(token.decoded, static_cast<int32_t>(i))) {
-      return InvalidArgument("added_tokens[{}] becomes {} when it is normalized", i,
-                             token.decoded.empty() ? "empty" : "the same as another");
-    }
+    // Of tokens that are the same when normalized the first is found; an empty one never is.
+    if (!token.decoded.empty()) tries_[pass].Add(token.decoded, static_cast<int32_t>(i));
   }
-  return absl::OkStatus();
 }
 
 std::optional<TokenId> AddedVocabulary::IdOf(std::string_view content) const {
@@ -186,6 +182,7 @@ absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral 
     // Blanks that a token before took on its right are taken.
     if (token.lstrip) begin = std::max(BlanksBefore(text, 0, begin), done);
     if (token.rstrip) end = BlanksAfter(text, end);
+    if (begin >= end) continue;  // a blank that another has taken
     if (done < begin) INCIPIT_RETURN_IF_ERROR(sink({.begin = done, .end = begin}));
     INCIPIT_RETURN_IF_ERROR(sink({.begin = begin, .end = end, .id = token.id}));
     done = end;

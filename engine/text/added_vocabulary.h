@@ -27,8 +27,8 @@ inline constexpr size_t kAddedTokenBytesMax = 1024;
 // Strings to values; finds the longest string that a text begins with at some place.
 class Trie {
  public:
-  // False if the string is there already. REQUIRES: not empty.
-  bool Add(std::string_view string, int32_t value);
+  // The value that a string got first stays. REQUIRES: not empty.
+  void Add(std::string_view string, int32_t value);
   bool empty() const { return nodes_.size() == 1; }
 
   struct Match {
@@ -88,7 +88,7 @@ class AddedVocabulary {
   };
 
   static absl::StatusOr<Token> ReadToken(const JsonFields& fields, const Normalizer* normalizer);
-  absl::Status IndexTokens();
+  void IndexTokens();
   bool IsPartOfWord(std::string_view text, size_t begin, size_t end) const;
 
   std::vector<Token> tokens_;

@@ -1,6 +1,7 @@
 #include "engine/text/chat_template.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/status.h"
 #include "engine/text/jinja/heap.h"
@@ -76,6 +77,7 @@ absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::order
 class ChatTemplate::Program {
  public:
   jinja::Program code;
+  std::optional<jinja::Program> tool_code;
   ChatTemplateLimits limits;
 };
 
@@ -93,6 +95,20 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source,
   return ChatTemplate(std::move(program));
 }
 
+absl::StatusOr<ChatTemplate> ChatTemplate::Parse(const TokenizerConfig& config) {
+  if (!config.chat_template) {
+    return FailedPrecondition("there is no chat template{}",
+                              config.tool_chat_template ? " but the one for tools" : "");
+  }
+  INCIPIT_ASSIGN_OR_RETURN(ChatTemplate parsed, Parse(*config.chat_template));
+  if (config.tool_chat_template) {
+    INCIPIT_ASSIGN_OR_RETURN(
+        parsed.program_->tool_code,
+        jinja::ParseTemplate(*config.tool_chat_template, parsed.program_->limits));
+  }
+  return parsed;
+}
+
 absl::StatusOr<RenderedPrompt> ChatTemplate::Render(const nlohmann::ordered_json& variables) const {
   return Render(variables, std::chrono::system_clock::now());
 }
@@ -102,7 +118,11 @@ absl::StatusOr<RenderedPrompt> ChatTemplate::Render(
   Heap heap(program_->limits);
   INCIPIT_ASSIGN_OR_RETURN(const jinja::Variables values, ReadVariables(heap, variables));
   jinja::Interpreter interpreter(heap, values, now);
-  INCIPIT_ASSIGN_OR_RETURN(const Value text, interpreter.Render(program_->code));
+  const auto tools = variables.find("tools");
+  const bool has_tools = tools != variables.end() && !tools->is_null();
+  const jinja::Program& code =
+      has_tools && program_->tool_code ? *program_->tool_code : program_->code;
+  INCIPIT_ASSIGN_OR_RETURN(const Value text, interpreter.Render(code));
   if (jinja::HasSurrogates(text.bytes())) {
     return InvalidArgument("the chat template wrote a lone surrogate, which is no text");
   }

@@ -30,6 +30,11 @@ class ChatTemplate {
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
                                             ChatTemplateLimits limits = {});
 
+  // A folder's templates: of several, `tool_use` renders the conversations with tools (`tools`
+  // there and not null) and `default` the others, as transformers' apply_chat_template chooses.
+  // FAILED_PRECONDITION if there is none.
+  static absl::StatusOr<ChatTemplate> Parse(const TokenizerConfig& config);
+
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();

@@ -15,8 +15,9 @@ namespace incipit {
 namespace {
 
 // One step is one item of the expression that is tried, or one byte that is passed over. They take
-// some ten nanoseconds each, so that a search ends within a tenth of a second.
-constexpr int64_t kCalloutsMax = 5'000'000;
+// some ten nanoseconds each: under half a second, and a third for each MiB of the text.
+constexpr int64_t kCalloutsMax = 40'000'000;
+constexpr int64_t kCalloutsPerByteMax = 32;
 
 // The expression as PCRE2 writes it. All sets are spelled out, so that its own version of Unicode
 // does not matter.
@@ -177,13 +178,15 @@ class BacktrackingRegex::Search {
     const size_t distance = place > self->place_ ? place - self->place_ : self->place_ - place;
     self->steps_ += 1 + static_cast<int64_t>(distance);
     self->place_ = place;
-    return self->steps_ > kCalloutsMax ? PCRE2_ERROR_CALLOUT : 0;
+    return self->steps_ > self->steps_max_ ? PCRE2_ERROR_CALLOUT : 0;
   }
 
   const pcre2_code* code_;
   std::string_view text_;
   MatchData match_data_;
   MatchContext context_;
+  const int64_t steps_max_ =
+      kCalloutsMax + kCalloutsPerByteMax * static_cast<int64_t>(text_.size());
   size_t place_ = 0;
   int64_t steps_ = 0;
   bool has_given_up_ = false;

@@ -31,7 +31,8 @@ struct EncodeOptions {
 // What tokenizer_config.json (and chat_template.jinja) say beside tokenizer.json.
 struct TokenizerConfig {
   std::optional<std::string> bos_token, eos_token;
-  std::optional<std::string> chat_template;  // the default one of several
+  std::optional<std::string> chat_template;       // of several named ones, `default`
+  std::optional<std::string> tool_chat_template;  // the one named `tool_use`
 };
 
 // Immutable after Load; every method is thread-safe.

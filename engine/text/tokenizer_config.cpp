@@ -28,17 +28,31 @@ absl::StatusOr<std::optional<std::string>> ReadToken(const JsonFields& fields, c
   return token.OptionalString("content");
 }
 
-// A template is a string, or one of a list of named ones: the one named `default`.
-absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const JsonFields& fields) {
+// A template is a string, or a list of named ones.
+absl::Status ReadChatTemplates(const JsonFields& fields, TokenizerConfig& config) {
   const nlohmann::json* json = fields.Find("chat_template");
-  if (json == nullptr || !json->is_array()) return fields.OptionalString("chat_template");
+  if (json == nullptr || !json->is_array()) {
+    INCIPIT_ASSIGN_OR_RETURN(config.chat_template, fields.OptionalString("chat_template"));
+    return absl::OkStatus();
+  }
   for (size_t i = 0; i < json->size(); ++i) {
     INCIPIT_ASSIGN_OR_RETURN(const JsonFields named,
                              JsonFields::Of((*json)[i], fmt::format("chat_template[{}]", i)));
     INCIPIT_ASSIGN_OR_RETURN(const std::string name, named.String("name"));
-    if (name == "default") return named.OptionalString("template");
+    if (name != "default" && name != "tool_use") continue;
+    auto& source = name == "default" ? config.chat_template : config.tool_chat_template;
+    INCIPIT_ASSIGN_OR_RETURN(source, named.OptionalString("template"));
   }
-  return std::optional<std::string>();
+  return absl::OkStatus();
+}
+
+absl::Status CheckTemplate(const std::optional<std::string>& source,
+                           const std::filesystem::path& folder) {
+  if (!source || (source->size() <= kChatTemplateBytesMax && IsUtf8(*source))) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("{}: the chat template is no UTF-8 text of at most {} bytes",
+                         folder.string(), kChatTemplateBytesMax);
 }
 
 absl::StatusOr<TokenizerConfig> Parse(std::string_view text) {
@@ -47,7 +61,7 @@ absl::StatusOr<TokenizerConfig> Parse(std::string_view text) {
   TokenizerConfig config;
   INCIPIT_ASSIGN_OR_RETURN(config.bos_token, ReadToken(fields, "bos_token"));
   INCIPIT_ASSIGN_OR_RETURN(config.eos_token, ReadToken(fields, "eos_token"));
-  INCIPIT_ASSIGN_OR_RETURN(config.chat_template, ReadChatTemplate(fields));
+  INCIPIT_RETURN_IF_ERROR(ReadChatTemplates(fields, config));
   return config;
 }
 
@@ -64,12 +78,12 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path&
   }
   const std::filesystem::path template_path = folder / "chat_template.jinja";
   INCIPIT_ASSIGN_OR_RETURN(auto chat_template, ReadFile(template_path));
-  if (chat_template) config.chat_template = std::move(chat_template);
-  if (!config.chat_template) return config;
-  if (config.chat_template->size() > kChatTemplateBytesMax || !IsUtf8(*config.chat_template)) {
-    return InvalidArgument("{}: the chat template is no UTF-8 text of at most {} bytes",
-                           folder.string(), kChatTemplateBytesMax);
+  if (chat_template) {
+    config.chat_template = std::move(chat_template);
+    config.tool_chat_template.reset();
   }
+  INCIPIT_RETURN_IF_ERROR(CheckTemplate(config.chat_template, folder));
+  INCIPIT_RETURN_IF_ERROR(CheckTemplate(config.tool_chat_template, folder));
   return config;
 }
 

@@ -9,7 +9,7 @@ namespace incipit {
 // What a template may use before it is stopped with INVALID_ARGUMENT naming the limit.
 struct ChatTemplateLimits {
   // Evaluated nodes, compared and copied elements, and KiBs of text made on the way.
-  int64_t steps_max = 2'000'000;
+  int64_t steps_max = 10'000'000;
   // Nested blocks and expressions in the source; nested calls of macros while it runs. Variables
   // may be nested twice as deep.
   int32_t depth_max = 100;

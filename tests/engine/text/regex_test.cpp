@@ -124,6 +124,17 @@ TEST(RegexTest, ExpressionsThatExplodeElsewhereTakeLinearTime) {
   EXPECT_TRUE(Matches(R"((?=(\d{3})+(?!\d)))", digits, Regex::Engine::kBestAvailable).ok());
 }
 
+TEST(RegexTest, BacktrackingIsAllowedMoreStepsOnALongerText) {
+  std::string prose;
+  while (prose.size() < 1 << 20) prose += "It was a bright cold day in April, and the clocks. ";
+  for (const char* pattern : {"(?>a+|e+)b?|.", R"((a)(b)?\1|.)"}) {
+    EXPECT_TRUE(Matches(pattern, prose, Regex::Engine::kBacktracking).ok()) << pattern;
+  }
+  // Quadratic, but short.
+  const std::string word(3000, 'a');
+  EXPECT_TRUE(Matches(R"((?<!\w)\d+|\w+(?=\s)|\S)", word, Regex::Engine::kBacktracking).ok());
+}
+
 TEST(RegexTest, ASearchThatWouldTakeTooLongGivesUp) {
   const std::string text(1 << 20, 'a');
   // Every match looks through the whole text for something better.

@@ -104,6 +104,25 @@ TEST(TokenizerTest, SpecialTokensAreTextInsideLiteralRanges) {
   EXPECT_THAT(*tokenizer->Encode(text, {.parse_special_tokens = false}), ElementsAre(2, 3, 2));
 }
 
+TEST(TokenizerTest, ABlankTokenThatTakesTheBlanksAroundItIsThereOnce) {
+  json file = SmallFile();
+  file["added_tokens"].push_back(
+      {{"id", 5}, {"content", "\n"}, {"lstrip", true}, {"rstrip", true}, {"normalized", false}});
+  const auto tokenizer = *Tokenizer::Parse(file.dump());
+  EXPECT_THAT(*tokenizer->Encode("\n\n\n", {}), ElementsAre(5));
+  EXPECT_THAT(*tokenizer->Encode("a\n\nb", {}), ElementsAre(0, 5, 1));
+}
+
+TEST(TokenizerTest, OfTokensThatNormalizeAlikeTheFirstIsFound) {
+  json file = SmallFile();
+  file["normalizer"] = {{"type", "Lowercase"}};
+  for (const auto& [id, content] : {std::pair(5, "<X>"), std::pair(6, "<x>")}) {
+    file["added_tokens"].push_back({{"id", id}, {"content", content}, {"normalized", true}});
+  }
+  const auto tokenizer = *Tokenizer::Parse(file.dump());
+  EXPECT_THAT(*tokenizer->Encode("<X><x>", {}), ElementsAre(5, 5));
+}
+
 TEST(TokenizerTest, NormalizedSpecialTokensAreTextInsideLiteralRanges) {
   json file = SmallFile();
   file["added_tokens"][0]["normalized"] = true;

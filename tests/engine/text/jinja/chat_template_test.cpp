@@ -180,5 +180,18 @@ TEST(ChatTemplateTimeTest, StrftimeNowShowsTheGivenTime) {
   EXPECT_EQ(parsed->Render(Json::object(), now)->text, "26 July 2024 12:00:00.250000||208 %");
 }
 
+TEST(ChatTemplateTest, ConversationsWithToolsTakeTheTemplateForTools) {
+  TokenizerConfig config;
+  config.chat_template = "plain";
+  config.tool_chat_template = "with {{ tools|length }}";
+  const auto parsed = ChatTemplate::Parse(config);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->Render(Json{{"tools", Json::array({1, 2})}})->text, "with 2");
+  EXPECT_EQ(parsed->Render(Json{{"tools", nullptr}})->text, "plain");
+  EXPECT_EQ(parsed->Render(Json::object())->text, "plain");
+  config.chat_template.reset();
+  EXPECT_EQ(ChatTemplate::Parse(config).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 }  // namespace
 }  // namespace incipit
