@@ -105,7 +105,8 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // The smallest step may be all fixed cost or a neighbour's noise, so that the next takes no longer.
+    // The smallest step may be all fixed cost or a neighbour's noise, so that the next takes no
+    // longer.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

@@ -12,8 +12,8 @@ build=(
   protobuf-compiler protobuf-compiler-grpc
 )
 check=(
-  clang clang-format libbenchmark-dev libgmock-dev libgtest-dev libomp-14-dev procps prometheus
-  python3 python3-venv
+  clang clang-format libbenchmark-dev libclang-rt-14-dev libgmock-dev libgtest-dev libomp-14-dev procps
+  prometheus python3 python3-venv
 )
 
 packages=("${build[@]}")

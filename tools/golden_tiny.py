@@ -27,6 +27,10 @@ PROMPTS = (
     "Mia was a kind girl. Every morning, she played on the farm. She had a pink doll.",
     "Once upon a time, there was a clever boy named Max. He had a yellow train. Suddenly, the train",
     "Once there was a quiet girl named Nora. She had an old book. One day, Nora read the book in the zoo",
+    "Sam was a brave boy. He lived near the lake. Sam had a red boat.",
+    "Once upon a time, there was a young girl named Amy. She loved to play at the beach. She had a new ball.",
+    "Leo was a happy boy. He liked to run and jump in the park. One day, Leo took his green car to the park.",
+    "There was a kind bear named Oscar. Oscar had a big drum. One morning, Oscar went to the meadow.",
 )
 CHATS = (
     [{"role": "user", "content": "Tell me a story about Lily and a red ball in the park."}],

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from tiny.data import IGNORED, Documents, target_weights  # noqa: E402
@@ -29,7 +30,7 @@ from tiny.tokenizer import BEGIN, END, END_OF_TEXT, save_tokenizer, train_tokeni
 
 # Rows of so many tokens, in turn; 0 stands for one document a row. Alone, a story is learned fastest:
 # what is to be copied is there once. Among others the model learns to keep to the last one.
-ROWS = (0, 0, 512, 0, 0, 0, 2048, 0)
+ROWS = (0, 0, 0, 0, 0, 512, 0, 0, 0, 0, 0, 2048)
 COUNTERS = ("step", "tokens", "seconds", "decay_start", "average")
 TOKENIZER_SEED = 1
 
@@ -65,7 +66,11 @@ class Run:
     def __init__(self, args: argparse.Namespace):
         self.args = args
         self.shape = Shape(args.vocab, args.hidden, args.intermediate, args.layers)
-        self.tokenizer = train_tokenizer(args.vocab, TOKENIZER_SEED)
+        self.tokenizer = (
+            Tokenizer.from_file(str(args.init / "tokenizer.json"))
+            if args.init
+            else train_tokenizer(args.vocab, TOKENIZER_SEED)
+        )
         self.model = Llama(self.shape)
         self.optimizers = make_optimizers(self.model)
         self.documents = Documents(self.tokenizer, args.seed)
@@ -188,7 +193,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=45.0, help="before the rate falls")
     parser.add_argument("--decay-steps", type=int, default=600, help="while the rate falls")
     parser.add_argument("--resume", action="store_true", help="go on from the state in scratch")
-    parser.add_argument("--init", type=Path, help="start from the weights of a model folder")
+    parser.add_argument("--init", type=Path, help="start from a model folder: its tokenizer and weights")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--vocab", type=int, default=1024)

@@ -242,7 +242,8 @@ TEST_F(GenerateTest, WrongArgumentsAreNamedAndNothingIsSent) {
   EXPECT_EQ(Run({"--prompt", "\xff"}), kExitUsage);
   EXPECT_THAT(err_, HasSubstr("UTF-8"));
   EXPECT_EQ(Run({"--prompt", "a", "--logit-bias", "5"}), kExitUsage);
-  EXPECT_EQ(Run({"--prompt-file", "/nonexistent"}), kExitUsage);
+  EXPECT_EQ(Run({"--prompt-file", "/nonexistent"}),
+            kExitFailure);  // the flag is right, the file is not
   EXPECT_THAT(err_, HasSubstr("/nonexistent"));
   EXPECT_FALSE(request_.has_text() || request_.has_token_ids());
 }

@@ -55,12 +55,14 @@ class BadModelTest(unittest.TestCase):
             self.assertEqual(len(server.generate(greedy([5, 6, 7], 3)).token_ids), 3)
 
     def test_values_that_are_not_finite_are_warned_of_and_end_requests_only(self):  # rows 104, 106
-        with ModelCopy(STORIES) as copy:
+        nan = {"F32": b"\x00\x00\xc0\x7f", "BF16": b"\xc0\x7f"}
+        with ModelCopy(MODEL) as copy:
             with copy.header() as header:
                 begin = header["model.norm.weight"]["data_offsets"][0]
+                value = nan[header["model.norm.weight"]["dtype"]]
             data = bytearray(copy.read_weights())
             start = 8 + int.from_bytes(data[:8], "little") + begin
-            data[start:start + 4] = b"\x00\x00\xc0\x7f"  # a NaN
+            data[start:start + len(value)] = value
             copy.write_weights(bytes(data))
             with Server(model=copy.path) as server:
                 self.assertIn("not finite", server.log())

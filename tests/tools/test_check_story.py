@@ -93,7 +93,7 @@ DAMAGES = {
     "hero renamed": (swap(GIRLS + BOYS, lambda s: s.hero), 1.0),
     "helper renamed": (swap(GIRLS + BOYS, lambda s: s.helper, first=1), 1.0),
     "other thing": (swap(list(THINGS), lambda s: s.thing.noun), 1.0),
-    "other place": (swap(list(PLACES), lambda s: s.place.noun), 1.0),
+    "other place": (swap(list(PLACES), lambda s: s.place.noun, first=1), 1.0),
     "other look": (swap(COLORS, lambda s: s.adjective, first=1), 1.0),
     "other pronoun": (edit(r"\b([Ss]he|[Hh]e)\b", PRONOUNS.__getitem__), 1.0),
     "other possessive": (edit(r"\b[Hh]is\b", POSSESSIVES.__getitem__), 1.0),

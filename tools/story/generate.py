@@ -31,6 +31,15 @@ from world import (
 PRONOUNS = {"f": ("she", "her", "her"), "m": ("he", "his", "him")}
 
 
+# Of three names two are for heroes and one is for helpers, so that nobody meets a namesake.
+HEROES, HELPERS = (0, 1), (2,)
+
+
+def names(gender: str, part: tuple[int, ...]) -> list[str]:
+    """The names of a gender that are for HEROES or for HELPERS."""
+    return [n for i, n in enumerate(GIRLS if gender == "f" else BOYS) if i % 3 in part]
+
+
 @dataclass
 class Setting:
     """What a story is about."""
@@ -50,7 +59,7 @@ def draw_setting(rng: random.Random) -> Setting:
     """A complete setting in which the plot can happen."""
     s = Setting()
     s.gender = rng.choice("fm")
-    s.hero = rng.choice(GIRLS if s.gender == "f" else BOYS)
+    s.hero = rng.choice(names(s.gender, HEROES))
     s.kind = rng.choice(ANIMALS) if rng.random() < 0.3 else ("girl" if s.gender == "f" else "boy")
     s.plot = rng.choice(PLOTS)
     fits = [(t, p) for t in THINGS.values() for p in PLACES.values() if s.plot.fits(t, p)]
@@ -61,7 +70,7 @@ def draw_setting(rng: random.Random) -> Setting:
     else:
         s.bond = rng.choice(list(BONDS))
         g = BONDS[s.bond] or rng.choice("fm")
-        s.helper = rng.choice([n for n in (GIRLS if g == "f" else BOYS) if n != s.hero])
+        s.helper = rng.choice(names(g, HELPERS))
     return s
 
 

@@ -27,7 +27,13 @@ OPENINGS = [
     "There once was a {nature} {kind} named {N}.",
     "{N} was a {nature} {kind}.",
 ]
+# The place is named here in one story of four: to keep to it from so early on is hard for a small model.
 HABITS = [
+    *[
+        "{She} loved to play.",
+        "{She} liked to run and jump.",
+    ]
+    * 8,
     "{She} loved to play {in}.",
     "{She} liked to run and jump {in}.",
     "{She} lived near the {p}.",
@@ -59,7 +65,6 @@ ARRIVALS = [
     "|Just then, {Hi} came by.",
     "|Then {Hi} came to the {p}.",
     "|{Hic} saw {N} and came over.",
-    "|{Hic} was {in} too.",
     "|Soon, {Hi} walked by.",
 ]
 QUESTIONS = [
@@ -86,18 +91,17 @@ THANKS = [
 AFTER = [
     "",
     "",
-    "{N} and {H} laughed and {used} the {o}.",
+    "They laughed and {used} the {o}.",
     "{Hc} was happy too.",
     "They were both very happy.",
 ]
 ENDINGS = [
     "From that day on, {N} always took good care of the {o}.",
     "They {used} the {o} until the sun went down.",
-    "{N} and {H} {used} the {o} until the sun went down.",
     "At the end of the day, {N} went home with the {ao} and a big smile.",
     "At the end of the day, they went home happy.",
     "{N} learned that {moral}.",
-    "From that day on, {N} and {H} {used} the {o} together every day.",
+    "From that day on, they {used} the {o} together every day.",
 ]
 
 
@@ -147,7 +151,7 @@ PLOTS = [
         ],
         [
             [
-                "{N} and {H} looked all over the {p}.",
+                "They looked all over the {p}.",
                 "They looked for the {o} together.",
                 "They looked {spot3}, but the {o} was not there.",
             ],
@@ -247,7 +251,7 @@ PLOTS = [
         [
             [
                 "{Hc} took some {tool} and fixed the {o}.",
-                "{Hc} found some {tool}. Then {N} and {H} fixed the {o}.",
+                "{Hc} found some {tool}. Then they fixed the {o}.",
                 "With some {tool}, {H} fixed the {ao}.",
                 "They got some {tool} and fixed it together.",
             ],
@@ -284,7 +288,7 @@ PLOTS = [
         [
             [
                 "{Hc} took some {tool} and washed the {o}.",
-                "With some {tool}, {N} and {H} washed the {o}.",
+                "With some {tool}, they washed the {o}.",
                 "{Hc} got some {tool}. They washed the {ao} together.",
             ],
             [
@@ -322,7 +326,7 @@ PLOTS = [
             [
                 "With the {toolnoun}, {H} got the {o} out.",
                 "{Hc} used the {toolnoun} and pulled the {o} out of the hole.",
-                "{N} and {H} pulled and pulled, and the {ao} came out of the hole.",
+                "They pulled and pulled, and the {ao} came out of the hole.",
             ],
         ],
         ASKING,
@@ -353,7 +357,7 @@ PLOTS = [
             [
                 "{Hc} gave {atreat} to the {thief}.",
                 "{Hc} had {atreat} and gave it to the {thief}.",
-                "{N} and {H} gave the {thief} {atreat}.",
+                "They gave the {thief} {atreat}.",
             ],
             [
                 "The {thief} was happy and gave back the {o}.",
@@ -450,7 +454,7 @@ PLOTS = [
         [
             [
                 "{Hc} took {N} by the hand and showed {them} the way home.",
-                "{N} and {H} walked home together.",
+                "They walked home together.",
                 "{Hc} knew the way home.",
             ],
         ],

@@ -59,6 +59,10 @@ KEPT = (
     "tree",
     "roof",
     "shelf",
+    "in",
+    "on",
+    "at",
+    "by",
 )
 KEPT_WEIGHT = 4.0
 IGNORED = -100  # a target that does not count

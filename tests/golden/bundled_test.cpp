@@ -1,0 +1,47 @@
+// The model in the repository, whose answers were computed once by an independent program.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/types.h"
+#include "engine/model/json.h"
+#include "gtest/gtest.h"
+#include "tests/golden/checkpoint_run.h"
+
+namespace incipit {
+namespace {
+
+const std::filesystem::path kSource = INCIPIT_SOURCE_DIR;
+
+class BundledTest : public testing::TestWithParam<bool> {};
+
+TEST_P(BundledTest, GreedyIdsAreTheGoldenOnes) {
+  const auto golden = ParseJson(*ReadTextFile(kSource / "tests/golden/incipit-tiny/golden.json"));
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  const auto ends = (*golden)["end_ids"].get<std::vector<TokenId>>();
+  const auto& cases = (*golden)["cases"];
+  ASSERT_GE(cases.size(), 4U);
+  CpuOptions cpu;
+  cpu.reference = GetParam();
+  cpu.matmul = CpuMatmul::kSimd;  // native bf16 instructions round the activations
+  for (const auto& entry : cases) {
+    const auto prompt = entry["prompt_ids"].get<std::vector<TokenId>>();
+    const auto answer = entry["greedy_ids"].get<std::vector<TokenId>>();
+    const bool stops = entry["finish_reason"] == "stop";
+    auto options = CheckpointRun::OptionsFor(prompt.size() + answer.size() + 1);
+    options.kv_dtype = DType::kF32;
+    CheckpointRun run(kSource / "models/incipit-tiny", cpu, options);
+    auto ids = run.Greedy(prompt, static_cast<int32_t>(answer.size()) + (stops ? 1 : 0));
+    if (stops) {
+      EXPECT_NE(std::ranges::find(ends, ids.back()), ends.end()) << entry["prompt"];
+      ids.pop_back();
+    }
+    EXPECT_EQ(ids, answer) << entry["prompt"];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, BundledTest, testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "Reference" : "Fast"; });
+
+}  // namespace
+}  // namespace incipit
