@@ -32,7 +32,9 @@ def main():
         generate_stubs(folder)
         environment = dict(os.environ, INCIPIT_PROGRAM=program, INCIPIT_SOURCE=str(SOURCE),
                            PYTHONPATH=os.pathsep.join([folder, str(pathlib.Path(__file__).parent)]),
-                           PYTHONDONTWRITEBYTECODE="1")
+                           PYTHONDONTWRITEBYTECODE="1",
+                           # Or gRPC's fork handlers may end a server's process before it is one.
+                           GRPC_ENABLE_FORK_SUPPORT="0")
         command = [PYTHON, "-m", "harness.main", suite, *arguments]
         return subprocess.run(command, env=environment, cwd=folder).returncode
 
