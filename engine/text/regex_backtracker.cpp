@@ -1,14 +1,12 @@
 #include "engine/text/regex_backtracker.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include <array>
 #include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "base/status.h"
+#include "engine/text/pcre2_handles.h"
 #include "engine/text/regex_matches.h"
 
 namespace incipit {
@@ -105,20 +103,10 @@ void AppendNode(const RegexNode& node, std::string& pattern) {
   }
 }
 
-template <auto kFree>
-struct Free {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using MatchData = std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>>;
-using MatchContext = std::unique_ptr<pcre2_match_context, Free<pcre2_match_context_free>>;
-
 }  // namespace
 
 struct BacktrackingRegex::Code {
-  std::unique_ptr<pcre2_code, Free<pcre2_code_free>> code;
+  Pcre2Code code;
 };
 
 BacktrackingRegex::BacktrackingRegex(std::unique_ptr<const Code> code) : code_(std::move(code)) {}
@@ -183,8 +171,8 @@ class BacktrackingRegex::Search {
 
   const pcre2_code* code_;
   std::string_view text_;
-  MatchData match_data_;
-  MatchContext context_;
+  Pcre2MatchData match_data_;
+  Pcre2MatchContext context_;
   const int64_t steps_max_ =
       kCalloutsMax + kCalloutsPerByteMax * static_cast<int64_t>(text_.size());
   size_t place_ = 0;

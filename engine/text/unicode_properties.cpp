@@ -8,9 +8,7 @@
 #include <string>
 #include <utility>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
+#include "engine/text/pcre2_handles.h"
 #include "engine/text/utf8.h"
 
 namespace incipit {
@@ -130,16 +128,6 @@ std::string LooseName(std::string_view name) {
   return loose;
 }
 
-template <auto kFree>
-struct Free {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Code = std::unique_ptr<pcre2_code, Free<pcre2_code_free>>;
-using MatchData = std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>>;
-
 // Every character but surrogates and most of those that no version of Unicode uses.
 std::string AllCharacters() {
   std::string text;
@@ -154,11 +142,11 @@ std::optional<CodePointSet> LibraryProperty(const std::string& name) {
   const std::string pattern = "\\p{" + name + "}";
   int error = 0;
   PCRE2_SIZE offset = 0;
-  const Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr));
+  const Pcre2Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                     PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr));
   if (code == nullptr) return std::nullopt;
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
-  const MatchData match_data(pcre2_match_data_create_from_pattern(code.get(), nullptr));
+  const Pcre2MatchData match_data(pcre2_match_data_create_from_pattern(code.get(), nullptr));
   const std::string text = AllCharacters();
   CodePointSet set;
   PCRE2_SIZE start = 0;
