@@ -6,7 +6,7 @@ import grpc
 from google.protobuf import descriptor_pool, message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from harness.chat import TemplateFile
+from harness.chat import ChatServer
 from harness.server import Details, Server, collect, default_model, greedy
 from incipit.v1 import admin_pb2, inference_pb2
 
@@ -27,13 +27,11 @@ def chat_request(*contents, **fields):
 class ApiTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.template = TemplateFile()
-        cls.server = Server(*cls.template.flags)
+        cls.server = ChatServer()
 
     @classmethod
     def tearDownClass(cls):
         cls.server.close()
-        cls.template.cleanup()
 
     def generate(self, request, **options):
         return self.server.generate(request, **options)

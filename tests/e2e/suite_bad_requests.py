@@ -8,7 +8,7 @@ import unittest
 import bad_requests
 import grpc
 from bad_requests import CANARY, INVALID, OK, Facts
-from harness.chat import TemplateFile
+from harness.chat import ChatServer
 from harness.server import Details, Server, collect, default_model, greedy
 from incipit.v1 import inference_pb2
 
@@ -57,12 +57,27 @@ class Bystander:
         self._thread.join()
 
 
+def errors_of(calls):
+    """What each call ended with; None where it succeeded."""
+    errors = []
+    for call in calls:
+        try:
+            collect(call)
+            errors.append(None)
+        except grpc.RpcError as error:
+            errors.append(error)
+    return errors
+
+
+def code_of(error):
+    return error.code() if error else OK
+
+
 @unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
 class BadRequestTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.template = TemplateFile()
-        cls.server = Server(*cls.template.flags, "--max-model-len", "400", "--prompt-logprobs-bytes-max", "64KiB")
+        cls.server = ChatServer("--max-model-len", "400", "--prompt-logprobs-bytes-max", "64KiB")
         info = cls.server.info()
         tokens_of = lambda text: cls.server.inference.Tokenize(inference_pb2.TokenizeRequest(text=text)).ids
         cls.facts = Facts(info.vocab_size, info.max_model_len, info.eos_token_ids[0], tokens_of)
@@ -71,7 +86,6 @@ class BadRequestTest(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.server.close()
-        cls.template.cleanup()
 
     def rejections(self):
         return self.server.metric("incipit_requests_rejected_total")
@@ -197,15 +211,10 @@ class BadRequestTest(unittest.TestCase):
     def test_too_many_waiting_prompt_tokens_are_refused_by_tokens(self):  # row 87
         with Server("--waiting-prompt-tokens-max", "500", "--running-max", "1") as server:
             calls = [server.inference.Generate(greedy(bad_requests.ids(200), 0)) for _ in range(24)]
-            codes = []
-            for call in calls:
-                try:
-                    collect(call)
-                    codes.append(OK)
-                except grpc.RpcError as error:
-                    codes.append(error.code())
-                    self.assertIsNotNone(Details(error).retry_info)
-            self.assertEqual(set(codes), {OK, grpc.StatusCode.RESOURCE_EXHAUSTED})
+            errors = errors_of(calls)
+            for error in filter(None, errors):
+                self.assertIsNotNone(Details(error).retry_info)
+            self.assertEqual(set(map(code_of, errors)), {OK, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 
 @unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
@@ -287,13 +296,7 @@ class BadMessageTest(unittest.TestCase):
         request = greedy([5, 6, 7], 40)
         request.output.ignore_eos, request.output.n = True, 16
         calls = [self.server.inference.Generate(request) for _ in range(100)]
-        codes = []
-        for call in calls:
-            try:
-                collect(call)
-                codes.append(OK)
-            except grpc.RpcError as error:
-                codes.append(error.code())
+        codes = [code_of(error) for error in errors_of(calls)]
         self.assertEqual(set(codes), {OK, grpc.StatusCode.RESOURCE_EXHAUSTED})
         self.assertGreaterEqual(codes.count(OK), 64)
 

@@ -3,7 +3,7 @@ import json
 import subprocess
 import unittest
 
-from harness.chat import TemplateFile
+from harness.chat import ChatServer, TemplateFile
 from harness.server import PROGRAM, Server, default_model, greedy
 
 PROMPT = "Once upon a time"
@@ -26,13 +26,11 @@ def filtered(*arguments, values):
 class ClientTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.template = TemplateFile()
-        cls.server = Server(*cls.template.flags)
+        cls.server = ChatServer()
 
     @classmethod
     def tearDownClass(cls):
         cls.server.close()
-        cls.template.cleanup()
 
     def client(self, command, *arguments, **options):
         return run(command, "--address", self.server.address, *arguments, **options)

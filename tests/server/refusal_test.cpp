@@ -41,6 +41,12 @@ class ReadCall {
   Answer answer_;
 };
 
+void ExpectRetryLater(const grpc::Status& status, const char* reason) {
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(status), reason);
+  EXPECT_GE(RetrySecondsOf(status), 1);
+}
+
 TEST(RefusalTest, BadRequestsLeaveAnotherStreamAndTheCacheAsTheyWere) {
   TestServer server;
   server.gate().Close();
@@ -109,10 +115,8 @@ TEST(RefusalTest, AFullQueueAsksToRetryLater) {
   ReadCall second(server.inference(), Greedy(kEightTokens, 5));
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
   const Answer third = Ask(server.inference(), Greedy(kEightTokens, 5));
-  EXPECT_EQ(third.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(ReasonOf(third.status), "QUEUE_FULL");
+  ExpectRetryLater(third.status, "QUEUE_FULL");
   EXPECT_THAT(third.status.error_message(), HasSubstr("the limit is 2"));
-  EXPECT_GE(RetrySecondsOf(third.status), 1);
   EXPECT_LE(RetrySecondsOf(third.status), 60);
   server.gate().Open();
   EXPECT_TRUE(first.End().status.ok());
@@ -132,9 +136,7 @@ TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
   ReadCall waiting(server.inference(), Greedy(std::vector<TokenId>(80, 9), 1));
   server.AwaitLoad([](const auto& load) { return load.waiting_prompt_tokens() == 80; });
   const Answer refused = Ask(server.inference(), Greedy(std::vector<TokenId>(21, 9), 1));
-  EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(ReasonOf(refused.status), "QUEUE_FULL");
-  EXPECT_GE(RetrySecondsOf(refused.status), 1);
+  ExpectRetryLater(refused.status, "QUEUE_FULL");
   server.gate().Open();
   EXPECT_TRUE(waiting.End().status.ok());
 }
@@ -147,9 +149,7 @@ TEST(RefusalTest, ConcurrentCallsAreBounded) {
   ReadCall first(server.inference(), Greedy(kEightTokens, 5));
   server.gate().AwaitWaiting();
   const Answer second = Ask(server.inference(), Greedy(kEightTokens, 5));
-  EXPECT_EQ(second.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(ReasonOf(second.status), "TOO_MANY_STREAMS");
-  EXPECT_GE(RetrySecondsOf(second.status), 1);
+  ExpectRetryLater(second.status, "TOO_MANY_STREAMS");
   server.gate().Open();
   EXPECT_TRUE(first.End().status.ok());
 }
@@ -212,9 +212,7 @@ TEST(DeadlineTest, ADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
   }
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 41; });
   const Answer refused = AskWithin(server, Greedy(kEightTokens, 2), std::chrono::seconds(4));
-  EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(ReasonOf(refused.status), "QUEUE_TOO_LONG");
-  EXPECT_GE(RetrySecondsOf(refused.status), 1);
+  ExpectRetryLater(refused.status, "QUEUE_TOO_LONG");
   ReadCall patient(server.inference(), Greedy(kEightTokens, 2));
   server.gate().Open();
   for (const auto& call : calls) EXPECT_TRUE(call->End().status.ok());

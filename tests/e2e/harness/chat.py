@@ -2,6 +2,8 @@
 import pathlib
 import tempfile
 
+from harness.server import Server
+
 TEMPLATE = """{{ bos_token }}{% for message in messages %}{% if message['role'] not in ['system', 'user', 'assistant'] %}\
 {{ raise_exception('unknown role') }}{% endif %}{{ message['role'] }}: {{ message['content'] }}
 {% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"""
@@ -25,3 +27,15 @@ class TemplateFile:
 
     def cleanup(self):
         self._folder.cleanup()
+
+
+class ChatServer(Server):
+    """A server whose model has that template, whatever the model."""
+
+    def __init__(self, *flags):
+        self._template = TemplateFile()
+        super().__init__(*self._template.flags, *flags)
+
+    def close(self):
+        super().close()
+        self._template.cleanup()
