@@ -1,44 +1,20 @@
 #include "cli/json_lines.h"
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json_text.h"
+#include "cli/line_reader.h"
 
 namespace incipit {
 namespace {
 
 using nlohmann::ordered_json;
-
-// Reads lines without their ends into memory of its own.
-class LineReader {
- public:
-  explicit LineReader(std::FILE* in) : in_(in) {}
-  ~LineReader() { std::free(line_); }
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
-
-  // Nothing at the end or on an error. The view is valid until the next call.
-  std::optional<std::string_view> Next() {
-    const ssize_t size = getline(&line_, &capacity_, in_);
-    if (size < 0) return std::nullopt;
-    std::string_view line(line_, static_cast<size_t>(size));
-    if (line.ends_with('\n')) line.remove_suffix(1);
-    return line;
-  }
-
- private:
-  std::FILE* in_;
-  char* line_ = nullptr;
-  size_t capacity_ = 0;
-};
 
 }  // namespace
 
