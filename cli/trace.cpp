@@ -36,8 +36,10 @@ TraceKey TraceKeyOf(std::string_view name) {
   if (name == "input_length") return TraceKey::kInputLength;
   if (name == "output_length") return TraceKey::kOutputLength;
   if (name == "hash_ids") return TraceKey::kHashIds;
-  if (name == "token_ids" || name == "prompt_token_ids") return TraceKey::kTokenIds;
-  if (name == "prompt") return TraceKey::kPrompt;
+  for (const std::string_view ids : {"token_ids", "prompt_token_ids", "input_ids", "ids"}) {
+    if (name == ids) return TraceKey::kTokenIds;
+  }
+  if (name == "prompt" || name == "text") return TraceKey::kPrompt;
   return TraceKey::kOther;
 }
 
@@ -52,7 +54,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   std::optional<std::string>& prompt() { return prompt_; }
   bool has_input_length() const { return has_input_length_; }
 
-  bool null() override { return in_ids_ ? WrongType() : NotAnObject(); }
+  bool null() override { return in_ids_ ? WrongType() : NoPrompt(); }
   bool boolean(bool) override { return Other(); }
   bool number_integer(number_integer_t value) override {
     return Number(static_cast<double>(value), std::nullopt);  // negative, or it would be unsigned
@@ -64,7 +66,8 @@ class TraceLine : public nlohmann::json_sax<json> {
     return Number(value, std::nullopt);
   }
   bool string(string_t& value) override {
-    if (depth_ != 1 || key_ != TraceKey::kPrompt) return Other();
+    const bool is_prompt = depth_ == 0 || (depth_ == 1 && key_ == TraceKey::kPrompt);
+    if (!is_prompt) return Other();
     prompt_ = std::move(value);
     return true;
   }
@@ -84,17 +87,14 @@ class TraceLine : public nlohmann::json_sax<json> {
   }
   bool end_object() override { return Leave(); }
   bool start_array(size_t) override {
-    const bool is_ids = depth_ == 1 && (key_ == TraceKey::kHashIds || key_ == TraceKey::kTokenIds);
-    if (!is_ids && !Other()) return false;
-    if (is_ids) {
-      in_ids_ = true;
-      if (key_ == TraceKey::kHashIds) {
-        has_hash_ids_ = true;
-        request_.hash_ids.clear();
-      } else {
-        has_token_ids_ = true;
-        request_.token_ids.clear();
-      }
+    if (!BeginsIds()) {
+      if (!Other()) return false;
+    } else if (key_ == TraceKey::kHashIds) {
+      has_hash_ids_ = true;
+      request_.hash_ids.clear();
+    } else {
+      has_token_ids_ = true;
+      request_.token_ids.clear();
     }
     ++depth_;
     return true;
@@ -114,13 +114,24 @@ class TraceLine : public nlohmann::json_sax<json> {
     --depth_;
     return true;
   }
-  bool NotAnObject() {
-    if (depth_ == 0) status_ = InvalidArgument("a line must be an object");
+  // The line itself, or a prompt, may be an array of token ids.
+  bool BeginsIds() {
+    if (in_ids_ || depth_ > 1) return false;
+    if (depth_ == 0) name_ = "a line";
+    if (depth_ == 0 || key_ == TraceKey::kPrompt) key_ = TraceKey::kTokenIds;
+    in_ids_ = key_ == TraceKey::kHashIds || key_ == TraceKey::kTokenIds;
+    ids_depth_ = depth_ + 1;
+    return in_ids_;
+  }
+  bool NoPrompt() {
+    if (depth_ == 0) {
+      status_ = InvalidArgument("a line must be an object, a string or an array of token ids");
+    }
     return depth_ > 0;
   }
   // A value that only an unknown key may have.
   bool Other() {
-    if (depth_ == 0) return NotAnObject();
+    if (depth_ == 0) return NoPrompt();
     return in_ids_ || (depth_ == 1 && key_ != TraceKey::kOther) ? WrongType() : true;
   }
 
@@ -144,7 +155,7 @@ class TraceLine : public nlohmann::json_sax<json> {
                                   kTokenIdMax, Position(request_.token_ids.size()));
         return false;
       case TraceKey::kPrompt:
-        status_ = InvalidArgument("{} must be a string", name_);
+        status_ = InvalidArgument("{} must be a string or an array of token ids", name_);
         return false;
     }
     return false;
@@ -155,8 +166,8 @@ class TraceLine : public nlohmann::json_sax<json> {
   }
 
   bool Number(double value, std::optional<uint64_t> whole) {
-    if (depth_ == 0) return NotAnObject();
-    if (in_ids_) return depth_ == 2 && whole ? AddId(*whole) : WrongType();
+    if (depth_ == 0) return NoPrompt();
+    if (in_ids_) return depth_ == ids_depth_ && whole ? AddId(*whole) : WrongType();
     if (depth_ > 1) return true;
     switch (key_) {
       case TraceKey::kOther:
@@ -192,7 +203,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  int depth_ = 0;  // of nesting
+  int depth_ = 0, ids_depth_ = 0;  // of nesting
   TraceKey key_ = TraceKey::kOther;
   std::string name_;     // key_ as it is written
   bool in_ids_ = false;  // inside the array of key_
@@ -226,7 +237,7 @@ absl::StatusOr<ParsedLine> ParseLine(std::string_view text, const TraceTokenizer
   parsed.form = TraceForm::kTokenIds;
   if (!line.has_token_ids()) {
     if (!line.prompt()) {
-      return InvalidArgument("hash_ids, token_ids, prompt_token_ids or prompt is missing");
+      return InvalidArgument("hash_ids, token_ids, prompt_token_ids, prompt or text is missing");
     }
     if (!tokenizer) {
       return InvalidArgument("prompt is a text, which needs --tokenizer DIR to become token ids");
@@ -275,6 +286,7 @@ absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
           "many are read",
           place, kTraceRequestsMax, kTraceIdsMax);
     }
+    parsed->request.line = static_cast<int64_t>(line_number);
     trace.requests.push_back(std::move(parsed->request));
   }
   if (std::ferror(in) != 0) return Internal("cannot read {}: {}", name, std::strerror(errno));

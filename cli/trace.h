@@ -22,11 +22,12 @@ enum class TraceForm : uint8_t { kHashIds, kTokenIds };
 
 // One of hash_ids and token_ids is filled, as the trace's form says.
 struct TraceRequest {
+  int64_t line = 0;           // of the log, from 1
   double timestamp = 0;       // in the log's unit, usually ms; 0 where it has none
   int64_t input_length = 0;   // tokens of the prompt; 0 where a log of hash ids has none
   int64_t output_length = 0;  // tokens of the answer; 0 where the log has none
-  std::vector<uint64_t>
-      hash_ids{};  // one a block; equal ids mean equal blocks after equal prefixes
+  // One a block; equal ids mean equal blocks after equal prefixes.
+  std::vector<uint64_t> hash_ids{};
   std::vector<TokenId> token_ids{};
 };
 
@@ -37,11 +38,12 @@ struct Trace {
 
 using TraceTokenizer = std::function<absl::StatusOr<std::vector<TokenId>>(std::string_view text)>;
 
-// Each line is an object with `hash_ids`, or `token_ids` or `prompt_token_ids`, or `prompt` (a
-// text, for which `tokenizer` is needed: empty refuses it); of several the first in this order
-// counts. `timestamp`, `input_length` and `output_length` may be there; other keys are not looked
-// at, null counts as absent, blank lines are skipped. INVALID_ARGUMENT names `name`, the line's
-// number and what is wrong with it; a log without a request is wrong too.
+// Each line is an object with `hash_ids`, or `token_ids` (also `prompt_token_ids`, `input_ids`,
+// `ids`), or `prompt` (also `text`): token ids, or a text, for which `tokenizer` is needed (empty
+// refuses it); of several the first in this order counts. `timestamp`, `input_length` and
+// `output_length` may be there; other keys are not looked at, null counts as absent, blank lines
+// are skipped. A line may also be the array of token ids or the text itself. INVALID_ARGUMENT names
+// `name`, the line's number and what is wrong with it; a log without a request is wrong too.
 absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
                                 const TraceTokenizer& tokenizer);
 

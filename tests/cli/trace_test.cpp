@@ -45,13 +45,25 @@ TEST(TraceTest, ReadsHashIdsWithLengthsAndTime) {
   EXPECT_EQ(trace->requests[1].input_length, 0);
 }
 
-TEST(TraceTest, ReadsTokenIdsUnderBothNamesAndCountsThem) {
-  const auto trace = Read("{\"token_ids\": [1, 2, 3]}\n{\"prompt_token_ids\": [2147483647]}\n");
+TEST(TraceTest, ReadsTokenIdsUnderAllTheirNamesAndCountsThem) {
+  for (const char* const line :
+       {R"({"token_ids": [1, 2, 2147483647]})", R"({"prompt_token_ids": [1, 2, 2147483647]})",
+        R"({"input_ids": [1, 2, 2147483647]})", R"({"ids": [1, 2, 2147483647]})",
+        R"({"prompt": [1, 2, 2147483647]})", "[1, 2, 2147483647]"}) {
+    const auto trace = Read(line);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(trace->form, TraceForm::kTokenIds);
+    ASSERT_EQ(trace->requests.size(), 1u);
+    EXPECT_THAT(trace->requests[0].token_ids, ElementsAre(1, 2, 2147483647));
+    EXPECT_EQ(trace->requests[0].input_length, 3);
+  }
+}
+
+TEST(TraceTest, RequestsKnowTheirLines) {
+  const auto trace = Read("\n[1]\n\n[2]\n");
   ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_EQ(trace->form, TraceForm::kTokenIds);
-  EXPECT_THAT(trace->requests[0].token_ids, ElementsAre(1, 2, 3));
-  EXPECT_EQ(trace->requests[0].input_length, 3);
-  EXPECT_THAT(trace->requests[1].token_ids, ElementsAre(2147483647));
+  EXPECT_EQ(trace->requests[0].line, 2);
+  EXPECT_EQ(trace->requests[1].line, 4);
 }
 
 TEST(TraceTest, OfSeveralPromptsTheMostExactCounts) {
@@ -66,12 +78,16 @@ TEST(TraceTest, OfSeveralPromptsTheMostExactCounts) {
 
 TEST(TraceTest, ATextNeedsATokenizer) {
   EXPECT_THAT(ErrorOf(R"({"prompt": "ab"})"), HasSubstr("--tokenizer"));
-  const auto trace = Read(R"({"prompt": "ab"})", [](std::string_view text) {
+  EXPECT_THAT(ErrorOf(R"("ab")"), HasSubstr("--tokenizer"));
+  const TraceTokenizer bytes = [](std::string_view text) {
     return absl::StatusOr<std::vector<TokenId>>(std::vector<TokenId>(text.begin(), text.end()));
-  });
-  ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_THAT(trace->requests[0].token_ids, ElementsAre('a', 'b'));
-  EXPECT_EQ(trace->requests[0].input_length, 2);
+  };
+  for (const char* const line : {R"({"prompt": "ab"})", R"({"text": "ab"})", R"("ab")"}) {
+    const auto trace = Read(line, bytes);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_THAT(trace->requests[0].token_ids, ElementsAre('a', 'b'));
+    EXPECT_EQ(trace->requests[0].input_length, 2);
+  }
   const TraceTokenizer refusing = [](std::string_view) {
     return absl::StatusOr<std::vector<TokenId>>(InvalidArgument("no such letter"));
   };
@@ -82,10 +98,14 @@ TEST(TraceTest, ABadLineIsNamedWithItsNumberAndWhatIsWrong) {
   const std::string good = "{\"hash_ids\": [1]}\n\n";
   EXPECT_EQ(ErrorOf(good + "{\"hash_ids\": [1, \n"),
             "log.jsonl:3: not valid JSON: error at byte 18");
-  EXPECT_EQ(ErrorOf(good + "[1]"), "log.jsonl:3: a line must be an object");
-  EXPECT_EQ(ErrorOf(good + "5"), "log.jsonl:3: a line must be an object");
+  for (const char* const line : {"5", "null", "true", "1.5", "-1"}) {
+    EXPECT_EQ(ErrorOf(good + line),
+              "log.jsonl:3: a line must be an object, a string or an array of token ids");
+  }
   EXPECT_EQ(ErrorOf(good + "{}"),
-            "log.jsonl:3: hash_ids, token_ids, prompt_token_ids or prompt is missing");
+            "log.jsonl:3: hash_ids, token_ids, prompt_token_ids, prompt or text is missing");
+  EXPECT_THAT(ErrorOf("[1, [2]]"), AllOf(StartsWith("log.jsonl:1: a line must be an array"),
+                                         HasSubstr("element 1 is something else")));
   EXPECT_THAT(ErrorOf(good + "{\"hash_ids\": [1, -2]}"),
               AllOf(StartsWith("log.jsonl:3: hash_ids"), HasSubstr("element 1")));
   EXPECT_THAT(ErrorOf("{\"hash_ids\": [18446744073709551616]}"), HasSubstr("2^64 - 1"));
@@ -96,7 +116,8 @@ TEST(TraceTest, ABadLineIsNamedWithItsNumberAndWhatIsWrong) {
   EXPECT_THAT(ErrorOf("{\"input_length\": -1}"), HasSubstr("input_length must be a whole number"));
   EXPECT_THAT(ErrorOf("{\"output_length\": 1.5}"), HasSubstr("output_length must be"));
   EXPECT_THAT(ErrorOf("{\"timestamp\": \"now\"}"), HasSubstr("timestamp must be a finite number"));
-  EXPECT_THAT(ErrorOf("{\"prompt\": [1]}"), HasSubstr("prompt must be a string"));
+  EXPECT_THAT(ErrorOf("{\"prompt\": 1}"), HasSubstr("prompt must be a string or an array"));
+  EXPECT_THAT(ErrorOf("{\"prompt\": [\"a\"]}"), HasSubstr("prompt must be an array of whole"));
   EXPECT_THAT(ErrorOf(std::string("{}\0", 3)), HasSubstr("not valid JSON"));
 }
 
