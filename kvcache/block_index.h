@@ -1,7 +1,8 @@
-// From a key to the block that holds it: a flat open-addressing table made once at start, because a
-// node-based map would allocate on every publication.
+// From a key to the block that answers for it: a flat open-addressing table made once at start,
+// because a node-based map would allocate on every publication.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -10,8 +11,9 @@
 namespace incipit {
 
 // Maps a hash prefix to a block. Several entries may carry the same prefix; the caller compares the
-// whole digest, which lives in the block's metadata. Linear probing at a load of at most one half;
-// removal shifts back what follows, so that there are no tombstones.
+// whole digest, which lies in the block's metadata. Linear probing at a load of at most 5/8: a
+// search stays within a cache line or two. Removal shifts back what follows, so that there are no
+// tombstones.
 class BlockIndex {
  public:
   explicit BlockIndex(int32_t num_blocks_max);
@@ -20,12 +22,19 @@ class BlockIndex {
   template <typename Equal>
   BlockId Find(uint64_t prefix, const Equal& equal) const {
     const uint32_t tag = Tag(prefix);
-    for (uint32_t slot = Home(tag);; slot = (slot + 1) & mask_) {
+    for (uint32_t slot = Home(tag);; slot = After(slot)) {
       const Entry& entry = entries_[slot];
       if (entry.block == kNoBlock) return kNoBlock;
       if (entry.tag == tag && equal(entry.block)) return entry.block;
     }
   }
+
+  // The first block whose entry has the tag of `prefix`, or kNoBlock: what Find will most likely
+  // look at, for a caller that wants its metadata to be on its way.
+  BlockId Guess(uint64_t prefix) const {
+    return Find(prefix, [](BlockId) { return true; });
+  }
+  void Prefetch(uint64_t prefix) const { __builtin_prefetch(&entries_[Home(Tag(prefix))]); }
 
   // REQUIRES: fewer than num_blocks_max entries.
   void Insert(uint64_t prefix, BlockId block);
@@ -35,6 +44,7 @@ class BlockIndex {
   void Clear();
 
   int32_t size() const { return size_; }
+  size_t num_bytes() const { return entries_.capacity() * sizeof(Entry); }
 
  private:
   struct Entry {
@@ -43,11 +53,17 @@ class BlockIndex {
   };
 
   static uint32_t Tag(uint64_t prefix) { return static_cast<uint32_t>(prefix); }
-  uint32_t Home(uint32_t tag) const { return tag & mask_; }
+  // Spreads tags over any number of slots without a division.
+  uint32_t Home(uint32_t tag) const {
+    return static_cast<uint32_t>(uint64_t{tag} * entries_.size() >> 32);
+  }
+  uint32_t After(uint32_t slot) const { return slot + 1 == entries_.size() ? 0 : slot + 1; }
+  uint32_t Distance(uint32_t from, uint32_t to) const {
+    return to >= from ? to - from : to + static_cast<uint32_t>(entries_.size()) - from;
+  }
   uint32_t SlotOf(uint64_t prefix, BlockId block) const;
 
   std::vector<Entry> entries_;
-  uint32_t mask_ = 0;
   int32_t num_max_ = 0;
   int32_t size_ = 0;
 };

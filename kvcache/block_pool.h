@@ -1,86 +1,163 @@
-// Every block's metadata, the queue of those without a user, and the index of those that can be
-// found. Knows nothing of sequences.
+// Every block's metadata, who is free, and which can be found. Knows nothing of sequences.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/types.h"
+#include "kvcache/block.h"
 #include "kvcache/block_hash.h"
 #include "kvcache/block_index.h"
+#include "kvcache/evicted_keys.h"
+#include "kvcache/eviction_policy.h"
+#include "kvcache/eviction_stats.h"
+#include "kvcache/retention.h"
 
 namespace incipit {
 
-// A block is in the free queue if and only if nobody uses it, whether it is published or not.
-// Taking one takes the front of the queue, which is what was freed longest ago. Duplicates stay:
-// blocks that carry the same key form a list, of which the first published answers; when it goes,
-// the next takes its place.
+struct BlockPoolOptions {
+  int32_t num_blocks = 0;
+  // How many leading bytes of a BlockHash are the block's own digest, by which it is found.
+  int32_t digest_bytes = 32;
+  EvictionPolicyKind policy = EvictionPolicyKind::kLru;
+  int32_t policy_capacity = 0;  // blocks; 0: num_blocks
+  RetentionLimits retention{};
+};
+
+// A block has users, or it is free and stands in exactly one of three places: among those that
+// nobody can find (`lru` keeps these in its own order), among the retained, or in the policy's
+// order. They are taken in this sequence, retained blocks of a low priority before the policy's
+// order and the others after it.
+//
+// Blocks that carry the same key form a ring, of which one answers. Under `lru` that is the first
+// published, and when it goes the next takes its place. Under the other policies a free block that
+// does not answer, or whose duplicate is in use, is no longer published, since the other one is as
+// good. So there every child of a block in the policy's order is free as well, and whoever is asked
+// for as many blocks as are free has them.
+//
+// Times are of the caller's clock (Advance). After construction nothing allocates but FreeOrder and
+// CheckInvariants.
 class BlockPool {
  public:
-  explicit BlockPool(int32_t num_blocks);
+  explicit BlockPool(const BlockPoolOptions& options);
 
   int32_t num_blocks() const { return static_cast<int32_t>(blocks_.size()); }
   int32_t num_free() const { return num_free_; }
   int32_t num_cached_free() const { return num_cached_free_; }
   int32_t num_keys() const { return index_.size(); }
+  int32_t num_retained() const { return retained_.num_retained(); }
 
+  // The block that answers for the digest of `hash`, or kNoBlock.
   BlockId Find(const BlockHash& hash) const;
+  // Brings what Find will look at nearer, in two stages some calls apart.
+  void PrefetchSlot(const BlockHash& hash) const { index_.Prefetch(hash.prefix()); }
+  void PrefetchBlock(const BlockHash& hash) const;
 
-  // Takes the front of the queue for one user; what it held can no longer be found.
-  // REQUIRES: num_free() > 0.
+  // Takes a block for one user; what it held can no longer be found. REQUIRES: num_free() > 0.
   BlockId Take();
+  // A sequence begins to use the published blocks `found`, the first of its chain first.
+  void Use(std::span<const BlockId> found, SequenceUse& use);
+  // One more user of a block that has one.
   void AddUser(BlockId id);
-  // The last user's leaving puts the block at the back of the queue.
-  void RemoveUser(BlockId id);
+  // One user fewer of each of a sequence's `blocks`, from the last to the first.
+  void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
   struct Key {
     BlockHash hash;
-    BlockHash parent;           // of the block before, or the chain's root
-    bool starts_chain = false;  // the latter
+    BlockId before = kNoBlock;  // the block before it in its chain; published
+    uint64_t chain = 0;         // where there is none: what chains with a common start agree on
   };
-  // REQUIRES: `id` is in use and not published.
-  void Publish(BlockId id, const Key& key);
-  // REQUIRES: `id` is published.
-  void Unpublish(BlockId id);
-  // REQUIRES: every block is free. The queue keeps its order.
+  // `id` is found from now on; until Confirm its contents are not there yet.
+  // REQUIRES: it is in use and not published.
+  void PublishPending(BlockId id, const Key& key);
+  void Confirm(BlockId id, SequenceUse& use);
+  // Takes back a pending block. REQUIRES: so were those that descend from it.
+  void Withdraw(BlockId id);
+  // No block of this key nor any that descends from one is found any more, whoever uses it.
+  void UnpublishTree(const BlockHash& hash);
+  // REQUIRES: every block is free.
   void UnpublishAll();
+  // Gives up free blocks that are published until at most `num_cached_max` are.
+  void EvictTo(int32_t num_cached_max);
+
+  // It is `now`: gives up what has outlived its time.
+  void Advance(Time now);
+  // What becomes of these blocks, the first of a chain first, when they are free.
+  void Retain(std::span<const BlockId> blocks, const Retention& wish, uint64_t tenant) {
+    retained_.Assign(blocks, wish, tenant, now_);
+  }
 
   bool is_published(BlockId id) const { return At(id).published; }
+  bool is_pending(BlockId id) const { return At(id).pending; }
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
-  int32_t num_users(BlockId id) const { return At(id).num_users; }
+  int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
-  uint64_t parent_tag(BlockId id) const { return At(id).parent_tag; }
-  int64_t num_evictions() const { return num_evictions_; }  // since the start
+  // The blocks that follow `before`, or start chains with this tag: first and next, newest first.
+  BlockId first_child(BlockId before) const { return At(before).first_child; }
+  BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
+  BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
 
-  // The free blocks in the order in which they would be taken. Allocates.
+  const EvictedKeys& evicted_keys() const { return evicted_keys_; }
+  EvictionStats TakeEvictionStats();  // since the last call
+  int64_t TakeRegret();               // published again soon after they were evicted; likewise
+  uint32_t MillisecondsOf(Time time) const;
+  Time now() const { return now_; }
+  size_t num_bytes() const;  // of memory, whole
+
+  // The free blocks in the order in which they would be taken. Only with `lru`. Allocates.
   std::vector<BlockId> FreeOrder() const;
-  // Aborts if queue, index or lists of duplicates contradict each other. Allocates.
+  // Aborts if anything above is not so. O(blocks); allocates.
   void CheckInvariants() const;
 
  private:
-  // One cache line.
-  struct alignas(64) Block {
-    BlockHash hash;
-    uint64_t parent_tag = 0;               // first bytes of the parent's key
-    BlockId prev{-1}, next{-1};            // in the free queue
-    BlockId prev_same{-1}, next_same{-1};  // ring of published blocks with this key, by age
-    int32_t num_users = 0;
-    bool published = false;
-    bool answers = false;  // the one of its key that the index leads to: the oldest
-    bool starts_chain = false;
+  struct Times {  // milliseconds since the start; they wrap after 49 days
+    uint32_t published = 0, freed = 0;
   };
 
   Block& At(BlockId id) { return blocks_[static_cast<size_t>(id)]; }
   const Block& At(BlockId id) const { return blocks_[static_cast<size_t>(id)]; }
-  void PushBack(BlockId id);
-  void Unlink(BlockId id);
+  Times& TimesOf(BlockId id) { return times_[static_cast<size_t>(id)]; }
+  size_t ChainSlot(uint64_t chain) const {
+    return static_cast<size_t>((chain >> 32) * chains_.size() >> 32);
+  }
+  bool SameDigest(const BlockHash& a, const BlockHash& b) const;
+
+  // block_pool.cpp
+  bool BecomeFree(BlockId id);
+  void PutInOrder(std::span<const BlockId> freed, const SequenceUse& use);
+  BlockId ChooseVictim(EvictionReason& reason);
+  void Evict(BlockId id, EvictionReason reason);
+
+  // block_links.cpp
+  void Unpublish(BlockId id);
+  void Unfind(BlockId id);
+  void LinkChild(BlockId id, BlockId parent, size_t chain_slot);
+  void UnlinkChild(BlockId id);
+  void HandOver(BlockId id, BlockId to);
+  void LeaveRing(BlockId id);
+  void CheckLinks() const;
 
   std::vector<Block> blocks_;
   BlockIndex index_;
-  BlockId head_ = kNoBlock, tail_ = kNoBlock;
+  std::vector<BlockId> chains_;  // the newest block that starts a chain, by chain tag
+  std::vector<Times> times_;
+  EvictedKeys evicted_keys_;
+  RetainedBlocks retained_;
+  std::unique_ptr<EvictionPolicy> policy_;
+  BlockList unpublished_;       // free blocks that nobody can find, unless the policy orders them
+  std::vector<BlockId> freed_;  // scratch of Release
+  int32_t digest_bytes_;
+  bool is_lru_;
   int32_t num_free_ = 0;
   int32_t num_cached_free_ = 0;
-  int64_t num_evictions_ = 0;
+  Time start_{}, now_{};
+  bool started_ = false;  // a time was given
+  EvictionStats evictions_;
+  int64_t regret_ = 0;
 };
 
 }  // namespace incipit

@@ -21,11 +21,11 @@ std::optional<EvictionPolicyKind> EvictionPolicyOf(std::string_view name);
 
 // What a policy remembers of one sequence from call to call. Starts out as it is here.
 struct SequenceUse {
-  int32_t ghosts_left = 0;   // further blocks of a run of ghosts that the sequence has met
-  uint8_t ghost_uses = 0;    // how often those had been used
-  uint8_t turn_seen = 0;     // the highest turn of the blocks that were known
-  bool past_known = false;   // the sequence has published a block that was not known
-  bool lru_streak = true;    // so far a cache that evicts the least recently used would have hit
+  int32_t ghosts_left = 0;  // further blocks of a run of ghosts that the sequence has met
+  uint8_t ghost_uses = 0;   // how often those had been used
+  uint8_t turn_seen = 0;    // the highest turn of the blocks that were known
+  bool past_known = false;  // the sequence has published a block that was not known
+  bool lru_streak = true;   // so far a cache that evicts the least recently used would have hit
 };
 
 // An order of the cached blocks that nobody uses. All operations take O(1) amortised time for each

@@ -2,22 +2,29 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
 #include "base/status.h"
 
 namespace incipit {
+namespace {
+
+// First blocks' contents are remembered in this share of the pool's size.
+constexpr size_t kBlocksPerContent = 16;
+
+}  // namespace
 
 KvCacheStats& KvCacheStats::operator+=(const KvCacheStats& other) {
   queries += other.queries;
   query_tokens += other.query_tokens;
   hit_tokens += other.hit_tokens;
+  copied_tokens += other.copied_tokens;
   self_query_tokens += other.self_query_tokens;
   self_hit_tokens += other.self_hit_tokens;
   stored_blocks += other.stored_blocks;
+  regret_blocks += other.regret_blocks;
+  collisions += other.collisions;
   evictions += other.evictions;
   return *this;
 }
@@ -36,24 +43,21 @@ absl::Status ValidateKvCacheOptions(const KvCacheOptions& options) {
 }
 
 KvCacheManager::KvCacheManager(const KvCacheOptions& options)
-    : options_(options), hasher_(options.block_size, options.seed), pool_(options.num_blocks) {
+    : options_(options),
+      hasher_(options.block_size, options.seed),
+      pool_({.num_blocks = options.num_blocks,
+             .digest_bytes = 32,
+             .policy = options.policy,
+             .policy_capacity = options.policy_capacity,
+             .retention = options.retention}) {
   INCIPIT_CHECK(ValidateKvCacheOptions(options).ok());
-  found_.reserve(static_cast<size_t>(options.num_blocks));
-}
-
-ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens,
-                                                 const BlockTable& table) {
-  found_.clear();
-  if (!options_.prefix_cache || tokens.empty()) return {};
-  const size_t num_full_max = (tokens.size() - 1) / static_cast<size_t>(options_.block_size);
-  const size_t num_candidates = std::min(num_full_max, table.hashes.size());
-  for (size_t i = 0; i < num_candidates; ++i) {
-    const BlockId block = pool_.Find(table.hashes[i]);
-    if (block == kNoBlock) break;
-    found_.push_back(block);
-  }
-  return {.blocks = found_,
-          .num_tokens = static_cast<int32_t>(found_.size()) * options_.block_size};
+  if (!options.prefix_cache) return;
+  const auto num_blocks = static_cast<size_t>(options.num_blocks);
+  found_.reserve(num_blocks);
+  tokens_ = std::make_unique_for_overwrite<TokenId[]>(num_blocks *
+                                                      static_cast<size_t>(options.block_size));
+  contents_.resize(num_blocks / kBlocksPerContent + 1);
+  if (verifies_) namespace_keys_.resize(num_blocks);
 }
 
 int32_t KvCacheManager::BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
@@ -61,56 +65,94 @@ int32_t KvCacheManager::BlocksNeeded(const BlockTable& table, const ComputedBloc
   const auto num_held = static_cast<int32_t>(table.blocks.size() + computed.blocks.size());
   int32_t num_needed = std::max(0, BlocksFor(num_tokens) - num_held);
   for (const BlockId block : computed.blocks) num_needed += pool_.num_users(block) == 0;
+  if (computed.copy_source != kNoBlock) num_needed += pool_.num_users(computed.copy_source) == 0;
   return num_needed;
+}
+
+AdmissionPreview KvCacheManager::Preview(const BlockTable& table, const ComputedBlocks& computed,
+                                         int32_t num_tokens) const {
+  const auto num_held = static_cast<int32_t>(table.blocks.size() + computed.blocks.size());
+  const int32_t num_fresh = std::max(0, BlocksFor(num_tokens) - num_held);
+  const int32_t num_needed = BlocksNeeded(table, computed, num_tokens);
+  const int32_t num_empty = pool_.num_free() - pool_.num_cached_free();
+  return {.fits = num_needed <= pool_.num_free(),
+          .blocks_needed = num_needed,
+          .blocks_evicted = std::max(0, num_fresh - num_empty)};
 }
 
 bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens) {
-  INCIPIT_CHECK(computed.blocks.empty() || table.blocks.empty());
+  INCIPIT_CHECK(computed.num_tokens == 0 || table.blocks.empty());
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
-  // What is found leaves the queue before anything is taken from it.
-  for (const BlockId block : computed.blocks) {
-    pool_.AddUser(block);
-    table.blocks.push_back(block);
-  }
-  table.num_published += static_cast<int32_t>(computed.blocks.size());
+  // What is found leaves the free blocks before anything is taken from them.
+  const BlockId source = computed.copy_source;
+  if (!computed.blocks.empty()) pool_.Use(computed.blocks, table.use);
+  if (source != kNoBlock) pool_.Use({&source, 1}, table.use);
+  table.blocks.insert(table.blocks.end(), computed.blocks.begin(), computed.blocks.end());
+  const auto num_found = static_cast<int32_t>(computed.blocks.size());
+  table.num_published += num_found;
+  table.num_confirmed += num_found;
   while (static_cast<int32_t>(table.blocks.size()) < BlocksFor(num_tokens)) {
     table.blocks.push_back(pool_.Take());
   }
+  if (source == kNoBlock) return true;
+  table.copy = {.from = source,
+                .to = table.blocks[static_cast<size_t>(num_found)],
+                .num_tokens = computed.copy_tokens};
   return true;
+}
+
+void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens) {
+  INCIPIT_CHECK(BlocksFor(static_cast<int32_t>(tokens.size())) <=
+                static_cast<int32_t>(table.blocks.size()));
+  if (!options_.prefix_cache || table.collided) return;
+  hasher_.Extend(table.root, tokens, table.hashes);
+  const auto block_size = static_cast<size_t>(options_.block_size);
+  const auto num_full = static_cast<int32_t>(tokens.size() / block_size);
+  while (table.num_published < num_full) {
+    const auto index = static_cast<size_t>(table.num_published);
+    // Where the block before has been unpublished, what builds on it is not published either.
+    if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
+    table.collided = !AnnounceBlock(table, tokens.subspan(index * block_size, block_size));
+    if (table.collided) return;
+    ++table.num_published;
+  }
 }
 
 void KvCacheManager::CacheBlocks(BlockTable& table, std::span<const TokenId> tokens,
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
-  INCIPIT_CHECK(BlocksFor(num_computed) <= static_cast<int32_t>(table.blocks.size()));
+  Announce(table, tokens.first(static_cast<size_t>(num_computed)));
   table.num_committed = static_cast<int32_t>(table.blocks.size());
-  if (!options_.prefix_cache) return;
-  hasher_.Extend(table.root, tokens.first(static_cast<size_t>(num_computed)), table.hashes);
   const int32_t num_full = num_computed / options_.block_size;
-  for (int32_t i = table.num_published; i < num_full; ++i) {
-    // Where the block before has been unpublished, what builds on it is not published either.
-    if (i > 0 && !pool_.is_published(table.blocks[i - 1])) return;
-    pool_.Publish(table.blocks[i], {.hash = table.hashes[i],
-                                    .parent = i == 0 ? table.root : table.hashes[i - 1],
-                                    .starts_chain = i == 0});
-    ++table.num_published;
+  while (table.num_confirmed < std::min(num_full, table.num_published)) {
+    const BlockId id = table.blocks[static_cast<size_t>(table.num_confirmed)];
+    if (!pool_.is_pending(id)) return;  // unpublished meanwhile
+    pool_.Confirm(id, table.use);
+    ++table.num_confirmed;
     ++stats_.stored_blocks;
   }
 }
 
 void KvCacheManager::ReleaseFrom(BlockTable& table, size_t num_kept) {
-  while (table.blocks.size() > num_kept) {
-    pool_.RemoveUser(table.blocks.back());
-    table.blocks.pop_back();
-  }
-  const auto num_left = static_cast<int32_t>(table.blocks.size());
+  pool_.Release(std::span(table.blocks).subspan(num_kept), table.use);
+  table.blocks.resize(num_kept);
+  const auto num_left = static_cast<int32_t>(num_kept);
   table.num_published = std::min(table.num_published, num_left);
+  table.num_confirmed = std::min(table.num_confirmed, num_left);
   table.num_committed = std::min(table.num_committed, num_left);
 }
 
 void KvCacheManager::Rollback(BlockTable& table) {
+  while (table.num_published > table.num_confirmed) {
+    const BlockId id = table.blocks[static_cast<size_t>(--table.num_published)];
+    if (pool_.is_pending(id)) pool_.Withdraw(id);
+  }
+  table.collided = false;
+  const bool admitted_by_this_step = table.num_committed == 0;
+  if (admitted_by_this_step) ReleaseCopySource(table);
   ReleaseFrom(table, static_cast<size_t>(table.num_committed));
+  if (admitted_by_this_step) table.use = {};
 }
 
 bool KvCacheManager::Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens) {
@@ -130,40 +172,34 @@ bool KvCacheManager::Fork(const BlockTable& parent, BlockTable& child, int32_t n
     child.copy = {.from = source, .to = child.blocks.back(), .num_tokens = num_partial};
   }
   child.num_published = std::min(parent.num_published, num_full);
+  child.num_confirmed = std::min(parent.num_confirmed, num_full);
   child.num_committed = static_cast<int32_t>(child.blocks.size());
+  child.collided = parent.collided;
+  child.use = parent.use;
   return true;
 }
 
 void KvCacheManager::ReleaseCopySource(BlockTable& table) {
   if (table.copy.from == kNoBlock) return;
-  pool_.RemoveUser(table.copy.from);
+  pool_.Release({&table.copy.from, 1}, table.use);
   table.copy = {};
 }
 
 void KvCacheManager::Free(BlockTable& table) {
   ReleaseCopySource(table);  // before the blocks that it was built on
+  if (!table.retention.is_default()) {
+    const auto num_kept = static_cast<size_t>(table.num_confirmed);
+    pool_.Retain(std::span(table.blocks).first(num_kept), table.retention, table.tenant);
+  }
   ReleaseFrom(table, 0);
+  table.collided = false;
+  table.use = {};
 }
 
 void KvCacheManager::Unpublish(const BlockTable& table, int32_t num_tokens) {
   const auto num_full = static_cast<size_t>(num_tokens / options_.block_size);
-  std::vector<BlockHash> doomed(table.hashes.begin(),
-                                table.hashes.begin() + std::min(num_full, table.hashes.size()));
-  if (doomed.empty()) return;
-  // Published blocks by the tag of their parent, to walk from a key to what descends from it.
-  std::unordered_multimap<uint64_t, BlockHash> children;
-  for (int32_t i = 0; i < pool_.num_blocks(); ++i) {
-    const BlockId id{i};
-    if (!pool_.is_published(id) || pool_.starts_chain(id)) continue;
-    children.emplace(pool_.parent_tag(id), pool_.hash(id));
-  }
-  while (!doomed.empty()) {
-    const BlockHash key = doomed.back();
-    doomed.pop_back();
-    for (BlockId id = pool_.Find(key); id != kNoBlock; id = pool_.Find(key)) pool_.Unpublish(id);
-    const auto [begin, end] = children.equal_range(key.prefix());
-    for (auto it = begin; it != end; ++it) doomed.push_back(it->second);
-    children.erase(begin, end);
+  for (size_t i = 0; i < std::min(num_full, table.hashes.size()); ++i) {
+    pool_.UnpublishTree(table.hashes[i]);
   }
 }
 
@@ -173,10 +209,12 @@ bool KvCacheManager::ResetPrefixCache() {
   return true;
 }
 
-void KvCacheManager::CountQuery(int32_t num_tokens, int32_t num_hit_tokens) {
+void KvCacheManager::CountQuery(int32_t num_tokens, int32_t num_hit_tokens,
+                                int32_t num_copied_tokens) {
   ++stats_.queries;
   stats_.query_tokens += num_tokens;
   stats_.hit_tokens += num_hit_tokens;
+  stats_.copied_tokens += num_copied_tokens;
 }
 
 void KvCacheManager::CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens) {
@@ -186,8 +224,19 @@ void KvCacheManager::CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens) 
 
 KvCacheStats KvCacheManager::TakeStats() {
   KvCacheStats stats = std::exchange(stats_, {});
-  stats.evictions = pool_.num_evictions() - std::exchange(evictions_taken_, pool_.num_evictions());
+  stats.evictions = pool_.TakeEvictionStats();
+  stats.regret_blocks = pool_.TakeRegret();
   return stats;
+}
+
+size_t KvCacheManager::num_metadata_bytes() const {
+  return pool_.num_bytes() + found_.capacity() * sizeof(BlockId) +
+         contents_.capacity() * sizeof(Content);
+}
+
+size_t KvCacheManager::num_token_bytes() const {
+  const auto each = static_cast<size_t>(options_.block_size) * sizeof(TokenId);
+  return static_cast<size_t>(options_.num_blocks) * (each + (verifies_ ? 32 : 0));
 }
 
 void KvCacheManager::CheckInvariants(std::span<const BlockTable* const> tables) const {
@@ -196,32 +245,12 @@ void KvCacheManager::CheckInvariants(std::span<const BlockTable* const> tables) 
   for (const BlockTable* table : tables) {
     for (const BlockId block : table->blocks) ++num_users[static_cast<size_t>(block)];
     if (table->copy.from != kNoBlock) ++num_users[static_cast<size_t>(table->copy.from)];
+    INCIPIT_CHECK(table->num_confirmed <= table->num_published);
     INCIPIT_CHECK(table->num_published <= static_cast<int32_t>(table->blocks.size()));
     INCIPIT_CHECK(table->num_committed <= static_cast<int32_t>(table->blocks.size()));
   }
   for (int32_t i = 0; i < num_blocks(); ++i) {
     INCIPIT_CHECK(num_users[static_cast<size_t>(i)] == pool_.num_users(BlockId{i}));
-  }
-
-  // The published keys that are in use or further back in the queue than the block looked at.
-  std::unordered_set<uint64_t> outliving;
-  for (int32_t i = 0; i < num_blocks(); ++i) {
-    const BlockId id{i};
-    if (pool_.is_published(id) && pool_.num_users(id) > 0)
-      outliving.insert(pool_.hash(id).prefix());
-  }
-  const auto has_parent = [&](BlockId id) {
-    return pool_.starts_chain(id) || outliving.contains(pool_.parent_tag(id));
-  };
-  for (int32_t i = 0; i < num_blocks(); ++i) {
-    const BlockId id{i};
-    if (pool_.is_published(id) && pool_.num_users(id) > 0) INCIPIT_CHECK(has_parent(id));
-  }
-  const std::vector<BlockId> queue = pool_.FreeOrder();
-  for (auto it = queue.rbegin(); it != queue.rend(); ++it) {
-    if (!pool_.is_published(*it)) continue;
-    INCIPIT_CHECK(has_parent(*it));
-    outliving.insert(pool_.hash(*it).prefix());
   }
 }
 

@@ -2,28 +2,35 @@
 // prefix share blocks. Deals in block ids only: the bytes belong to the model runner.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "kvcache/block_hash.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/eviction_policy.h"
+#include "kvcache/eviction_stats.h"
 #include "kvcache/kv_layout.h"
+#include "kvcache/retention.h"
 
 namespace incipit {
-
-enum class EvictionPolicyKind : uint8_t { kLru };
 
 struct KvCacheOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens; a power of two, 1 to 256
   HashAlgorithm hash = HashAlgorithm::kSha256;
-  std::string seed{};        // of the hash chains: equal seeds give equal keys in every process
-  bool prefix_cache = true;  // off: blocks are neither found nor published
+  std::string seed{};         // of the hash chains: equal seeds give equal keys in every process
+  bool prefix_cache = true;   // off: blocks are neither found nor published
+  bool copy_on_write = true;  // off: nothing is found inside a block
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
+  int32_t policy_capacity = 0;  // what the policy sizes its memory by, in blocks; 0: num_blocks
+  RetentionLimits retention{};
 };
 
 // INVALID_ARGUMENT, naming the field, its value and the bound.
@@ -35,63 +42,117 @@ struct KvCacheStats {
   int64_t queries = 0;            // requests
   int64_t query_tokens = 0;       // prompt tokens that were looked up
   int64_t hit_tokens = 0;         // of them, found
+  int64_t copied_tokens = 0;      // of those, in a block that was copied
   int64_t self_query_tokens = 0;  // the same of sequences that come back after a preemption
   int64_t self_hit_tokens = 0;
   int64_t stored_blocks = 0;  // published
-  int64_t evictions = 0;      // published blocks given to somebody else
+  int64_t regret_blocks = 0;  // of them, evicted not long before
+  int64_t collisions = 0;     // keys held by other contents (never with sha256)
+  EvictionStats evictions;
 
   KvCacheStats& operator+=(const KvCacheStats& other);
 };
 
-// One sequence's blocks, in order. Filled and emptied by KvCacheManager only. `hashes` and `blocks`
-// never grow beyond what was reserved for the sequence's longest length.
+// One sequence's blocks, in order. Filled and emptied by KvCacheManager only, but for what the
+// sequence starts with. `hashes` and `blocks` never grow beyond what was reserved for the
+// sequence's longest length.
 struct BlockTable {
-  BlockHash root;                 // the start of the hash chain: see BlockHasher::Root
+  BlockHash root;                           // the start of the hash chain: see BlockHasher::Root
+  std::array<uint8_t, 32> namespace_key{};  // whose chain it is, in full: see NamespaceKey
+  uint64_t tenant = 0;                      // whose share of retained blocks this counts against
+  Retention retention;
   std::vector<BlockHash> hashes;  // of full blocks; the prompt's arrive already computed
   std::vector<BlockId> blocks;    // append-only while the sequence runs
-  int32_t num_published = 0;      // leading blocks that were found or published
+  int32_t num_published = 0;      // leading blocks that were found or published, pending or not
+  int32_t num_confirmed = 0;      // leading blocks of those that are not pending by this sequence
   int32_t num_committed = 0;      // leading blocks held since the last committed step
+  bool collided = false;          // a key of it is held by other contents: it publishes no more
+  SequenceUse use;
   // Must be done before the sequence's next step; its source is held until ReleaseCopySource.
   BlockCopy copy;
 };
 
 struct ComputedBlocks {
   std::span<const BlockId> blocks;  // full blocks found, in order; valid until the next lookup
-  int32_t num_tokens = 0;           // what they hold
+  BlockId copy_source = kNoBlock;   // its first `copy_tokens` tokens are the next ones
+  int32_t copy_tokens = 0;
+  int32_t num_tokens = 0;  // what all this holds
+};
+
+// Where a lookup may look besides full blocks.
+enum class PartialMatch : uint8_t { kNo, kAllowed };
+
+enum class MissReason : uint8_t {
+  kNone,            // all full blocks were found
+  kUnseen,          // the first block not found was never cached, as far as is remembered
+  kEvicted,         // it was, and made room for others
+  kOtherNamespace,  // the same tenant has it under another salt or adapter
+};
+
+// Why a lookup found no more.
+struct Miss {
+  MissReason reason = MissReason::kNone;
+  int32_t block = -1;            // the first full block not found
+  int32_t differing_token = -1;  // the first token that differs from the nearest cached chain
+  Duration evicted_ago{};        // for kEvicted
+};
+
+// What would happen if a sequence were admitted now.
+struct AdmissionPreview {
+  bool fits = false;
+  int32_t blocks_needed = 0;   // that leave the free ones
+  int32_t blocks_evicted = 0;  // of them, cached ones that others might still have found
 };
 
 // Invariants (CheckInvariants):
-//  (1) every block is either used (ref_count > 0) or in the free queue, once;
-//  (2) the lengths of the live tables and the copy sources held add up to the reference counts;
-//  (3) every entry of the index leads to blocks that carry its hash, and every published block is
+//  (1) every block is either used (it has users) or free, once;
+//  (2) the lengths of the live tables and the copy sources held add up to the numbers of users;
+//  (3) every entry of the index leads to a block that carries its key, and every published block is
 //      reached so;
-//  (4) the parent of a published block is published, by a copy that is in use or that would be
-//      evicted later.
+//  (4) the parent of a published block is published, by some copy.
 // Threading: one thread, the engine's. Fits, hasher and options read constants and are safe from
-// any thread. After construction only Unpublish and CheckInvariants allocate memory.
+// any thread. After construction only CheckInvariants allocates memory.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(options) is OK.
   explicit KvCacheManager(const KvCacheOptions& options);
 
+  // It is `now`, and will not be earlier again: what has outlived its time to live goes.
+  void Advance(Time now) { pool_.Advance(now); }
+
   // The longest computed prefix of `tokens`, at most all but the last of them, which must be
   // computed to obtain logits. Changes nothing.
-  ComputedBlocks GetComputedBlocks(std::span<const TokenId> tokens, const BlockTable& table);
+  ComputedBlocks GetComputedBlocks(std::span<const TokenId> tokens, const BlockTable& table,
+                                   PartialMatch partial = PartialMatch::kAllowed);
 
-  // How many blocks leave the free queue if `computed` is taken and room made for `num_tokens`.
+  // Why it is not longer. REQUIRES: the answer of GetComputedBlocks for the same arguments.
+  Miss ExplainMiss(std::span<const TokenId> tokens, const BlockTable& table,
+                   const ComputedBlocks& computed) const;
+
+  // How many blocks leave the free ones if `computed` is taken and room made for `num_tokens`.
   int32_t BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                        int32_t num_tokens) const;
+  // Changes nothing.
+  AdmissionPreview Preview(const BlockTable& table, const ComputedBlocks& computed,
+                           int32_t num_tokens) const;
 
   // Takes `computed` (into an empty table) and room for the first `num_tokens` tokens of the
-  // sequence. All or nothing: false leaves cache and table as they were.
+  // sequence. All or nothing: false leaves cache and table as they were. A copy that the step must
+  // do first is left in table.copy.
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
+  // Makes findable, as pending, the blocks that the step being planned fills up: `tokens` are all
+  // that will be stored after it. Within a step every layer writes all keys and values before it
+  // reads any, so sequences of the same step may share them.
+  void Announce(BlockTable& table, std::span<const TokenId> tokens);
+
   // Publishes the full blocks among the first `num_computed` tokens, which a committed step has
-  // stored. The only way a block becomes findable.
+  // stored. The only way a block becomes findable for good.
   void CacheBlocks(BlockTable& table, std::span<const TokenId> tokens, int32_t num_computed);
 
-  // Gives back what was taken since the last CacheBlocks or Fork: the step did nothing.
+  // Gives back what was taken and announced since the last CacheBlocks or Fork: the step did
+  // nothing. Of several sequences of a step the last planned goes first.
   void Rollback(BlockTable& table);
 
   // Makes the empty `child` hold the first `num_tokens` tokens of `parent`, sharing the full blocks
@@ -107,15 +168,19 @@ class KvCacheManager {
   void Free(BlockTable& table);
 
   // No key of the first `num_tokens` tokens, nor any that descends from one, can be found from now
-  // on, whoever holds the block. O(blocks): for values that must never be shared again because they
-  // are not finite.
+  // on, whoever holds the block: for values that must never be shared again because they are not
+  // finite. O(descendants).
   void Unpublish(const BlockTable& table, int32_t num_tokens);
 
   // Forgets every published block. False, with nothing changed, while any block is in use.
   [[nodiscard]] bool ResetPrefixCache();
 
+  // Gives up cached blocks that nobody uses until at most `num_cached_max` are left.
+  void EvictTo(int32_t num_cached_max) { pool_.EvictTo(num_cached_max); }
+
   // Once per admitted request, `self` for a sequence that comes back after a preemption.
-  void CountQuery(int32_t num_tokens, int32_t num_hit_tokens);
+  // `num_copied_tokens` of the `num_hit_tokens` are in a block that was copied.
+  void CountQuery(int32_t num_tokens, int32_t num_hit_tokens, int32_t num_copied_tokens = 0);
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
   KvCacheStats TakeStats();  // counters since the last call
 
@@ -130,6 +195,10 @@ class KvCacheManager {
   const BlockHasher& hasher() const { return hasher_; }
   const KvCacheOptions& options() const { return options_; }
 
+  // Bytes of metadata, and of stored tokens, which are apart.
+  size_t num_metadata_bytes() const;
+  size_t num_token_bytes() const;
+
   // Aborts if an invariant is broken. O(blocks); allocates. `tables` are all live ones.
   void CheckInvariants(std::span<const BlockTable* const> tables) const;
 
@@ -139,12 +208,38 @@ class KvCacheManager {
   }
   void ReleaseFrom(BlockTable& table, size_t num_kept);
 
+  // kv_cache_lookup.cpp
+  std::span<TokenId> StoredTokens(BlockId id);
+  std::span<const TokenId> StoredTokens(BlockId id) const;
+  uint64_t ChainTag(const BlockTable& table, TokenId first) const;
+  size_t ContentSlot(std::span<const TokenId> block) const;
+  bool Holds(BlockId id, size_t index, std::span<const TokenId> block,
+             const BlockTable& table) const;
+  bool StartsChainOf(BlockId id, const BlockTable& table) const;
+  struct PartialHit {
+    BlockId block = kNoBlock;
+    int32_t num_tokens = 0;
+  };
+  PartialHit FindPartial(std::span<const TokenId> rest, const BlockTable& table,
+                         std::span<const BlockId> found) const;
+  bool AnnounceBlock(BlockTable& table, std::span<const TokenId> block);
+
+  // What was last seen of a first block's tokens, whatever the salt.
+  struct Content {
+    BlockId block = kNoBlock;
+    uint64_t tenant = 0;
+  };
+
   KvCacheOptions options_;
   BlockHasher hasher_;
   BlockPool pool_;
-  std::vector<BlockId> found_;  // what GetComputedBlocks returns a view of
+  bool verifies_ = false;              // the hash is not cryptographic: contents are compared
+  std::vector<BlockId> found_;         // what GetComputedBlocks returns a view of
+  std::unique_ptr<TokenId[]> tokens_;  // of each published block
+  std::vector<std::array<uint8_t, 32>>
+      namespace_keys_;  // of blocks that start chains, if verifies_
+  std::vector<Content> contents_;
   KvCacheStats stats_;
-  int64_t evictions_taken_ = 0;  // of the pool's, already handed out by TakeStats
 };
 
 }  // namespace incipit

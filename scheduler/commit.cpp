@@ -72,13 +72,14 @@ void Scheduler::CountAdmission(Sequence& sequence) {
     events_.admissions.push_back({.request = group.id,
                                   .num_prompt_tokens = group.num_prompt,
                                   .num_cached_tokens = sequence.num_hit_tokens,
+                                  .miss = sequence.miss,
                                   .queue_time = group.first_planned - group.arrival});
   }
   if (!cache_.options().prefix_cache) return;
   if (sequence.returning) {
     cache_.CountSelfQuery(sequence.num_tokens(), sequence.num_hit_tokens);
   } else if (group.read_cache && group.prompt_logprobs < 0) {
-    cache_.CountQuery(group.num_prompt, sequence.num_hit_tokens);
+    cache_.CountQuery(group.num_prompt, sequence.num_hit_tokens, sequence.num_copied_tokens);
   }
 }
 
@@ -142,7 +143,8 @@ void Scheduler::EndFailed(const StepPlan& plan) {
     SequenceGroup& group = *item.sequence->group;
     if (!group.failed || group.num_unended == 0) continue;
     for (const Sequence& sequence : group.sequences) {
-      cache_.Unpublish(sequence.table, sequence.num_computed_max);
+      // What this step was about to store, too: it is still pending.
+      cache_.Unpublish(sequence.table, sequence.num_tokens());
     }
     EndGroup(group, FinishReason::kError);
   }
@@ -160,8 +162,9 @@ void Scheduler::EndRequested(SequenceGroup& group) {
 void Scheduler::Abort(const StepPlan& plan) {
   INCIPIT_CHECK(in_flight_);
   in_flight_ = false;
-  for (const StepPlan::Item& item : plan.items) {
-    Sequence& sequence = *item.sequence;
+  // Backwards: a later item may share what an earlier one was about to compute.
+  for (auto item = plan.items.rbegin(); item != plan.items.rend(); ++item) {
+    Sequence& sequence = *item->sequence;
     sequence.in_flight = false;
     cache_.Rollback(sequence.table);
     if (!sequence.table.blocks.empty()) continue;

@@ -1,5 +1,6 @@
 // Scheduler::Plan: who computes what in the next step.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -16,6 +17,7 @@ void StepPlan::Clear() {
 void Scheduler::Plan(Time now, StepPlan& plan) {
   INCIPIT_CHECK(!in_flight_);
   plan.Clear();
+  cache_.Advance(now);
   plan.items.reserve(static_cast<size_t>(options_.running_max));
   plan.copies.reserve(static_cast<size_t>(options_.running_max));
   plan.draws.reserve(static_cast<size_t>(options_.running_max) * kChoicesMax);
@@ -84,20 +86,38 @@ void Scheduler::Admit(Time now, StepPlan& plan) {
   while (!waiting_.empty() && plan.num_tokens < options_.step_tokens_max &&
          num_running() < options_.running_max) {
     Sequence& next = waiting_.front();
-    const ComputedBlocks computed = cache_.GetComputedBlocks(Matchable(next), next.table);
+    const ComputedBlocks computed = LookUp(next);
     if (cache_.BlocksNeeded(next.table, computed, next.num_tokens()) > cache_.num_free()) break;
+    if (!next.group->admitted) {
+      next.miss = cache_.ExplainMiss(Matchable(next), next.table, computed);
+    }
 
     const int32_t room = options_.step_tokens_max - plan.num_tokens;
     const int32_t num_tokens = std::min(next.num_tokens() - computed.num_tokens, room);
     INCIPIT_CHECK(cache_.AllocateSlots(next.table, computed, computed.num_tokens + num_tokens));
     waiting_.Remove(next);
     next.num_computed = next.num_hit_tokens = computed.num_tokens;
+    next.num_copied_tokens = computed.copy_tokens;
     next.num_computed_max = std::max(next.num_computed_max, next.num_computed);
     next.admission_pending = true;
     if (!next.group->admitted) next.group->first_planned = now;
     InsertRunning(next);
     AddItem(next, num_tokens, plan);
   }
+}
+
+// A copy is left out where there is room for the sequence but not for its source beside it.
+ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
+  const SequenceGroup& group = *sequence.group;
+  const bool copies = group.read_cache && !group.scores_prompt();
+  const auto partial = copies ? PartialMatch::kAllowed : PartialMatch::kNo;
+  ComputedBlocks computed = cache_.GetComputedBlocks(Matchable(sequence), sequence.table, partial);
+  const int32_t num_needed = cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens());
+  if (computed.copy_source != kNoBlock && num_needed > cache_.num_free()) {
+    computed.num_tokens -= std::exchange(computed.copy_tokens, 0);
+    computed.copy_source = kNoBlock;
+  }
+  return computed;
 }
 
 // What a sequence may be matched by: one token more than can be found. A request that asked not to
@@ -141,6 +161,9 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     item.num_scores = std::max(0, score_end - item.score_begin);
   }
   if (sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
+  cache_.Announce(
+      sequence.table,
+      std::span(sequence.tokens).first(static_cast<size_t>(item.first_token + num_tokens)));
   sequence.in_flight = true;
   plan.num_tokens += num_tokens;
   plan.num_scores += item.num_scores;

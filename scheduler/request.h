@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "kvcache/block_hash.h"
+#include "kvcache/kv_cache_manager.h"
 
 namespace incipit {
 
@@ -24,6 +25,8 @@ struct Request {
   SamplingParams sampling{};
   int32_t prompt_logprobs = -1;      // -1: none; 0: the prompt's tokens; k: and the k likeliest
   CacheNamespace cache_namespace{};  // tenant and salt: the start of the hash chain
+  uint64_t tenant = 0;               // whose share of retained blocks its own count against
+  Retention retention{};
   bool read_cache = true;
   int32_t priority = 0;  // higher goes first
   Time arrival{};
@@ -35,6 +38,7 @@ struct AdmissionEvent {
   RequestId request{};
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;  // found in the cache, copied tokens included
+  Miss miss{};                    // why no more were
   Duration queue_time{};
 };
 

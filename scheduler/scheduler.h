@@ -68,6 +68,9 @@ struct SchedulerEvents {
 //    preempted admits nobody. The first always advances, so every request ends.
 //  - A long prompt leaves one token of the budget to each later sequence that is decoding.
 //  - A sequence is admitted only if the blocks for all its tokens are free.
+//  - A prompt takes all of the budget that is left. So while one is unfinished nobody is admitted,
+//    and whoever is admitted finds what others have computed or compute in the same step: prompts
+//    that begin alike compute their beginning once.
 // Threading: one thread. At most one plan is in flight. Plan and Commit allocate nothing and take
 // O(running) time, preemptions and admissions aside.
 class Scheduler {
@@ -119,6 +122,7 @@ class Scheduler {
   void PreemptLast();
   std::span<const TokenId> Matchable(const Sequence& sequence) const;
   void InsertRunning(Sequence& sequence);
+  ComputedBlocks LookUp(const Sequence& sequence);
 
   // Of Commit (commit.cpp).
   struct Cursor;

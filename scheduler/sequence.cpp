@@ -22,19 +22,21 @@ void CountPrompt(Sequence& sequence, int32_t length_max) {
 }
 
 // The first choice computes the prompt; the others share its blocks, and have the same start.
-void FillSequence(const std::vector<TokenId>& prompt, const CacheNamespace& cache_namespace,
-                  const KvCacheManager& cache, Sequence& sequence) {
+void FillSequence(const Request& request, const KvCacheManager& cache, Sequence& sequence) {
+  const std::vector<TokenId>& prompt = request.prompt;
   const int32_t length_max = sequence.group->length_max;
   const int32_t num_full_max = length_max / cache.block_size();
   sequence.tokens.reserve(static_cast<size_t>(length_max));
   sequence.tokens.assign(prompt.begin(), prompt.end());
   sequence.table.blocks.reserve(static_cast<size_t>(num_full_max + 1));
+  sequence.table.tenant = request.tenant;
+  sequence.table.retention = request.retention;
   if (sequence.group->sampling.has_penalties()) CountPrompt(sequence, length_max);
   if (!cache.options().prefix_cache) return;
   sequence.table.hashes.reserve(static_cast<size_t>(num_full_max));
   const Sequence& first = sequence.group->sequences.front();
   if (&sequence == &first) {
-    sequence.table.root = cache.hasher().Root(cache_namespace);
+    sequence.table.root = cache.hasher().Root(request.cache_namespace);
     cache.hasher().Extend(sequence.table.root, sequence.tokens, sequence.table.hashes);
   } else {
     sequence.table.root = first.table.root;
@@ -76,7 +78,7 @@ std::unique_ptr<SequenceGroup> MakeSequenceGroup(Request request, const KvCacheM
     Sequence& sequence = group->sequences[static_cast<size_t>(choice)];
     sequence.group = group.get();
     sequence.choice = choice;
-    FillSequence(request.prompt, request.cache_namespace, cache, sequence);
+    FillSequence(request, cache, sequence);
   }
   return group;
 }

@@ -41,6 +41,8 @@ struct Sequence {
   bool returning = false;                     // has had blocks before: its match is with itself
   bool admission_pending = false;             // no step since it got its blocks is committed
   int32_t num_hit_tokens = 0;                 // found when it got its blocks
+  int32_t num_copied_tokens = 0;              // of them, in a block that is copied
+  Miss miss;                                  // why it found no more
   std::optional<FinishReason> end_at_commit;  // asked for while in flight
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }

@@ -84,7 +84,7 @@ void Metrics::OnStep(const StepEvents& events) {
   Add(values.requeried_tokens, stats.cache.self_query_tokens);
   Add(values.rehit_tokens, stats.cache.self_hit_tokens);
   Add(values.stored_blocks, stats.cache.stored_blocks);
-  Add(values.evicted_blocks, stats.cache.evictions);
+  Add(values.evicted_blocks, stats.cache.evictions.total());
   if (stats.num_tokens == 0) return;  // nothing was computed: requests ended without a step
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);

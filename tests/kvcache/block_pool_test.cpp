@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace incipit {
 namespace {
 
@@ -14,85 +16,127 @@ BlockHash HashOf(uint8_t value) {
   return hash;
 }
 
-BlockPool::Key ChainStart(uint8_t value) {
-  return {.hash = HashOf(value), .parent = HashOf(0), .starts_chain = true};
+void Publish(BlockPool& pool, BlockId id, const BlockHash& hash, BlockId before = kNoBlock) {
+  SequenceUse use;
+  pool.PublishPending(id, {.hash = hash, .before = before});
+  pool.Confirm(id, use);
 }
 
+void Use(BlockPool& pool, BlockId id) {
+  SequenceUse use;
+  pool.Use({&id, 1}, use);
+}
+
+void Leave(BlockPool& pool, BlockId id) { pool.Release({&id, 1}, {}); }
+
 TEST(BlockPoolTest, GivesWhatWasFreedLongestAgo) {
-  BlockPool pool(3);
+  BlockPool pool({.num_blocks = 3});
   const BlockId first = pool.Take();
   const BlockId second = pool.Take();
   EXPECT_EQ(first, BlockId{0});
   EXPECT_EQ(second, BlockId{1});
-  pool.RemoveUser(second);
-  pool.RemoveUser(first);
+  Leave(pool, second);
+  Leave(pool, first);
   EXPECT_THAT(pool.FreeOrder(), ElementsAre(BlockId{2}, BlockId{1}, BlockId{0}));
   pool.CheckInvariants();
 }
 
 TEST(BlockPoolTest, ABlockLeavesTheQueueWithItsFirstUserAndReturnsWithItsLast) {
-  BlockPool pool(2);
+  BlockPool pool({.num_blocks = 2});
   const BlockId block = pool.Take();
   pool.AddUser(block);
-  pool.RemoveUser(block);
+  Leave(pool, block);
   EXPECT_EQ(pool.num_free(), 1);
-  pool.RemoveUser(block);
+  Leave(pool, block);
   EXPECT_EQ(pool.num_free(), 2);
-  pool.AddUser(BlockId{1});
-  EXPECT_THAT(pool.FreeOrder(), ElementsAre(block));
   pool.CheckInvariants();
 }
 
 TEST(BlockPoolTest, OfEqualBlocksTheFirstPublishedAnswersThenTheNext) {
-  BlockPool pool(4);
+  BlockPool pool({.num_blocks = 4});
   const BlockId a = pool.Take(), b = pool.Take(), c = pool.Take();
-  pool.Publish(b, ChainStart(1));
-  pool.Publish(a, ChainStart(1));
-  pool.Publish(c, ChainStart(1));
+  Publish(pool, b, HashOf(1));
+  Publish(pool, a, HashOf(1));
+  Publish(pool, c, HashOf(1));
   EXPECT_EQ(pool.Find(HashOf(1)), b);
-  pool.RemoveUser(b);
+  Leave(pool, b);
   while (pool.Take() != b) {
   }
-  EXPECT_EQ(pool.num_evictions(), 1);
+  EXPECT_EQ(pool.TakeEvictionStats().total(), 1);
   EXPECT_EQ(pool.Find(HashOf(1)), a);
   pool.CheckInvariants();
-  pool.Unpublish(c);
-  pool.Unpublish(a);
+  Leave(pool, a);
+  EXPECT_EQ(pool.Take(), a);
+  EXPECT_EQ(pool.Find(HashOf(1)), c);
+  pool.UnpublishTree(HashOf(1));
   EXPECT_EQ(pool.Find(HashOf(1)), kNoBlock);
   pool.CheckInvariants();
 }
 
-TEST(BlockPoolTest, ADuplicateThatGoesLeavesTheFirstInPlace) {
-  BlockPool pool(3);
+TEST(BlockPoolTest, ADuplicateThatIsTakenBackLeavesTheFirstInPlace) {
+  BlockPool pool({.num_blocks = 3});
   const BlockId a = pool.Take(), b = pool.Take(), c = pool.Take();
-  for (const BlockId block : {a, b, c}) pool.Publish(block, ChainStart(1));
-  pool.Unpublish(b);
+  Publish(pool, a, HashOf(1));
+  pool.PublishPending(b, {.hash = HashOf(1)});
+  Publish(pool, c, HashOf(1));
+  pool.Withdraw(b);
   EXPECT_EQ(pool.Find(HashOf(1)), a);
+  EXPECT_FALSE(pool.is_published(b));
   pool.CheckInvariants();
-  pool.Unpublish(a);
-  EXPECT_EQ(pool.Find(HashOf(1)), c);
+}
+
+TEST(BlockPoolTest, WhatDescendsFromAnUnpublishedBlockIsNotFoundEither) {
+  BlockPool pool({.num_blocks = 6});
+  std::vector<BlockId> ids;
+  for (int i = 0; i < 6; ++i) ids.push_back(pool.Take());
+  Publish(pool, ids[0], HashOf(1));
+  Publish(pool, ids[1], HashOf(2), ids[0]);
+  Publish(pool, ids[2], HashOf(3), ids[1]);
+  Publish(pool, ids[3], HashOf(4), ids[1]);
+  Publish(pool, ids[4], HashOf(2), ids[0]);  // a duplicate
+  Publish(pool, ids[5], HashOf(5), ids[0]);
+  pool.CheckInvariants();
+  pool.UnpublishTree(HashOf(2));
+  pool.CheckInvariants();
+  for (const uint8_t gone : {2, 3, 4}) EXPECT_EQ(pool.Find(HashOf(gone)), kNoBlock);
+  EXPECT_EQ(pool.Find(HashOf(1)), ids[0]);
+  EXPECT_EQ(pool.Find(HashOf(5)), ids[5]);
+}
+
+TEST(BlockPoolTest, WhoeverAnswersNextKeepsWhatDescends) {
+  BlockPool pool({.num_blocks = 4});
+  const BlockId a = pool.Take(), b = pool.Take(), child = pool.Take();
+  Publish(pool, a, HashOf(1));
+  Publish(pool, b, HashOf(1));
+  Publish(pool, child, HashOf(2), b);
+  EXPECT_EQ(pool.first_child(a), child);
+  Leave(pool, a);
+  pool.Take();
+  EXPECT_EQ(pool.Take(), a);
+  EXPECT_EQ(pool.Find(HashOf(1)), b);
+  EXPECT_EQ(pool.first_child(b), child);
   pool.CheckInvariants();
 }
 
 TEST(BlockPoolTest, CountsWhatIsFreeAndFindable) {
-  BlockPool pool(3);
+  BlockPool pool({.num_blocks = 3});
   const BlockId a = pool.Take(), b = pool.Take();
-  pool.Publish(a, ChainStart(1));
+  Publish(pool, a, HashOf(1));
   EXPECT_EQ(pool.num_cached_free(), 0);
-  pool.RemoveUser(a);
-  pool.RemoveUser(b);
+  Leave(pool, a);
+  Leave(pool, b);
   EXPECT_EQ(pool.num_cached_free(), 1);
-  pool.AddUser(a);
+  Use(pool, a);
   EXPECT_EQ(pool.num_cached_free(), 0);
-  pool.RemoveUser(a);
-  pool.Unpublish(a);
+  Leave(pool, a);
+  pool.UnpublishTree(HashOf(1));
   EXPECT_EQ(pool.num_cached_free(), 0);
 }
 
 TEST(BlockPoolTest, NothingIsFoundAfterAllIsUnpublished) {
-  BlockPool pool(3);
-  for (uint8_t i = 1; i <= 3; ++i) pool.Publish(pool.Take(), ChainStart(i));
-  for (const BlockId block : {BlockId{2}, BlockId{0}, BlockId{1}}) pool.RemoveUser(block);
+  BlockPool pool({.num_blocks = 3});
+  for (uint8_t i = 1; i <= 3; ++i) Publish(pool, pool.Take(), HashOf(i));
+  for (const BlockId block : {BlockId{2}, BlockId{0}, BlockId{1}}) Leave(pool, block);
   pool.UnpublishAll();
   for (uint8_t i = 1; i <= 3; ++i) EXPECT_EQ(pool.Find(HashOf(i)), kNoBlock);
   EXPECT_EQ(pool.num_cached_free(), 0);

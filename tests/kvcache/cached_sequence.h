@@ -29,7 +29,10 @@ class CachedSequence {
     return num_found;
   }
   // The step that stored all tokens is committed.
-  void Commit() { cache_.CacheBlocks(table, tokens, num_tokens()); }
+  void Commit() {
+    cache_.ReleaseCopySource(table);
+    cache_.CacheBlocks(table, tokens, num_tokens());
+  }
   int32_t AdmitAndCommit() {
     const int32_t num_found = Admit();
     Commit();

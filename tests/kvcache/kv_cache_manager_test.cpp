@@ -45,7 +45,7 @@ TEST(KvCacheManagerTest, NothingIsFoundBeforeItsStepIsCommitted) {
 }
 
 TEST(KvCacheManagerTest, AFullHitLeavesTheLastTokenToCompute) {
-  KvCacheManager cache({.num_blocks = 8, .block_size = 4});
+  KvCacheManager cache({.num_blocks = 8, .block_size = 4, .copy_on_write = false});
   CachedSequence writer(cache, TokenRange(0, 8));
   writer.AdmitAndCommit();
   EXPECT_EQ(NumFound(cache, TokenRange(0, 8)), 4);
@@ -62,7 +62,7 @@ TEST(KvCacheManagerTest, AnEvictedPrefixIsNoLongerFound) {
   CachedSequence second(cache, TokenRange(50, 8));
   EXPECT_EQ(second.Admit(), 0);
   EXPECT_EQ(NumFound(cache, TokenRange(0, 5)), 0);
-  EXPECT_EQ(cache.TakeStats().evictions, 1);
+  EXPECT_EQ(cache.TakeStats().evictions.total(), 1);
   CheckWith(cache, {&second.table});
 }
 

@@ -9,8 +9,12 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
-  KvCacheManager cache({.num_blocks = 10, .block_size = 4});
+class WorkedExampleTest : public testing::TestWithParam<bool> {};
+
+// With copy-on-write the ids are the same, and two tokens more of request 1 are found.
+TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
+  const bool copies = GetParam();
+  KvCacheManager cache({.num_blocks = 10, .block_size = 4, .copy_on_write = copies});
   const std::vector<TokenId> first_tokens = TokenRange(100, 17);
 
   // Request 0 has 15 prompt tokens: four blocks, three of them full.
@@ -28,7 +32,11 @@ TEST(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
   // Request 1 has 14 tokens, the first 10 as request 0's: two blocks hit, two are new.
   CachedSequence request1(
       cache, Concat({first_tokens.begin(), first_tokens.begin() + 10}, TokenRange(200, 4)));
-  EXPECT_EQ(request1.AdmitAndCommit(), 8);
+  EXPECT_EQ(request1.Admit(), copies ? 10 : 8);
+  EXPECT_EQ(request1.table.copy.from, copies ? BlockId{2} : kNoBlock);
+  EXPECT_EQ(request1.table.copy.to, copies ? BlockId{5} : kNoBlock);
+  EXPECT_EQ(request1.table.copy.num_tokens, copies ? 2 : 0);
+  request1.Commit();
   EXPECT_THAT(request1.blocks(), ElementsAre(0, 1, 5, 6));
 
   // Request 0 ends: its own blocks return last one first, the shared ones stay.
@@ -45,17 +53,19 @@ TEST(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
   ASSERT_TRUE(cache.AllocateSlots(request2.table, computed, 12));
   EXPECT_THAT(request2.blocks(), ElementsAre(0, 1, 2));
   EXPECT_THAT(FreeOrder(cache), ElementsAre(7, 8, 9, 4, 3, 6, 5));
-  EXPECT_EQ(cache.TakeStats().evictions, 0);
+  EXPECT_EQ(cache.TakeStats().evictions.total(), 0);
   ASSERT_TRUE(cache.AllocateSlots(request2.table, {}, 29));
   EXPECT_THAT(request2.blocks(), ElementsAre(0, 1, 2, 7, 8, 9, 4, 3));
-  EXPECT_EQ(cache.TakeStats().evictions, 1);
+  EXPECT_EQ(cache.TakeStats().evictions.total(), 1);
   EXPECT_THAT(FreeOrder(cache), ElementsAre(6, 5));
 
   const std::vector<const BlockTable*> tables = {&request2.table};
   cache.CheckInvariants(tables);
 }
 
-TEST(WorkedExampleTest, OneAllocationOrTwoMakeNoDifference) {
+INSTANTIATE_TEST_SUITE_P(CopyOnWrite, WorkedExampleTest, testing::Bool());
+
+TEST(WorkedExampleOfOneAllocationTest, OneAllocationOrTwoMakeNoDifference) {
   KvCacheManager cache({.num_blocks = 10, .block_size = 4});
   CachedSequence request0(cache, TokenRange(100, 17));
   request0.AdmitAndCommit();

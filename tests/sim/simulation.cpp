@@ -72,6 +72,7 @@ class Simulation {
   void Step();
   void PlanAndCheck();
   void CheckBudgets();
+  void CheckComputedOnce();
   void CheckOrder(const std::vector<Sequence*>& running_before);
   void CheckCache();
   void TakeEvents();
@@ -115,7 +116,8 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
   cache_options_ = {.num_blocks = dice_.Pick(3, 40),
                     .block_size = 1 << dice_.Pick(0, 3),
                     .seed = dice_.Chance(50) ? "" : "seed",
-                    .prefix_cache = !dice_.Chance(10)};
+                    .prefix_cache = !dice_.Chance(10),
+                    .copy_on_write = !dice_.Chance(30)};
   limits_ = {.step_tokens_max = dice_.Pick(1, 64), .running_max = dice_.Pick(1, 12)};
   cache_ = std::make_unique<KvCacheManager>(cache_options_);
   scheduler_ = std::make_unique<Scheduler>(limits_, *cache_);
@@ -300,6 +302,7 @@ void Simulation::PlanAndCheck() {
     return;
   }
   CheckBudgets();
+  CheckComputedOnce();
   CheckOrder(running_before);
   CheckCache();
 }
@@ -325,6 +328,32 @@ void Simulation::CheckBudgets() {
   Expect(scheduler_->num_running() <= limits_.running_max, "too many running");
   Expect(!admits || plan_.num_preemptions == 0, "a step that preempted admitted");
   Expect(!admits || num_missing_blocks <= cache_->num_free(), "admitted without room to the end");
+}
+
+// Nobody is admitted to compute a block that somebody else has computed or is about to compute.
+void Simulation::CheckComputedOnce() {
+  const int32_t block_size = cache_->block_size();
+  for (const StepPlan::Item& item : plan_.items) {
+    const Sequence& sequence = *item.sequence;
+    const SequenceGroup& group = *sequence.group;
+    const int32_t block = item.first_token / block_size;
+    const bool reads = group.read_cache && group.prompt_logprobs < 0;
+    const bool whole = (block + 1) * block_size < sequence.num_tokens();
+    if (!sequence.admission_pending || !reads || !whole || !cache_options_.prefix_cache) continue;
+    for (const Sequence* other : scheduler_->running()) {
+      const auto& hashes = other->table.hashes;
+      if (other == &sequence || static_cast<size_t>(block) >= hashes.size()) continue;
+      if (other->table.num_published < block) continue;
+      // Bad values may have made its blocks unfit to be found.
+      const int32_t last = other->table.num_published > block ? block : block - 1;
+      const bool publishes = last < 0 || cache_->pool().is_published(other->table.blocks[last]);
+      const bool planned_first = std::ranges::none_of(
+          plan_.items.begin() + (&item - plan_.items.data()), plan_.items.end(),
+          [&](const StepPlan::Item& later) { return later.sequence == other; });
+      if (!publishes || !planned_first) continue;
+      Expect(hashes[block] != sequence.table.hashes[block], "a prefix is computed twice");
+    }
+  }
 }
 
 // First come, first served, whatever else happens.
@@ -430,7 +459,7 @@ void Simulation::CheckGone(const ExpectedRequest& request) {
   const Sequence& sequence = group->sequences.front();
   std::vector<TokenId> tokens = sequence.tokens;
   tokens.push_back(0);
-  Expect(cache_->GetComputedBlocks(tokens, sequence.table).num_tokens == 0,
+  Expect(cache_->GetComputedBlocks(tokens, sequence.table, PartialMatch::kNo).num_tokens == 0,
          "a block that is not finite can be found");
 }
 
@@ -443,9 +472,10 @@ void Simulation::CheckEnd() {
   if (!cache_options_.prefix_cache) queries_told_ = 0;
   Expect(stats_.queries == queries_told_, "queries do not add up");
   Expect(stats_.hit_tokens == hits_told_, "hits do not add up");
-  Expect(stats_.stored_blocks >= stats_.evictions, "evicted more than was stored");
+  Expect(stats_.stored_blocks >= stats_.evictions.total(), "evicted more than was stored");
   counts_.hit_tokens += stats_.hit_tokens;
-  counts_.evictions += stats_.evictions;
+  counts_.evictions += stats_.evictions.total();
+  counts_.copied_tokens += stats_.copied_tokens;
   if (last_finished_.empty() || poisoned_) return;
 
   // What ended last was released last: it is there, to the last block that was computed.
@@ -456,7 +486,8 @@ void Simulation::CheckEnd() {
   echo.cache_namespace = last_namespace_;
   const auto group = MakeSequenceGroup(echo, *cache_);
   const int32_t num_found =
-      cache_->GetComputedBlocks(last_finished_, group->sequences.front().table).num_tokens;
+      cache_->GetComputedBlocks(last_finished_, group->sequences.front().table, PartialMatch::kNo)
+          .num_tokens;
   const int32_t block_size = cache_->block_size();
   const int32_t num_expected =
       cache_options_.prefix_cache ? (num_tokens - 1) / block_size * block_size : 0;
@@ -482,6 +513,7 @@ SimulationCounts& SimulationCounts::operator+=(const SimulationCounts& other) {
   forks += other.forks;
   hit_tokens += other.hit_tokens;
   evictions += other.evictions;
+  copied_tokens += other.copied_tokens;
   resets += other.resets;
   return *this;
 }
@@ -490,9 +522,9 @@ std::string SimulationCounts::ToString() const {
   return fmt::format(
       "{} steps, {} tokens, {} requests, {} refused, {} preemptions, {} cancels, {} past their "
       "deadline, {} choices not finite, {} aborted steps, {} further choices to their end, {} hit "
-      "tokens, {} evictions, {} resets",
+      "tokens, {} of them copied, {} evictions, {} resets",
       steps, tokens, requests, refused, preemptions, cancels, expired, failed, aborts, forks,
-      hit_tokens, evictions, resets);
+      hit_tokens, copied_tokens, evictions, resets);
 }
 
 std::string Simulate(uint64_t seed, SimulationCounts& counts) {

@@ -11,7 +11,7 @@ namespace incipit {
 struct SimulationCounts {
   int64_t steps = 0, tokens = 0, requests = 0, refused = 0;
   int64_t preemptions = 0, cancels = 0, expired = 0, failed = 0, aborts = 0, forks = 0;
-  int64_t hit_tokens = 0, evictions = 0, resets = 0;
+  int64_t hit_tokens = 0, copied_tokens = 0, evictions = 0, resets = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);
   std::string ToString() const;

@@ -1,0 +1,179 @@
+// KvCacheManager: what is found, how contents are compared, and why something is not found.
+#include <algorithm>
+
+#include "base/check.h"
+#include "kvcache/kv_cache_manager.h"
+
+namespace incipit {
+namespace {
+
+// How many of a block's continuations are compared with what a sequence has next: the newest ones,
+// so that a system prompt with ten thousand continuations costs no more than one with a few.
+constexpr int32_t kPartialCandidatesMax = 16;
+
+// Blocks ahead of the one looked up that its slot in the index, and its metadata, are fetched.
+constexpr size_t kSlotsAhead = 8;
+constexpr size_t kBlocksAhead = 4;
+
+int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
+  const auto [end, unused] = std::ranges::mismatch(a, b);
+  return static_cast<int32_t>(end - a.begin());
+}
+
+uint64_t Mixed(uint64_t value) {  // the finaliser of splitmix64
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+std::span<TokenId> KvCacheManager::StoredTokens(BlockId id) {
+  const auto block_size = static_cast<size_t>(options_.block_size);
+  return {tokens_.get() + static_cast<size_t>(id) * block_size, block_size};
+}
+
+std::span<const TokenId> KvCacheManager::StoredTokens(BlockId id) const {
+  const auto block_size = static_cast<size_t>(options_.block_size);
+  return {tokens_.get() + static_cast<size_t>(id) * block_size, block_size};
+}
+
+uint64_t KvCacheManager::ChainTag(const BlockTable& table, TokenId first) const {
+  return Mixed(table.root.prefix() + static_cast<uint32_t>(first));
+}
+
+size_t KvCacheManager::ContentSlot(std::span<const TokenId> block) const {
+  uint64_t mixed = 0;
+  for (const TokenId token : block) mixed = Mixed(mixed + static_cast<uint32_t>(token) + 1);
+  return static_cast<size_t>((mixed >> 32) * contents_.size() >> 32);
+}
+
+// Whether block `id`, whose digest is that of the sequence's block `index`, holds the same. With
+// sha256 equal digests are proof; else the tokens, the parent's digest and, for the first block,
+// the whole namespace decide.
+bool KvCacheManager::Holds(BlockId id, size_t index, std::span<const TokenId> block,
+                           const BlockTable& table) const {
+  if (!verifies_) return true;
+  if (pool_.hash(id) != table.hashes[index]) return false;
+  if (!std::ranges::equal(StoredTokens(id), block)) return false;
+  return index > 0 || namespace_keys_[static_cast<size_t>(id)] == table.namespace_key;
+}
+
+ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens,
+                                                 const BlockTable& table, PartialMatch partial) {
+  found_.clear();
+  if (!options_.prefix_cache || tokens.empty()) return {};
+  const auto block_size = static_cast<size_t>(options_.block_size);
+  const auto findable = tokens.first(tokens.size() - 1);
+  const size_t num_candidates = std::min(findable.size() / block_size, table.hashes.size());
+  for (size_t i = 0; i < std::min(kSlotsAhead, num_candidates); ++i) {
+    pool_.PrefetchSlot(table.hashes[i]);
+  }
+  for (size_t i = 0; i < num_candidates; ++i) {
+    if (i + kSlotsAhead < num_candidates) pool_.PrefetchSlot(table.hashes[i + kSlotsAhead]);
+    if (i + kBlocksAhead < num_candidates) pool_.PrefetchBlock(table.hashes[i + kBlocksAhead]);
+    const BlockId id = pool_.Find(table.hashes[i]);
+    if (id == kNoBlock) break;
+    if (!Holds(id, i, findable.subspan(i * block_size, block_size), table)) {
+      ++stats_.collisions;
+      break;
+    }
+    found_.push_back(id);
+  }
+  ComputedBlocks computed = {
+      .blocks = found_, .num_tokens = static_cast<int32_t>(found_.size()) * options_.block_size};
+  if (!options_.copy_on_write || partial == PartialMatch::kNo) return computed;
+  const auto rest = findable.subspan(found_.size() * block_size);
+  const PartialHit hit = FindPartial(rest, table, found_);
+  computed.copy_source = hit.block;
+  computed.copy_tokens = hit.num_tokens;
+  computed.num_tokens += hit.num_tokens;
+  return computed;
+}
+
+// The block after `found` that begins with most of `rest`. One that is pending cannot be copied:
+// copies are done before the step writes it.
+KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
+                                                       const BlockTable& table,
+                                                       std::span<const BlockId> found) const {
+  const auto wanted = rest.first(std::min(rest.size(), static_cast<size_t>(options_.block_size)));
+  PartialHit best;
+  if (wanted.empty()) return best;
+  const auto consider = [&](BlockId id) {
+    if (pool_.is_pending(id)) return;
+    const int32_t num_equal = NumEqual(wanted, StoredTokens(id));
+    if (num_equal <= best.num_tokens) return;
+    if (found.empty() && !StartsChainOf(id, table)) return;
+    best = {.block = id, .num_tokens = num_equal};
+  };
+  // The whole block, of which only the last token must be computed again.
+  if (found.size() < table.hashes.size()) {
+    const BlockId whole = pool_.Find(table.hashes[found.size()]);
+    const bool follows = whole != kNoBlock && pool_.hash(whole) == table.hashes[found.size()];
+    if (follows) consider(whole);
+  }
+  BlockId id = found.empty() ? pool_.first_of_chains(ChainTag(table, wanted.front()))
+                             : pool_.first_child(found.back());
+  for (int32_t i = 0; i < kPartialCandidatesMax && id != kNoBlock; ++i) {
+    if (best.num_tokens == static_cast<int32_t>(wanted.size())) break;
+    consider(id);
+    id = pool_.next_sibling(id);
+  }
+  return best;
+}
+
+// Chains of several namespaces stand in one list. Whose a block is follows from its digest.
+bool KvCacheManager::StartsChainOf(BlockId id, const BlockTable& table) const {
+  if (verifies_ && namespace_keys_[static_cast<size_t>(id)] != table.namespace_key) return false;
+  return hasher_.Next(table.root, StoredTokens(id)) == pool_.hash(id);
+}
+
+Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTable& table,
+                                 const ComputedBlocks& computed) const {
+  const size_t index = computed.blocks.size();
+  const auto block_size = static_cast<size_t>(options_.block_size);
+  if (!options_.prefix_cache || (index + 1) * block_size >= tokens.size()) return {};
+  Miss miss = {.reason = MissReason::kUnseen, .block = static_cast<int32_t>(index)};
+  miss.differing_token = computed.num_tokens;
+  if (computed.copy_source == kNoBlock) {
+    const auto rest = tokens.subspan(index * block_size);
+    miss.differing_token += FindPartial(rest, table, computed.blocks).num_tokens;
+  }
+  if (index >= table.hashes.size()) return miss;
+  if (const auto when = pool_.evicted_keys().Find(table.hashes[index].prefix())) {
+    miss.reason = MissReason::kEvicted;
+    miss.evicted_ago = std::chrono::milliseconds(pool_.MillisecondsOf(pool_.now()) - *when);
+  } else if (index == 0) {
+    const auto first = tokens.first(block_size);
+    const Content& content = contents_[ContentSlot(first)];
+    const bool same = content.block != kNoBlock && content.tenant == table.tenant &&
+                      pool_.is_published(content.block) && pool_.starts_chain(content.block) &&
+                      std::ranges::equal(StoredTokens(content.block), first);
+    if (same) miss.reason = MissReason::kOtherNamespace;
+  }
+  return miss;
+}
+
+// False if its key is held by other contents.
+bool KvCacheManager::AnnounceBlock(BlockTable& table, std::span<const TokenId> block) {
+  const auto index = static_cast<size_t>(table.num_published);
+  const BlockId id = table.blocks[index];
+  const BlockId holder = verifies_ ? pool_.Find(table.hashes[index]) : kNoBlock;
+  if (holder != kNoBlock && !Holds(holder, index, block, table)) {
+    ++stats_.collisions;
+    return false;
+  }
+  std::ranges::copy(block, StoredTokens(id).begin());
+  BlockPool::Key key = {.hash = table.hashes[index]};
+  if (index > 0) {
+    key.before = table.blocks[index - 1];
+  } else {
+    key.chain = ChainTag(table, block.front());
+    contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};
+    if (verifies_) namespace_keys_[static_cast<size_t>(id)] = table.namespace_key;
+  }
+  pool_.PublishPending(id, key);
+  return true;
+}
+
+}  // namespace incipit

@@ -1,0 +1,221 @@
+#include "kvcache/retention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+constexpr int32_t kLevelWidth = 10;  // of priority
+constexpr uint32_t kGroupBits = 10;
+constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
+static_assert(RetainedBlocks::kGroupsMax == 1 << kGroupBits);
+
+}  // namespace
+
+RetainedBlocks::RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks)
+    : limits_(limits), blocks_(blocks), groups_(kGroupsMax), marks_(blocks.size(), 0) {
+  INCIPIT_CHECK(limits.tenant_share_max >= 0 && limits.tenant_share_max <= 1);
+  INCIPIT_CHECK(limits.duration_max > Duration::zero());
+  for (int32_t i = kGroupsMax - 1; i >= 0; --i) free_groups_.push_back(i);
+  leaving_.reserve(blocks.size());
+}
+
+int32_t RetainedBlocks::GroupOf(BlockId id) const {
+  const uint32_t mark = marks_[static_cast<size_t>(id)];
+  const auto index = static_cast<int32_t>(mark & kGroupMask);
+  return mark != 0 && Group(index).generation == mark >> kGroupBits ? index : -1;
+}
+
+void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& wish, uint64_t tenant,
+                            Time now) {
+  if (wish.is_default() || free_groups_.empty()) return;
+  const int32_t index = free_groups_.back();
+  BlockGroup& group = Group(index);
+  group.wish = wish;
+  group.start = now;
+  group.level = LevelAt(group, now);
+  auto kept = blocks;
+  if (group.level > kDefaultLevel) {
+    kept = blocks.first(std::min(RoomAbove(blocks, tenant), blocks.size()));
+  }
+  if (kept.empty()) return;
+  free_groups_.pop_back();
+  group.tenant = tenant;
+  group.due = NextChange(group, now);
+  next_due_ = std::min(next_due_, group.due);
+  for (const BlockId id : kept) {
+    const int32_t before = GroupOf(id);
+    if (before >= 0 && Group(before).level > group.level) continue;
+    if (before >= 0) Forget(id);
+    Mark(id) = group.generation << kGroupBits | static_cast<uint32_t>(index);
+    ++group.num_blocks;
+  }
+  if (group.num_blocks == 0) End(index);
+}
+
+// How many of `blocks` the tenant may have over the default: what its share leaves beside the
+// blocks that it has there and that are not among these. Lower levels take nothing from anybody.
+size_t RetainedBlocks::RoomAbove(std::span<const BlockId> blocks, uint64_t tenant) const {
+  const auto counts = [&](const BlockGroup& group) {
+    return group.tenant == tenant && group.level > kDefaultLevel;
+  };
+  auto room = static_cast<int64_t>(limits_.tenant_share_max * static_cast<double>(blocks_.size()));
+  for (const BlockGroup& group : groups_) room -= counts(group) ? group.num_blocks : 0;
+  for (const BlockId id : blocks) {
+    const int32_t index = GroupOf(id);
+    room += index >= 0 && counts(Group(index));
+  }
+  return static_cast<size_t>(std::max<int64_t>(0, room));
+}
+
+int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
+  const Duration age = now - group.start;
+  if (age < std::min(group.wish.pin, limits_.duration_max)) return kPinnedLevel;
+  int32_t level = group.wish.priority / kLevelWidth;
+  if (level > kDefaultLevel) {
+    const double left = std::max(0.0, 1 - ToSeconds(age) / ToSeconds(limits_.duration_max));
+    level = kDefaultLevel + static_cast<int32_t>(std::ceil((level - kDefaultLevel) * left));
+  }
+  const Duration life = group.wish.time_to_live;
+  if (level == kDefaultLevel && life > Duration::zero()) level += age < life / 2 ? 1 : -1;
+  return level;
+}
+
+// When the group's level changes or its time is over; never, where its wish has no end.
+Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
+  Time change = Time::max();
+  const Duration life = group.wish.time_to_live;
+  if (life > Duration::zero()) {
+    change = group.start + (now - group.start < life / 2 ? life / 2 : life);
+  }
+  if (group.level == kPinnedLevel) {
+    change = std::min(change, group.start + std::min(group.wish.pin, limits_.duration_max));
+  } else if (group.level > kDefaultLevel) {
+    change = std::min(change, now + limits_.duration_max / (kPinnedLevel - kDefaultLevel));
+  }
+  return change;
+}
+
+bool RetainedBlocks::Put(BlockId id) {
+  const int32_t index = GroupOf(id);
+  if (index < 0) return false;
+  BlockGroup& group = Group(index);
+  if (group.blocks.empty()) Link(index);
+  group.blocks.PushBack(blocks_, id);
+  At(blocks_, id).retained = true;
+  ++num_retained_;
+  return true;
+}
+
+void RetainedBlocks::Take(BlockId id) {
+  INCIPIT_CHECK(At(blocks_, id).retained);
+  Leave(id);
+}
+
+void RetainedBlocks::Leave(BlockId id) {
+  const int32_t index = GroupOf(id);
+  BlockGroup& group = Group(index);
+  group.blocks.Remove(blocks_, id);
+  At(blocks_, id).retained = false;
+  --num_retained_;
+  if (group.blocks.empty()) Unlink(index);
+}
+
+void RetainedBlocks::Forget(BlockId id) {
+  const int32_t index = GroupOf(id);
+  if (index < 0) return;
+  if (At(blocks_, id).retained) Leave(id);
+  Mark(id) = 0;
+  if (--Group(index).num_blocks == 0) End(index);
+}
+
+void RetainedBlocks::End(int32_t index) {
+  BlockGroup& group = Group(index);
+  INCIPIT_CHECK(group.blocks.empty());
+  const uint32_t generation = (group.generation + 1) & (~0u >> kGroupBits);
+  group = {};
+  group.generation = std::max(1u, generation);
+  free_groups_.push_back(index);
+}
+
+void RetainedBlocks::Link(int32_t index) {
+  BlockGroup& group = Group(index);
+  GroupList& list = levels_[group.level];
+  group.prev = list.back;
+  group.next = -1;
+  (list.back < 0 ? list.front : Group(list.back).next) = index;
+  list.back = index;
+}
+
+void RetainedBlocks::Unlink(int32_t index) {
+  BlockGroup& group = Group(index);
+  GroupList& list = levels_[group.level];
+  (group.prev < 0 ? list.front : Group(group.prev).next) = group.next;
+  (group.next < 0 ? list.back : Group(group.next).prev) = group.prev;
+  group.prev = group.next = -1;
+}
+
+BlockId RetainedBlocks::Front(int32_t level_begin, int32_t level_end) const {
+  for (int32_t level = level_begin; level < level_end; ++level) {
+    if (levels_[level].front >= 0) return Group(levels_[level].front).blocks.front;
+  }
+  return kNoBlock;
+}
+
+BlockId RetainedBlocks::FrontBelow() const { return Front(0, kDefaultLevel); }
+BlockId RetainedBlocks::FrontAbove() const { return Front(kDefaultLevel + 1, kNumLevels); }
+
+RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
+  leaving_.clear();
+  Time next_due = Time::max();
+  for (int32_t index = 0; index < kGroupsMax; ++index) {
+    BlockGroup& group = Group(index);
+    if (group.num_blocks == 0) continue;
+    if (group.due > now) {
+      next_due = std::min(next_due, group.due);
+      continue;
+    }
+    const Duration lives = group.wish.time_to_live;
+    const bool expired = lives > Duration::zero() && now - group.start >= lives;
+    const int32_t level = LevelAt(group, now);
+    if (!expired && level != kDefaultLevel) {
+      if (!group.blocks.empty()) Unlink(index);
+      group.level = level;
+      if (!group.blocks.empty()) Link(index);
+      group.due = NextChange(group, now);
+      next_due = std::min(next_due, group.due);
+      continue;
+    }
+    while (!group.blocks.empty()) {
+      const BlockId id = group.blocks.back;
+      leaving_.push_back(id);
+      Leave(id);
+    }
+    for (const BlockId id : leaving_) Mark(id) = 0;
+    End(index);  // those in use have no group from now on
+    return {.blocks = leaving_, .expired = expired};
+  }
+  next_due_ = next_due;
+  return {};
+}
+
+size_t RetainedBlocks::num_bytes() const {
+  return groups_.capacity() * sizeof(BlockGroup) + marks_.capacity() * sizeof(uint32_t) +
+         leaving_.capacity() * sizeof(BlockId);
+}
+
+void RetainedBlocks::Clear() {
+  for (int32_t index = 0; index < kGroupsMax; ++index) {
+    BlockGroup& group = Group(index);
+    if (group.num_blocks == 0) continue;
+    while (!group.blocks.empty()) Leave(group.blocks.back);
+    End(index);
+  }
+  std::ranges::fill(marks_, 0);
+  next_due_ = Time::max();
+}
+
+}  // namespace incipit
