@@ -1,7 +1,9 @@
 // What the cache costs per token, block and prompt: one thread, 100,000 blocks of 16 tokens.
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/check.h"
@@ -55,20 +57,39 @@ void ComputeAll(KvCacheManager& cache, const std::vector<TokenId>& tokens, Block
   cache.Free(table);
 }
 
-void HashSha256(benchmark::State& state) {
-  const BlockHasher hasher(kBlockSize, "");
+void Hash(benchmark::State& state, HashAlgorithm algorithm) {
+  const BlockHasher hasher({.block_size = kBlockSize, .algorithm = algorithm});
   const std::vector<TokenId> tokens = Prompt(1);
-  const BlockHash root = hasher.Root({});
+  const ChainRoot root = hasher.Root({});
   std::vector<BlockHash> hashes;
   hashes.reserve(kPromptBlocks);
   for (auto _ : state) {
     hashes.clear();
     hasher.Extend(root, tokens, hashes);
     benchmark::DoNotOptimize(hashes.data());
+    benchmark::ClobberMemory();
   }
   CountItems(state, kPromptTokens);
 }
-BENCHMARK(HashSha256)->Name("hash_sha256");
+BENCHMARK_CAPTURE(Hash, sha256, HashAlgorithm::kSha256)->Name("hash_sha256");
+BENCHMARK_CAPTURE(Hash, xxh3, HashAlgorithm::kXxh3)->Name("hash_xxh3");
+BENCHMARK_CAPTURE(Hash, sha256_cbor, HashAlgorithm::kSha256Cbor)->Name("hash_sha256_cbor");
+BENCHMARK_CAPTURE(Hash, xxh3_cbor, HashAlgorithm::kXxh3Cbor)->Name("hash_xxh3_cbor");
+
+// What no key of 16 tokens by sha256 can do without: two compressions, each from the state that the
+// one before it left, of chunks that lie ready.
+void TwoCompressions(benchmark::State& state) {
+  const Sha256Implementation& sha256 = Sha256Implementations().front();
+  std::array<uint8_t, 2 * kSha256ChunkBytes> chunks{};
+  Sha256State words{};
+  for (auto _ : state) {
+    for (int32_t i = 0; i < kPromptBlocks; ++i) sha256.compress(words, chunks.data(), 2);
+    benchmark::DoNotOptimize(words);
+  }
+  CountItems(state, kPromptTokens);
+  state.SetLabel(std::string(sha256.name));
+}
+BENCHMARK(TwoCompressions)->Name("hash_two_compressions");
 
 void LookupMiss(benchmark::State& state) {
   KvCacheManager cache({.num_blocks = kNumBlocks, .block_size = kBlockSize});

@@ -13,10 +13,15 @@
 #include <vector>
 
 #include "base/types.h"
+#include "kvcache/block_message.h"
+#include "kvcache/extra_keys.h"
+#include "kvcache/hash_algorithm.h"
+#include "kvcache/sha256.h"
 
 namespace incipit {
 
-// 32 bytes of sha256.
+// A block's key: its own digest, and behind one of 16 bytes that of the block before it (or of the
+// chain's root), so that whoever compares keys compares the parents too.
 struct BlockHash {
   std::array<uint8_t, 32> bytes{};
 
@@ -29,37 +34,82 @@ struct BlockHash {
   }
 };
 
-// Who may share blocks with whom: chains of different namespaces have no key in common.
-struct CacheNamespace {
-  std::array<uint8_t, 32> digest{};
+// What one sequence's chain of keys starts from, and what enters its blocks besides tokens.
+struct ChainRoot {
+  BlockHash parent{};                // of the first block
+  std::array<uint8_t, 32> digest{};  // sha256 of seed and namespace, whatever the algorithm
+  CacheNamespace cache_namespace{};  // of a cbor form, else empty: its blocks repeat the names
+  std::vector<MediaSpan> media{};
 
-  friend bool operator==(const CacheNamespace&, const CacheNamespace&) = default;
+  bool has_extras() const {
+    return !media.empty() || cache_namespace.tenant || !cache_namespace.salt.empty() ||
+           cache_namespace.adapter;
+  }
 };
 
 // `tenant` is absent where tenants are not isolated, which is not the same as an empty name.
 CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::string_view salt);
 
-enum class HashAlgorithm : uint8_t { kSha256 };
+struct BlockHasherOptions {
+  int32_t block_size = 16;  // tokens; 1 to 256
+  HashAlgorithm algorithm = HashAlgorithm::kSha256;
+  std::string seed{};
+  // Of each digest the first so many bits are kept and the others are zero: fewer than it has make
+  // collisions, to test the defence against them.
+  int32_t digest_bits = 256;
+};
 
-// H_i = sha256(frame, H_{i-1}, tokens_i), where the frame gives type and lengths and H_{-1} is a
-// digest of seed and namespace. Immutable, hence safe to use from any thread.
+// H_i = hash(H_{i-1}, tokens_i, extras_i): see WriteBlock and WriteCborBlock for the bytes. H_{-1}
+// is a digest of seed and namespace (WriteRoot); in the cbor forms of the seed alone, and the
+// namespace enters the blocks: the adapter's name each, tenant and salt the first. Media enter the
+// blocks that they touch. Immutable, hence safe to use from any thread.
 class BlockHasher {
  public:
-  // REQUIRES: 1 <= block_size <= 256.
-  BlockHasher(int32_t block_size, std::string_view seed);
+  // REQUIRES: 1 <= block_size <= 256 and 0 <= digest_bits <= 256.
+  explicit BlockHasher(BlockHasherOptions options);
 
-  int32_t block_size() const { return block_size_; }
-  // What the chain of a sequence in `cache_namespace` starts from.
-  BlockHash Root(const CacheNamespace& cache_namespace) const;
+  int32_t block_size() const { return options_.block_size; }
+  HashAlgorithm algorithm() const { return options_.algorithm; }
+  // The block's own digest, of which other engines speak.
+  std::span<const uint8_t> DigestOf(const BlockHash& hash) const {
+    return std::span(hash.bytes).first(DigestBytes(options_.algorithm));
+  }
+
+  // What the chain of a sequence in `cache_namespace` starts from. REQUIRES: `media` are sorted,
+  // do not overlap and have a token each.
+  ChainRoot Root(const CacheNamespace& cache_namespace, std::vector<MediaSpan> media = {}) const;
+
+  // The key of the block after the one with the key `parent`. Allocates nothing.
   // REQUIRES: `tokens` are the block_size tokens of one block.
-  BlockHash Next(const BlockHash& parent, std::span<const TokenId> tokens) const;
-  // Appends to `hashes` those of the full blocks of `tokens` that it does not have yet.
-  void Extend(const BlockHash& root, std::span<const TokenId> tokens,
+  BlockHash Next(const BlockHash& parent, std::span<const TokenId> tokens,
+                 std::span<const ExtraKey> extras = {}) const;
+
+  // The key of the chain's block `index`, whose parent (or root) has the key `parent`.
+  BlockHash KeyAt(const ChainRoot& root, size_t index, const BlockHash& parent,
+                  std::span<const TokenId> tokens) const;
+
+  // Appends to `hashes` those of the full blocks of `tokens` that it does not have yet. Allocates
+  // nothing but what `hashes` lacks.
+  void Extend(const ChainRoot& root, std::span<const TokenId> tokens,
               std::vector<BlockHash>& hashes) const;
 
  private:
-  int32_t block_size_;
-  std::string seed_;
+  void HashBlocks(const BlockHash& parent, std::span<const TokenId> tokens,
+                  std::span<BlockHash> hashes) const;
+  void HashBlocksSha256(const BlockHash& parent, std::span<const TokenId> tokens,
+                        std::span<BlockHash> hashes) const;
+  void HashBlocksXxh3(const BlockHash& parent, std::span<const TokenId> tokens,
+                      std::span<BlockHash> hashes) const;
+  BlockHash Digest(const BlockHash& parent, ByteSource message) const;
+  BlockHash Key(std::span<const uint8_t> digest, const BlockHash& parent) const;
+  void Truncate(std::span<uint8_t> digest) const;
+
+  BlockHasherOptions options_;
+  const Sha256Implementation* sha256_;
+  // What a message of our own ends with, for sha256 with its padding: all that does not change from
+  // block to block.
+  std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
+  size_t tail_bytes_ = 0;
 };
 
 }  // namespace incipit

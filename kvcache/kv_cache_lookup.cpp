@@ -39,7 +39,7 @@ std::span<const TokenId> KvCacheManager::StoredTokens(BlockId id) const {
 }
 
 uint64_t KvCacheManager::ChainTag(const BlockTable& table, TokenId first) const {
-  return Mixed(table.root.prefix() + static_cast<uint32_t>(first));
+  return Mixed(BlockHash{table.root.digest}.prefix() + static_cast<uint32_t>(first));
 }
 
 size_t KvCacheManager::ContentSlot(std::span<const TokenId> block) const {
@@ -56,7 +56,7 @@ bool KvCacheManager::Holds(BlockId id, size_t index, std::span<const TokenId> bl
   if (!verifies_) return true;
   if (pool_.hash(id) != table.hashes[index]) return false;
   if (!std::ranges::equal(StoredTokens(id), block)) return false;
-  return index > 0 || namespace_keys_[static_cast<size_t>(id)] == table.namespace_key;
+  return index > 0 || namespace_keys_[static_cast<size_t>(id)] == table.root.digest;
 }
 
 ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens,
@@ -124,8 +124,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
 
 // Chains of several namespaces stand in one list. Whose a block is follows from its digest.
 bool KvCacheManager::StartsChainOf(BlockId id, const BlockTable& table) const {
-  if (verifies_ && namespace_keys_[static_cast<size_t>(id)] != table.namespace_key) return false;
-  return hasher_.Next(table.root, StoredTokens(id)) == pool_.hash(id);
+  if (verifies_ && namespace_keys_[static_cast<size_t>(id)] != table.root.digest) return false;
+  return hasher_.KeyAt(table.root, 0, table.root.parent, StoredTokens(id)) == pool_.hash(id);
 }
 
 Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTable& table,
@@ -170,7 +170,7 @@ bool KvCacheManager::AnnounceBlock(BlockTable& table, std::span<const TokenId> b
   } else {
     key.chain = ChainTag(table, block.front());
     contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};
-    if (verifies_) namespace_keys_[static_cast<size_t>(id)] = table.namespace_key;
+    if (verifies_) namespace_keys_[static_cast<size_t>(id)] = table.root.digest;
   }
   pool_.PublishPending(id, key);
   return true;

@@ -44,12 +44,16 @@ absl::Status ValidateKvCacheOptions(const KvCacheOptions& options) {
 
 KvCacheManager::KvCacheManager(const KvCacheOptions& options)
     : options_(options),
-      hasher_(options.block_size, options.seed),
+      hasher_({.block_size = options.block_size,
+               .algorithm = options.hash,
+               .seed = options.seed,
+               .digest_bits = options.digest_bits}),
       pool_({.num_blocks = options.num_blocks,
-             .digest_bytes = 32,
+             .digest_bytes = static_cast<int32_t>(DigestBytes(options.hash)),
              .policy = options.policy,
              .policy_capacity = options.policy_capacity,
-             .retention = options.retention}) {
+             .retention = options.retention}),
+      verifies_(NeedsVerification(options.hash)) {
   INCIPIT_CHECK(ValidateKvCacheOptions(options).ok());
   if (!options.prefix_cache) return;
   const auto num_blocks = static_cast<size_t>(options.num_blocks);

@@ -25,7 +25,9 @@ struct KvCacheOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens; a power of two, 1 to 256
   HashAlgorithm hash = HashAlgorithm::kSha256;
-  std::string seed{};         // of the hash chains: equal seeds give equal keys in every process
+  std::string seed{};  // of the hash chains: equal seeds give equal keys in every process
+  // Of a digest; fewer than it has make collisions, to test that hits are verified.
+  int32_t digest_bits = 256;
   bool prefix_cache = true;   // off: blocks are neither found nor published
   bool copy_on_write = true;  // off: nothing is found inside a block
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
@@ -57,9 +59,8 @@ struct KvCacheStats {
 // sequence starts with. `hashes` and `blocks` never grow beyond what was reserved for the
 // sequence's longest length.
 struct BlockTable {
-  BlockHash root;                           // the start of the hash chain: see BlockHasher::Root
-  std::array<uint8_t, 32> namespace_key{};  // whose chain it is, in full: see NamespaceKey
-  uint64_t tenant = 0;                      // whose share of retained blocks this counts against
+  ChainRoot root;       // the start of the hash chain: see BlockHasher::Root
+  uint64_t tenant = 0;  // whose share of retained blocks this counts against
   Retention retention;
   std::vector<BlockHash> hashes;  // of full blocks; the prompt's arrive already computed
   std::vector<BlockId> blocks;    // append-only while the sequence runs
@@ -233,7 +234,7 @@ class KvCacheManager {
   KvCacheOptions options_;
   BlockHasher hasher_;
   BlockPool pool_;
-  bool verifies_ = false;              // the hash is not cryptographic: contents are compared
+  bool verifies_;                      // equal keys are no proof: contents are compared
   std::vector<BlockId> found_;         // what GetComputedBlocks returns a view of
   std::unique_ptr<TokenId[]> tokens_;  // of each published block
   std::vector<std::array<uint8_t, 32>>

@@ -100,6 +100,15 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
   flags.Group("Cache");
   flags.Switch({"prefix-cache", "", "Keep computed prefixes and share them (on or off)."},
                o.prefix_cache);
+  const auto hashes = HashAlgorithmNames();
+  flags.Choice({"prefix-cache-hash", "NAME",
+                "What blocks are found by. xxh3_128 is faster and its hits are compared token by "
+                "token; the cbor forms give keys that other engines compute too; xxhash stands "
+                "for xxh3_128."},
+               o.prefix_cache_hash, {hashes.begin(), hashes.end()});
+  flags.String({"prefix-cache-seed", "TEXT",
+                "What keys start from: servers with the same one give equal blocks equal keys."},
+               o.prefix_cache_seed);
   flags.Integer({"block-size", "N", "Tokens of a block, a power of two."}, o.block_size, {1, 256});
   AutoInteger(flags, {"kv-blocks", "N|auto", "Blocks of the cache. auto: from --kv-memory."},
               o.kv_blocks, 1, kBlocksMax);

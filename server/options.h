@@ -31,6 +31,8 @@ struct Options {
   int32_t threads = 0;  // 0: the CPUs that the process may use
 
   bool prefix_cache = true;
+  std::string prefix_cache_hash = "sha256";
+  std::string prefix_cache_seed;
   int32_t block_size = 16;
   std::optional<int32_t> kv_blocks;
   int64_t kv_memory = 0;  // bytes; 0: from what is free

@@ -188,6 +188,8 @@ Failure LoadRunner(const Options& options, Loaded& loaded) {
   engine.cache.num_blocks = decided.num_blocks;
   engine.cache.block_size = decided.block_size;
   engine.cache.prefix_cache = options.prefix_cache;
+  engine.cache.hash = *HashAlgorithmOf(options.prefix_cache_hash);  // a choice of its names
+  engine.cache.seed = options.prefix_cache_seed;
   engine.requests_max = options.requests_max;
   engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
   spdlog::info("cache: {} blocks of {} tokens, {} MiB; steps of {} tokens", decided.num_blocks,

@@ -35,9 +35,10 @@ class Bug:
 
 BUGS = [
     Bug("a key forgets what came before", "kvcache/block_hash.cpp",
-        "std::ranges::copy(parent.bytes, out)", "std::ranges::copy(BlockHash{}.bytes, out)"),
-    Bug("a namespace forgets the tenant", "kvcache/block_hash.cpp",
-        "if (tenant) AppendField(Field::kTenant, *tenant, message);", "(void)tenant;"),
+        "sha256_->digest_padded(message, num_chunks, message);",
+        "std::memset(message, 0, sizeof(BlockHash)); sha256_->digest_padded(message, num_chunks, message);"),
+    Bug("a namespace forgets the tenant", "kvcache/block_message.cpp",
+        "if (cache_namespace.tenant) {", "if (false) {"),
     Bug("a hit covers the whole prompt", "kvcache/kv_cache_manager.cpp",
         "(tokens.size() - 1) / static_cast", "tokens.size() / static_cast"),
     Bug("room for one token too few", "kvcache/kv_cache_manager.cpp",

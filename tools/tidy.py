@@ -32,6 +32,7 @@ LIBRARIES = [
     (r"pcre2", ("engine/text/",)),
     (r"yaml-cpp/", ("server/",)),
     (r"openssl/", ("kvcache/",)),
+    (r"xxh", ("kvcache/xxh3",)),
     (r"spdlog/", ("engine/", "server/")),
 ]
 BANNED = [

@@ -1,0 +1,41 @@
+// The functions that make the keys of blocks, and what they are called.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace incipit {
+
+enum class HashAlgorithm : uint8_t {
+  kSha256,      // of a message of our own
+  kXxh3,        // the same message; 128 bits, not cryptographic
+  kSha256Cbor,  // of a message that other engines write too
+  kXxh3Cbor,
+};
+
+// "sha256", "xxh3_128", "sha256_cbor" or "xxh3_128_cbor".
+std::string_view NameOf(HashAlgorithm algorithm);
+// Takes the aliases "xxhash" and "xxhash_cbor" too.
+std::optional<HashAlgorithm> HashAlgorithmOf(std::string_view name);
+// Every name that HashAlgorithmOf takes.
+std::span<const std::string_view> HashAlgorithmNames();
+
+constexpr bool IsCbor(HashAlgorithm algorithm) {
+  return algorithm == HashAlgorithm::kSha256Cbor || algorithm == HashAlgorithm::kXxh3Cbor;
+}
+constexpr bool IsSha256(HashAlgorithm algorithm) {
+  return algorithm == HashAlgorithm::kSha256 || algorithm == HashAlgorithm::kSha256Cbor;
+}
+constexpr size_t DigestBytes(HashAlgorithm algorithm) { return IsSha256(algorithm) ? 32 : 16; }
+
+// Whether blocks with equal keys may differ, so that a hit has to compare tokens, parents and, of
+// first blocks, namespaces (ChainRoot::digest). With xxh3 everything may; in both cbor forms an
+// adapter goes by its name, which where there is no salt reads like a salt without an adapter.
+constexpr bool NeedsVerification(HashAlgorithm algorithm) {
+  return algorithm != HashAlgorithm::kSha256;
+}
+
+}  // namespace incipit
