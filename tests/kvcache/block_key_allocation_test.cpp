@@ -12,13 +12,14 @@ thread_local bool counts = false;
 thread_local int64_t num_allocations = 0;
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined: gcc takes one half of an inlined pair for a mismatch.
+[[gnu::noinline]] void* operator new(size_t size) {
   if (counts) ++num_allocations;
   if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace incipit {
 namespace {

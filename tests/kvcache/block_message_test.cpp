@@ -21,7 +21,7 @@ struct BlockInput {
   std::vector<TokenId> tokens;
   std::vector<OwnedExtra> extras;
 
-  friend auto operator<=>(const BlockInput&, const BlockInput&) = default;
+  friend bool operator==(const BlockInput&, const BlockInput&) = default;
 };
 
 Bytes Written(ByteSource message) {
@@ -104,13 +104,13 @@ TEST(BlockMessageTest, DifferentNamespacesHaveDifferentMessages) {
   InputDice dice;
   std::map<Bytes, std::pair<std::string, CacheNamespace>> seen;
   for (int i = 0; i < 60'000; ++i) {
-    std::pair<std::string, CacheNamespace> input;
-    auto& [seed, names] = input;
-    seed = dice.Text();
+    const std::string seed = dice.Text();
+    CacheNamespace names;
     if (dice.Below(2) == 0) names.tenant = dice.Text();
     names.salt = dice.Text();
     if (dice.Below(2) == 0) names.adapter = {.name = "", .digest = {uint8_t(dice.Below(3))}};
     const Bytes message = Written([&](ByteSink sink) { WriteRoot(seed, names, sink); });
+    const std::pair input(seed, names);
     const auto [it, is_new] = seen.emplace(message, input);
     ASSERT_EQ(it->second, input) << Hex(message);
   }
