@@ -70,7 +70,7 @@ TEST(AllocationTest, PlanAndCommitAllocateNothing) {
                                             .status = fixture.result.status,
                                             .score_status = fixture.result.score_status});
     fixture.scheduler.ClearEvents();
-    num_evictions += fixture.cache.TakeStats().evictions;
+    num_evictions += fixture.cache.TakeStats().evictions.total();
     ASSERT_EQ(num_allocations, before_commit) << "commit of step " << num_steps;
     ++num_steps;
   }

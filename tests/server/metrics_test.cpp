@@ -56,8 +56,8 @@ ModelMetrics TinyModel() {
 // What one step tells, with the memory that the views point to.
 struct StepOfThreeTokens {
   std::vector<AdmissionEvent> admissions = {
-      {RequestId{1}, 100, 64, std::chrono::milliseconds(4)},
-      {RequestId{2}, 50, 0, std::chrono::seconds(2)},
+      {RequestId{1}, 100, 64, {}, std::chrono::milliseconds(4)},
+      {RequestId{2}, 50, 0, {}, std::chrono::seconds(2)},
   };
   std::vector<TokenEvent> tokens = {{RequestId{1}, 0, 5, -1, std::nullopt},
                                     {RequestId{2}, 0, 0, -1, std::nullopt},
@@ -79,7 +79,7 @@ struct StepOfThreeTokens {
     stats.cache.self_query_tokens = 30;
     stats.cache.self_hit_tokens = 16;
     stats.cache.stored_blocks = 5;
-    stats.cache.evictions = 3;
+    stats.cache.evictions.by_reason = {2, 1, 0, 0};
   }
   StepEvents events() const { return {admissions, {}, tokens, none, none, stats}; }
 };
