@@ -97,6 +97,7 @@ class BlockPool {
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
   // The blocks that follow `before`, or start chains with this tag: first and next, newest first.
+  BlockId parent(BlockId id) const { return At(id).parent; }  // of a block that answers
   BlockId first_child(BlockId before) const { return At(before).first_child; }
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }

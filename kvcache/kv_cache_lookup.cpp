@@ -48,13 +48,18 @@ size_t KvCacheManager::ContentSlot(std::span<const TokenId> block) const {
   return static_cast<size_t>((mixed >> 32) * contents_.size() >> 32);
 }
 
-// Whether block `id`, whose digest is that of the sequence's block `index`, holds the same. With
-// sha256 equal digests are proof; else the tokens, the parent's digest and, for the first block,
-// the whole namespace decide.
-bool KvCacheManager::Holds(BlockId id, size_t index, std::span<const TokenId> block,
+// Whether `id` stands in the tree of chains right after `before`, or at a start if that is none.
+bool KvCacheManager::Follows(BlockId id, BlockId before) const {
+  return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
+}
+
+// Whether block `id`, whose digest is that of the sequence's block `index`, holds the same;
+// `before` answers for the sequence's block before it. With sha256 equal digests are proof; else
+// the tokens, the block before and, for the first block, the whole namespace decide.
+bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
-  if (pool_.hash(id) != table.hashes[index]) return false;
+  if (pool_.hash(id) != table.hashes[index] || !Follows(id, before)) return false;
   if (!std::ranges::equal(StoredTokens(id), block)) return false;
   return index > 0 || namespace_keys_[static_cast<size_t>(id)] == table.root.digest;
 }
@@ -74,7 +79,8 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens
     if (i + kBlocksAhead < num_candidates) pool_.PrefetchBlock(table.hashes[i + kBlocksAhead]);
     const BlockId id = pool_.Find(table.hashes[i]);
     if (id == kNoBlock) break;
-    if (!Holds(id, i, findable.subspan(i * block_size, block_size), table)) {
+    const BlockId before = found_.empty() ? kNoBlock : found_.back();
+    if (!Holds(id, before, i, findable.subspan(i * block_size, block_size), table)) {
       ++stats_.collisions;
       break;
     }
@@ -109,8 +115,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
   // The whole block, of which only the last token must be computed again.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
-    const bool follows = whole != kNoBlock && pool_.hash(whole) == table.hashes[found.size()];
-    if (follows) consider(whole);
+    const BlockId before = found.empty() ? kNoBlock : found.back();
+    if (whole != kNoBlock && Follows(whole, before)) consider(whole);
   }
   BlockId id = found.empty() ? pool_.first_of_chains(ChainTag(table, wanted.front()))
                              : pool_.first_child(found.back());
@@ -159,7 +165,8 @@ bool KvCacheManager::AnnounceBlock(BlockTable& table, std::span<const TokenId> b
   const auto index = static_cast<size_t>(table.num_published);
   const BlockId id = table.blocks[index];
   const BlockId holder = verifies_ ? pool_.Find(table.hashes[index]) : kNoBlock;
-  if (holder != kNoBlock && !Holds(holder, index, block, table)) {
+  const BlockId before = verifies_ && index > 0 ? pool_.Find(table.hashes[index - 1]) : kNoBlock;
+  if (holder != kNoBlock && !Holds(holder, before, index, block, table)) {
     ++stats_.collisions;
     return false;
   }

@@ -214,7 +214,8 @@ class KvCacheManager {
   std::span<const TokenId> StoredTokens(BlockId id) const;
   uint64_t ChainTag(const BlockTable& table, TokenId first) const;
   size_t ContentSlot(std::span<const TokenId> block) const;
-  bool Holds(BlockId id, size_t index, std::span<const TokenId> block,
+  bool Follows(BlockId id, BlockId before) const;
+  bool Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
              const BlockTable& table) const;
   bool StartsChainOf(BlockId id, const BlockTable& table) const;
   struct PartialHit {

@@ -211,6 +211,18 @@ TEST_P(BlockHashTest, MediaEnterTheBlocksThatTheyTouchAndThoseAfter) {
   EXPECT_EQ(cat[3], hasher.Next(cat[2], block));
 }
 
+TEST_P(BlockHashTest, AMediumBetweenBoundariesOfBlocksTouchesNoneBesides) {
+  const BlockHasher hasher = Hasher();
+  const std::vector<TokenId> tokens(16, 7);
+  const auto block = std::span(tokens).first(4);
+  const std::vector<BlockHash> plain = Chain(hasher, tokens);
+  const std::vector<BlockHash> cat = Chain(hasher, tokens, {}, {{"cat", 8, 4}});
+  const ExtraKey in_block_2[] = {{ExtraKind::kMedia, "cat", 0}};
+  EXPECT_EQ(cat[1], plain[1]);
+  EXPECT_EQ(cat[2], hasher.Next(plain[1], block, in_block_2));
+  EXPECT_EQ(cat[3], hasher.Next(cat[2], block));
+}
+
 TEST_P(BlockHashTest, ABlockMayHoldAMediumInEveryToken) {
   const BlockHasher hasher = Hasher(256);
   std::vector<MediaSpan> media;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,7 +130,9 @@ TEST(Sha256ImplementationsTest, ThePortableOneIsAlwaysThere) {
 }
 
 TEST(Sha256ImplementationsTest, ACpuWithShaInstructionsUsesThem) {
-  if (Sha256Implementations().size() == 1) GTEST_SKIP() << "this CPU has no SHA instructions";
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (text.find(" sha_ni") == std::string::npos) GTEST_SKIP() << "this CPU has none";
   EXPECT_EQ(Sha256Implementations().front().name, "sha-ni");
 }
 

@@ -1,0 +1,129 @@
+// With keys of few bits almost everything collides, and still nothing is found but what is equal.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/kvcache/cached_sequence.h"
+
+namespace incipit {
+namespace {
+
+constexpr int32_t kBlockSize = 4;
+constexpr int32_t kNumBlocks = 40;
+
+KvCacheOptions WeakOptions(HashAlgorithm algorithm, int32_t digest_bits) {
+  return {.num_blocks = kNumBlocks,
+          .block_size = kBlockSize,
+          .hash = algorithm,
+          .digest_bits = digest_bits};
+}
+
+class KeyCollisionTest : public testing::TestWithParam<std::pair<HashAlgorithm, int32_t>> {
+ protected:
+  KvCacheManager cache_{WeakOptions(GetParam().first, GetParam().second)};
+};
+
+// What a block's keys and values depend on.
+struct Prefix {
+  std::string salt, adapter;
+  std::vector<TokenId> tokens;
+
+  friend bool operator==(const Prefix&, const Prefix&) = default;
+};
+
+CacheNamespace NamespaceWith(const std::string& salt, const std::string& adapter) {
+  CacheNamespace names = {.salt = salt};
+  if (!adapter.empty()) names.adapter = AdapterKey{adapter, {1}};
+  return names;
+}
+
+std::vector<TokenId> First(const std::vector<TokenId>& tokens, size_t count) {
+  return {tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(count)};
+}
+
+TEST_P(KeyCollisionTest, OnlyEqualPrefixesAreFound) {
+  std::mt19937_64 random(7);
+  std::map<BlockId, Prefix> contents;
+  int64_t num_hits = 0, num_copies = 0, num_collisions = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    Prefix prefix;
+    // A salt and an adapter of one name, among others.
+    prefix.salt = std::vector<std::string>{"", "x", "y"}[random() % 3];
+    prefix.adapter = std::vector<std::string>{"", "x"}[random() % 2];
+    // Blocks of equal tokens stand under different parents.
+    std::vector<TokenId> tokens;
+    for (size_t n = 1 + random() % 6; n > 0; --n) {
+      tokens.insert(tokens.end(), kBlockSize, static_cast<TokenId>(random() % 2));
+      if (random() % 4 == 0) tokens.back() = 2;
+    }
+    tokens.push_back(9);
+    CachedSequence sequence(cache_, tokens, NamespaceWith(prefix.salt, prefix.adapter));
+    const ComputedBlocks computed = cache_.GetComputedBlocks(tokens, sequence.table);
+    for (size_t b = 0; b < computed.blocks.size(); ++b) {
+      prefix.tokens = First(tokens, (b + 1) * kBlockSize);
+      ASSERT_EQ(contents.at(computed.blocks[b]), prefix);
+    }
+    if (computed.copy_source != kNoBlock) {
+      const auto num_tokens = static_cast<size_t>(computed.num_tokens);
+      prefix.tokens = First(tokens, num_tokens);
+      Prefix source = contents.at(computed.copy_source);
+      source.tokens = First(source.tokens, num_tokens);
+      ASSERT_EQ(source, prefix);
+      ++num_copies;
+    }
+    num_hits += static_cast<int64_t>(computed.blocks.size());
+    ASSERT_GE(sequence.AdmitAndCommit(), 0);
+    for (size_t b = 0; b < tokens.size() / kBlockSize; ++b) {
+      prefix.tokens = First(tokens, (b + 1) * kBlockSize);
+      contents[sequence.table.blocks[b]] = prefix;
+    }
+    sequence.Free();
+    if (i % 100 == 0) cache_.CheckInvariants({});
+    num_collisions += cache_.TakeStats().collisions;
+  }
+  EXPECT_GT(num_hits, 100);
+  EXPECT_GT(num_copies, 100);
+  EXPECT_GT(num_collisions, 100);
+}
+
+TEST_P(KeyCollisionTest, NothingOfASequenceIsPublishedFromACollisionOn) {
+  // The first block collides with what stands there; the ones after it need not.
+  for (TokenId first = 0; first < 400; ++first) {
+    CachedSequence holder(cache_, {7, 7, 7, 7, 7});
+    holder.AdmitAndCommit();
+    CachedSequence other(cache_, TokenRange(first, 3 * kBlockSize));
+    other.AdmitAndCommit();
+    if (other.table.collided) {
+      EXPECT_LT(other.table.num_published, 3);
+      for (size_t b = static_cast<size_t>(other.table.num_published); b < 3; ++b) {
+        EXPECT_FALSE(cache_.pool().is_published(other.table.blocks[b]));
+      }
+    }
+    other.Free();
+    holder.Free();
+    ASSERT_TRUE(cache_.ResetPrefixCache());
+  }
+  EXPECT_GT(cache_.TakeStats().collisions, 10);
+}
+
+std::vector<std::pair<HashAlgorithm, int32_t>> Weaknesses() {
+  std::vector<std::pair<HashAlgorithm, int32_t>> all;
+  for (const auto algorithm :
+       {HashAlgorithm::kXxh3, HashAlgorithm::kSha256Cbor, HashAlgorithm::kXxh3Cbor}) {
+    for (const int32_t digest_bits : {1, 2, 4, 6}) all.emplace_back(algorithm, digest_bits);
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, KeyCollisionTest, testing::ValuesIn(Weaknesses()),
+                         [](const auto& info) {
+                           return std::string(NameOf(info.param.first)) + "_" +
+                                  std::to_string(info.param.second) + "_bits";
+                         });
+
+}  // namespace
+}  // namespace incipit
