@@ -109,7 +109,7 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (pool_.is_pending(id)) return;
     const int32_t num_equal = NumEqual(wanted, StoredTokens(id));
     if (num_equal <= best.num_tokens) return;
-    if (found.empty() && !StartsChainOf(id, table)) return;
+    if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
   // The whole block, of which only the last token must be computed again.
@@ -128,10 +128,16 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
   return best;
 }
 
-// Chains of several namespaces stand in one list. Whose a block is follows from its digest.
-bool KvCacheManager::StartsChainOf(BlockId id, const BlockTable& table) const {
-  if (verifies_ && namespace_keys_[static_cast<size_t>(id)] != table.root.digest) return false;
-  return hasher_.KeyAt(table.root, 0, table.root.parent, StoredTokens(id)) == pool_.hash(id);
+// Whether `id` has the key that the sequence's block after `found` would have with the tokens of
+// `id`: whose it is and which media it holds is told by its key alone.
+bool KvCacheManager::HasKeyOf(BlockId id, std::span<const BlockId> found,
+                              const BlockTable& table) const {
+  const size_t index = found.size();
+  if (index == 0 && verifies_ && namespace_keys_[static_cast<size_t>(id)] != table.root.digest) {
+    return false;
+  }
+  const BlockHash& parent = index == 0 ? table.root.parent : table.hashes[index - 1];
+  return hasher_.KeyAt(table.root, index, parent, StoredTokens(id)) == pool_.hash(id);
 }
 
 Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTable& table,

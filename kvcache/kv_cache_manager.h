@@ -217,7 +217,7 @@ class KvCacheManager {
   bool Follows(BlockId id, BlockId before) const;
   bool Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
              const BlockTable& table) const;
-  bool StartsChainOf(BlockId id, const BlockTable& table) const;
+  bool HasKeyOf(BlockId id, std::span<const BlockId> found, const BlockTable& table) const;
   struct PartialHit {
     BlockId block = kNoBlock;
     int32_t num_tokens = 0;
