@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -91,103 +93,144 @@ void TwoCompressions(benchmark::State& state) {
 }
 BENCHMARK(TwoCompressions)->Name("hash_two_compressions");
 
-void LookupMiss(benchmark::State& state) {
-  KvCacheManager cache({.num_blocks = kNumBlocks, .block_size = kBlockSize});
-  Prompts stored(cache, kNumBlocks / kPromptBlocks - 1);
-  for (size_t i = 0; i < stored.tokens.size(); ++i) {
-    ComputeAll(cache, stored.tokens[i], stored.tables[i]);
+KvCacheOptions OptionsOf(int64_t num_blocks, EvictionPolicyKind policy) {
+  return {
+      .num_blocks = static_cast<int32_t>(num_blocks), .block_size = kBlockSize, .policy = policy};
+}
+
+// A full pool: every block is published and free, but for a few that nobody can find.
+struct FullCache {
+  FullCache(int64_t num_blocks, EvictionPolicyKind policy, int32_t num_prompts_more = 0)
+      : cache(OptionsOf(num_blocks, policy)),
+        prompts(cache, cache.num_blocks() / (kPromptBlocks + 1) + num_prompts_more) {
+    for (size_t i = 0; i < prompts.tokens.size(); ++i) {
+      ComputeAll(cache, prompts.tokens[i], prompts.tables[i]);
+    }
   }
+  KvCacheManager cache;
+  Prompts prompts;
+};
+
+void LookupMiss(benchmark::State& state) {
+  FullCache full(kNumBlocks, EvictionPolicyKind::kAdaptive);
   const std::vector<TokenId> other = Prompt(1'000'000);
-  const BlockTable table = TableOf(cache, other);
+  const BlockTable table = TableOf(full.cache, other);
   size_t next = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(cache.pool().Find(table.hashes[next]));
+    benchmark::DoNotOptimize(full.cache.pool().Find(table.hashes[next]));
     next = (next + 1) % table.hashes.size();
   }
   CountItems(state, 1);
 }
 BENCHMARK(LookupMiss)->Name("lookup_miss");
 
-// Finds, takes and frees the blocks of `num_prompts` stored prompts by turns.
-void Hit(benchmark::State& state, int32_t num_prompts) {
-  KvCacheManager cache({.num_blocks = kNumBlocks, .block_size = kBlockSize});
-  Prompts stored(cache, num_prompts);
-  for (size_t i = 0; i < stored.tokens.size(); ++i) {
-    ComputeAll(cache, stored.tokens[i], stored.tables[i]);
-  }
+// Finds, takes and frees the blocks of stored prompts by turns: of one, or of all.
+void Hit(benchmark::State& state, bool hot, EvictionPolicyKind policy, int64_t num_blocks) {
+  FullCache full(num_blocks, policy);
+  const size_t num_used = hot ? 1 : full.prompts.tokens.size();
   size_t next = 0;
   for (auto _ : state) {
-    BlockTable& table = stored.tables[next];
-    const ComputedBlocks computed = cache.GetComputedBlocks(stored.tokens[next], table);
+    BlockTable& table = full.prompts.tables[next];
+    const std::vector<TokenId>& tokens = full.prompts.tokens[next];
+    const ComputedBlocks computed = full.cache.GetComputedBlocks(tokens, table);
     INCIPIT_CHECK(computed.num_tokens == kPromptTokens);
-    INCIPIT_CHECK(cache.AllocateSlots(table, computed, kPromptTokens));
-    cache.Free(table);
-    next = (next + 1) % stored.tokens.size();
+    INCIPIT_CHECK(full.cache.AllocateSlots(table, computed, kPromptTokens));
+    full.cache.Free(table);
+    next = (next + 1) % num_used;
   }
   CountItems(state, kPromptBlocks);
 }
-BENCHMARK_CAPTURE(Hit, hot, 1)->Name("hit_hot");
-BENCHMARK_CAPTURE(Hit, cold, kNumBlocks / kPromptBlocks - 1)->Name("hit_cold");
+constexpr auto kLru = EvictionPolicyKind::kLru;
+constexpr auto kAdaptive = EvictionPolicyKind::kAdaptive;
+BENCHMARK_CAPTURE(Hit, hot, true, kAdaptive, kNumBlocks)->Name("hit_hot");
+BENCHMARK_CAPTURE(Hit, cold, false, kAdaptive, kNumBlocks)->Name("hit_cold");
+BENCHMARK_CAPTURE(Hit, hot_lru, true, kLru, kNumBlocks)->Name("hit_hot_lru");
+BENCHMARK_CAPTURE(Hit, cold_lru, false, kLru, kNumBlocks)->Name("hit_cold_lru");
+BENCHMARK_CAPTURE(Hit, cold_10k, false, kAdaptive, 10'000)->Name("hit_cold_10k");
+BENCHMARK_CAPTURE(Hit, cold_1m, false, kAdaptive, 1'000'000)->Name("hit_cold_1m");
 
-// A full pool of published blocks: every block taken is one evicted.
-void AllocateEvict(benchmark::State& state) {
-  KvCacheManager cache({.num_blocks = kNumBlocks, .block_size = kBlockSize});
-  Prompts stored(cache, kNumBlocks / kPromptBlocks + 1);
-  for (size_t i = 0; i < stored.tokens.size(); ++i) {
-    ComputeAll(cache, stored.tokens[i], stored.tables[i]);
-  }
+// Every block taken is one evicted from a full pool.
+void AllocateEvict(benchmark::State& state, EvictionPolicyKind policy, int64_t num_blocks) {
+  FullCache full(num_blocks, policy, 2);
   size_t next = 0;
   for (auto _ : state) {
-    BlockTable& table = stored.tables[next];
-    INCIPIT_CHECK(cache.AllocateSlots(table, {}, kPromptTokens));
+    BlockTable& table = full.prompts.tables[next];
+    INCIPIT_CHECK(full.cache.AllocateSlots(table, {}, kPromptTokens));
     state.PauseTiming();
-    cache.CacheBlocks(table, stored.tokens[next], kPromptTokens);
-    cache.Free(table);
-    next = (next + 1) % stored.tables.size();
+    full.cache.CacheBlocks(table, full.prompts.tokens[next], kPromptTokens);
+    full.cache.Free(table);
+    next = (next + 1) % full.prompts.tables.size();
     state.ResumeTiming();
   }
   CountItems(state, kPromptBlocks);
+  state.counters["bytes_per_block"] =
+      static_cast<double>(full.cache.num_metadata_bytes()) / static_cast<double>(num_blocks);
 }
-BENCHMARK(AllocateEvict)->Name("allocate_evict_lru");
+BENCHMARK_CAPTURE(AllocateEvict, lru, kLru, kNumBlocks)->Name("allocate_evict_lru");
+BENCHMARK_CAPTURE(AllocateEvict, adaptive, kAdaptive, kNumBlocks)->Name("allocate_evict_adaptive");
+BENCHMARK_CAPTURE(AllocateEvict, adaptive_10k, kAdaptive, 10'000)
+    ->Name("allocate_evict_adaptive_10k");
+BENCHMARK_CAPTURE(AllocateEvict, adaptive_1m, kAdaptive, 1'000'000)
+    ->Name("allocate_evict_adaptive_1m");
 
-void Publish(benchmark::State& state) {
-  KvCacheManager cache({.num_blocks = kNumBlocks, .block_size = kBlockSize});
-  Prompts stored(cache, kNumBlocks / kPromptBlocks + 1);
+// What a step does to make the blocks that it fills findable: announced when it is planned,
+// confirmed when it is committed. The keys are known.
+void Publish(benchmark::State& state, int64_t num_blocks) {
+  FullCache full(num_blocks, kAdaptive, 2);
   size_t next = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    BlockTable& table = stored.tables[next];
-    INCIPIT_CHECK(cache.AllocateSlots(table, {}, kPromptTokens));
+    BlockTable& table = full.prompts.tables[next];
+    INCIPIT_CHECK(full.cache.AllocateSlots(table, {}, kPromptTokens));
     state.ResumeTiming();
-    cache.CacheBlocks(table, stored.tokens[next], kPromptTokens);
+    full.cache.Announce(table, std::span(full.prompts.tokens[next]).first(kPromptTokens));
+    full.cache.CacheBlocks(table, full.prompts.tokens[next], kPromptTokens);
     state.PauseTiming();
-    cache.Free(table);
-    next = (next + 1) % stored.tables.size();
+    full.cache.Free(table);
+    next = (next + 1) % full.prompts.tables.size();
     state.ResumeTiming();
   }
   CountItems(state, kPromptBlocks);
 }
-BENCHMARK(Publish)->Name("publish");
+BENCHMARK_CAPTURE(Publish, all, kNumBlocks)->Name("publish");
+BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
+BENCHMARK_CAPTURE(Publish, all_1m, 1'000'000)->Name("publish_1m");
 
-// Hashing included; every block is taken from an older prompt.
-void PromptAllMiss(benchmark::State& state) {
-  KvCacheManager cache({.num_blocks = kNumBlocks, .block_size = kBlockSize});
+// All that the cache does for a prompt of which nothing is found, hashing included. In a full pool
+// every block is taken from an older prompt; an empty one is made anew for as long as it lasts.
+void PromptAllMiss(benchmark::State& state, bool evicting) {
+  constexpr int32_t kPromptsInPool = kNumBlocks / (kPromptBlocks + 1);
+  auto cache = std::make_unique<KvCacheManager>(OptionsOf(kNumBlocks, kAdaptive));
   std::vector<TokenId> tokens = Prompt(0);
-  BlockTable table = TableOf(cache, tokens);
+  BlockTable table = TableOf(*cache, tokens);
   TokenId number = 0;
-  for (auto _ : state) {
+  const auto pass = [&] {
     tokens.front() = ++number;  // every hash of the chain changes
     table.hashes.clear();
-    cache.hasher().Extend(table.root, tokens, table.hashes);
-    const ComputedBlocks computed = cache.GetComputedBlocks(tokens, table);
-    INCIPIT_CHECK(computed.num_tokens == 0);
-    INCIPIT_CHECK(cache.AllocateSlots(table, computed, kPromptTokens + 1));
-    cache.CacheBlocks(table, tokens, kPromptTokens + 1);
-    cache.Free(table);
+    cache->hasher().Extend(table.root, tokens, table.hashes);
+    const ComputedBlocks computed = cache->GetComputedBlocks(tokens, table);
+    INCIPIT_CHECK(computed.blocks.empty());
+    INCIPIT_CHECK(cache->AllocateSlots(table, {}, kPromptTokens + 1));
+    cache->Announce(table, tokens);
+    cache->CacheBlocks(table, tokens, kPromptTokens + 1);
+    cache->Free(table);
+  };
+  for (int32_t i = 0; evicting && i <= kPromptsInPool; ++i) pass();
+  for (auto _ : state) {
+    pass();
+    if (evicting || number % kPromptsInPool != 0) continue;
+    state.PauseTiming();
+    INCIPIT_CHECK(cache->ResetPrefixCache());
+    state.ResumeTiming();
   }
   CountItems(state, 1);
 }
-BENCHMARK(PromptAllMiss)->Name("prompt_4096_all_miss")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(PromptAllMiss, evicting, true)
+    ->Name("prompt_4096_all_miss")
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(PromptAllMiss, empty, false)
+    ->Name("prompt_4096_all_miss_empty_pool")
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace incipit

@@ -76,22 +76,28 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   policy_->Add(to, use);
 }
 
-// REQUIRES: it answers for a duplicate or has no children. Leaves the order to the caller.
-void BlockPool::Unpublish(BlockId id) {
+// Out of ring and tree. True: nobody else has its key, which is still in the index.
+// REQUIRES: it has a duplicate or no children. Leaves the order to the caller.
+bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published);
   const BlockId next = block.next_same;
-  if (next != id) LeaveRing(id);
-  if (block.answers && next != id) {
-    HandOver(id, next);
-  } else if (block.answers) {
+  const bool last_of_key = next == id;
+  if (!last_of_key) LeaveRing(id);
+  if (last_of_key) {
     INCIPIT_CHECK(!block.has_children());
-    index_.Remove(block.hash.prefix(), id);
     UnlinkChild(id);
+  } else if (block.answers) {
+    HandOver(id, next);
   }
   retained_.Forget(id);
   block.next_same = kNoBlock;
   block.published = block.pending = block.answers = block.starts_chain = false;
+  return last_of_key;
+}
+
+void BlockPool::Unpublish(BlockId id) {
+  if (Detach(id)) index_.Remove(At(id).hash.prefix(), id);
 }
 
 // Unpublishes a block wherever it stands.
@@ -131,12 +137,13 @@ void BlockPool::UnpublishAll() {
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
   if (is_lru_) {  // the queue keeps its order; what was retained joins it
-    freed_.clear();
-    for (int32_t i = 0; i < num_blocks(); ++i) {
-      if (At(BlockId{i}).retained) freed_.push_back(BlockId{i});
+    while (retained_.num_retained() > 0) {
+      BlockId id = retained_.FrontBelow();
+      if (id == kNoBlock) id = retained_.FrontAbove();
+      retained_.Forget(id);
+      policy_->Release({&id, 1}, {});
     }
     retained_.Clear();
-    policy_->Release(freed_, {});
     return;
   }
   retained_.Clear();

@@ -1,7 +1,6 @@
 #include "kvcache/block_pool.h"
 
-#include <algorithm>
-#include <cstring>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -24,48 +23,77 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
       policy_(MakeEvictionPolicy(
           options.policy, blocks_,
           options.policy_capacity > 0 ? options.policy_capacity : options.num_blocks)),
-      digest_bytes_(options.digest_bytes),
+      short_digests_(options.short_digests),
       is_lru_(policy_->orders_unpublished()) {
-  freed_.reserve(blocks_.size());
-  for (int32_t i = 0; i < options.num_blocks; ++i) freed_.push_back(BlockId{i});
   num_free_ = options.num_blocks;
-  if (is_lru_) {
-    std::ranges::reverse(freed_);  // a policy takes the last first
-    policy_->Release(freed_, {});
-  } else {
-    for (const BlockId id : freed_) unpublished_.PushBack(blocks_, id);
+  for (int32_t i = 0; i < options.num_blocks; ++i) {
+    const BlockId id{i};
+    if (is_lru_) {
+      policy_->Release({&id, 1}, {});
+    } else {
+      unpublished_.PushBack(blocks_, id);
+    }
   }
-}
-
-bool BlockPool::SameDigest(const BlockHash& a, const BlockHash& b) const {
-  return std::memcmp(a.bytes.data(), b.bytes.data(), static_cast<size_t>(digest_bytes_)) == 0;
 }
 
 BlockId BlockPool::Find(const BlockHash& hash) const {
   return index_.Find(hash.prefix(), [&](BlockId id) { return SameDigest(At(id).hash, hash); });
 }
 
-void BlockPool::PrefetchBlock(const BlockHash& hash) const {
-  const BlockId guess = index_.Guess(hash.prefix());
-  if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
+void BlockPool::Take(std::span<BlockId> taken) {
+  INCIPIT_CHECK(taken.size() <= static_cast<size_t>(num_free_));
+  std::array<Victim, kVictimsAhead> victims;
+  for (size_t i = 0; i < taken.size() + kVictimsAhead; ++i) {
+    Victim& victim = victims[i % kVictimsAhead];
+    if (i >= kVictimsAhead) FinishEviction(victim);
+    if (i >= taken.size()) continue;
+    victim = {.id = unpublished_.front};
+    if (victim.id != kNoBlock) {
+      unpublished_.Remove(blocks_, victim.id);
+    } else {
+      victim = BeginEviction();
+    }
+    At(victim.id).num_users = 1;
+    taken[i] = victim.id;
+  }
+  num_free_ -= static_cast<int32_t>(taken.size());
 }
 
 BlockId BlockPool::Take() {
-  INCIPIT_CHECK(num_free_ > 0);
-  BlockId id = unpublished_.front;
-  if (id != kNoBlock) {
-    unpublished_.Remove(blocks_, id);
-  } else {
-    EvictionReason reason = EvictionReason::kCapacity;
-    id = ChooseVictim(reason);
-    if (At(id).published) {
-      Evict(id, reason);
-      --num_cached_free_;
-    }
-  }
-  --num_free_;
-  At(id).num_users = 1;
-  return id;
+  BlockId taken = kNoBlock;
+  Take({&taken, 1});
+  return taken;
+}
+
+BlockPool::Victim BlockPool::BeginEviction() {
+  EvictionReason reason = EvictionReason::kCapacity;
+  const BlockId id = ChooseVictim(reason);
+  return Doom(id, reason);
+}
+
+// Everything that decides who is next: where the block stood, and whose child it was. What remains
+// needs memory that is on its way. REQUIRES: `id` stands nowhere any more.
+BlockPool::Victim BlockPool::Doom(BlockId id, EvictionReason reason) {
+  Victim victim = {.id = id, .reason = reason, .published = At(id).published};
+  if (!victim.published) return victim;
+  --num_cached_free_;
+  victim.last_of_key = Detach(id);
+  const uint64_t prefix = At(id).hash.prefix();
+  index_.Prefetch(prefix);
+  evicted_keys_.Prefetch(prefix);
+  __builtin_prefetch(&TimesOf(id));
+  return victim;
+}
+
+void BlockPool::FinishEviction(const Victim& victim) {
+  if (!victim.published) return;
+  ++evictions_.by_reason[static_cast<size_t>(victim.reason)];
+  evictions_.age.Add(now_ms_ - TimesOf(victim.id).published);
+  evictions_.idle.Add(now_ms_ - TimesOf(victim.id).freed);
+  if (!victim.last_of_key) return;
+  const uint64_t prefix = At(victim.id).hash.prefix();
+  index_.Remove(prefix, victim.id);
+  evicted_keys_.Add(prefix, now_ms_);
 }
 
 // Out of where it stands. A retained block that others descend from goes to the policy's order,
@@ -80,7 +108,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
       policy_->Release({&id, 1}, {});
     }
   };
-  BlockId id = front(&RetainedBlocks::FrontBelow);
+  BlockId id = kNoBlock;
+  if (retained_.num_retained() > 0) id = front(&RetainedBlocks::FrontBelow);
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
@@ -89,27 +118,16 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   return id;
 }
 
-// REQUIRES: `id` stands nowhere any more.
-void BlockPool::Evict(BlockId id, EvictionReason reason) {
-  const uint32_t now = MillisecondsOf(now_);
-  ++evictions_.by_reason[static_cast<size_t>(reason)];
-  evictions_.age.Add((now - TimesOf(id).published) * 1e-3);
-  evictions_.idle.Add((now - TimesOf(id).freed) * 1e-3);
-  if (At(id).next_same == id) evicted_keys_.Add(At(id).hash.prefix(), now);
-  Unpublish(id);
-}
-
 void BlockPool::Use(std::span<const BlockId> found, SequenceUse& use) {
-  for (const BlockId id : found) {
-    if (At(id).retained) retained_.Take(id);
-  }
   policy_->Use(found, use);
+  int32_t num_idle = 0;
   for (const BlockId id : found) {
     Block& block = At(id);
-    if (block.num_users++ > 0) continue;
-    --num_free_;
-    --num_cached_free_;
+    if (block.retained) retained_.Take(id);
+    num_idle += block.num_users++ == 0;
   }
+  num_free_ -= num_idle;
+  num_cached_free_ -= num_idle;
 }
 
 void BlockPool::AddUser(BlockId id) {
@@ -118,14 +136,18 @@ void BlockPool::AddUser(BlockId id) {
 }
 
 void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use) {
-  freed_.clear();
+  while (blocks.size() > freed_.size()) {  // the later part first
+    Release(blocks.last(freed_.size()), use);
+    blocks = blocks.first(blocks.size() - freed_.size());
+  }
+  size_t first = blocks.size();  // of what goes to the policy's order, at the end of freed_
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
-    if (--block.num_users == 0 && BecomeFree(*it)) freed_.push_back(*it);
+    if (--block.num_users == 0 && BecomeFree(*it)) freed_[--first] = *it;
   }
-  std::ranges::reverse(freed_);
-  if (!freed_.empty()) policy_->Release(freed_, use);
+  const auto freed = std::span(freed_).subspan(first, blocks.size() - first);
+  if (!freed.empty()) policy_->Release(freed, use);
 }
 
 // True: it is for the policy's order.
@@ -139,8 +161,8 @@ bool BlockPool::BecomeFree(BlockId id) {
     return is_lru_;
   }
   ++num_cached_free_;
-  TimesOf(id).freed = MillisecondsOf(now_);
-  return !retained_.Put(id);
+  TimesOf(id).freed = now_ms_;
+  return !block.has_wish || !retained_.Put(id);
 }
 
 void BlockPool::PublishPending(BlockId id, const Key& key) {
@@ -169,7 +191,7 @@ void BlockPool::Confirm(BlockId id, SequenceUse& use) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
   block.pending = false;
-  TimesOf(id).published = MillisecondsOf(now_);
+  TimesOf(id).published = now_ms_;
   if (!block.answers) {
     const BlockId first = Find(block.hash);
     if (!is_lru_ && At(first).num_users == 0) Unfind(first);
@@ -189,40 +211,31 @@ void BlockPool::Withdraw(BlockId id) {
 
 void BlockPool::EvictTo(int32_t num_cached_max) {
   while (num_cached_free_ > num_cached_max) {
-    EvictionReason reason = EvictionReason::kCapacity;
-    const BlockId id = ChooseVictim(reason);
-    if (At(id).published) {
-      Evict(id, reason);
-      --num_cached_free_;
-    }
-    unpublished_.PushBack(blocks_, id);
+    const Victim victim = BeginEviction();
+    FinishEviction(victim);
+    unpublished_.PushBack(blocks_, victim.id);
   }
 }
 
 void BlockPool::Advance(Time now) {
   if (!std::exchange(started_, true)) start_ = now;
   now_ = now;
+  now_ms_ = static_cast<uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - start_).count());
   while (retained_.AnyDue(now)) {
     const RetainedBlocks::Due due = retained_.TakeDue(now);
-    // From the last of the chain, so that what descends from a block has gone before it.
-    for (auto it = due.blocks.rbegin(); it != due.blocks.rend(); ++it) {
-      if (!due.expired || At(*it).has_children()) {
-        policy_->Release({&*it, 1}, {});
-        continue;
-      }
-      Evict(*it, EvictionReason::kTimeToLive);
-      --num_cached_free_;
-      if (is_lru_)
-        policy_->Release({&*it, 1}, {});
-      else
-        unpublished_.PushBack(blocks_, *it);
+    if (due.block == kNoBlock) continue;
+    if (!due.expired || At(due.block).has_children()) {
+      policy_->Release({&due.block, 1}, {});
+      continue;
+    }
+    FinishEviction(Doom(due.block, EvictionReason::kTimeToLive));
+    if (is_lru_) {
+      policy_->Release({&due.block, 1}, {});
+    } else {
+      unpublished_.PushBack(blocks_, due.block);
     }
   }
-}
-
-uint32_t BlockPool::MillisecondsOf(Time time) const {
-  return static_cast<uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(time - start_).count());
 }
 
 EvictionStats BlockPool::TakeEvictionStats() { return std::exchange(evictions_, {}); }
@@ -232,8 +245,7 @@ int64_t BlockPool::TakeRegret() { return std::exchange(regret_, 0); }
 size_t BlockPool::num_bytes() const {
   return blocks_.capacity() * sizeof(Block) + index_.num_bytes() +
          chains_.capacity() * sizeof(BlockId) + times_.capacity() * sizeof(Times) +
-         freed_.capacity() * sizeof(BlockId) + evicted_keys_.num_bytes() + retained_.num_bytes() +
-         policy_->num_bytes();
+         evicted_keys_.num_bytes() + retained_.num_bytes() + policy_->num_bytes();
 }
 
 }  // namespace incipit

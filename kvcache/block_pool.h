@@ -1,8 +1,10 @@
 // Every block's metadata, who is free, and which can be found. Knows nothing of sequences.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,8 +23,8 @@ namespace incipit {
 
 struct BlockPoolOptions {
   int32_t num_blocks = 0;
-  // How many leading bytes of a BlockHash are the block's own digest, by which it is found.
-  int32_t digest_bytes = 32;
+  // Only the first half of a BlockHash is the block's own digest, by which it is found.
+  bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
   int32_t policy_capacity = 0;  // blocks; 0: num_blocks
   RetentionLimits retention{};
@@ -53,11 +55,23 @@ class BlockPool {
 
   // The block that answers for the digest of `hash`, or kNoBlock.
   BlockId Find(const BlockHash& hash) const;
-  // Brings what Find will look at nearer, in two stages some calls apart.
+  // The same in three stages some calls apart, so that memory answers meanwhile: bring the index
+  // nearer; see in it which block it will most likely be, and bring that nearer; be sure.
   void PrefetchSlot(const BlockHash& hash) const { index_.Prefetch(hash.prefix()); }
-  void PrefetchBlock(const BlockHash& hash) const;
+  void PrefetchEvicted(const BlockHash& hash) const { evicted_keys_.Prefetch(hash.prefix()); }
+  BlockId Guess(const BlockHash& hash) const {
+    const BlockId guess = index_.Guess(hash.prefix());
+    if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
+    return guess;
+  }
+  BlockId Confirmed(BlockId guess, const BlockHash& hash) const {
+    if (guess == kNoBlock || SameDigest(At(guess).hash, hash)) return guess;
+    return Find(hash);
+  }
 
-  // Takes a block for one user; what it held can no longer be found. REQUIRES: num_free() > 0.
+  // Takes blocks for one user each; what they held can no longer be found.
+  // REQUIRES: as many are free.
+  void Take(std::span<BlockId> taken);
   BlockId Take();
   // A sequence begins to use the published blocks `found`, the first of its chain first.
   void Use(std::span<const BlockId> found, SequenceUse& use);
@@ -105,8 +119,8 @@ class BlockPool {
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
   EvictionStats TakeEvictionStats();  // since the last call
   int64_t TakeRegret();               // published again soon after they were evicted; likewise
-  uint32_t MillisecondsOf(Time time) const;
-  Time now() const { return now_; }
+  // Since the first Advance; they wrap after 49 days.
+  uint32_t now_ms() const { return now_ms_; }
   size_t num_bytes() const;  // of memory, whole
 
   // The free blocks in the order in which they would be taken. Only with `lru`. Allocates.
@@ -115,6 +129,9 @@ class BlockPool {
   void CheckInvariants() const;
 
  private:
+  // How many victims are chosen before the first one's key is erased.
+  static constexpr size_t kVictimsAhead = 8;
+
   struct Times {  // milliseconds since the start; they wrap after 49 days
     uint32_t published = 0, freed = 0;
   };
@@ -125,15 +142,28 @@ class BlockPool {
   size_t ChainSlot(uint64_t chain) const {
     return static_cast<size_t>((chain >> 32) * chains_.size() >> 32);
   }
-  bool SameDigest(const BlockHash& a, const BlockHash& b) const;
+  bool SameDigest(const BlockHash& a, const BlockHash& b) const {
+    constexpr size_t kHalf = sizeof(BlockHash) / 2;
+    return std::memcmp(a.bytes.data(), b.bytes.data(), kHalf) == 0 &&
+           (short_digests_ || std::memcmp(&a.bytes[kHalf], &b.bytes[kHalf], kHalf) == 0);
+  }
 
   // block_pool.cpp
   bool BecomeFree(BlockId id);
   void PutInOrder(std::span<const BlockId> freed, const SequenceUse& use);
+  struct Victim {
+    BlockId id = kNoBlock;
+    EvictionReason reason = EvictionReason::kCapacity;
+    bool published = false;
+    bool last_of_key = false;
+  };
   BlockId ChooseVictim(EvictionReason& reason);
-  void Evict(BlockId id, EvictionReason reason);
+  Victim BeginEviction();
+  Victim Doom(BlockId id, EvictionReason reason);
+  void FinishEviction(const Victim& victim);
 
   // block_links.cpp
+  [[nodiscard]] bool Detach(BlockId id);
   void Unpublish(BlockId id);
   void Unfind(BlockId id);
   void LinkChild(BlockId id, BlockId parent, size_t chain_slot);
@@ -149,13 +179,14 @@ class BlockPool {
   EvictedKeys evicted_keys_;
   RetainedBlocks retained_;
   std::unique_ptr<EvictionPolicy> policy_;
-  BlockList unpublished_;       // free blocks that nobody can find, unless the policy orders them
-  std::vector<BlockId> freed_;  // scratch of Release
-  int32_t digest_bytes_;
+  BlockList unpublished_;  // free blocks that nobody can find, unless the policy orders them
+  std::array<BlockId, 1024> freed_;  // scratch of Release
+  bool short_digests_;
   bool is_lru_;
   int32_t num_free_ = 0;
   int32_t num_cached_free_ = 0;
   Time start_{}, now_{};
+  uint32_t now_ms_ = 0;
   bool started_ = false;  // a time was given
   EvictionStats evictions_;
   int64_t regret_ = 0;

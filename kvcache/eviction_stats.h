@@ -1,7 +1,9 @@
 // What was given up, why, and how old it was.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,23 +17,24 @@ enum class EvictionReason : uint8_t {
 };
 inline constexpr size_t kNumEvictionReasons = 4;
 
-// Upper bounds, in seconds, of the buckets of ages; what is older falls into one more.
-inline constexpr std::array<double, 12> kAgeBounds = {0.1, 0.5,  1,    5,     15,    60,
-                                                      300, 1800, 7200, 21600, 86400, 604800};
+// Ages fall into buckets by powers of four: up to 64 ms, 256 ms, 1 s, ... 3 days, and more.
+inline constexpr size_t kNumAgeBounds = 12;
+constexpr double AgeBoundSeconds(size_t bucket) {
+  return static_cast<double>(uint64_t{64} << 2 * bucket) * 1e-3;
+}
 
 struct AgeHistogram {
-  std::array<int64_t, kAgeBounds.size() + 1> counts{};
-  double sum_seconds = 0;
+  std::array<int64_t, kNumAgeBounds + 1> counts{};
+  int64_t sum_ms = 0;
 
-  void Add(double seconds) {
-    size_t bucket = 0;
-    while (bucket < kAgeBounds.size() && seconds > kAgeBounds[bucket]) ++bucket;
-    ++counts[bucket];
-    sum_seconds += seconds;
+  void Add(uint32_t ms) {
+    const auto num_bits = static_cast<size_t>(std::bit_width(ms > 64 ? (ms - 1) >> 6 : 0u));
+    ++counts[std::min((num_bits + 1) / 2, kNumAgeBounds)];
+    sum_ms += ms;
   }
   AgeHistogram& operator+=(const AgeHistogram& other) {
     for (size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
-    sum_seconds += other.sum_seconds;
+    sum_ms += other.sum_ms;
     return *this;
   }
 };

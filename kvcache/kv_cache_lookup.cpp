@@ -1,5 +1,6 @@
 // KvCacheManager: what is found, how contents are compared, and why something is not found.
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "kvcache/kv_cache_manager.h"
@@ -71,29 +72,39 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens
   const auto block_size = static_cast<size_t>(options_.block_size);
   const auto findable = tokens.first(tokens.size() - 1);
   const size_t num_candidates = std::min(findable.size() / block_size, table.hashes.size());
-  for (size_t i = 0; i < std::min(kSlotsAhead, num_candidates); ++i) {
-    pool_.PrefetchSlot(table.hashes[i]);
+  const auto hashes = std::span(table.hashes).first(num_candidates);
+  std::array<BlockId, kBlocksAhead> guesses;
+  for (size_t i = 0; i < std::min(kSlotsAhead, hashes.size()); ++i) pool_.PrefetchSlot(hashes[i]);
+  for (size_t i = 0; i < std::min(kBlocksAhead, hashes.size()); ++i) {
+    guesses[i] = pool_.Guess(hashes[i]);
   }
-  for (size_t i = 0; i < num_candidates; ++i) {
-    if (i + kSlotsAhead < num_candidates) pool_.PrefetchSlot(table.hashes[i + kSlotsAhead]);
-    if (i + kBlocksAhead < num_candidates) pool_.PrefetchBlock(table.hashes[i + kBlocksAhead]);
-    const BlockId id = pool_.Find(table.hashes[i]);
+  int32_t num_idle = 0;
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    const BlockId id = pool_.Confirmed(guesses[i % kBlocksAhead], hashes[i]);
     if (id == kNoBlock) break;
+    if (i + kSlotsAhead < hashes.size()) pool_.PrefetchSlot(hashes[i + kSlotsAhead]);
+    if (i + kBlocksAhead < hashes.size()) {
+      guesses[i % kBlocksAhead] = pool_.Guess(hashes[i + kBlocksAhead]);
+    }
     const BlockId before = found_.empty() ? kNoBlock : found_.back();
-    if (!Holds(id, before, i, findable.subspan(i * block_size, block_size), table)) {
+    if (verifies_ && !Holds(id, before, i, findable.subspan(i * block_size, block_size), table)) {
       ++stats_.collisions;
       break;
     }
+    num_idle += pool_.num_users(id) == 0;
     found_.push_back(id);
   }
   ComputedBlocks computed = {
-      .blocks = found_, .num_tokens = static_cast<int32_t>(found_.size()) * options_.block_size};
+      .blocks = found_,
+      .num_tokens = static_cast<int32_t>(found_.size()) * options_.block_size,
+      .num_idle = num_idle};
   if (!options_.copy_on_write || partial == PartialMatch::kNo) return computed;
   const auto rest = findable.subspan(found_.size() * block_size);
   const PartialHit hit = FindPartial(rest, table, found_);
   computed.copy_source = hit.block;
   computed.copy_tokens = hit.num_tokens;
   computed.num_tokens += hit.num_tokens;
+  if (hit.block != kNoBlock) computed.num_idle += pool_.num_users(hit.block) == 0;
   return computed;
 }
 
@@ -154,7 +165,7 @@ Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTab
   if (index >= table.hashes.size()) return miss;
   if (const auto when = pool_.evicted_keys().Find(table.hashes[index].prefix())) {
     miss.reason = MissReason::kEvicted;
-    miss.evicted_ago = std::chrono::milliseconds(pool_.MillisecondsOf(pool_.now()) - *when);
+    miss.evicted_ago = std::chrono::milliseconds(pool_.now_ms() - *when);
   } else if (index == 0) {
     const auto first = tokens.first(block_size);
     const Content& content = contents_[ContentSlot(first)];

@@ -13,6 +13,9 @@ namespace {
 // First blocks' contents are remembered in this share of the pool's size.
 constexpr size_t kBlocksPerContent = 16;
 
+// Blocks ahead of the one being published that the memory for its key is brought nearer.
+constexpr size_t kKeysAhead = 8;
+
 }  // namespace
 
 KvCacheStats& KvCacheStats::operator+=(const KvCacheStats& other) {
@@ -49,7 +52,7 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options)
                .seed = options.seed,
                .digest_bits = options.digest_bits}),
       pool_({.num_blocks = options.num_blocks,
-             .digest_bytes = static_cast<int32_t>(DigestBytes(options.hash)),
+             .short_digests = DigestBytes(options.hash) < sizeof(BlockHash),
              .policy = options.policy,
              .policy_capacity = options.policy_capacity,
              .retention = options.retention}),
@@ -67,10 +70,7 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options)
 int32_t KvCacheManager::BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                                      int32_t num_tokens) const {
   const auto num_held = static_cast<int32_t>(table.blocks.size() + computed.blocks.size());
-  int32_t num_needed = std::max(0, BlocksFor(num_tokens) - num_held);
-  for (const BlockId block : computed.blocks) num_needed += pool_.num_users(block) == 0;
-  if (computed.copy_source != kNoBlock) num_needed += pool_.num_users(computed.copy_source) == 0;
-  return num_needed;
+  return std::max(0, BlocksFor(num_tokens) - num_held) + computed.num_idle;
 }
 
 AdmissionPreview KvCacheManager::Preview(const BlockTable& table, const ComputedBlocks& computed,
@@ -96,9 +96,9 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
   const auto num_found = static_cast<int32_t>(computed.blocks.size());
   table.num_published += num_found;
   table.num_confirmed += num_found;
-  while (static_cast<int32_t>(table.blocks.size()) < BlocksFor(num_tokens)) {
-    table.blocks.push_back(pool_.Take());
-  }
+  const size_t num_held = table.blocks.size();
+  table.blocks.resize(std::max(num_held, static_cast<size_t>(BlocksFor(num_tokens))), kNoBlock);
+  pool_.Take(std::span(table.blocks).subspan(num_held));
   if (source == kNoBlock) return true;
   table.copy = {.from = source,
                 .to = table.blocks[static_cast<size_t>(num_found)],
@@ -115,6 +115,10 @@ void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens
   const auto num_full = static_cast<int32_t>(tokens.size() / block_size);
   while (table.num_published < num_full) {
     const auto index = static_cast<size_t>(table.num_published);
+    if (index + kKeysAhead < static_cast<size_t>(num_full)) {
+      pool_.PrefetchSlot(table.hashes[index + kKeysAhead]);
+      __builtin_prefetch(StoredTokens(table.blocks[index + kKeysAhead]).data(), 1);
+    }
     // Where the block before has been unpublished, what builds on it is not published either.
     if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
     table.collided = !AnnounceBlock(table, tokens.subspan(index * block_size, block_size));
@@ -130,7 +134,11 @@ void KvCacheManager::CacheBlocks(BlockTable& table, std::span<const TokenId> tok
   table.num_committed = static_cast<int32_t>(table.blocks.size());
   const int32_t num_full = num_computed / options_.block_size;
   while (table.num_confirmed < std::min(num_full, table.num_published)) {
-    const BlockId id = table.blocks[static_cast<size_t>(table.num_confirmed)];
+    const auto index = static_cast<size_t>(table.num_confirmed);
+    const BlockId id = table.blocks[index];
+    if (index + kKeysAhead < table.hashes.size()) {
+      pool_.PrefetchEvicted(table.hashes[index + kKeysAhead]);
+    }
     if (!pool_.is_pending(id)) return;  // unpublished meanwhile
     pool_.Confirm(id, table.use);
     ++table.num_confirmed;

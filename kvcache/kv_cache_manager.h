@@ -78,6 +78,7 @@ struct ComputedBlocks {
   BlockId copy_source = kNoBlock;   // its first `copy_tokens` tokens are the next ones
   int32_t copy_tokens = 0;
   int32_t num_tokens = 0;  // what all this holds
+  int32_t num_idle = 0;    // of these blocks, without a user
 };
 
 // Where a lookup may look besides full blocks.

@@ -7,8 +7,9 @@
 namespace incipit {
 namespace {
 
-// A block's line of metadata, its share of the index, and its place in scratch memory.
-constexpr uint64_t kMetadataBytesPerBlock = 64 + 4 * 8 + 4;
+// A block's line of metadata, its shares of the index and of what the policy, the retained blocks
+// and the memory of evictions keep, and its places in scratch memory.
+constexpr uint64_t kMetadataBytesPerBlock = 128;
 
 }  // namespace
 
@@ -20,7 +21,9 @@ int64_t BytesPerBlock(const KvLayout& layout) {
 }
 
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes) {
-  const uint64_t each = static_cast<uint64_t>(BytesPerBlock(layout)) + kMetadataBytesPerBlock;
+  const uint64_t tokens = 4 * static_cast<uint64_t>(layout.block_size);  // stored to be compared
+  const uint64_t each =
+      static_cast<uint64_t>(BytesPerBlock(layout)) + kMetadataBytesPerBlock + tokens;
   return static_cast<int32_t>(std::min<uint64_t>(memory_bytes / each, kBlocksMax));
 }
 

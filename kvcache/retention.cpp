@@ -20,7 +20,6 @@ RetainedBlocks::RetainedBlocks(const RetentionLimits& limits, std::span<Block> b
   INCIPIT_CHECK(limits.tenant_share_max >= 0 && limits.tenant_share_max <= 1);
   INCIPIT_CHECK(limits.duration_max > Duration::zero());
   for (int32_t i = kGroupsMax - 1; i >= 0; --i) free_groups_.push_back(i);
-  leaving_.reserve(blocks.size());
 }
 
 int32_t RetainedBlocks::GroupOf(BlockId id) const {
@@ -51,6 +50,7 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& wi
     if (before >= 0 && Group(before).level > group.level) continue;
     if (before >= 0) Forget(id);
     Mark(id) = group.generation << kGroupBits | static_cast<uint32_t>(index);
+    At(blocks_, id).has_wish = true;
     ++group.num_blocks;
   }
   if (group.num_blocks == 0) End(index);
@@ -101,7 +101,10 @@ Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
 
 bool RetainedBlocks::Put(BlockId id) {
   const int32_t index = GroupOf(id);
-  if (index < 0) return false;
+  if (index < 0) {
+    Forget(id);
+    return false;
+  }
   BlockGroup& group = Group(index);
   if (group.blocks.empty()) Link(index);
   group.blocks.PushBack(blocks_, id);
@@ -125,6 +128,8 @@ void RetainedBlocks::Leave(BlockId id) {
 }
 
 void RetainedBlocks::Forget(BlockId id) {
+  if (!At(blocks_, id).has_wish) return;
+  At(blocks_, id).has_wish = false;
   const int32_t index = GroupOf(id);
   if (index < 0) return;
   if (At(blocks_, id).retained) Leave(id);
@@ -169,7 +174,6 @@ BlockId RetainedBlocks::FrontBelow() const { return Front(0, kDefaultLevel); }
 BlockId RetainedBlocks::FrontAbove() const { return Front(kDefaultLevel + 1, kNumLevels); }
 
 RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
-  leaving_.clear();
   Time next_due = Time::max();
   for (int32_t index = 0; index < kGroupsMax; ++index) {
     BlockGroup& group = Group(index);
@@ -189,22 +193,20 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
       next_due = std::min(next_due, group.due);
       continue;
     }
-    while (!group.blocks.empty()) {
-      const BlockId id = group.blocks.back;
-      leaving_.push_back(id);
-      Leave(id);
+    const BlockId id = group.blocks.front;
+    if (id == kNoBlock) {
+      End(index);  // those in use have no group from now on
+    } else {
+      Forget(id);
     }
-    for (const BlockId id : leaving_) Mark(id) = 0;
-    End(index);  // those in use have no group from now on
-    return {.blocks = leaving_, .expired = expired};
+    return {.block = id, .expired = expired};
   }
   next_due_ = next_due;
   return {};
 }
 
 size_t RetainedBlocks::num_bytes() const {
-  return groups_.capacity() * sizeof(BlockGroup) + marks_.capacity() * sizeof(uint32_t) +
-         leaving_.capacity() * sizeof(BlockId);
+  return groups_.capacity() * sizeof(BlockGroup) + marks_.capacity() * sizeof(uint32_t);
 }
 
 void RetainedBlocks::Clear() {
@@ -215,6 +217,7 @@ void RetainedBlocks::Clear() {
     End(index);
   }
   std::ranges::fill(marks_, 0);
+  for (Block& block : blocks_) block.has_wish = false;
   next_due_ = Time::max();
 }
 

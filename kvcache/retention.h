@@ -64,11 +64,11 @@ class RetainedBlocks {
   BlockId FrontBelow() const;
   BlockId FrontAbove() const;
 
-  // What has come due by `now`: blocks that stand here and must leave, because their time to live
-  // is over (`expired`) or their wish has faded. The first of a chain comes first. Groups that come
-  // due are handled one a call; an empty answer means that no more have. Valid until the next call.
+  // A block that leaves because its time to live is over (`expired`) by `now` or its wish has
+  // faded; of a chain, the last comes first. None, where what came due only stands elsewhere now.
+  // To be called until nothing is due.
   struct Due {
-    std::span<const BlockId> blocks;
+    BlockId block = kNoBlock;
     bool expired = false;
   };
   Due TakeDue(Time now);
@@ -113,9 +113,8 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  std::vector<uint32_t> marks_;   // for each block: its group and that group's generation; 0: none
-  std::vector<BlockId> leaving_;  // what TakeDue returns a view of
-  Time next_due_ = Time::max();   // no group is due earlier
+  std::vector<uint32_t> marks_;  // for each block: its group and that group's generation; 0: none
+  Time next_due_ = Time::max();  // no group is due earlier
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;
 };

@@ -1,6 +1,5 @@
 // Scheduler::Plan: who computes what in the next step.
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -114,8 +113,7 @@ ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   ComputedBlocks computed = cache_.GetComputedBlocks(Matchable(sequence), sequence.table, partial);
   const int32_t num_needed = cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens());
   if (computed.copy_source != kNoBlock && num_needed > cache_.num_free()) {
-    computed.num_tokens -= std::exchange(computed.copy_tokens, 0);
-    computed.copy_source = kNoBlock;
+    computed = cache_.GetComputedBlocks(Matchable(sequence), sequence.table, PartialMatch::kNo);
   }
   return computed;
 }
