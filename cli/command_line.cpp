@@ -8,17 +8,40 @@
 
 namespace incipit {
 
-std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
-                                  std::span<const std::string_view> args) {
-  if (const absl::Status status = flags.ParseAll(args); !status.ok()) {
-    return ReportUsage(text, status);
-  }
-  if (!flags.help_requested()) return std::nullopt;
+namespace {
+
+int PrintHelp(const CommandText& text, const Flags& flags) {
   const Painter paint(stdout);
   Print(stdout, fmt::format("{} incipit {} {}\n\n{}\n\n{}\n{}\n{}", paint.Bold("Usage:"), text.name,
                             text.synopsis, text.description, flags.Help(), paint.Bold("Examples:"),
                             text.examples));
   return kExitOk;
+}
+
+}  // namespace
+
+std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
+                                  std::span<const std::string_view> args) {
+  if (const absl::Status status = flags.ParseAll(args); !status.ok()) {
+    return ReportUsage(text, status);
+  }
+  if (flags.help_requested()) return PrintHelp(text, flags);
+  return std::nullopt;
+}
+
+std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
+                                  std::span<const std::string_view> args, std::string_view name,
+                                  std::string& argument) {
+  const auto others = flags.Parse(args);
+  if (!others.ok()) return ReportUsage(text, others.status());
+  if (flags.help_requested()) return PrintHelp(text, flags);
+  if (others->empty()) return ReportUsage(text, InvalidArgument("{} is missing", name));
+  if (others->size() > 1) {
+    return ReportUsage(text, InvalidArgument("one {} is taken; \"{}\" is another argument", name,
+                                             (*others)[1].substr(0, 80)));
+  }
+  argument = (*others)[0];
+  return std::nullopt;
 }
 
 int ReportUsage(const CommandText& text, const absl::Status& status) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -22,6 +23,12 @@ struct CommandText {
 // stdout) or a flag is wrong (on stderr).
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args);
+
+// The same for a command that takes one argument beside its flags, such as LOG, before, among or
+// behind them. It is needed.
+std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
+                                  std::span<const std::string_view> args, std::string_view name,
+                                  std::string& argument);
 
 // Says on stderr what is wrong with the arguments; returns kExitUsage.
 int ReportUsage(const CommandText& text, const absl::Status& status);

@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include "cli/analyze.h"
 #include "cli/bench.h"
 #include "cli/chat.h"
 #include "cli/generate.h"
@@ -13,6 +14,7 @@ std::span<const Command> Commands() {
       {"generate", "continue one prompt", &RunGenerate},
       {"chat", "talk with a model that has a chat template", &RunChat},
       {"bench", "put load on a server and measure it", &RunBench},
+      {"analyze", "what a prefix cache can do for a log of prompts", &RunAnalyze},
       {"tokenize", "text to token ids, without a server", &RunTokenize},
       {"detokenize", "token ids to text, without a server", &RunDetokenize},
       {"render", "conversations to prompts by a chat template, without a server", &RunRender},

@@ -112,7 +112,8 @@ class ClientTest(unittest.TestCase):
 
     def test_output_to_a_pipe_has_no_colours(self):
         for arguments in (["--help"], ["generate", "--help"], ["chat", "--help"], ["bench", "--help"], ["serve", "--help"],
-                          ["tokenize", "--help"], ["detokenize", "--help"], ["render", "--help"]):
+                          ["tokenize", "--help"], ["detokenize", "--help"], ["render", "--help"],
+                          ["analyze", "--help"]):
             result = run(*arguments)
             self.assertEqual(result.returncode, 0, arguments)
             self.assertNotIn("\x1b", result.stdout + result.stderr)
@@ -143,6 +144,22 @@ class FilterTest(unittest.TestCase):
         values = [{"text": text, "add_special_tokens": False} for text in self.TEXTS]
         found = filtered("tokenize", "--tokenizer", str(folder), values=values)
         self.assertEqual(found, [reference.encode(text, add_special_tokens=False).ids for text in self.TEXTS])
+
+    def test_analyze_finds_in_texts_what_it_finds_in_their_tokens(self):
+        folder = str(default_model())
+        story = "Once upon a time there was a little cat who liked to play in the garden. "
+        texts = [story * 3 + "One day it rained.", story * 3 + "The sun was warm."]
+        first, second = filtered("tokenize", "--tokenizer", folder, values=texts)
+        results = [run("analyze", "-", "--tokenizer", folder, "--json", lines="".join(map("{}\n".format, lines)))
+                   for lines in ([json.dumps({"prompt": text}) for text in texts], [first, second])]
+        self.assertEqual([result.returncode for result in results], [0, 0], results[0].stderr)
+        self.assertEqual(results[0].stdout, results[1].stdout)
+        found = json.loads(results[0].stdout)
+        shared = next(i for i, (a, b) in enumerate(zip(first, second)) if a != b)
+        self.assertEqual(found["prompt_tokens"], len(first) + len(second))
+        self.assertEqual([size["attainable"]["tokens"] for size in found["block_sizes"]],
+                         [shared // size * size for size in (8, 16, 32, 64)])
+        self.assertIn("Once upon a time", found["sharing"]["top_prefixes"][0]["begins_with"])
 
     def test_detokenize_is_the_reference(self):
         from tokenizers import Tokenizer
