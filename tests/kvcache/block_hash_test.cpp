@@ -2,37 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
 
 #include "kvcache/xxh3.h"
+#include "tests/kvcache/block_hash_fixture.h"
 #include "tests/kvcache/key_vectors_text.h"
 
 namespace incipit {
 namespace {
-
-std::vector<TokenId> Range(TokenId first, int32_t count) {
-  std::vector<TokenId> tokens(static_cast<size_t>(count));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-class BlockHashTest : public testing::TestWithParam<HashAlgorithm> {
- protected:
-  static BlockHasher Hasher(int32_t block_size = 4, int32_t digest_bits = 256) {
-    return BlockHasher(
-        {.block_size = block_size, .algorithm = GetParam(), .digest_bits = digest_bits});
-  }
-  static std::vector<BlockHash> Chain(const BlockHasher& hasher, std::span<const TokenId> tokens,
-                                      const CacheNamespace& names = {},
-                                      std::vector<MediaSpan> media = {}) {
-    std::vector<BlockHash> hashes;
-    hasher.Extend(hasher.Root(names, std::move(media)), tokens, hashes);
-    return hashes;
-  }
-};
 
 TEST_P(BlockHashTest, KeysAreThoseComputedWithoutOurCode) {
   for (const KeyVector& vector : KeyVectors()) {
@@ -127,113 +106,6 @@ TEST_P(BlockHashTest, AChainIsTheSameInHoweverManyPartsItIsMade) {
     }
     EXPECT_EQ(in_parts, at_once) << vector.name;
   }
-}
-
-// Every two of them differ in one thing.
-std::vector<CacheNamespace> Namespaces() {
-  std::vector<CacheNamespace> all;
-  for (const std::optional<std::string>& tenant :
-       {std::optional<std::string>(), std::optional<std::string>(""),
-        std::optional<std::string>("a"), std::optional<std::string>("ab")}) {
-    for (const std::string salt : {"", "a", "b", "ab"}) {
-      all.push_back({.tenant = tenant, .salt = salt});
-      all.push_back({.tenant = tenant, .salt = salt, .adapter = AdapterKey{"x", {1}}});
-    }
-  }
-  return all;
-}
-
-TEST_P(BlockHashTest, NoTwoNamespacesHaveAKeyInCommon) {
-  const BlockHasher hasher = Hasher();
-  std::set<std::string> roots, first_keys, later_keys;
-  for (const CacheNamespace& names : Namespaces()) {
-    roots.insert(Hex(hasher.Root(names).digest));
-    const std::vector<BlockHash> chain = Chain(hasher, Range(0, 8), names);
-    first_keys.insert(Hex(chain[0].bytes));
-    later_keys.insert(Hex(chain[1].bytes));
-  }
-  EXPECT_EQ(roots.size(), Namespaces().size());
-  EXPECT_EQ(first_keys.size(), Namespaces().size());
-  EXPECT_EQ(later_keys.size(), Namespaces().size());
-}
-
-TEST_P(BlockHashTest, AnAdapterCountsByItsContentAndInCborByItsNameToo) {
-  const BlockHasher hasher = Hasher();
-  const CacheNamespace first = {.adapter = AdapterKey{"x", {1}}};
-  const CacheNamespace renamed = {.adapter = AdapterKey{"y", {1}}};
-  const CacheNamespace changed = {.adapter = AdapterKey{"x", {2}}};
-  EXPECT_EQ(hasher.Root(first).digest, hasher.Root(renamed).digest);
-  EXPECT_NE(hasher.Root(first).digest, hasher.Root(changed).digest);
-  const auto key = [&](const CacheNamespace& names) {
-    return Chain(hasher, Range(0, 4), names)[0];
-  };
-  EXPECT_EQ(key(first) == key(renamed), !IsCbor(GetParam()));
-  EXPECT_EQ(key(first) == key(changed), IsCbor(GetParam()));
-}
-
-// The bytes are not ours to choose; the digest of the namespace tells them apart.
-TEST_P(BlockHashTest, ASaltMayLookLikeAnAdapterOnlyInCbor) {
-  const BlockHasher hasher = Hasher();
-  const CacheNamespace salted = {.salt = "x"};
-  const CacheNamespace adapted = {.adapter = AdapterKey{"x", {1}}};
-  const bool same = Chain(hasher, Range(0, 4), salted) == Chain(hasher, Range(0, 4), adapted);
-  EXPECT_EQ(same, IsCbor(GetParam()));
-  EXPECT_TRUE(!same || NeedsVerification(GetParam()));
-  EXPECT_NE(hasher.Root(salted).digest, hasher.Root(adapted).digest);
-}
-
-TEST_P(BlockHashTest, TheSeedEntersKeysAndDigest) {
-  const BlockHasher one({.block_size = 4, .algorithm = GetParam(), .seed = "1"});
-  const BlockHasher two({.block_size = 4, .algorithm = GetParam(), .seed = "2"});
-  EXPECT_NE(Chain(one, Range(0, 4)), Chain(two, Range(0, 4)));
-  EXPECT_NE(one.Root({}).digest, two.Root({}).digest);
-}
-
-TEST_P(BlockHashTest, MediaEnterTheBlocksThatTheyTouchAndThoseAfter) {
-  const BlockHasher hasher = Hasher();
-  const std::vector<TokenId> tokens(20, 7);
-  const std::vector<BlockHash> plain = Chain(hasher, tokens);
-  const std::vector<BlockHash> cat = Chain(hasher, tokens, {}, {{"cat", 6, 6}});
-  const std::vector<BlockHash> dog = Chain(hasher, tokens, {}, {{"dog", 6, 6}});
-  const std::vector<BlockHash> moved = Chain(hasher, tokens, {}, {{"cat", 5, 6}});
-  EXPECT_EQ(cat[0], plain[0]);
-  for (size_t i = 1; i < 5; ++i) {
-    EXPECT_NE(cat[i], plain[i]);
-    EXPECT_NE(cat[i], dog[i]);
-    EXPECT_NE(cat[i], moved[i]);
-  }
-  // Tokens 6 to 11 are in blocks 1 and 2.
-  const ExtraKey in_block_1[] = {{ExtraKind::kMedia, "cat", 2}};
-  const ExtraKey in_block_2[] = {{ExtraKind::kMedia, "cat", -2}};
-  const auto block = std::span(tokens).first(4);
-  EXPECT_EQ(cat[1], hasher.Next(cat[0], block, in_block_1));
-  EXPECT_EQ(cat[2], hasher.Next(cat[1], block, in_block_2));
-  EXPECT_EQ(cat[3], hasher.Next(cat[2], block));
-}
-
-TEST_P(BlockHashTest, AMediumBetweenBoundariesOfBlocksTouchesNoneBesides) {
-  const BlockHasher hasher = Hasher();
-  const std::vector<TokenId> tokens(16, 7);
-  const auto block = std::span(tokens).first(4);
-  const std::vector<BlockHash> plain = Chain(hasher, tokens);
-  const std::vector<BlockHash> cat = Chain(hasher, tokens, {}, {{"cat", 8, 4}});
-  const ExtraKey in_block_2[] = {{ExtraKind::kMedia, "cat", 0}};
-  EXPECT_EQ(cat[1], plain[1]);
-  EXPECT_EQ(cat[2], hasher.Next(plain[1], block, in_block_2));
-  EXPECT_EQ(cat[3], hasher.Next(cat[2], block));
-}
-
-TEST_P(BlockHashTest, ABlockMayHoldAMediumInEveryToken) {
-  const BlockHasher hasher = Hasher(256);
-  std::vector<MediaSpan> media;
-  for (int i = 0; i < 512; ++i) media.push_back({std::to_string(i), i, 1});
-  const CacheNamespace names = {.tenant = "t", .salt = "s", .adapter = AdapterKey{"a", {}}};
-  const std::vector<TokenId> tokens(512, 7);
-  const std::vector<BlockHash> chain = Chain(hasher, tokens, names, media);
-  media.back().content_hash = "another";
-  const std::vector<BlockHash> other = Chain(hasher, tokens, names, media);
-  EXPECT_EQ(chain[0], other[0]);
-  EXPECT_NE(chain[1], other[1]);
 }
 
 TEST_P(BlockHashTest, AWeakenedDigestKeepsItsFirstBits) {
