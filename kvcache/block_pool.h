@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/table.h"
 #include "base/types.h"
 #include "kvcache/block.h"
 #include "kvcache/block_hash.h"
@@ -57,8 +58,12 @@ class BlockPool {
   BlockId Find(const BlockHash& hash) const;
   // The same in three stages some calls apart, so that memory answers meanwhile: bring the index
   // nearer; see in it which block it will most likely be, and bring that nearer; be sure.
-  void PrefetchSlot(const BlockHash& hash) const { index_.Prefetch(hash.prefix()); }
-  void PrefetchEvicted(const BlockHash& hash) const { evicted_keys_.Prefetch(hash.prefix()); }
+  [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
+    index_.Prefetch(hash.prefix());
+  }
+  [[gnu::always_inline]] void PrefetchEvicted(const BlockHash& hash) const {
+    evicted_keys_.Prefetch(hash.prefix());
+  }
   BlockId Guess(const BlockHash& hash) const {
     const BlockId guess = index_.Guess(hash.prefix());
     if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
@@ -172,10 +177,10 @@ class BlockPool {
   void LeaveRing(BlockId id);
   void CheckLinks() const;
 
-  std::vector<Block> blocks_;
+  Table<Block> blocks_;
   BlockIndex index_;
   std::vector<BlockId> chains_;  // the newest block that starts a chain, by chain tag
-  std::vector<Times> times_;
+  Table<Times> times_;
   EvictedKeys evicted_keys_;
   RetainedBlocks retained_;
   std::unique_ptr<EvictionPolicy> policy_;

@@ -8,6 +8,9 @@ namespace {
 // A quarter of the pool: of what was evicted longer ago few choices would have kept much.
 int32_t NumRemembered(int32_t num_blocks) { return std::max(16, num_blocks / 4); }
 
+// Of the numbers: a difference over this means that the first one is the older.
+constexpr uint32_t kHalfway = 1u << 31;
+
 }  // namespace
 
 // Twice as many entries as are remembered: a set of eight holds four on average and overflows in
@@ -21,13 +24,12 @@ void EvictedKeys::Add(uint64_t prefix, uint32_t time) {
   if (++num_evicted_ == 0) ++num_evicted_;
   times_[num_evicted_ / per_time_ % kNumTimes] = time;
   const auto tag = static_cast<uint32_t>(prefix);
-  Entry* oldest = nullptr;
-  for (Entry& entry : sets_[SetOf(prefix)].entries) {
-    if (entry.number != 0 && entry.tag == tag) {
-      entry.number = num_evicted_;
-      return;
-    }
-    if (oldest == nullptr || entry.number < oldest->number) oldest = &entry;
+  Set& set = sets_[SetOf(prefix)];
+  Entry* oldest = &set.entries.front();
+  for (Entry& entry : set.entries) {
+    const bool is_free = !IsRecent(entry) || entry.tag == tag;
+    if (is_free || entry.number - oldest->number > kHalfway) oldest = &entry;
+    if (is_free) break;
   }
   *oldest = {.tag = tag, .number = num_evicted_};
 }

@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
+
+#include "base/table.h"
 
 namespace incipit {
 
@@ -23,7 +24,10 @@ class EvictedKeys {
   std::optional<uint32_t> Find(uint64_t prefix) const;
   // Forgets `prefix`; true if it was remembered.
   bool Take(uint64_t prefix);
-  void Prefetch(uint64_t prefix) const { __builtin_prefetch(&sets_[SetOf(prefix)]); }
+  // Always inlined, or gcc takes it for a function without effect and drops its calls.
+  [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
+    __builtin_prefetch(&sets_[SetOf(prefix)]);
+  }
 
   int32_t num_remembered() const { return num_remembered_; }
   size_t num_bytes() const { return sets_.capacity() * sizeof(Set) + sizeof(times_); }
@@ -49,7 +53,7 @@ class EvictedKeys {
   }
 
   int32_t num_remembered_ = 0;
-  std::vector<Set> sets_;
+  Table<Set> sets_;
   uint32_t num_evicted_ = 0;  // wraps; a stale entry of 2^32 evictions ago may look recent
   // The time of every so many evictions, from which that of any one follows nearly.
   std::array<uint32_t, kNumTimes> times_{};

@@ -1,6 +1,7 @@
 // KvCacheManager: what is found, how contents are compared, and why something is not found.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/check.h"
 #include "kvcache/kv_cache_manager.h"
@@ -31,12 +32,12 @@ uint64_t Mixed(uint64_t value) {  // the finaliser of splitmix64
 
 std::span<TokenId> KvCacheManager::StoredTokens(BlockId id) {
   const auto block_size = static_cast<size_t>(options_.block_size);
-  return {tokens_.get() + static_cast<size_t>(id) * block_size, block_size};
+  return {tokens_.data() + static_cast<size_t>(id) * block_size, block_size};
 }
 
 std::span<const TokenId> KvCacheManager::StoredTokens(BlockId id) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
-  return {tokens_.get() + static_cast<size_t>(id) * block_size, block_size};
+  return {tokens_.data() + static_cast<size_t>(id) * block_size, block_size};
 }
 
 uint64_t KvCacheManager::ChainTag(const BlockTable& table, TokenId first) const {
@@ -187,7 +188,7 @@ bool KvCacheManager::AnnounceBlock(BlockTable& table, std::span<const TokenId> b
     ++stats_.collisions;
     return false;
   }
-  std::ranges::copy(block, StoredTokens(id).begin());
+  std::memcpy(StoredTokens(id).data(), block.data(), block.size_bytes());
   BlockPool::Key key = {.hash = table.hashes[index]};
   if (index > 0) {
     key.before = table.blocks[index - 1];

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kBlocksPerContent = 16;
 
 // Blocks ahead of the one being published that the memory for its key is brought nearer.
-constexpr size_t kKeysAhead = 8;
+constexpr size_t kKeysAhead = 12;
 
 }  // namespace
 
@@ -61,8 +61,7 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options)
   if (!options.prefix_cache) return;
   const auto num_blocks = static_cast<size_t>(options.num_blocks);
   found_.reserve(num_blocks);
-  tokens_ = std::make_unique_for_overwrite<TokenId[]>(num_blocks *
-                                                      static_cast<size_t>(options.block_size));
+  tokens_.resize(num_blocks * static_cast<size_t>(options.block_size));
   contents_.resize(num_blocks / kBlocksPerContent + 1);
   if (verifies_) namespace_keys_.resize(num_blocks);
 }

@@ -236,9 +236,9 @@ class KvCacheManager {
   KvCacheOptions options_;
   BlockHasher hasher_;
   BlockPool pool_;
-  bool verifies_;                      // equal keys are no proof: contents are compared
-  std::vector<BlockId> found_;         // what GetComputedBlocks returns a view of
-  std::unique_ptr<TokenId[]> tokens_;  // of each published block
+  bool verifies_;               // equal keys are no proof: contents are compared
+  std::vector<BlockId> found_;  // what GetComputedBlocks returns a view of
+  Table<TokenId> tokens_;       // of each published block
   std::vector<std::array<uint8_t, 32>>
       namespace_keys_;  // of blocks that start chains, if verifies_
   std::vector<Content> contents_;
