@@ -13,6 +13,7 @@ namespace incipit {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 absl::StatusOr<RenderedPrompt> Render(const std::string& source, const Json& variables,
@@ -114,6 +115,42 @@ TEST(ChatTemplateErrorTest, WhatTheSandboxRefusesIsSaidAtLoadWithLineAndConstruc
   const absl::Status filter = ChatTemplate::Parse("{% if x %}{{ x|random }}{% endif %}").status();
   EXPECT_EQ(filter.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(MessageOf(filter), HasSubstr("line 1: the filter 'random'"));
+}
+
+TEST(ChatTemplateErrorTest, WhatCannotWorkWhateverIsGivenIsSaidAtLoad) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"'abc'.encode()", "the method 'encode'"},
+      {"(x ~ 'a').encode('utf-8')", "the method 'encode'"},
+      {"(x|trim|upper).translate({})", "the method 'translate'"},
+      {"('a' + x).strip()[1:].lower().maketrans('a', 'b')", "the method 'maketrans'"},
+      {"('%s' % x if x else 'a').encode()", "the method 'encode'"},
+      {"y if z else {'a': 1}.fromkeys([1])", "the method 'fromkeys'"},
+      {"(2.5).hex()", "the method 'hex'"},
+      {"x|map('random')|list", "the filter 'random'"},
+      {"lipsum(3)", "the function 'lipsum'"},
+      {"'\\N{BULLET}'", "the escape \\N{...}"},
+      {"x[1:2, 3]", "a slice among several indices"},
+  };
+  for (const auto& [expression, construct] : kCases) {
+    const std::string source = std::string("\n{% if false %}\n{{ ") + expression + " }}{% endif %}";
+    const absl::Status status = ChatTemplate::Parse(source).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << expression;
+    EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("line 3"), HasSubstr(construct)));
+  }
+}
+
+TEST(ChatTemplateErrorTest, WhatMayWorkIsNotRefusedAtLoad) {
+  for (const std::string expression :
+       {"x.encode()", "x['encode']()", "(x or 'a').encode()", "(x + 'a').encode()",
+        "(x|truncate).encode()", "'a'.encode", "[].append(1)", "{}.update({})", "lipsum",
+        "x|map(y)|list", "x|map(attribute='random')|list", "'abc'.nope()"}) {
+    EXPECT_TRUE(ChatTemplate::Parse("{{ " + expression + " }}").ok()) << expression;
+  }
+  const auto own = Render("{{ lipsum(1) }}{% macro lipsum(n) %}own{% endmacro %}", Json::object());
+  EXPECT_FALSE(own.ok());
+  EXPECT_EQ(
+      Render("{% macro lipsum(n) %}own {{ n }}{% endmacro %}{{ lipsum(1) }}", Json::object())->text,
+      "own 1");
 }
 
 TEST(ChatTemplateErrorTest, TextThatIsNotUtf8IsRefused) {
