@@ -224,6 +224,9 @@ absl::StatusOr<std::vector<TokenId>> InferenceService::EncodeText(std::string_vi
 absl::StatusOr<std::vector<TokenId>> InferenceService::EncodeConversation(
     const Conversation& conversation) const {
   const auto rendered = context_.chat_template->Render(conversation.variables);
+  if (absl::IsFailedPrecondition(rendered.status())) {
+    return WithReason(rendered.status(), reason::kNoChatTemplate);
+  }
   if (!rendered.ok()) {
     return AboutField(rendered.status(), "messages", reason::kTemplateRefused);
   }

@@ -252,7 +252,7 @@ absl::StatusOr<CheckedRequest> CheckChatRequest(const v1::ChatRequest& message,
                       reason::kNoChatTemplate);
   }
   INCIPIT_ASSIGN_OR_RETURN(CheckedRequest out, CheckCommon(message, model, limits));
-  INCIPIT_ASSIGN_OR_RETURN(out.prompt, CheckConversation(message, model, limits));
+  INCIPIT_ASSIGN_OR_RETURN(out.prompt, CheckConversation(message, limits));
   return out;
 }
 

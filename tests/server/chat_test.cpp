@@ -111,8 +111,8 @@ TEST(ChatTest, ARoleThatIsNoWordIsRefusedWithItsField) {
 
 TEST(ChatTest, ReservedArgumentsAreRefused) {
   TestServer server(ChatConfig());
-  for (const std::string name :
-       {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"}) {
+  for (const std::string name : {"messages", "tools", "documents", "add_generation_prompt",
+                                 "chat_template", "bos_token", "pad_token"}) {
     v1::ChatRequest request = Say("x");
     request.set_template_arguments_json("{\"" + name + "\": null}");
     const grpc::Status status = Chat(server, request).status;
@@ -128,6 +128,28 @@ TEST(ChatTest, AConversationBeyondTheContextIsRefused) {
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(FieldOf(status), "messages");
   EXPECT_EQ(ReasonOf(status), "PROMPT_TOO_LONG");
+}
+
+TEST(ChatTest, TheModelsSpecialTokensAreTokensInTheTemplatesPlaces) {
+  TestServerConfig config;
+  config.chat_template =
+      "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token is defined }}";
+  TestServer server(std::move(config));
+  ExpectPrompt(Chat(server, Say("<s>")),
+               Join({{kByteBos}, BytesAsTokens("<s>"), {kByteEos}, BytesAsTokens("False")}));
+}
+
+TEST(ChatTest, AModelWhoseOnlyTemplateIsForToolsChatsWithTools) {
+  TestServerConfig config;
+  config.tool_chat_template = "{{ messages[0].content }}{{ tools[0].function.name }}";
+  TestServer server(std::move(config));
+  v1::ChatRequest request = Say("x");
+  const grpc::Status status = Chat(server, request).status;
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "NO_CHAT_TEMPLATE");
+  EXPECT_THAT(status.error_message(), HasSubstr("conversations with tools"));
+  request.add_tools()->set_name("f");
+  ExpectPrompt(Chat(server, request), BytesAsTokens("xf"));
 }
 
 TEST(ChatTest, WithoutATemplateThereIsNoChat) {
