@@ -149,6 +149,12 @@ absl::Status CheckStops(const v1::OutputOptions& options, const ServedModel& mod
     tokens.insert(tokens.end(), model.eos_ids.begin(), model.eos_ids.end());
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  if (out.request.answer_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
+    return InvalidField("output.stop_token_ids",
+                        "and the model's own are all {} tokens; none is left to draw before "
+                        "min_tokens",
+                        model.vocab_size);
+  }
   return absl::OkStatus();
 }
 

@@ -403,6 +403,22 @@ TEST(GenerateRequestTest, StopTokensAreThoseOfRequestAndModelOnce) {
   EXPECT_THAT(MustCheck(message).request.stop_tokens, ElementsAre());
 }
 
+TEST(GenerateRequestTest, StopTokensThatLeaveNothingToDrawBeforeMinTokensAreRefused) {
+  RequestLimits limits;
+  limits.stop_tokens_max = 1000;
+  v1::GenerateRequest message = Valid();
+  for (uint32_t id = 0; id < 512; ++id) {
+    if (id != 2) message.mutable_output()->add_stop_token_ids(id);  // which the model stops at
+  }
+  EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
+  message.mutable_output()->set_min_tokens(1);
+  const absl::Status status = CheckWhole(message, Model(), limits);
+  EXPECT_EQ(ViolationOf(status).field(), "output.stop_token_ids") << status;
+  EXPECT_THAT(MessageOf(status), HasSubstr("all 512 tokens"));
+  message.mutable_output()->set_ignore_eos(true);  // one is left
+  EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
+}
+
 TEST(GenerateRequestTest, TokensThatATokenizerHasAndTheModelHasNotAreRefused) {
   v1::GenerateRequest message;
   message.set_text("hello");
