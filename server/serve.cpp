@@ -236,7 +236,7 @@ Failure CheckAddresses(const Options& options) {
   return {kExitAddress, status};
 }
 
-// A connection takes a descriptor, and gRPC 1.51 accepts none any more once it had none left.
+// A connection takes a descriptor.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -258,6 +258,20 @@ class ExhaustionTest(unittest.TestCase):
             self.assertLess(rss(server.process.pid) - before, 4 * limit)
             self.assertEqual(len(server.generate(greedy([5, 6, 7], 2), timeout=60).token_ids), 2)
 
+    def test_connections_are_accepted_again_once_there_are_descriptors(self):  # row 75
+        with Server(files_max=160) as server:
+            alone = server.generate(greedy([5, 6, 7], 20)).token_ids
+            for _ in range(3):
+                connections = [http2.Connection(server.ports["grpc"]) for _ in range(400)]
+                # What was there before goes on.
+                self.assertEqual(server.generate(greedy([5, 6, 7], 20), timeout=60).token_ids, alone)
+                for connection in connections:
+                    connection.socket.close()
+                with server.connect() as channel:
+                    grpc.channel_ready_future(channel).result(timeout=1 + SLACK_SECONDS)
+            self.assertIn("connections are closed: all but 32 of 160 file descriptors", server.log())
+            self.assertLess(server.log().count("file descriptors"), 5)
+
     def test_more_connections_than_the_soft_limit_of_files(self):  # row 75
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard != resource.RLIM_INFINITY and hard < 1000:
