@@ -42,7 +42,8 @@ class ChatTemplate {
   // `variables` is an object: messages, tools, documents, add_generation_prompt and the template's
   // own arguments, of which one with the name of a special token hides that. INVALID_ARGUMENT with
   // the template's message if it raises; FAILED_PRECONDITION where the only template is for tools
-  // and there are none.
+  // and there are none; UNIMPLEMENTED, naming line and construct, where it meets what only then
+  // turns out not to be supported.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
   // The same at a given time, which strftime_now() shows in the process's time zone.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables,

@@ -102,6 +102,16 @@ TEST(ChatTest, ARoleThatTheTemplateRefusesGetsTheTemplatesMessage) {
   EXPECT_EQ(ReasonOf(status), "TEMPLATE_REFUSED");
 }
 
+TEST(ChatTest, AConversationThatNeedsWhatTemplatesCannotDoHereIsToldSo) {
+  TestServerConfig config;
+  config.chat_template = "{% for m in messages %}\n{{ m.content.encode() }}{% endfor %}";
+  TestServer server(std::move(config));
+  const grpc::Status status = Chat(server, Say("x")).status;
+  EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("line 2: the method 'encode'"));
+  EXPECT_EQ(ReasonOf(status), "TEMPLATE_UNSUPPORTED");
+}
+
 TEST(ChatTest, ARoleThatIsNoWordIsRefusedWithItsField) {
   TestServer server(ChatConfig());
   const grpc::Status status = Chat(server, Say("x", "<|user|>")).status;

@@ -8,8 +8,11 @@
 #include <incipit/v1/inference.pb.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <regex>
 
 #include "base/status.h"
 #include "server/error_details.h"
@@ -434,6 +437,22 @@ TEST(TenantTest, OnlyPlainShortNamesAreTaken) {
        {std::string(), std::string(129, 'a'), std::string("a b"), std::string("\xff")}) {
     EXPECT_EQ(CheckTenant(tenant, {}).code(), absl::StatusCode::kInvalidArgument);
   }
+}
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(std::string(INCIPIT_SOURCE_DIR) + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ErrorDetailsTest, TheApiPageListsEveryReason) {
+  const std::string header = TextOf("/server/error_details.h"), page = TextOf("/docs/api.md");
+  const std::regex reason(R"-(k\w+ = "([A-Z_]+)";)-");
+  int num_reasons = 0;
+  for (std::sregex_iterator it(header.begin(), header.end(), reason), end; it != end; ++it) {
+    EXPECT_THAT(page, HasSubstr("`" + (*it)[1].str() + "`"));
+    ++num_reasons;
+  }
+  EXPECT_GE(num_reasons, 18);
 }
 
 TEST(ErrorDetailsTest, LongMessagesAreCutBetweenCharacters) {
