@@ -3,7 +3,6 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "base/flags.h"
@@ -29,12 +28,12 @@ constexpr CommandText kRenderText = {
     "for a\n"
     "line that is wrong or that the template refuses.\n"
     "\n"
-    "With --tokenizer the template, bos_token and eos_token come from the folder's\n"
-    "tokenizer_config.json (and chat_template.jinja); with --template from the file and the lines. "
-    "A\n"
-    "line's own bos_token and eos_token win. With --tokenizer, tools and documents that are not "
-    "given\n"
-    "are null and add_generation_prompt is false; with --template they are undefined.\n"
+    "With --tokenizer the template and the special tokens (bos_token, eos_token, ...) come from "
+    "the\n"
+    "folder; with --template from the file and the lines. A line's own bos_token, ... win. With\n"
+    "--tokenizer, tools and documents that are not given are null and add_generation_prompt is "
+    "false;\n"
+    "with --template they are undefined.\n"
     "\n"
     "Exit code: 0, 1 if the template cannot be loaded or the input cannot be read, 2 if a flag is\n"
     "wrong.",
@@ -45,7 +44,6 @@ constexpr CommandText kRenderText = {
 
 struct LoadedTemplate {
   ChatTemplate chat_template;
-  TokenizerConfig config;
   bool is_folder = false;
 };
 
@@ -56,33 +54,28 @@ absl::StatusOr<LoadedTemplate> LoadFromFile(const std::string& path) {
   if (!file) return InvalidArgument("{} cannot be read", path);
   auto parsed = ChatTemplate::Parse(source);
   if (!parsed.ok()) return Annotate(parsed.status(), path);
-  return LoadedTemplate{*std::move(parsed), {}, /*is_folder=*/false};
+  return LoadedTemplate{*std::move(parsed), /*is_folder=*/false};
 }
 
 absl::StatusOr<LoadedTemplate> LoadFromFolder(const std::string& folder) {
   INCIPIT_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(folder));
   const TokenizerConfig& config = tokenizer->config();
-  if (!config.chat_template) return FailedPrecondition("{} has no chat template", folder);
+  if (!config.has_chat_template()) return FailedPrecondition("{} has no chat template", folder);
   auto parsed = ChatTemplate::Parse(config);
   if (!parsed.ok()) return Annotate(parsed.status(), folder + ": chat template");
-  return LoadedTemplate{*std::move(parsed), config, /*is_folder=*/true};
+  return LoadedTemplate{*std::move(parsed), /*is_folder=*/true};
 }
 
 absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_json line) {
   if (!line.is_object() || !line.contains("messages") || !line["messages"].is_array()) {
     return InvalidArgument("a line must be an object whose messages are an array");
   }
-  const auto set_default = [&](const char* key, const std::optional<std::string>& value) {
-    if (value && !line.contains(key)) line[key] = *value;
-  };
   // What a model's folder is rendered with where a line says nothing, as its authors' tools do it.
   if (loaded.is_folder) {
     if (!line.contains("tools")) line["tools"] = nullptr;
     if (!line.contains("documents")) line["documents"] = nullptr;
     if (!line.contains("add_generation_prompt")) line["add_generation_prompt"] = false;
   }
-  set_default("bos_token", loaded.config.bos_token);
-  set_default("eos_token", loaded.config.eos_token);
   INCIPIT_ASSIGN_OR_RETURN(const RenderedPrompt prompt, loaded.chat_template.Render(line));
   return ordered_json(prompt.text);
 }

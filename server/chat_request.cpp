@@ -17,8 +17,20 @@ constexpr size_t kRoleBytesMax = 64;
 constexpr size_t kNameBytesMax = 256;  // of tools, of authors, and of ids of tool calls
 constexpr int kToolCallsMax = 128;     // of one message
 constexpr int kJsonDepthMax = 32;
-constexpr std::array<std::string_view, 6> kReservedArguments = {
-    "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"};
+// What the server gives templates itself, and what a template is: a client's own would be code.
+constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
+                                                                 "tools",
+                                                                 "documents",
+                                                                 "add_generation_prompt",
+                                                                 "chat_template",
+                                                                 "bos_token",
+                                                                 "eos_token",
+                                                                 "unk_token",
+                                                                 "sep_token",
+                                                                 "pad_token",
+                                                                 "cls_token",
+                                                                 "mask_token",
+                                                                 "additional_special_tokens"};
 
 absl::StatusOr<Json> ParseObject(std::string_view field, const std::string& text,
                                  const RequestLimits& limits) {
@@ -132,7 +144,6 @@ absl::Status AddArguments(const v1::ChatRequest& message, const RequestLimits& l
 }  // namespace
 
 absl::StatusOr<Conversation> CheckConversation(const v1::ChatRequest& message,
-                                               const ServedModel& model,
                                                const RequestLimits& limits) {
   if (message.messages().empty()) return InvalidField("messages", "is empty");
   if (message.messages_size() > limits.messages_max) {
@@ -160,8 +171,6 @@ absl::StatusOr<Conversation> CheckConversation(const v1::ChatRequest& message,
   }
   out.variables["add_generation_prompt"] =
       message.has_add_generation_prompt() ? message.add_generation_prompt() : true;
-  if (!model.bos_token.empty()) out.variables["bos_token"] = model.bos_token;
-  if (!model.eos_token.empty()) out.variables["eos_token"] = model.eos_token;
   INCIPIT_RETURN_IF_ERROR(AddArguments(message, limits, out.variables));
   return out;
 }

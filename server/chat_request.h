@@ -7,10 +7,9 @@
 namespace incipit {
 
 // The variables of the chat template, in the shape that templates expect: messages and tools as in
-// Hugging Face's conventions, add_generation_prompt, bos_token and eos_token where the model has
-// them, and the request's own arguments.
+// Hugging Face's conventions, add_generation_prompt, and the request's own arguments. The template
+// knows the model's special tokens itself.
 absl::StatusOr<Conversation> CheckConversation(const v1::ChatRequest& message,
-                                               const ServedModel& model,
                                                const RequestLimits& limits);
 
 }  // namespace incipit

@@ -26,6 +26,7 @@ inline constexpr std::string_view kModelNotFound = "MODEL_NOT_FOUND";
 inline constexpr std::string_view kNoTokenizer = "NO_TOKENIZER";
 inline constexpr std::string_view kNoChatTemplate = "NO_CHAT_TEMPLATE";
 inline constexpr std::string_view kTemplateRefused = "TEMPLATE_REFUSED";
+inline constexpr std::string_view kTemplateUnsupported = "TEMPLATE_UNSUPPORTED";
 inline constexpr std::string_view kQueueFull = "QUEUE_FULL";
 inline constexpr std::string_view kQueueTooLong = "QUEUE_TOO_LONG";
 inline constexpr std::string_view kTextQueueFull = "TEXT_QUEUE_FULL";

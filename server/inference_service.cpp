@@ -63,6 +63,17 @@ absl::Status AboutField(const absl::Status& status, std::string_view field,
   return FieldViolation(field, MessageOf(status), reason);
 }
 
+absl::Status TemplateError(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+      return WithReason(status, reason::kNoChatTemplate);
+    case absl::StatusCode::kUnimplemented:
+      return WithReason(status, reason::kTemplateUnsupported);
+    default:
+      return AboutField(status, "messages", reason::kTemplateRefused);
+  }
+}
+
 }  // namespace
 
 InferenceService::InferenceService(const InferenceContext& context)
@@ -224,9 +235,7 @@ absl::StatusOr<std::vector<TokenId>> InferenceService::EncodeText(std::string_vi
 absl::StatusOr<std::vector<TokenId>> InferenceService::EncodeConversation(
     const Conversation& conversation) const {
   const auto rendered = context_.chat_template->Render(conversation.variables);
-  if (!rendered.ok()) {
-    return AboutField(rendered.status(), "messages", reason::kTemplateRefused);
-  }
+  if (!rendered.ok()) return TemplateError(rendered.status());
   EncodeOptions options;
   options.add_special_tokens = false;  // the template writes them
   if (!context_.options.allow_special_tokens_in_chat) {

@@ -91,10 +91,6 @@ int PollTimeoutMs(Time deadline, Time now) {
 
 }  // namespace
 
-OwnedSocket::~OwnedSocket() {
-  if (fd_ >= 0) close(fd_);
-}
-
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     std::string_view address, std::function<std::string()> text) {
   const auto parts = SplitAddress(address);

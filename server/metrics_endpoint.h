@@ -8,28 +8,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "server/owned_socket.h"
 
 namespace incipit {
-
-// A file descriptor that closes itself.
-class OwnedSocket {
- public:
-  explicit OwnedSocket(int fd = -1) : fd_(fd) {}
-  OwnedSocket(OwnedSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedSocket& operator=(OwnedSocket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedSocket();
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Serves GET and HEAD of /metrics until it is destroyed, and closes after every answer. At most
 // kConnectionsMax clients are served at a time: one more takes the place of the one that has been

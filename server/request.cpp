@@ -149,6 +149,12 @@ absl::Status CheckStops(const v1::OutputOptions& options, const ServedModel& mod
     tokens.insert(tokens.end(), model.eos_ids.begin(), model.eos_ids.end());
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  if (out.request.answer_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
+    return InvalidField("output.stop_token_ids",
+                        "and the model's own are all {} tokens; none is left to draw before "
+                        "min_tokens",
+                        model.vocab_size);
+  }
   return absl::OkStatus();
 }
 
@@ -252,7 +258,7 @@ absl::StatusOr<CheckedRequest> CheckChatRequest(const v1::ChatRequest& message,
                       reason::kNoChatTemplate);
   }
   INCIPIT_ASSIGN_OR_RETURN(CheckedRequest out, CheckCommon(message, model, limits));
-  INCIPIT_ASSIGN_OR_RETURN(out.prompt, CheckConversation(message, model, limits));
+  INCIPIT_ASSIGN_OR_RETURN(out.prompt, CheckConversation(message, limits));
   return out;
 }
 

@@ -33,8 +33,7 @@ struct ServedModel {
   bool has_tokenizer = false;
   bool has_chat_template = false;
   std::vector<TokenId> eos_ids;
-  GenerationDefaults defaults;       // do_sample is not looked at: temperature alone decides
-  std::string bos_token, eos_token;  // as a chat template sees them
+  GenerationDefaults defaults;  // do_sample is not looked at: temperature alone decides
 };
 
 // How the tokens of an answer become what the client gets.

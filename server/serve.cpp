@@ -98,10 +98,7 @@ absl::Status LoadText(const Options& options, ServerParts& parts) {
   INCIPIT_RETURN_IF_ERROR(tokenizer.status());
   parts.tokenizer = *std::move(tokenizer);
   parts.model.has_tokenizer = true;
-  const TokenizerConfig& config = parts.tokenizer->config();
-  parts.model.bos_token = config.bos_token.value_or("");
-  parts.model.eos_token = config.eos_token.value_or("");
-  TokenizerConfig chosen = config;
+  TokenizerConfig chosen = parts.tokenizer->config();
   if (!options.chat_template.empty()) {
     chosen.chat_template.reset();
     chosen.tool_chat_template.reset();
@@ -109,7 +106,7 @@ absl::Status LoadText(const Options& options, ServerParts& parts) {
   if (!options.chat_template.empty() && options.chat_template != "none") {
     INCIPIT_ASSIGN_OR_RETURN(chosen.chat_template, ReadText(options.chat_template));
   }
-  if (!chosen.chat_template) return absl::OkStatus();
+  if (!chosen.has_chat_template()) return absl::OkStatus();
   auto chat_template = ChatTemplate::Parse(chosen);
   if (!chat_template.ok()) return Annotate(chat_template.status(), "chat template");
   parts.chat_template = std::make_unique<ChatTemplate>(*std::move(chat_template));
@@ -241,7 +238,7 @@ Failure CheckAddresses(const Options& options) {
   return {kExitAddress, status};
 }
 
-// A connection takes a descriptor, and gRPC 1.51 accepts none any more once it had none left.
+// A connection takes a descriptor.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/status.h"
-#include "server/address.h"
 #include "server/admin_service.h"
 #include "server/call_tracker.h"
+#include "server/connection_listener.h"
 #include "server/error_details.h"
 #include "server/health.h"
 #include "server/inference_service.h"
@@ -51,7 +51,6 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kWireMetadataBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.connection_streams_max);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or two servers share a port unseen
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
@@ -69,23 +68,47 @@ int32_t ConnectionCallsMax(int32_t streams_max) {
   return streams_max > std::numeric_limits<int32_t>::max() / 2 ? streams_max : 2 * streams_max;
 }
 
-// gRPC's own spelling of an address.
-std::string GrpcAddress(std::string_view address) {
-  const HostPort parsed = *ParseHostPort(address);
-  const bool is_v6 = parsed.host.find(':') != std::string::npos;
-  return is_v6 ? fmt::format("[{}]:{}", parsed.host, parsed.port)
-               : fmt::format("{}:{}", parsed.host, parsed.port);
-}
+// A gRPC server and where its connections come from.
+class Endpoint {
+ public:
+  static absl::StatusOr<std::unique_ptr<Endpoint>> Start(const Options& options,
+                                                         std::string_view flag,
+                                                         std::string_view address,
+                                                         grpc::ServerBuilder& builder) {
+    std::unique_ptr<Endpoint> endpoint(new Endpoint);
+    INCIPIT_ASSIGN_OR_RETURN(endpoint->listener_,
+                             ConnectionListener::Bind(flag, address, options.keepalive_timeout));
+    endpoint->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        grpc::InsecureServerCredentials());
+    endpoint->server_ = builder.BuildAndStart();
+    if (endpoint->server_ == nullptr)
+      return Unavailable("--{} {}: gRPC did not start", flag, address);
+    endpoint->listener_->Start(
+        [acceptor = endpoint->acceptor_.get()](int listening, int connection) {
+          grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+          parameters.listener_fd = listening;
+          parameters.fd = connection;
+          acceptor->HandleNewConnection(&parameters);
+        });
+    return endpoint;
+  }
 
-absl::StatusOr<std::unique_ptr<grpc::Server>> Bind(grpc::ServerBuilder& builder,
-                                                   std::string_view flag,
-                                                   const std::string& address, int& port) {
-  builder.AddListeningPort(GrpcAddress(address), grpc::InsecureServerCredentials(), &port);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server != nullptr && port > 0) return server;
-  INCIPIT_RETURN_IF_ERROR(CheckAddressFree(flag, address));
-  return Unavailable("--{} {} cannot be bound", flag, address);
-}
+  int port() const { return listener_->port(); }
+  grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
+  // gRPC waits for calls to end by themselves until the deadline, then cancels what is left.
+  void Stop(std::chrono::system_clock::time_point deadline) {
+    listener_.reset();
+    server_->Shutdown(deadline);
+  }
+
+ private:
+  Endpoint() = default;
+
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionListener> listener_;
+};
 
 ServedModel WithCacheTokens(const ServerParts& parts) {
   ServedModel model = parts.model;
@@ -177,9 +200,9 @@ class Server::Parts {
   TextPool text_pool;
   InferenceService inference;
   AdminService admin;
-  std::unique_ptr<grpc::Server> grpc_server, admin_server;
+  std::unique_ptr<Endpoint> endpoint, admin_endpoint;  // the latter if Admin has its own
   std::unique_ptr<Watchdog> watchdog;
-  int grpc_port = 0, admin_port = 0, metrics_port = 0;
+  int metrics_port = 0;
 };
 
 Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks)
@@ -222,10 +245,9 @@ Server::Parts::~Parts() {
       WithRetryDelay(WithReason(Unavailable("the server is stopping"), reason::kDraining),
                      dispatcher.RetryDelay(0)));
   AwaitIdle(kFarewell);
-  // gRPC waits for calls to end by themselves until the deadline, then cancels what is left.
   const auto deadline = std::chrono::system_clock::now() + kLastAnswers;
-  if (admin_server != nullptr) admin_server->Shutdown(deadline);
-  if (grpc_server != nullptr) grpc_server->Shutdown(deadline);
+  if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
+  if (endpoint != nullptr) endpoint->Stop(deadline);
   dispatcher.Stop();  // it calls the engine, which goes before it
 }
 
@@ -243,13 +265,12 @@ absl::Status Server::Parts::Listen() {
     grpc::ServerBuilder admin_builder;
     Configure(options, admin_builder);
     admin_builder.RegisterService(&admin);
-    INCIPIT_ASSIGN_OR_RETURN(
-        admin_server, Bind(admin_builder, "admin-address", options.admin_address, admin_port));
-    services.push_back(admin_server->GetHealthCheckService());
+    INCIPIT_ASSIGN_OR_RETURN(admin_endpoint, Endpoint::Start(options, "admin-address",
+                                                             options.admin_address, admin_builder));
+    services.push_back(admin_endpoint->health());
   }
-  INCIPIT_ASSIGN_OR_RETURN(grpc_server, Bind(builder, "address", options.address, grpc_port));
-  if (options.admin_address.empty()) admin_port = grpc_port;
-  services.push_back(grpc_server->GetHealthCheckService());
+  INCIPIT_ASSIGN_OR_RETURN(endpoint, Endpoint::Start(options, "address", options.address, builder));
+  services.push_back(endpoint->health());
   Watchdog::Hooks watch;
   watch.heartbeat = [this] { return engine.heartbeat(); };
   watch.step_longest = [this] { return StepLongest(); };
@@ -295,9 +316,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options, Se
   return std::unique_ptr<Server>(new Server(std::move(made)));
 }
 
-int32_t Server::grpc_port() const { return parts_->grpc_port; }
+int32_t Server::grpc_port() const { return parts_->endpoint->port(); }
 int32_t Server::metrics_port() const { return parts_->metrics_port; }
-int32_t Server::admin_port() const { return parts_->admin_port; }
+int32_t Server::admin_port() const {
+  const auto& own = parts_->admin_endpoint;
+  return own == nullptr ? grpc_port() : own->port();
+}
 void Server::BeginDrain() { parts_->BeginDrain(); }
 void Server::WhenIdle(std::function<void()> on_idle) { parts_->calls.WhenIdle(std::move(on_idle)); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "engine/text/jinja/heap.h"
@@ -62,22 +63,38 @@ absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::order
   }
   jinja::Variables variables;
   for (const auto& [name, item] : json.get_ref<const nlohmann::ordered_json::object_t&>()) {
-    const bool is_trusted = name == "bos_token" || name == "eos_token";
-    INCIPIT_ASSIGN_OR_RETURN(
-        variables[name],
-        name == "messages"
-            ? ReadMessages(heap, item)
-            : jinja::FromJson(heap, item, is_trusted ? Origin::kTemplate : Origin::kRequest));
+    INCIPIT_ASSIGN_OR_RETURN(variables[name], name == "messages"
+                                                  ? ReadMessages(heap, item)
+                                                  : jinja::FromJson(heap, item, Origin::kRequest));
   }
   return variables;
+}
+
+// They are the model's own, so that in the prompt they are tokens.
+absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config,
+                              jinja::Variables& variables) {
+  for (const auto& [name, token] : config.special_tokens) {
+    if (variables.contains(name)) continue;
+    INCIPIT_ASSIGN_OR_RETURN(variables[name], heap.MakeString(token));
+  }
+  constexpr const char* kAdditional = "additional_special_tokens";
+  if (config.additional_special_tokens.empty() || variables.contains(kAdditional)) {
+    return absl::OkStatus();
+  }
+  std::vector<Value> tokens;
+  for (const std::string& token : config.additional_special_tokens) {
+    INCIPIT_ASSIGN_OR_RETURN(tokens.emplace_back(), heap.MakeString(token));
+  }
+  INCIPIT_ASSIGN_OR_RETURN(variables[kAdditional], heap.MakeList(std::move(tokens)));
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 class ChatTemplate::Program {
  public:
-  jinja::Program code;
-  std::optional<jinja::Program> tool_code;
+  std::optional<jinja::Program> code, tool_code;  // one of them is there
+  TokenizerConfig config;
   ChatTemplateLimits limits;
 };
 
@@ -88,25 +105,25 @@ ChatTemplate::~ChatTemplate() = default;
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source,
                                                  ChatTemplateLimits limits) {
-  INCIPIT_ASSIGN_OR_RETURN(jinja::Program code, jinja::ParseTemplate(source, limits));
   auto program = std::make_unique<Program>();
-  program->code = std::move(code);
   program->limits = limits;
+  INCIPIT_ASSIGN_OR_RETURN(program->code, jinja::ParseTemplate(source, limits));
   return ChatTemplate(std::move(program));
 }
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Parse(const TokenizerConfig& config) {
-  if (!config.chat_template) {
-    return FailedPrecondition("there is no chat template{}",
-                              config.tool_chat_template ? " but the one for tools" : "");
+  if (!config.has_chat_template()) return FailedPrecondition("there is no chat template");
+  auto program = std::make_unique<Program>();
+  program->config = config;
+  if (config.chat_template) {
+    INCIPIT_ASSIGN_OR_RETURN(program->code,
+                             jinja::ParseTemplate(*config.chat_template, program->limits));
   }
-  INCIPIT_ASSIGN_OR_RETURN(ChatTemplate parsed, Parse(*config.chat_template));
   if (config.tool_chat_template) {
-    INCIPIT_ASSIGN_OR_RETURN(
-        parsed.program_->tool_code,
-        jinja::ParseTemplate(*config.tool_chat_template, parsed.program_->limits));
+    INCIPIT_ASSIGN_OR_RETURN(program->tool_code,
+                             jinja::ParseTemplate(*config.tool_chat_template, program->limits));
   }
-  return parsed;
+  return ChatTemplate(std::move(program));
 }
 
 absl::StatusOr<RenderedPrompt> ChatTemplate::Render(const nlohmann::ordered_json& variables) const {
@@ -116,13 +133,17 @@ absl::StatusOr<RenderedPrompt> ChatTemplate::Render(const nlohmann::ordered_json
 absl::StatusOr<RenderedPrompt> ChatTemplate::Render(
     const nlohmann::ordered_json& variables, std::chrono::system_clock::time_point now) const {
   Heap heap(program_->limits);
-  INCIPIT_ASSIGN_OR_RETURN(const jinja::Variables values, ReadVariables(heap, variables));
-  jinja::Interpreter interpreter(heap, values, now);
+  INCIPIT_ASSIGN_OR_RETURN(jinja::Variables values, ReadVariables(heap, variables));
+  INCIPIT_RETURN_IF_ERROR(AddSpecialTokens(heap, program_->config, values));
   const auto tools = variables.find("tools");
   const bool has_tools = tools != variables.end() && !tools->is_null();
-  const jinja::Program& code =
-      has_tools && program_->tool_code ? *program_->tool_code : program_->code;
-  INCIPIT_ASSIGN_OR_RETURN(const Value text, interpreter.Render(code));
+  const auto& code = has_tools && program_->tool_code ? program_->tool_code : program_->code;
+  if (!code) {
+    return FailedPrecondition(
+        "the model's chat template is for conversations with tools, and there are none");
+  }
+  jinja::Interpreter interpreter(heap, values, now);
+  INCIPIT_ASSIGN_OR_RETURN(const Value text, interpreter.Render(*code));
   if (jinja::HasSurrogates(text.bytes())) {
     return InvalidArgument("the chat template wrote a lone surrogate, which is no text");
   }

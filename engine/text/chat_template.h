@@ -30,18 +30,20 @@ class ChatTemplate {
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
                                             ChatTemplateLimits limits = {});
 
-  // A folder's templates: of several, `tool_use` renders the conversations with tools (`tools`
-  // there and not null) and `default` the others, as transformers' apply_chat_template chooses.
-  // FAILED_PRECONDITION if there is none.
+  // A folder's templates, which know the folder's special tokens by their names. Of several,
+  // `tool_use` renders the conversations with tools (`tools` there and not null) and `default` the
+  // others, as transformers' apply_chat_template chooses. FAILED_PRECONDITION if there is none.
   static absl::StatusOr<ChatTemplate> Parse(const TokenizerConfig& config);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // `variables` is an object: messages, tools, documents, add_generation_prompt, bos_token,
-  // eos_token and the template's own arguments. INVALID_ARGUMENT with the template's message if it
-  // raises.
+  // `variables` is an object: messages, tools, documents, add_generation_prompt and the template's
+  // own arguments, of which one with the name of a special token hides that. INVALID_ARGUMENT with
+  // the template's message if it raises; FAILED_PRECONDITION where the only template is for tools
+  // and there are none; UNIMPLEMENTED, naming line and construct, where it meets what only then
+  // turns out not to be supported.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
   // The same at a given time, which strftime_now() shows in the process's time zone.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables,

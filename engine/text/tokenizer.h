@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,19 +30,23 @@ struct EncodeOptions {
   bool parse_special_tokens = true;  // false: the whole text is literal
 };
 
-// What tokenizer_config.json (and chat_template.jinja) say beside tokenizer.json.
+// What other files of a model's folder say beside tokenizer.json (see tokenizer_config.h).
 struct TokenizerConfig {
-  std::optional<std::string> bos_token, eos_token;
+  // By the names that chat templates know them by: bos_token, pad_token, image_token, ...
+  std::map<std::string, std::string, std::less<>> special_tokens;
+  std::vector<std::string> additional_special_tokens;
   std::optional<std::string> chat_template;       // of several named ones, `default`
   std::optional<std::string> tool_chat_template;  // the one named `tool_use`
+
+  bool has_chat_template() const { return chat_template || tool_chat_template; }
 };
 
 // Immutable after Load; every method is thread-safe.
 class Tokenizer {
  public:
-  // Reads tokenizer.json and, where present, tokenizer_config.json and chat_template.jinja of a
-  // folder. NOT_FOUND without tokenizer.json; INVALID_ARGUMENT or UNIMPLEMENTED naming the file and
-  // the part of it that is wrong or not supported.
+  // Reads tokenizer.json and, where they are, the files beside it that TokenizerConfig comes from.
+  // NOT_FOUND without tokenizer.json; INVALID_ARGUMENT or UNIMPLEMENTED naming the file and the
+  // part of it that is wrong or not supported.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& folder);
   // The same from the text of tokenizer.json alone.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view tokenizer_json);

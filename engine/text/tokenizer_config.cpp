@@ -1,7 +1,10 @@
 #include "engine/text/tokenizer_config.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "base/status.h"
@@ -20,12 +23,50 @@ absl::StatusOr<std::optional<std::string>> ReadFile(const std::filesystem::path&
   return std::optional(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
+bool IsStandardToken(std::string_view name) {
+  constexpr std::string_view kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                         "pad_token", "cls_token", "mask_token"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
 // A token is a string, or an object whose `content` is the string.
-absl::StatusOr<std::optional<std::string>> ReadToken(const JsonFields& fields, const char* name) {
-  const nlohmann::json* json = fields.Find(name);
-  if (json == nullptr || json->is_string()) return fields.OptionalString(name);
-  INCIPIT_ASSIGN_OR_RETURN(const JsonFields token, JsonFields::Of(*json, name));
-  return token.OptionalString("content");
+std::optional<std::string> TokenText(const nlohmann::json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  if (!json.is_object()) return std::nullopt;
+  const auto content = json.find("content");
+  if (content == json.end() || !content->is_string()) return std::nullopt;
+  return content->get<std::string>();
+}
+
+// What is there already is replaced.
+absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& config) {
+  const auto set = [&](const std::string& name, const nlohmann::json& value) {
+    std::optional<std::string> text = TokenText(value);
+    if (text) config.special_tokens.insert_or_assign(name, *std::move(text));
+    return text.has_value();
+  };
+  for (const auto& [name, value] : json.items()) {
+    // Others, such as add_bos_token, only look like tokens.
+    if (!name.ends_with("_token") || value.is_null() || set(name, value)) continue;
+    if (IsStandardToken(name)) {
+      return InvalidArgument("{} is {}, neither a string nor an object with one as its content",
+                             name, value.type_name());
+    }
+  }
+  if (const auto extra = json.find("extra_special_tokens");
+      extra != json.end() && extra->is_object()) {
+    for (const auto& [name, value] : extra->items()) set(name, value);
+  }
+  const auto additional = json.find("additional_special_tokens");
+  if (additional == json.end() || !additional->is_array()) return absl::OkStatus();
+  for (const nlohmann::json& value : *additional) {
+    std::optional<std::string> text = TokenText(value);
+    auto& tokens = config.additional_special_tokens;
+    if (text && std::ranges::find(tokens, *text) == tokens.end()) {
+      tokens.push_back(*std::move(text));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // A template is a string, or a list of named ones.
@@ -55,32 +96,45 @@ absl::Status CheckTemplate(const std::optional<std::string>& source,
                          folder.string(), kChatTemplateBytesMax);
 }
 
-absl::StatusOr<TokenizerConfig> Parse(std::string_view text) {
+// Whether it lists the tokens that were added to the vocabulary, and with them all special ones.
+absl::StatusOr<bool> ReadConfig(std::string_view text, TokenizerConfig& config) {
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text));
   INCIPIT_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(json, ""));
-  TokenizerConfig config;
-  INCIPIT_ASSIGN_OR_RETURN(config.bos_token, ReadToken(fields, "bos_token"));
-  INCIPIT_ASSIGN_OR_RETURN(config.eos_token, ReadToken(fields, "eos_token"));
+  INCIPIT_RETURN_IF_ERROR(ReadSpecialTokens(json, config));
   INCIPIT_RETURN_IF_ERROR(ReadChatTemplates(fields, config));
-  return config;
+  return json.contains("added_tokens_decoder");
+}
+
+absl::Status ReadTokenMap(std::string_view text, TokenizerConfig& config) {
+  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text));
+  return ReadSpecialTokens(json, config);
+}
+
+absl::Status ReadTokenFiles(const std::filesystem::path& folder, TokenizerConfig& config) {
+  const std::filesystem::path config_path = folder / "tokenizer_config.json";
+  INCIPIT_ASSIGN_OR_RETURN(const auto config_text, ReadFile(config_path));
+  if (config_text) {
+    const auto lists_tokens = ReadConfig(*config_text, config);
+    if (!lists_tokens.ok()) return Annotate(lists_tokens.status(), config_path.string());
+    if (*lists_tokens) return absl::OkStatus();
+  }
+  const std::filesystem::path map_path = folder / "special_tokens_map.json";
+  INCIPIT_ASSIGN_OR_RETURN(const auto map_text, ReadFile(map_path));
+  if (!map_text) return absl::OkStatus();
+  return Annotate(ReadTokenMap(*map_text, config), map_path.string());
 }
 
 }  // namespace
 
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& folder) {
   TokenizerConfig config;
-  const std::filesystem::path config_path = folder / "tokenizer_config.json";
-  INCIPIT_ASSIGN_OR_RETURN(const auto config_text, ReadFile(config_path));
-  if (config_text) {
-    auto parsed = Parse(*config_text);
-    if (!parsed.ok()) return Annotate(parsed.status(), config_path.string());
-    config = *std::move(parsed);
-  }
-  const std::filesystem::path template_path = folder / "chat_template.jinja";
-  INCIPIT_ASSIGN_OR_RETURN(auto chat_template, ReadFile(template_path));
-  if (chat_template) {
+  INCIPIT_RETURN_IF_ERROR(ReadTokenFiles(folder, config));
+  INCIPIT_ASSIGN_OR_RETURN(auto chat_template, ReadFile(folder / "chat_template.jinja"));
+  INCIPIT_ASSIGN_OR_RETURN(auto tool_chat_template,
+                           ReadFile(folder / "additional_chat_templates" / "tool_use.jinja"));
+  if (chat_template || tool_chat_template) {
     config.chat_template = std::move(chat_template);
-    config.tool_chat_template.reset();
+    config.tool_chat_template = std::move(tool_chat_template);
   }
   INCIPIT_RETURN_IF_ERROR(CheckTemplate(config.chat_template, folder));
   INCIPIT_RETURN_IF_ERROR(CheckTemplate(config.tool_chat_template, folder));

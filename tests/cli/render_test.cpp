@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "cli/commands.h"
 #include "tests/cli/command_run.h"
 
@@ -74,6 +78,31 @@ TEST_F(RenderTest, WithAFolderWhatIsAbsentIsNone) {
             kExitOk)
       << err();
   EXPECT_THAT(OutLines(), ElementsAre("\"TrueTrueFalseFalse\"", "\"FalseTrueTrueFalse\""));
+}
+
+// tools/make_folder_goldens.py wrote them.
+TEST_F(RenderTest, FoldersRenderAsWithTransformers) {
+  std::ifstream file(INCIPIT_SOURCE_DIR "/tests/cli/golden/folders.json");
+  const auto cases = nlohmann::json::parse(file);
+  ASSERT_GE(cases.size(), 40u);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    std::filesystem::remove_all(folder());
+    std::filesystem::create_directories(folder() + "/additional_chat_templates");
+    WriteFile("tokenizer.json", kTinyTokenizerJson);
+    for (const auto& [name, text] : cases[i].at("files").items()) {
+      WriteFile(name, text.get<std::string>());
+    }
+    const int exit_code =
+        Run(&RunRender, {"--tokenizer", folder()}, cases[i].at("line").dump() + "\n");
+    if (!cases[i].at("text").is_null()) {
+      EXPECT_THAT(OutLines(), ElementsAre(cases[i].at("text").dump()));
+    } else if (exit_code == kExitOk) {  // it depends on the line
+      EXPECT_THAT(OutLines(), ElementsAre(HasSubstr("\"error\"")));
+    } else {
+      EXPECT_THAT(err(), HasSubstr("no chat template"));
+    }
+  }
 }
 
 TEST_F(RenderTest, AFolderWithoutATemplateIsNamed) {

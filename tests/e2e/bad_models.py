@@ -1,5 +1,5 @@
 """Model folders that are wrong: what is spoilt, and what the server says before it gives up. The numbers are rows
-of the table of bad input."""
+of docs/bad_input.md."""
 import dataclasses
 import json
 import struct
@@ -99,8 +99,15 @@ def tokenizer(change):
     return lambda copy: copy.edit_json("tokenizer.json", change)
 
 
-def wrong_regex(value):
-    value["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(a+"}, "behavior": "Isolated", "invert": False}
+def split_by(regex):
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+    return lambda value: value.update(pre_tokenizer=split)
+
+
+def five_million_merges(copy):
+    copy.edit_json("tokenizer.json", lambda value: value["model"].update(merges=["MERGES"]))
+    path = copy.path / "tokenizer.json"
+    path.write_text(path.read_text().replace('"MERGES"', ",".join(['"a b"'] * 5_000_000)))
 
 
 def duplicate_id(value):
@@ -191,7 +198,12 @@ TOKENIZERS = [
     Case(105, "a model that is not supported",
          tokenizer(lambda value: value["model"].update(type="WordPiece")), ("tokenizer.json", "WordPiece")),
     Case(105, "no model", tokenizer(lambda value: value.pop("model")), ("tokenizer.json", "model")),
-    Case(105, "a regular expression that is wrong", tokenizer(wrong_regex), ("tokenizer.json", "pattern")),
+    Case(105, "a regular expression that is wrong", tokenizer(split_by("(a+")), ("tokenizer.json", "pattern")),
+    Case(105, "a regular expression that is not supported",
+         tokenizer(split_by(r"\G\d")), ("tokenizer.json", "pre_tokenizer.pattern", "\\G")),
+    Case(105, "an id of 2^31", tokenizer(lambda value: value["model"]["vocab"].update({"zzzzz": 2**31})),
+         ("tokenizer.json", "model.vocab", "2147483648")),
+    Case(105, "five million merges", five_million_merges, ("tokenizer.json", "merges", "5000000", "4194304")),
     Case(105, "two tokens of one id", tokenizer(duplicate_id), ("tokenizer.json",)),
     Case(105, "a merge of tokens that are not there",
          tokenizer(lambda value: value["model"]["merges"].append("\u732b \u732b")), ("tokenizer.json",)),

@@ -1,5 +1,5 @@
-"""Requests that are wrong, and ones that only look it: what each gets. The numbers are rows of the table of
-bad input that the server is built to; every row here concerns prompts, parameters or limits of a request."""
+"""Requests that are wrong, and ones that only look it: what each gets. The numbers are rows of
+docs/bad_input.md; every row here concerns prompts, parameters or limits of a request."""
 import dataclasses
 import typing
 
@@ -302,10 +302,12 @@ CHAT = [
          field="template_arguments_json", says="not a JSON object"),
     Case(58, "template arguments that are no JSON", chat(USER, template_arguments_json=f"{{{CANARY}"),
          field="template_arguments_json", says="not a JSON object"),
-    Case(55, "template arguments 64 levels deep", chat(USER, template_arguments_json='{"a":' * 64 + "1" + "}" * 64),
+    Case(58, "template arguments 64 levels deep", chat(USER, template_arguments_json='{"a":' * 64 + "1" + "}" * 64),
          field="template_arguments_json", says="32"),
-    Case(55, "template arguments 100,000 levels deep",
-         chat(USER, template_arguments_json='{"a":' + "[" * 60_000 + "]"), field="template_arguments_json", says=""),
+    Case(58, "template arguments 60,000 levels deep",
+         chat(USER, template_arguments_json='{"a":' + "[" * 60_000 + "]"), field="template_arguments_json", says="32"),
+    Case(59, "a client's own template", chat(USER, template_arguments_json='{"chat_template": "{{ messages }}"}'),
+         field="template_arguments_json", says="chat_template, which is reserved"),
     Case(58, "template arguments above 64 KiB", chat(USER, template_arguments_json='{"a": "%s"}' % ("x" * 65_536)),
          field="template_arguments_json", says="at most 65536"),
     Case(60, "no message", chat(), field="messages", says="empty"),

@@ -1,5 +1,6 @@
 """Model folders and configurations that are wrong: the server names what is wrong and does not start."""
 import contextlib
+import json
 import os
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ from harness.models import ModelCopy
 from harness.server import PROGRAM, STOP_SECONDS, STORIES, Server, default_model, greedy
 from incipit.v1 import inference_pb2
 
-EXIT_USAGE, EXIT_MODEL = 2, 3
+EXIT_USAGE, EXIT_MODEL, EXIT_DEVICE = 2, 3, 5
 # Small and in f32, so that a copy for each case costs nothing.
 MODEL = STORIES if (STORIES / "config.json").exists() else default_model()
 
@@ -87,12 +88,8 @@ class BadModelTest(unittest.TestCase):
             self.assertIn("model.safetensors", result.stderr)
 
     def test_an_expression_that_would_backtrack_for_ever_takes_no_thread_for_long(self):  # row 105
-        def backtracking(value):
-            value["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated",
-                                      "invert": False}
-
         with ModelCopy(MODEL) as copy:
-            copy.edit_json("tokenizer.json", backtracking)
+            copy.edit_json("tokenizer.json", bad_models.split_by("(a+)+$"))
             with Server(model=copy.path) as server:
                 begin = time.monotonic()
                 for _ in range(4):  # more than there are threads for text
@@ -100,6 +97,22 @@ class BadModelTest(unittest.TestCase):
                         server.inference.Tokenize(inference_pb2.TokenizeRequest(text="a" * 5000 + "b"), timeout=30)
                 self.assertLess(time.monotonic() - begin, 5)
                 self.assertGreater(len(server.inference.Tokenize(inference_pb2.TokenizeRequest(text="xyz")).ids), 0)
+
+    def test_a_token_that_the_model_does_not_have_is_refused_in_a_prompt(self):  # row 5
+        with ModelCopy(MODEL) as copy:
+            size = json.loads((copy.path / "config.json").read_text())["vocab_size"]
+            copy.edit_json("tokenizer.json", lambda value: value["added_tokens"].append(
+                {"id": size, "content": "<extra>", "special": True, "normalized": False}))
+            with Server(model=copy.path) as server:
+                alone = server.generate(greedy("Once upon", 8)).token_ids
+                self.assertEqual(server.inference.Tokenize(inference_pb2.TokenizeRequest(text="<extra>")).ids[-1], size)
+                for prompt in ("Once upon<extra>", [5, size]):
+                    with self.assertRaises(grpc.RpcError) as caught:
+                        server.generate(greedy(prompt, 8))
+                    self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+                    self.assertIn(f"token ids are below {size}", caught.exception.details())
+                self.assertEqual(server.generate(greedy("Once upon", 8)).token_ids, alone)
+                server.wait_until_idle()
 
     def test_weights_that_are_cut_off_while_they_are_served_end_the_process_with_their_name(self):  # row 102
         with ModelCopy(MODEL) as copy, Server(model=copy.path) as server:
@@ -118,7 +131,7 @@ class BadModelTest(unittest.TestCase):
 
 @unittest.skipUnless(MODEL, "no model: neither models/incipit-tiny nor ../shared")
 class BadConfigurationTest(unittest.TestCase):
-    """Row 93: exit code 2 within a second, the message names the key."""
+    """Exit code 2 within a second, the message names the key."""
 
     FLAGS = [
         (["--model", ""], "--model"),
@@ -128,6 +141,8 @@ class BadConfigurationTest(unittest.TestCase):
         (["--kv-blocks", "0"], "--kv-blocks"),
         (["--kv-blocks", "8", "--kv-memory", "1GiB"], "--kv-memory"),
         (["--kv-memory", "1XB"], "--kv-memory"),
+        (["--kv-memory", "-1"], "--kv-memory"),
+        (["--kv-memory", "8000PiB"], "--kv-memory"),
         (["--block-size", "17"], "--block-size"),
         (["--block-size", "512"], "--block-size"),
         (["--max-model-len", "0"], "--max-model-len"),
@@ -162,12 +177,12 @@ class BadConfigurationTest(unittest.TestCase):
         self.assertIn(word, result.stderr)
         self.assertEqual(result.stdout, "")
 
-    def test_flags(self):
+    def test_flags(self):  # row 93
         for flags, word in self.FLAGS:
             with self.subTest(flags=flags):
                 self.check(flags, word)
 
-    def test_files(self):
+    def test_files(self):  # row 93
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "incipit.yaml"
             for text, word in self.FILES:
@@ -176,8 +191,14 @@ class BadConfigurationTest(unittest.TestCase):
                     self.check(["--config", str(path)], word)
             self.check(["--config", str(path) + ".missing"], "incipit.yaml.missing")
 
-    def test_a_context_above_the_models_is_refused(self):
+    def test_a_context_above_the_models_is_refused(self):  # row 93
         self.check(["--max-model-len", "1000000"], "--max-model-len")
+
+    def test_a_cache_that_the_machine_cannot_hold_is_refused_with_both_numbers(self):  # row 94
+        for flags in (["--kv-memory", "1000TiB"], ["--kv-blocks", "268435456", "--block-size", "256"]):
+            result = serve("--model", str(MODEL), *flags)
+            self.assertEqual(result.returncode, EXIT_DEVICE, result.stdout + result.stderr)
+            self.assertRegex(result.stderr.splitlines()[-1], r"the KV pool needs \d{13,} bytes; \d+ are left")
 
 
 if __name__ == "__main__":

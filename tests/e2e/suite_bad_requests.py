@@ -257,6 +257,12 @@ class BadMessageTest(unittest.TestCase):
         nested = b"\xfb\x07" * 200 + b"\xfc\x07" * 200  # groups of an unknown field
         self.assertEqual(self.send(self.valid + nested)[0], UNPARSED)
 
+    def test_ten_million_ids_are_refused_by_their_size(self):  # row 61
+        size = b"\x80\xad\xe2\x04"  # 10,000,000
+        code, message = self.send(b"\x1a" + b"\x85\xad\xe2\x04" + b"\x0a" + size + b"\x05" * 10_000_000)
+        self.assertEqual(code, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertIn("4194304", message)
+
     def test_a_truncated_message(self):  # row 62
         for size in range(1, len(self.valid)):
             self.assertIn(self.send(self.valid[:size])[0], (UNPARSED, INVALID, OK))

@@ -21,6 +21,7 @@ from harness.server import (BUNDLED, PROGRAM, STOP_SECONDS, Details, Server, col
 from incipit.v1 import admin_pb2, inference_pb2
 
 PROMPT = "Once upon a time"
+WATCHDOG_SECONDS = 10  # of an engine that makes no progress: 20 steps of half a second
 
 
 def long_request(max_tokens=0):
@@ -112,6 +113,22 @@ class ProcessTest(unittest.TestCase):
             self.assertIn("incipit.yaml:2", result.stderr)
             self.assertIn("step-tokens", result.stderr)
 
+    def test_a_server_that_was_stopped_for_a_while_goes_on(self):  # row 109
+        with Server("--model-name", "tiny") as server:
+            alone = server.generate(long_request(400)).token_ids
+            calls = [server.inference.Generate(long_request(400), timeout=60) for _ in range(8)]
+            next(calls[0])
+            server.signal(signal.SIGSTOP)
+            threading.Event().wait(WATCHDOG_SECONDS + 1)
+            server.signal(signal.SIGCONT)
+            for call in calls[1:]:
+                self.assertEqual(collect(call).token_ids, alone)
+            self.assertGreater(len(collect(calls[0]).token_ids), 0)
+            health = health_pb2_grpc.HealthStub(server.channel).Check(health_pb2.HealthCheckRequest())
+            self.assertEqual(health.status, health_pb2.HealthCheckResponse.SERVING)
+            self.assertNotIn("no progress", server.log())
+            self.assertEqual(server.metric("incipit_requests_total", outcome="ok"), 9)
+
     def test_nothing_that_clients_say_or_hear_is_logged_at_any_level(self):  # row 113
         canary = "Xylophonix"
         with TemplateFile("{% for m in messages %}{{ m.content }}{% endfor %}{% if messages | length > 1 %}"
@@ -188,7 +205,26 @@ class MetricsTest(unittest.TestCase):
             self.assertEqual(server.metric("incipit_kv_blocks"), server.load().blocks)
             self.assertGreater(server.metric("incipit_step_part_seconds_total", part="run"), 0)
 
-    def test_a_scrape_answers_at_once_while_steps_run(self):
+    def test_nothing_that_clients_choose_makes_a_series(self):  # row 110
+        with Server("--metrics-compat", "vllm") as server:
+            def ask(index):
+                for fields in ({"request_id": f"id-{index}"}, {"model": f"model-{index}"},
+                               {"request_id": f"id {index}\n"}):
+                    request = greedy([5, 6, 7], 2, **fields)
+                    request.cache.salt = f"salt-{index}"
+                    with contextlib.suppress(grpc.RpcError):
+                        server.generate(request, metadata=(("x-tenant-id", f"tenant-{index}"),))
+
+            series = lambda: sorted(line.rsplit(" ", 1)[0] for line in server.scrape().splitlines())
+            before = series()
+            for index in range(500):
+                ask(index)
+            self.assertEqual(series(), before)
+            self.assertEqual(server.metric("incipit_requests_total", outcome="ok"), 500)
+            self.assertEqual(server.metric("incipit_requests_rejected_total", reason="not_found"), 500)
+            self.assertEqual(server.metric("incipit_requests_rejected_total", reason="invalid_argument"), 500)
+
+    def test_a_scrape_answers_at_once_while_steps_run(self):  # row 111
         with Server("--step-tokens", "512") as server:
             calls = [server.inference.Generate(long_request()) for _ in range(8)]
             slowest = 0
@@ -208,7 +244,9 @@ class DrainTest(unittest.TestCase):
     def start(self, num_requests, max_tokens, *flags):
         server = Server("--running-max", "1", "--drain-timeout", "60s", *flags)
         self.addCleanup(server.close)
-        calls = [server.inference.Generate(long_request(max_tokens)) for _ in range(num_requests)]
+        request = long_request(max_tokens)
+        request.output.n = 1 if max_tokens else 16  # to outlast a client that is slow itself
+        calls = [server.inference.Generate(request) for _ in range(num_requests)]
         next(calls[0])
         for _ in range(5000):  # the first ones may have ended before the last ones arrive
             if server.load().waiting >= num_requests // 2:

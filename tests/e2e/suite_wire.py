@@ -1,5 +1,5 @@
 """Bytes on the port that no gRPC client sends: the server refuses, closes or ignores them, and serves on. The numbers
-are rows of the table of bad input."""
+are rows of docs/bad_input.md."""
 import os
 import pathlib
 import resource
@@ -119,6 +119,26 @@ class WireTest(unittest.TestCase):
         threading.Thread(target=connection.send, args=(calls,), daemon=True).start()
         self.assertEqual(len(self.server.generate(greedy([5, 6, 7], 2), timeout=60).token_ids), 2)
 
+    def test_calls_of_a_connection_that_ignores_its_limit_are_refused(self):  # row 70
+        limit, count = 256, 700
+        connection = self.connect()  # it never acknowledges the settings, so that gRPC does not hold it to its limit
+        request = greedy(bad_requests.ids(30), 0)  # of which few end before the last one is here
+        request.output.ignore_eos = True
+        message = request.SerializeToString()
+        connection.send(b"".join(
+            http2.header_frames(1 + 2 * i, http2.call_headers()) + http2.message_frame(1 + 2 * i, message)
+            for i in range(count)))
+        table, codes = http2.HeaderTable(), []
+        for kind, _, _, payload in connection.frames():
+            if kind == http2.HEADERS:
+                code = table.decode(payload).get("grpc-status")
+                codes += [code] if code else []
+            if codes.count(EXHAUSTED) >= count - 2 * limit - codes.count(OK):
+                break
+        self.assertGreater(codes.count(EXHAUSTED), 0)
+        self.assertEqual(set(codes) - {OK}, {EXHAUSTED})
+        connection.socket.close()
+
     def test_streams_that_are_reset_at_once(self):  # row 71
         connection = self.connect()
         headers = http2.call_headers()
@@ -237,6 +257,20 @@ class ExhaustionTest(unittest.TestCase):
             self.assertLess(sent, 4 * limit)
             self.assertLess(rss(server.process.pid) - before, 4 * limit)
             self.assertEqual(len(server.generate(greedy([5, 6, 7], 2), timeout=60).token_ids), 2)
+
+    def test_connections_are_accepted_again_once_there_are_descriptors(self):  # row 75
+        with Server(files_max=160) as server:
+            alone = server.generate(greedy([5, 6, 7], 20)).token_ids
+            for _ in range(3):
+                connections = [http2.Connection(server.ports["grpc"]) for _ in range(400)]
+                # What was there before goes on.
+                self.assertEqual(server.generate(greedy([5, 6, 7], 20), timeout=60).token_ids, alone)
+                for connection in connections:
+                    connection.socket.close()
+                with server.connect() as channel:
+                    grpc.channel_ready_future(channel).result(timeout=1 + SLACK_SECONDS)
+            self.assertIn("connections are closed: all but 32 of 160 file descriptors", server.log())
+            self.assertLess(server.log().count("file descriptors"), 5)
 
     def test_more_connections_than_the_soft_limit_of_files(self):  # row 75
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -21,7 +21,6 @@ ServedModel ChatModel() {
   model.max_model_len = 128;
   model.has_tokenizer = true;
   model.has_chat_template = true;
-  model.bos_token = "<s>";
   return model;
 }
 
@@ -117,12 +116,15 @@ INSTANTIATE_TEST_SUITE_P(All, BadChatRequest, ::testing::ValuesIn(kBadCases),
                          [](const auto& info) { return info.param.name; });
 
 TEST(ChatRequestTest, EveryReservedNameIsRefused) {
-  for (const char* const name :
-       {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"}) {
+  for (const std::string name :
+       {"messages", "tools", "documents", "add_generation_prompt", "chat_template", "bos_token",
+        "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
+        "additional_special_tokens"}) {
     v1::ChatRequest message = ValidChat();
-    message.set_template_arguments_json(std::string("{\"") + name + "\": 1}");
-    EXPECT_EQ(CheckConversation(message, ChatModel(), {}).status().code(),
-              absl::StatusCode::kInvalidArgument);
+    message.set_template_arguments_json("{\"" + name + "\": 1}");
+    const absl::Status status = CheckConversation(message, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(MessageOf(status), HasSubstr("sets " + name + ", which is reserved"));
   }
 }
 
@@ -139,7 +141,7 @@ TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
   tool.set_description("Tells it.");
   tool.set_parameters_json(R"({"type": "object"})");
   message.set_template_arguments_json(R"({"enable_thinking": false})");
-  const auto conversation = CheckConversation(message, ChatModel(), {});
+  const auto conversation = CheckConversation(message, {});
   ASSERT_TRUE(conversation.ok()) << conversation.status();
   EXPECT_EQ(conversation->variables.dump(),
             R"({"messages":[{"role":"user","content":"hello"},)"
@@ -147,15 +149,13 @@ TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
             R"("function":{"name":"weather","arguments":{"city":"Paris","days":2}}}]}],)"
             R"("tools":[{"type":"function","function":{"name":"weather","description":"Tells it.",)"
             R"("parameters":{"type":"object"}}}],"documents":null,"add_generation_prompt":true,)"
-            R"("bos_token":"<s>","enable_thinking":false})");
+            R"("enable_thinking":false})");
 }
 
-TEST(ChatRequestTest, AbsentListsAreNullAndAbsentTokensUndefined) {
-  ServedModel model = ChatModel();
-  model.bos_token.clear();
+TEST(ChatRequestTest, AbsentListsAreNull) {
   v1::ChatRequest message = ValidChat();
   message.set_add_generation_prompt(false);
-  const auto conversation = CheckConversation(message, model, {});
+  const auto conversation = CheckConversation(message, {});
   ASSERT_TRUE(conversation.ok());
   EXPECT_EQ(conversation->variables.dump(),
             R"({"messages":[{"role":"user","content":"hello"}],"tools":null,"documents":null,)"

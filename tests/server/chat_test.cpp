@@ -102,6 +102,16 @@ TEST(ChatTest, ARoleThatTheTemplateRefusesGetsTheTemplatesMessage) {
   EXPECT_EQ(ReasonOf(status), "TEMPLATE_REFUSED");
 }
 
+TEST(ChatTest, AConversationThatNeedsWhatTemplatesCannotDoHereIsToldSo) {
+  TestServerConfig config;
+  config.chat_template = "{% for m in messages %}\n{{ m.content.encode() }}{% endfor %}";
+  TestServer server(std::move(config));
+  const grpc::Status status = Chat(server, Say("x")).status;
+  EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("line 2: the method 'encode'"));
+  EXPECT_EQ(ReasonOf(status), "TEMPLATE_UNSUPPORTED");
+}
+
 TEST(ChatTest, ARoleThatIsNoWordIsRefusedWithItsField) {
   TestServer server(ChatConfig());
   const grpc::Status status = Chat(server, Say("x", "<|user|>")).status;
@@ -111,8 +121,8 @@ TEST(ChatTest, ARoleThatIsNoWordIsRefusedWithItsField) {
 
 TEST(ChatTest, ReservedArgumentsAreRefused) {
   TestServer server(ChatConfig());
-  for (const std::string name :
-       {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"}) {
+  for (const std::string name : {"messages", "tools", "documents", "add_generation_prompt",
+                                 "chat_template", "bos_token", "pad_token"}) {
     v1::ChatRequest request = Say("x");
     request.set_template_arguments_json("{\"" + name + "\": null}");
     const grpc::Status status = Chat(server, request).status;
@@ -128,6 +138,28 @@ TEST(ChatTest, AConversationBeyondTheContextIsRefused) {
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(FieldOf(status), "messages");
   EXPECT_EQ(ReasonOf(status), "PROMPT_TOO_LONG");
+}
+
+TEST(ChatTest, TheModelsSpecialTokensAreTokensInTheTemplatesPlaces) {
+  TestServerConfig config;
+  config.chat_template =
+      "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token is defined }}";
+  TestServer server(std::move(config));
+  ExpectPrompt(Chat(server, Say("<s>")),
+               Join({{kByteBos}, BytesAsTokens("<s>"), {kByteEos}, BytesAsTokens("False")}));
+}
+
+TEST(ChatTest, AModelWhoseOnlyTemplateIsForToolsChatsWithTools) {
+  TestServerConfig config;
+  config.tool_chat_template = "{{ messages[0].content }}{{ tools[0].function.name }}";
+  TestServer server(std::move(config));
+  v1::ChatRequest request = Say("x");
+  const grpc::Status status = Chat(server, request).status;
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "NO_CHAT_TEMPLATE");
+  EXPECT_THAT(status.error_message(), HasSubstr("conversations with tools"));
+  request.add_tools()->set_name("f");
+  ExpectPrompt(Chat(server, request), BytesAsTokens("xf"));
 }
 
 TEST(ChatTest, WithoutATemplateThereIsNoChat) {

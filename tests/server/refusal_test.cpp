@@ -141,6 +141,29 @@ TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
   EXPECT_TRUE(waiting.End().status.ok());
 }
 
+TEST(RefusalTest, TenTimesMoreThanThereIsRoomForIsRefusedWhileTheEngineStands) {
+  TestServerConfig config;
+  config.options.requests_max = 8;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  std::vector<std::unique_ptr<ReadCall>> taken, refused;
+  for (int i = 0; i < 8; ++i) {
+    taken.push_back(std::make_unique<ReadCall>(server.inference(), Greedy(kEightTokens, 20)));
+  }
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 8; });
+  for (int i = 0; i < 80; ++i) {
+    refused.push_back(std::make_unique<ReadCall>(server.inference(), Greedy(kEightTokens, 20)));
+  }
+  for (const auto& call : refused) ExpectRetryLater(call->End().status, "QUEUE_FULL");
+  EXPECT_EQ(server.Metric("incipit_requests_rejected_total{reason=\"queue_full\"}"), 80);
+  server.gate().Open();
+  for (const auto& call : taken) {
+    EXPECT_THAT(call->End().choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 20)));
+  }
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
+}
+
 TEST(RefusalTest, ConcurrentCallsAreBounded) {
   TestServerConfig config;
   config.options.streams_max = 1;
@@ -323,6 +346,29 @@ TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_EQ(ReasonOf(status), "WRITE_STALLED");
   EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
+}
+
+TEST(StallTest, AClientThatReadsLateHoldsUpNobodyAndMissesNothing) {
+  TestServerConfig config;
+  config.num_blocks = 600;
+  config.max_model_len = 8192;
+  TestServer server(std::move(config));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the window at 64 KiB
+  const auto stub = v1::Inference::NewStub(server.NewChannel(arguments));
+  v1::GenerateRequest request = Greedy(kEightTokens, 3000);
+  request.mutable_output()->set_logprobs(20);
+  grpc::ClientContext context;
+  const auto late = stub->Generate(&context, request);
+  // Far more than the window, so that it waits for its reader, and all the while others are served.
+  while (server.Metric("incipit_tokens_total{kind=\"generated\"}") < 3000) {
+    EXPECT_THAT(Ask(server.inference(), Greedy({30, 31, 32}, 20)).choices.at(0).ids,
+                ElementsAreArray(Expected({30, 31, 32}, 20)));
+  }
+  const Answer answer = Collect(*late);
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 3000)));
+  EXPECT_EQ(answer.choices.at(0).logprobs.size(), 3000u);
 }
 
 // Sends `bytes` as the message of a Generate call; returns the status.

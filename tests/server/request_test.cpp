@@ -8,8 +8,11 @@
 #include <incipit/v1/inference.pb.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <regex>
 
 #include "base/status.h"
 #include "server/error_details.h"
@@ -403,6 +406,22 @@ TEST(GenerateRequestTest, StopTokensAreThoseOfRequestAndModelOnce) {
   EXPECT_THAT(MustCheck(message).request.stop_tokens, ElementsAre());
 }
 
+TEST(GenerateRequestTest, StopTokensThatLeaveNothingToDrawBeforeMinTokensAreRefused) {
+  RequestLimits limits;
+  limits.stop_tokens_max = 1000;
+  v1::GenerateRequest message = Valid();
+  for (uint32_t id = 0; id < 512; ++id) {
+    if (id != 2) message.mutable_output()->add_stop_token_ids(id);  // which the model stops at
+  }
+  EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
+  message.mutable_output()->set_min_tokens(1);
+  const absl::Status status = CheckWhole(message, Model(), limits);
+  EXPECT_EQ(ViolationOf(status).field(), "output.stop_token_ids") << status;
+  EXPECT_THAT(MessageOf(status), HasSubstr("all 512 tokens"));
+  message.mutable_output()->set_ignore_eos(true);  // one is left
+  EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
+}
+
 TEST(GenerateRequestTest, TokensThatATokenizerHasAndTheModelHasNotAreRefused) {
   v1::GenerateRequest message;
   message.set_text("hello");
@@ -418,6 +437,22 @@ TEST(TenantTest, OnlyPlainShortNamesAreTaken) {
        {std::string(), std::string(129, 'a'), std::string("a b"), std::string("\xff")}) {
     EXPECT_EQ(CheckTenant(tenant, {}).code(), absl::StatusCode::kInvalidArgument);
   }
+}
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(std::string(INCIPIT_SOURCE_DIR) + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ErrorDetailsTest, TheApiPageListsEveryReason) {
+  const std::string header = TextOf("/server/error_details.h"), page = TextOf("/docs/api.md");
+  const std::regex reason(R"-(k\w+ = "([A-Z_]+)";)-");
+  int num_reasons = 0;
+  for (std::sregex_iterator it(header.begin(), header.end(), reason), end; it != end; ++it) {
+    EXPECT_THAT(page, HasSubstr("`" + (*it)[1].str() + "`"));
+    ++num_reasons;
+  }
+  EXPECT_GE(num_reasons, 18);
 }
 
 TEST(ErrorDetailsTest, LongMessagesAreCutBetweenCharacters) {

@@ -142,8 +142,12 @@ TestServer::TestServer(TestServerConfig config) {
   parts.model.eos_ids = config.eos_ids;
   parts.model.has_tokenizer = config.has_tokenizer;
   if (config.has_tokenizer) parts.tokenizer = MakeByteTokenizer();
-  if (!config.chat_template.empty()) {
-    auto chat_template = ChatTemplate::Parse(config.chat_template);
+  TokenizerConfig text;
+  text.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+  if (!config.chat_template.empty()) text.chat_template = config.chat_template;
+  if (!config.tool_chat_template.empty()) text.tool_chat_template = config.tool_chat_template;
+  if (text.has_chat_template()) {
+    auto chat_template = ChatTemplate::Parse(text);
     EXPECT_TRUE(chat_template.ok()) << chat_template.status();
     parts.chat_template = std::make_unique<ChatTemplate>(*std::move(chat_template));
     parts.model.has_chat_template = true;

@@ -60,7 +60,8 @@ class GatedRunner final : public FakeRunner {
 
 // Every byte is a token, ids 4 to 259; before them <s>, </s>, <|user|> and <|assistant|>.
 inline constexpr int32_t kByteVocab = 260;
-inline constexpr TokenId kByteEos = 1, kByteUser = 2, kByteAssistant = 3, kFirstByte = 4;
+inline constexpr TokenId kByteBos = 0, kByteEos = 1, kByteUser = 2, kByteAssistant = 3,
+                         kFirstByte = 4;
 std::unique_ptr<Tokenizer> MakeByteTokenizer();
 std::vector<TokenId> BytesAsTokens(std::string_view text);
 
@@ -69,8 +70,8 @@ struct TestServerConfig {
   int32_t num_blocks = 256, max_model_len = 1024;
   int32_t step_tokens_max = 64;
   bool has_tokenizer = true;
-  std::string chat_template;
-  std::vector<TokenId> eos_ids;  // the fake model draws every token
+  std::string chat_template, tool_chat_template;  // which know bos_token and eos_token
+  std::vector<TokenId> eos_ids;                   // the fake model draws every token
 };
 
 class TestServer {

@@ -40,7 +40,7 @@ absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value&
   if (object.is_undefined() && !IsSpecialAttribute(name)) return UndefinedError(object);
   INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> value, FindAttribute(in, object, name));
   if (IsSpecialAttribute(name) || (value && name.starts_with('_')) ||
-      IsMutatingMethod(object, name)) {
+      IsMutatingMethod(object.kind(), name)) {
     return std::optional(UnsafeAttribute(in, object, name));
   }
   return value;
@@ -86,7 +86,7 @@ absl::StatusOr<std::optional<Value>> FindAttribute(Interpreter& in, const Value&
     if (name == "stop") return std::optional(Value::Integer(range.stop));
     if (name == "step") return std::optional(Value::Integer(range.step));
   }
-  const NamedBuiltin* method = FindMethod(object, name);
+  const NamedBuiltin* method = FindMethod(object.kind(), name);
   if (method == nullptr) return std::optional<Value>();
   return std::optional(
       Value::OfObject(in.heap().New<BoundMethod>(object, method->name, method->function)));

@@ -134,8 +134,8 @@ const NamedBuiltin* FindIn(std::span<const NamedBuiltin> methods, std::string_vi
 
 }  // namespace
 
-const NamedBuiltin* FindMethod(const Value& self, std::string_view name) {
-  switch (self.kind()) {
+const NamedBuiltin* FindMethod(Kind self, std::string_view name) {
+  switch (self) {
     case Kind::kString:
       for (const auto methods : {StringMethods(), StringSearchMethods(), StringTestMethods()}) {
         if (const NamedBuiltin* found = FindIn(methods, name)) return found;
@@ -160,15 +160,15 @@ const NamedBuiltin* FindMethod(const Value& self, std::string_view name) {
   }
 }
 
-bool IsMutatingMethod(const Value& self, std::string_view name) {
+bool IsMutatingMethod(Kind self, std::string_view name) {
   constexpr std::string_view kDictNames[] = {"clear", "pop", "popitem", "setdefault", "update"};
   constexpr std::string_view kListNames[] = {"append", "clear", "pop",    "reverse",
                                              "insert", "sort",  "extend", "remove"};
   const auto contains = [&](std::span<const std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  if (self.is(Kind::kDict)) return contains(kDictNames);
-  return self.is(Kind::kList) && contains(kListNames);
+  if (self == Kind::kDict) return contains(kDictNames);
+  return self == Kind::kList && contains(kListNames);
 }
 
 bool IsSpecialAttribute(std::string_view name) {

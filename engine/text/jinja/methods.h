@@ -9,12 +9,12 @@
 
 namespace incipit::jinja {
 
-// A method of the value's type, which takes the value as positional[0]; nullptr if the type has no
+// A method of the values of a kind, which takes the value as positional[0]; nullptr if they have no
 // such method. The function is null if Python has the method and this sandbox has not.
-const NamedBuiltin* FindMethod(const Value& self, std::string_view name);
+const NamedBuiltin* FindMethod(Kind self, std::string_view name);
 
 // Whether it would change a list or a dict, which the sandbox forbids.
-bool IsMutatingMethod(const Value& self, std::string_view name);
+bool IsMutatingMethod(Kind self, std::string_view name);
 // Whether every Python object, or this container, has this attribute with two underscores.
 bool IsSpecialAttribute(std::string_view name);
 

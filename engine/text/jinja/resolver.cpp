@@ -7,12 +7,16 @@
 #include "base/status.h"
 #include "engine/text/jinja/ast_walk.h"
 #include "engine/text/jinja/builtins.h"
+#include "engine/text/jinja/certain_kind.h"
+#include "engine/text/jinja/methods.h"
 #include "engine/text/jinja/symbols.h"
 
 namespace incipit::jinja {
 namespace {
 
 constexpr size_t kSlotsMax = std::numeric_limits<uint16_t>::max();
+// The one global function of Jinja2 that is not here.
+constexpr std::string_view kRefusedFunction = "lipsum";
 
 class Resolver {
  public:
@@ -23,7 +27,9 @@ class Resolver {
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, program.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(program.body, symbols, false));
     program.num_slots = PopFunction();
-    return absl::OkStatus();
+    if (refused_call_line_ == 0 || assigns_refused_) return absl::OkStatus();
+    return Unimplemented("chat template line {}: the function '{}' is not supported",
+                         refused_call_line_, kRefusedFunction);
   }
 
  private:
@@ -79,6 +85,7 @@ class Resolver {
     switch (expr.kind) {
       case ExprKind::kName: {
         auto& name = static_cast<NameExpr&>(expr);
+        if (name.context != NameContext::kLoad) NoteAssigned(name.name);
         if (num_loops_ > 0 && name.context == NameContext::kStore && name.name == "loop") {
           return InvalidArgument(
               "chat template line {}: the special variable 'loop' cannot be assigned in a loop",
@@ -98,8 +105,12 @@ class Resolver {
         if (filter.function == nullptr) {
           INCIPIT_RETURN_IF_ERROR(CheckMissing("filter", filter.name, filter.line, soft));
         }
+        INCIPIT_RETURN_IF_ERROR(CheckMap(filter));
         break;
       }
+      case ExprKind::kCall:
+        INCIPIT_RETURN_IF_ERROR(CheckCall(static_cast<const CallExpr&>(expr)));
+        break;
       case ExprKind::kTest: {
         auto& test = static_cast<TestExpr&>(expr);
         test.function = FindTest(test.name);
@@ -127,6 +138,42 @@ class Resolver {
     }
     if (soft) return absl::OkStatus();
     return InvalidArgument("chat template line {}: no {} named '{}'", line, kind, name);
+  }
+
+  // What cannot work whatever the template is given is refused before it is given anything.
+  static absl::Status CheckMap(const FilterExpr& filter) {
+    const auto& arguments = filter.arguments.positional;
+    if (filter.name != "map" || arguments.empty() || arguments[0]->kind != ExprKind::kConst) {
+      return absl::OkStatus();
+    }
+    const Value& name = static_cast<const ConstExpr&>(*arguments[0]).value;
+    if (!name.is_string() || !IsRefusedFilter(name.bytes())) return absl::OkStatus();
+    return Unimplemented("chat template line {}: the filter '{}' is not supported", filter.line,
+                         name.bytes());
+  }
+
+  absl::Status CheckCall(const CallExpr& call) {
+    if (call.callee->kind == ExprKind::kName &&
+        static_cast<const NameExpr&>(*call.callee).name == kRefusedFunction &&
+        refused_call_line_ == 0) {
+      refused_call_line_ = call.line;  // unless the template has one of its own
+    }
+    if (call.callee->kind != ExprKind::kGetAttribute) return absl::OkStatus();
+    const auto& callee = static_cast<const GetAttributeExpr&>(*call.callee);
+    const std::optional<Kind> kind = CertainKind(*callee.object);
+    if (!kind) return absl::OkStatus();
+    const std::string_view name = callee.attribute.bytes();
+    const NamedBuiltin* method = FindMethod(*kind, name);
+    // The reference raises for those that change a list or a dict, but only once they are reached.
+    if (method == nullptr || method->function != nullptr || IsMutatingMethod(*kind, name)) {
+      return absl::OkStatus();
+    }
+    return Unimplemented("chat template line {}: the method '{}' is not supported", call.line,
+                         name);
+  }
+
+  void NoteAssigned(std::string_view name) {
+    assigns_refused_ = assigns_refused_ || name == kRefusedFunction;
   }
 
   absl::Status ResolveBody(Body& body, const Symbols& symbols, bool soft) {
@@ -160,6 +207,7 @@ class Resolver {
         return ResolveSetBlock(static_cast<SetBlockStmt&>(statement), symbols, soft);
       case StmtKind::kMacro: {
         auto& node = static_cast<MacroStmt&>(statement);
+        NoteAssigned(node.code.name);
         INCIPIT_ASSIGN_OR_RETURN(node.slot, SlotOf(node.code.name, symbols, node.line));
         return ResolveMacro(node.code, symbols, node.line);
       }
@@ -302,6 +350,8 @@ class Resolver {
 
   std::vector<Function> functions_;
   int num_loops_ = 0;  // around the current place, through functions
+  int refused_call_line_ = 0;
+  bool assigns_refused_ = false;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@ import os
 import pathlib
 import queue
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -26,6 +27,12 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
+def prepare_child(files_max):
+    die_with_parent()
+    if files_max is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+
+
 # Long enough for a machine that does other things too; nothing waits for it to pass.
 START_SECONDS = 60
 STOP_SECONDS = 60
@@ -39,7 +46,8 @@ def default_model():
 class Server:
     """A running server, and the clients for it. A context manager: leaving stops it."""
 
-    def __init__(self, *flags, model=None):
+    def __init__(self, *flags, model=None, files_max=None):
+        """`files_max`: descriptors that the process may have open, whatever it asks for."""
         self.model = pathlib.Path(model or default_model())
         self._folder = tempfile.TemporaryDirectory()
         port_file = pathlib.Path(self._folder.name) / "ports.json"
@@ -48,7 +56,7 @@ class Server:
                    "--metrics-address", "127.0.0.1:0", "--port-file", str(port_file), *flags]
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True,
-                                            preexec_fn=die_with_parent)
+                                            preexec_fn=lambda: prepare_child(files_max))
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read_output, daemon=True)
         self._reader.start()

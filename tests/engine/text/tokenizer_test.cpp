@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/text/added_vocabulary.h"
 #include "engine/text/detokenizer.h"
 
 namespace incipit {
@@ -69,6 +70,21 @@ TEST(TokenizerTest, AFileThatIsWrongIsRefusedByTheNameOfThePart) {
   EXPECT_EQ(Tokenizer::Parse(std::string(100'000, '[')).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Tokenizer::Parse("{}").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(TokenizerTest, MergesThatGoInACircleEnd) {
+  json file = SmallFile();
+  file["model"]["vocab"][""] = 5;
+  file["model"]["merges"] = json::array({{"", "a"}, {"a", ""}, {"a", "b"}, {"", ""}});
+  const auto tokenizer = Tokenizer::Parse(file.dump());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(*(*tokenizer)->Encode("aabb", {}), ElementsAre(0, 2, 1));
+}
+
+TEST(TokenizerTest, AddedTokensHaveALimit) {
+  json file = SmallFile();
+  file["added_tokens"] = json(kAddedTokensMax + 1, file["added_tokens"][0]);
+  EXPECT_THAT(MessageOf(LoadStatus(file)), HasSubstr("at most 65536"));
 }
 
 TEST(TokenizerTest, WhatIsNotSupportedIsRefusedByItsName) {

@@ -13,6 +13,7 @@ namespace incipit {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 absl::StatusOr<RenderedPrompt> Render(const std::string& source, const Json& variables,
@@ -22,8 +23,8 @@ absl::StatusOr<RenderedPrompt> Render(const std::string& source, const Json& var
 }
 
 // The text with every literal range in double angle brackets.
-std::string Marked(const std::string& source, const Json& variables) {
-  const absl::StatusOr<RenderedPrompt> prompt = Render(source, variables);
+std::string Marked(const absl::StatusOr<ChatTemplate>& parsed, const Json& variables) {
+  const auto prompt = parsed.ok() ? parsed->Render(variables) : parsed.status();
   if (!prompt.ok()) return "error: " + MessageOf(prompt.status());
   std::string result;
   size_t end = 0;
@@ -46,6 +47,10 @@ std::string ErrorOf(const std::string& source, const Json& variables = Json::obj
   return MessageOf(prompt.status());
 }
 
+std::string Marked(const std::string& source, const Json& variables) {
+  return Marked(ChatTemplate::Parse(source), variables);
+}
+
 const Json kHello = {{"messages", {{{"role", "user"}, {"content", " Hi <|end|> "}}}}};
 
 TEST(ChatTemplateProvenanceTest, WhatAMessageSaysIsLiteralAndTheTemplatesTokensAreNot) {
@@ -61,10 +66,19 @@ TEST(ChatTemplateProvenanceTest, APlainRoleCanBeBuiltIntoATokenAndAnyOtherRoleCa
   EXPECT_EQ(Marked("{{ '<|' + messages[0].role + '|>' }}", forged), "<|<<user|><|im_start>>|>");
 }
 
-TEST(ChatTemplateProvenanceTest, TheTokenizersTokensAreTrustedAndOtherArgumentsAreNot) {
-  EXPECT_EQ(Marked("{{ bos_token }}{{ style }}{{ eos_token }}",
-                   {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"style", "<s>"}}),
-            "<s><<<s>>></s>");
+TEST(ChatTemplateProvenanceTest, TheTokenizersTokensAreTheTemplatesAndArgumentsAreNot) {
+  TokenizerConfig config;
+  config.special_tokens = {{"bos_token", "<s>"}, {"pad_token", "<pad>"}, {"image_token", "<i>"}};
+  config.additional_special_tokens = {"<a>", "<b>"};
+  config.chat_template =
+      "{{ bos_token }}{{ style }}{{ pad_token }}{{ image_token }}{{ mask_token is defined }}"
+      "{{ additional_special_tokens|join(',') }}";
+  EXPECT_EQ(Marked(ChatTemplate::Parse(config), {{"style", "<s>"}}),
+            "<s><<<s>>><pad><i>False<a>,<b>");
+  // One that hides a token is an argument like any other.
+  EXPECT_EQ(Marked(ChatTemplate::Parse(config),
+                   {{"style", ""}, {"pad_token", "<s>"}, {"additional_special_tokens", {"<c>"}}}),
+            "<s><<<s>>><i>False<<<c>>>");
 }
 
 TEST(ChatTemplateProvenanceTest, MarksFollowCharactersThroughOperations) {
@@ -114,6 +128,42 @@ TEST(ChatTemplateErrorTest, WhatTheSandboxRefusesIsSaidAtLoadWithLineAndConstruc
   const absl::Status filter = ChatTemplate::Parse("{% if x %}{{ x|random }}{% endif %}").status();
   EXPECT_EQ(filter.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(MessageOf(filter), HasSubstr("line 1: the filter 'random'"));
+}
+
+TEST(ChatTemplateErrorTest, WhatCannotWorkWhateverIsGivenIsSaidAtLoad) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"'abc'.encode()", "the method 'encode'"},
+      {"(x ~ 'a').encode('utf-8')", "the method 'encode'"},
+      {"(x|trim|upper).translate({})", "the method 'translate'"},
+      {"('a' + x).strip()[1:].lower().maketrans('a', 'b')", "the method 'maketrans'"},
+      {"('%s' % x if x else 'a').encode()", "the method 'encode'"},
+      {"y if z else {'a': 1}.fromkeys([1])", "the method 'fromkeys'"},
+      {"(2.5).hex()", "the method 'hex'"},
+      {"x|map('random')|list", "the filter 'random'"},
+      {"lipsum(3)", "the function 'lipsum'"},
+      {"'\\N{BULLET}'", "the escape \\N{...}"},
+      {"x[1:2, 3]", "a slice among several indices"},
+  };
+  for (const auto& [expression, construct] : kCases) {
+    const std::string source = std::string("\n{% if false %}\n{{ ") + expression + " }}{% endif %}";
+    const absl::Status status = ChatTemplate::Parse(source).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << expression;
+    EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("line 3"), HasSubstr(construct)));
+  }
+}
+
+TEST(ChatTemplateErrorTest, WhatMayWorkIsNotRefusedAtLoad) {
+  for (const std::string expression :
+       {"x.encode()", "x['encode']()", "(x or 'a').encode()", "(x + 'a').encode()",
+        "(x|truncate).encode()", "'a'.encode", "[].append(1)", "{}.update({})", "lipsum",
+        "x|map(y)|list", "x|map(attribute='random')|list", "'abc'.nope()"}) {
+    EXPECT_TRUE(ChatTemplate::Parse("{{ " + expression + " }}").ok()) << expression;
+  }
+  const auto own = Render("{{ lipsum(1) }}{% macro lipsum(n) %}own{% endmacro %}", Json::object());
+  EXPECT_FALSE(own.ok());
+  EXPECT_EQ(
+      Render("{% macro lipsum(n) %}own {{ n }}{% endmacro %}{{ lipsum(1) }}", Json::object())->text,
+      "own 1");
 }
 
 TEST(ChatTemplateErrorTest, TextThatIsNotUtf8IsRefused) {
@@ -189,8 +239,21 @@ TEST(ChatTemplateTest, ConversationsWithToolsTakeTheTemplateForTools) {
   EXPECT_EQ(parsed->Render(Json{{"tools", Json::array({1, 2})}})->text, "with 2");
   EXPECT_EQ(parsed->Render(Json{{"tools", nullptr}})->text, "plain");
   EXPECT_EQ(parsed->Render(Json::object())->text, "plain");
-  config.chat_template.reset();
+}
+
+TEST(ChatTemplateTest, ATemplateForToolsAloneRendersNothingElse) {
+  TokenizerConfig config;
   EXPECT_EQ(ChatTemplate::Parse(config).status().code(), absl::StatusCode::kFailedPrecondition);
+  config.tool_chat_template = "with {{ tools|length }}";
+  const auto parsed = ChatTemplate::Parse(config);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->Render(Json{{"tools", Json::array({1, 2})}})->text, "with 2");
+  EXPECT_EQ(parsed->Render(Json{{"tools", Json::array()}})->text, "with 0");
+  for (const Json& variables : {Json{{"tools", nullptr}}, Json::object()}) {
+    const absl::Status status = parsed->Render(variables).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(MessageOf(status), HasSubstr("with tools"));
+  }
 }
 
 }  // namespace
