@@ -38,9 +38,14 @@ ordered_json SizeJson(const Analysis& analysis, const BlockSizeAnalysis& size) {
   for (const auto& [num_blocks, percent] : CurveCapacities(curve, kJsonPoints)) {
     points.push_back(PointJson(analysis, size, num_blocks));
   }
+  ordered_json peaks = ordered_json::array();
+  for (const WorkingSet::Peak& peak : size.peaks) peaks.push_back(peak.blocks);
   return {{"block_size", size.block_tokens},
           {"block_references", curve.all().blocks},
           {"distinct_blocks", curve.num_distinct()},
+          {"distinct_blocks_used_once", size.num_blocks_used_once},
+          {"sharing_requests", size.num_sharing_requests},
+          {"working_set_peaks", std::move(peaks)},
           {"attainable",
            {{"blocks", attainable.blocks},
             {"tokens", attainable.tokens},

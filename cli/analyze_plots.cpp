@@ -45,7 +45,7 @@ std::vector<ChartScale> SizeScales(const Analysis& analysis) {
        [block_tokens](double tokens) { return ShortNumber(tokens / block_tokens); }}};
   if (analysis.bytes_per_token) {
     const double gib = *GibOf(analysis, 1);
-    scales.push_back({"GiB", [gib](double tokens) { return fmt::format("{:.2g}", gib * tokens); }});
+    scales.push_back({"GiB", [gib](double tokens) { return ShortNumber(gib * tokens); }});
   }
   return scales;
 }
@@ -53,30 +53,24 @@ std::vector<ChartScale> SizeScales(const Analysis& analysis) {
 Plot HitRatioPlot(const Analysis& analysis) {
   LineChart chart;
   chart.title = "Hit ratio against cache size";
+  const BlockSizeAnalysis& size = analysis.detailed();
+  const double attainable = size.curve.TokenHitRatio(size.curve.attainable());
   chart.subtitle = fmt::format(
-      "{}: {} requests; blocks of so many tokens, the least recently "
-      "used is evicted",
-      ShortName(analysis), Thousands(analysis.sharing.num_requests));
+      "{}: {} requests; least recently used evicted; attainable with blocks of {} tokens: {}",
+      ShortName(analysis), Thousands(analysis.sharing.num_requests), size.block_tokens,
+      PercentText(attainable));
   chart.x_label = "cache size (logarithmic)";
   chart.y_label = "prompt tokens found in the cache (%)";
   chart.x_scales = SizeScales(analysis);
   chart.y_text = WholePercent;
   chart.is_x_logarithmic = true;
-  for (const BlockSizeAnalysis& size : analysis.sizes) {
-    ChartSeries series = {fmt::format("blocks of {}", size.block_tokens), {}, false};
-    for (const auto& [num_blocks, percent] : CurveCapacities(size.curve, kPlotPoints)) {
-      const double hits = 100 * size.curve.TokenHitRatio(size.curve.HitsWith(num_blocks));
-      series.points.push_back({static_cast<double>(num_blocks * size.block_tokens), hits});
+  for (const BlockSizeAnalysis& each : analysis.sizes) {
+    ChartSeries series = {fmt::format("blocks of {}", each.block_tokens), {}, false};
+    for (const auto& [num_blocks, percent] : CurveCapacities(each.curve, kPlotPoints)) {
+      const double hits = 100 * each.curve.TokenHitRatio(each.curve.HitsWith(num_blocks));
+      series.points.push_back({static_cast<double>(num_blocks * each.block_tokens), hits});
     }
     chart.series.push_back(std::move(series));
-  }
-  const BlockSizeAnalysis& size = analysis.detailed();
-  const double attainable = 100 * size.curve.TokenHitRatio(size.curve.attainable());
-  const auto& points = chart.series[analysis.detail].points;
-  if (!points.empty()) {
-    chart.series.push_back({fmt::format("attainable, blocks of {}", size.block_tokens),
-                            {{points.front().x, attainable}, {points.back().x, attainable}},
-                            true});
   }
   if (size.curve.attainable().blocks > 0) {
     for (const int32_t percent : kWantedPercents) {

@@ -82,12 +82,13 @@ absl::StatusOr<Analysis> Analyze(const AnalysisInput& input, const AnalysisOptio
   analysis.detail = input.detail;
   for (size_t i = 0; i < input.groups.size(); ++i) {
     const BlockView view(log, input.groups[i]);
-    const bool is_detail = i == input.detail;
-    Reuse reuse = MeasureReuse(view, is_detail ? windows : WorkingSetOptions());
-    analysis.sizes.push_back({view.block_tokens(), std::move(reuse.curve)});
-    if (!is_detail) continue;
+    Reuse reuse = MeasureReuse(view, windows);
+    Sharing sharing = MeasureSharing(view, options.num_top_prefixes);
+    analysis.sizes.push_back({view.block_tokens(), std::move(reuse.curve), reuse.working_set.peaks,
+                              sharing.num_sharing, sharing.num_used_once});
+    if (i != input.detail) continue;
     analysis.working_set = std::move(reuse.working_set);
-    analysis.sharing = MeasureSharing(view, options.num_top_prefixes);
+    analysis.sharing = std::move(sharing);
     for (const SharedPrefix& prefix : analysis.sharing.top) {
       analysis.beginnings.push_back(BeginningOf(input, view, prefix, options));
     }
@@ -115,8 +116,11 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
   for (const int32_t percent : {1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100}) {
     capacities.push_back({std::max<int64_t>(1, Share(percent, num_distinct)), percent});
   }
-  // From a thousandth of the distinct blocks to all of them by equal factors.
-  const double last = static_cast<double>(num_distinct), first = std::max(1.0, last / 1000);
+  // By equal factors up to all distinct blocks, from a thousandth of them or, where that already
+  // hits much, from less.
+  const double last = static_cast<double>(num_distinct);
+  const double needed = static_cast<double>(curve.BlocksFor(kWantedPercents[0]));
+  const double first = std::max(1.0, std::min(last / 1000, needed / 4));
   for (int32_t i = 0; i < num_points; ++i) {
     const double num_blocks = first * std::pow(last / first, 1.0 * i / num_points);
     capacities.push_back({std::llround(num_blocks), 0});

@@ -21,6 +21,8 @@ inline constexpr int32_t kWantedPercents[] = {50, 80, 95};
 struct BlockSizeAnalysis {
   int64_t block_tokens = 0;
   ReuseCurve curve;
+  std::vector<WorkingSet::Peak> peaks;                         // [window] of Analysis::working_set
+  int64_t num_sharing_requests = 0, num_blocks_used_once = 0;  // as in Sharing
 };
 
 struct Analysis {

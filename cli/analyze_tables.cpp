@@ -126,31 +126,55 @@ std::string CurveText(const Analysis& analysis) {
                      table.Text(kIndent));
 }
 
+// A table of blocks by window, behind `columns`.
+class WindowTable {
+ public:
+  WindowTable(const WorkingSet& set, std::vector<Column> columns)
+      : num_windows_(set.windows.size()), table_(AllColumns(set, std::move(columns))) {}
+
+  // `blocks_of` gives the count of each window.
+  template <typename BlocksOf>
+  void Add(std::vector<std::string> cells, const BlocksOf& blocks_of, int64_t num_distinct) {
+    for (size_t w = 0; w < num_windows_; ++w) cells.push_back(Thousands(blocks_of(w)));
+    cells.push_back(Thousands(num_distinct));
+    table_.Add(std::move(cells));
+  }
+  std::string Text() const { return table_.Text(kIndent); }
+
+ private:
+  static std::vector<Column> AllColumns(const WorkingSet& set, std::vector<Column> columns) {
+    for (size_t w = 0; w < set.windows.size(); ++w) {
+      columns.push_back({"last " + WindowText(set, w)});
+    }
+    columns.push_back({"since the beginning"});
+    return columns;
+  }
+
+  size_t num_windows_;
+  TextTable table_;
+};
+
 std::string WorkingSetText(const Analysis& analysis) {
   const WorkingSet& set = analysis.working_set;
-  std::vector<Column> columns = {{set.is_timed ? "at" : "after"}, {"requests"}};
-  for (size_t w = 0; w < set.windows.size(); ++w) columns.push_back({"last " + WindowText(set, w)});
-  columns.push_back({"since the beginning"});
-  TextTable table(std::move(columns));
-  const auto add = [&](std::string at, std::string num_requests, const auto& blocks_of,
-                       int64_t total) {
-    std::vector<std::string> cells = {std::move(at), std::move(num_requests)};
-    for (size_t w = 0; w < set.windows.size(); ++w) cells.push_back(Thousands(blocks_of(w)));
-    cells.push_back(Thousands(total));
-    table.Add(std::move(cells));
-  };
+  std::vector<Column> columns = {{"requests"}};
+  if (set.is_timed) columns.insert(columns.begin(), {"at"});
+  WindowTable timeline(set, std::move(columns));
   const size_t num_rows = std::min(kTimelineRows, set.samples.size());
   for (size_t row = 1; row <= num_rows; ++row) {
     const WorkingSet::Sample& sample = set.samples[row * set.samples.size() / num_rows - 1];
-    add(
-        set.is_timed ? TimeText(sample.at) : "", Thousands(sample.num_requests),
-        [&](size_t w) { return sample.blocks[w]; }, sample.num_distinct);
+    std::vector<std::string> cells = {Thousands(sample.num_requests)};
+    if (set.is_timed) cells.insert(cells.begin(), TimeText(sample.at));
+    timeline.Add(
+        std::move(cells), [&](size_t w) { return sample.blocks[w]; }, sample.num_distinct);
   }
-  add(
-      "peak", "", [&](size_t w) { return set.peaks[w].blocks; },
-      set.samples.empty() ? 0 : set.samples.back().num_distinct);
-  return fmt::format("\nWorking set: distinct blocks of {} tokens used within a window\n{}",
-                     analysis.detailed().block_tokens, table.Text(kIndent));
+  WindowTable peaks(set, {{"peak for blocks of"}});
+  for (const BlockSizeAnalysis& size : analysis.sizes) {
+    peaks.Add(
+        {Thousands(size.block_tokens)}, [&](size_t w) { return size.peaks[w].blocks; },
+        size.curve.num_distinct());
+  }
+  return fmt::format("\nWorking set: distinct blocks of {} tokens used within a window\n{}\n{}",
+                     analysis.detailed().block_tokens, timeline.Text(), peaks.Text());
 }
 
 std::string SharingText(const Analysis& analysis) {
