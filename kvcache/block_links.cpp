@@ -154,12 +154,16 @@ void BlockPool::UnpublishAll() {
 
 std::vector<BlockId> BlockPool::FreeOrder() const {
   INCIPIT_CHECK(is_lru_);
-  // The front of the queue has no block before it, and the retained ones are not in it.
   std::vector<BlockId> order;
-  for (int32_t i = 0; i < num_blocks() && order.empty(); ++i) {
+  for (BlockId id = unpublished_.front; id != kNoBlock; id = At(id).next) order.push_back(id);
+  // The front of the queue has no block before it, and the retained ones are not in it.
+  for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
-    if (block.num_users > 0 || block.retained || block.prev != kNoBlock) continue;
+    const bool elsewhere =
+        block.num_users > 0 || block.retained || BlockId{i} == unpublished_.front;
+    if (elsewhere || block.prev != kNoBlock) continue;
     for (BlockId id{i}; id != kNoBlock; id = At(id).next) order.push_back(id);
+    break;
   }
   return order;
 }

@@ -13,6 +13,13 @@ constexpr uint32_t kGroupBits = 10;
 constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
 static_assert(RetainedBlocks::kGroupsMax == 1 << kGroupBits);
 
+// Only the default stands at its level, so that every block stands in some order.
+int32_t LevelOf(int32_t priority, int32_t default_level) {
+  const int32_t over = priority - kRetentionPriorityDefault;
+  if (over <= 0) return priority / kLevelWidth;
+  return default_level + (over + kLevelWidth - 1) / kLevelWidth;
+}
+
 }  // namespace
 
 RetainedBlocks::RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks)
@@ -46,6 +53,7 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& wi
   group.due = NextChange(group, now);
   next_due_ = std::min(next_due_, group.due);
   for (const BlockId id : kept) {
+    if (!At(blocks_, id).published) break;  // taken from the index while it was in use
     const int32_t before = GroupOf(id);
     if (before >= 0 && Group(before).level > group.level) continue;
     if (before >= 0) Forget(id);
@@ -74,7 +82,7 @@ size_t RetainedBlocks::RoomAbove(std::span<const BlockId> blocks, uint64_t tenan
 int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
   const Duration age = now - group.start;
   if (age < std::min(group.wish.pin, limits_.duration_max)) return kPinnedLevel;
-  int32_t level = group.wish.priority / kLevelWidth;
+  int32_t level = LevelOf(group.wish.priority, kDefaultLevel);
   if (level > kDefaultLevel) {
     const double left = std::max(0.0, 1 - ToSeconds(age) / ToSeconds(limits_.duration_max));
     level = kDefaultLevel + static_cast<int32_t>(std::ceil((level - kDefaultLevel) * left));
@@ -94,7 +102,8 @@ Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   if (group.level == kPinnedLevel) {
     change = std::min(change, group.start + std::min(group.wish.pin, limits_.duration_max));
   } else if (group.level > kDefaultLevel) {
-    change = std::min(change, now + limits_.duration_max / (kPinnedLevel - kDefaultLevel));
+    const Duration step = limits_.duration_max / (kPinnedLevel - kDefaultLevel);
+    change = std::min({change, now + step, group.start + limits_.duration_max});
   }
   return change;
 }

@@ -49,8 +49,8 @@ class RetainedBlocks {
 
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
-  // Remembers the wish for as many of the published blocks of one sequence, the first of its chain
-  // first, as the tenant's share allows. They may be in use.
+  // Remembers the wish for as many of the published ones among the blocks of a sequence, the first
+  // of its chain first, as the tenant's share allows. REQUIRES: they are in use.
   void Assign(std::span<const BlockId> blocks, const Retention& wish, uint64_t tenant, Time now);
 
   // `id` has lost its last user. True: it stands here now; false: it has no retention.

@@ -144,5 +144,20 @@ TEST(BlockPoolTest, NothingIsFoundAfterAllIsUnpublished) {
   pool.CheckInvariants();
 }
 
+TEST(BlockPoolTest, WhatIsGivenUpBeforehandIsTakenFirst) {
+  BlockPool pool({.num_blocks = 3});
+  const BlockId first = pool.Take(), second = pool.Take();
+  Publish(pool, first, HashOf(1));
+  Publish(pool, second, HashOf(2));
+  Leave(pool, second);
+  Leave(pool, first);
+  pool.EvictTo(1);  // the block that was never used, and the one freed first
+  EXPECT_EQ(pool.num_cached_free(), 1);
+  EXPECT_THAT(pool.FreeOrder(), ElementsAre(BlockId{2}, BlockId{1}, BlockId{0}));
+  pool.CheckInvariants();
+  EXPECT_EQ(pool.Take(), BlockId{2});
+  EXPECT_EQ(pool.Take(), BlockId{1});
+}
+
 }  // namespace
 }  // namespace incipit
