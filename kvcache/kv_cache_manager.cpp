@@ -102,6 +102,7 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
   table.copy = {.from = source,
                 .to = table.blocks[static_cast<size_t>(num_found)],
                 .num_tokens = computed.copy_tokens};
+  table.copied_from = pool_.hash(source);
   return true;
 }
 
@@ -163,7 +164,9 @@ void KvCacheManager::Rollback(BlockTable& table) {
   const bool admitted_by_this_step = table.num_committed == 0;
   if (admitted_by_this_step) ReleaseCopySource(table);
   ReleaseFrom(table, static_cast<size_t>(table.num_committed));
-  if (admitted_by_this_step) table.use = {};
+  if (!admitted_by_this_step) return;
+  table.copied_from.reset();
+  table.use = {};
 }
 
 bool KvCacheManager::Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens) {
@@ -186,6 +189,7 @@ bool KvCacheManager::Fork(const BlockTable& parent, BlockTable& child, int32_t n
   child.num_confirmed = std::min(parent.num_confirmed, num_full);
   child.num_committed = static_cast<int32_t>(child.blocks.size());
   child.collided = parent.collided;
+  child.copied_from = parent.copied_from;
   child.use = parent.use;
   return true;
 }
@@ -203,6 +207,7 @@ void KvCacheManager::Free(BlockTable& table) {
     pool_.Retain(std::span(table.blocks).first(num_kept), table.retention, table.tenant);
   }
   ReleaseFrom(table, 0);
+  table.copied_from.reset();
   table.collided = false;
   table.use = {};
 }
@@ -212,6 +217,7 @@ void KvCacheManager::Unpublish(const BlockTable& table, int32_t num_tokens) {
   for (size_t i = 0; i < std::min(num_full, table.hashes.size()); ++i) {
     pool_.UnpublishTree(table.hashes[i]);
   }
+  if (table.copied_from) pool_.UnpublishTree(*table.copied_from);
 }
 
 bool KvCacheManager::ResetPrefixCache() {

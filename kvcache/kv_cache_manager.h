@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,6 +72,7 @@ struct BlockTable {
   SequenceUse use;
   // Must be done before the sequence's next step; its source is held until ReleaseCopySource.
   BlockCopy copy;
+  std::optional<BlockHash> copied_from{};  // the key of the block that a partial match was in
 };
 
 struct ComputedBlocks {
@@ -169,9 +171,9 @@ class KvCacheManager {
   // stay: a preempted sequence looks for its own blocks when it returns.
   void Free(BlockTable& table);
 
-  // No key of the first `num_tokens` tokens, nor any that descends from one, can be found from now
-  // on, whoever holds the block: for values that must never be shared again because they are not
-  // finite. O(descendants).
+  // No key of the first `num_tokens` tokens or of what the sequence has copied, nor any that
+  // descends from one, can be found from now on, whoever holds the block: for values that must
+  // never be shared again because they are not finite. O(descendants).
   void Unpublish(const BlockTable& table, int32_t num_tokens);
 
   // Forgets every published block. False, with nothing changed, while any block is in use.

@@ -16,7 +16,7 @@
 namespace incipit {
 namespace {
 
-constexpr int32_t kBlockSize = 16;
+constexpr int32_t kBurstBlock = 16;
 constexpr int32_t kShared = 48;  // full blocks of the prompts below
 constexpr int32_t kPrompt = 50;  // the last block is not full, hence never found or copied
 constexpr int32_t kRest = kPrompt - kShared;
@@ -26,7 +26,7 @@ class Burst : public SchedulerFixture {
   explicit Burst(int32_t step_tokens_max, KvCacheOptions cache = Roomy(), int32_t running_max = 64)
       : SchedulerFixture(cache, {.step_tokens_max = step_tokens_max, .running_max = running_max}) {}
 
-  static KvCacheOptions Roomy() { return {.num_blocks = 1024, .block_size = kBlockSize}; }
+  static KvCacheOptions Roomy() { return {.num_blocks = 1024, .block_size = kBurstBlock}; }
   // All have the same first `num_shared` tokens, and one token as their answer.
   static Request Ask(uint64_t id, int32_t num_shared = kPrompt, int32_t num_own = 0) {
     Request request;
@@ -93,7 +93,7 @@ TEST_P(BurstTest, IdenticalPromptsComputeTheirFullBlocksOnce) {
   const KvCacheStats stats = burst.cache.TakeStats();
   EXPECT_EQ(stats.queries, num_requests());
   EXPECT_EQ(stats.hit_tokens, (num_requests() - 1) * kShared);
-  EXPECT_EQ(stats.stored_blocks, kShared / kBlockSize);
+  EXPECT_EQ(stats.stored_blocks, kShared / kBurstBlock);
 }
 
 TEST_P(BurstTest, PromptsThatShareAPrefixComputeItOnce) {
@@ -274,7 +274,7 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAFailingStepLeavesWhatWasT
 // prompt, whose last block then finds no room.
 TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) {
   for (const int32_t num_requests : {2, 8, 64}) {
-    Burst burst(24, {.num_blocks = 6, .block_size = kBlockSize});
+    Burst burst(24, {.num_blocks = 6, .block_size = kBurstBlock});
     Request answering = Burst::Ask(100, 0, 31);
     answering.answer_tokens_max = 6;
     answering.priority = 1;
@@ -315,11 +315,11 @@ TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
     for (uint64_t id = 1; id <= 8; ++id) burst.ExpectAnswer(Burst::Ask(id, kAligned));
     return burst.num_computed();
   };
-  EXPECT_EQ(num_computed(4096, true), kAligned + 7 * kBlockSize);
-  EXPECT_EQ(num_computed(4096, false), kAligned + 7 * kBlockSize);
+  EXPECT_EQ(num_computed(4096, true), kAligned + 7 * kBurstBlock);
+  EXPECT_EQ(num_computed(4096, false), kAligned + 7 * kBurstBlock);
   EXPECT_EQ(num_computed(kAligned, true), kAligned + 7);
-  EXPECT_EQ(num_computed(kAligned, false), kAligned + 7 * kBlockSize);
-  EXPECT_EQ(num_computed(kAligned + kBlockSize, true), kAligned + kBlockSize + 6);
+  EXPECT_EQ(num_computed(kAligned, false), kAligned + 7 * kBurstBlock);
+  EXPECT_EQ(num_computed(kAligned + kBurstBlock, true), kAligned + kBurstBlock + 6);
 }
 
 // A request that fails takes its pending blocks with it: the others of its step end well, and
