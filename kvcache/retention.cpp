@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -183,34 +184,34 @@ BlockId RetainedBlocks::FrontBelow() const { return Front(0, kDefaultLevel); }
 BlockId RetainedBlocks::FrontAbove() const { return Front(kDefaultLevel + 1, kNumLevels); }
 
 RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
-  Time next_due = Time::max();
-  for (int32_t index = 0; index < kGroupsMax; ++index) {
-    BlockGroup& group = Group(index);
+  for (; due_index_ < kGroupsMax; ++due_index_) {
+    BlockGroup& group = Group(due_index_);
     if (group.num_blocks == 0) continue;
     if (group.due > now) {
-      next_due = std::min(next_due, group.due);
+      due_after_ = std::min(due_after_, group.due);
       continue;
     }
     const Duration lives = group.wish.time_to_live;
     const bool expired = lives > Duration::zero() && now - group.start >= lives;
     const int32_t level = LevelAt(group, now);
     if (!expired && level != kDefaultLevel) {
-      if (!group.blocks.empty()) Unlink(index);
+      if (!group.blocks.empty()) Unlink(due_index_);
       group.level = level;
-      if (!group.blocks.empty()) Link(index);
+      if (!group.blocks.empty()) Link(due_index_);
       group.due = NextChange(group, now);
-      next_due = std::min(next_due, group.due);
+      due_after_ = std::min(due_after_, group.due);
       continue;
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      End(index);  // those in use have no group from now on
+      End(due_index_);  // those in use have no group from now on
     } else {
       Forget(id);
     }
     return {.block = id, .expired = expired};
   }
-  next_due_ = next_due;
+  due_index_ = 0;
+  next_due_ = std::exchange(due_after_, Time::max());
   return {};
 }
 
@@ -227,7 +228,8 @@ void RetainedBlocks::Clear() {
   }
   std::ranges::fill(marks_, 0);
   for (Block& block : blocks_) block.has_wish = false;
-  next_due_ = Time::max();
+  next_due_ = due_after_ = Time::max();
+  due_index_ = 0;
 }
 
 }  // namespace incipit

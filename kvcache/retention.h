@@ -113,8 +113,10 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  std::vector<uint32_t> marks_;  // for each block: its group and that group's generation; 0: none
-  Time next_due_ = Time::max();  // no group is due earlier
+  std::vector<uint32_t> marks_;   // for each block: its group and that group's generation; 0: none
+  Time next_due_ = Time::max();   // no group is due earlier
+  int32_t due_index_ = 0;         // TakeDue has looked at the groups before, of which none is due
+  Time due_after_ = Time::max();  // before this
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;
 };
