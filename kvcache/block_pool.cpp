@@ -144,7 +144,14 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
-    if (--block.num_users == 0 && BecomeFree(*it)) freed_[--first] = *it;
+    if (--block.num_users > 0) continue;
+    const bool is_plain = block.published && block.next_same == *it && !block.has_wish;
+    if (is_plain) {
+      ++num_free_;
+      ++num_cached_free_;
+      TimesOf(*it).freed = now_ms_;
+    }
+    if (is_plain || BecomeFree(*it)) freed_[--first] = *it;
   }
   const auto freed = std::span(freed_).subspan(first, blocks.size() - first);
   if (!freed.empty()) policy_->Release(freed, use);
