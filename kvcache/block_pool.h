@@ -135,7 +135,7 @@ class BlockPool {
 
  private:
   // How many victims are chosen before the first one's key is erased.
-  static constexpr size_t kVictimsAhead = 8;
+  static constexpr size_t kVictimsAhead = 32;
 
   struct Times {  // milliseconds since the start; they wrap after 49 days
     uint32_t published = 0, freed = 0;
