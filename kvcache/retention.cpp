@@ -102,7 +102,7 @@ Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   }
   if (group.level == kPinnedLevel) {
     change = std::min(change, group.start + std::min(group.wish.pin, limits_.duration_max));
-  } else if (group.level > kDefaultLevel) {
+  } else if (group.level > kDefaultLevel && now - group.start < limits_.duration_max) {
     const Duration step = limits_.duration_max / (kPinnedLevel - kDefaultLevel);
     change = std::min({change, now + step, group.start + limits_.duration_max});
   }

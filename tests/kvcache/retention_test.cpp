@@ -259,6 +259,20 @@ TEST_P(RetentionTest, ALimitedLifeIsBetterThanTheDefaultInItsFirstHalfAndWorseIn
   EXPECT_EQ(shelf.Evicted(EvictionReason::kPriority), 1);
 }
 
+TEST_P(RetentionTest, ALifeLongerThanTheLimitOfWishesIsLived) {
+  Shelf shelf(GetParam(), 8, {.tenant_share_max = 1, .duration_max = seconds(10)});
+  shelf.Cache(Shelf::Chain(1, 2), {.priority = 80, .time_to_live = seconds(100)});
+  shelf.Cache(Shelf::Chain(2, 2), {.time_to_live = seconds(100), .pin = seconds(20)});
+  for (int32_t second = 1; second < 100; ++second) {
+    shelf.Advance(seconds(second));
+    ASSERT_EQ(shelf.Found(Shelf::Chain(1, 2)), 2);
+    ASSERT_EQ(shelf.num_retained(), 4);
+  }
+  shelf.Advance(seconds(100));
+  EXPECT_EQ(shelf.num_retained(), 0);
+  EXPECT_EQ(shelf.Evicted(EvictionReason::kTimeToLive), 4);
+}
+
 TEST_P(RetentionTest, WhatOthersBuiltOnOutlivesItsTimeAsLongAsThey) {
   Shelf shelf(GetParam(), 12);
   const std::vector<TokenId> longer = Shelf::Chain(1, 5);
