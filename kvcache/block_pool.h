@@ -112,6 +112,7 @@ class BlockPool {
 
   bool is_published(BlockId id) const { return At(id).published; }
   bool is_pending(BlockId id) const { return At(id).pending; }
+  bool is_retained(BlockId id) const { return At(id).retained; }
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }

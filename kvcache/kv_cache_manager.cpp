@@ -139,9 +139,9 @@ void KvCacheManager::CacheBlocks(BlockTable& table, std::span<const TokenId> tok
     if (index + kKeysAhead < table.hashes.size()) {
       pool_.PrefetchEvicted(table.hashes[index + kKeysAhead]);
     }
-    if (!pool_.is_pending(id)) return;  // unpublished meanwhile
-    pool_.Confirm(id, table.use);
     ++table.num_confirmed;
+    if (!pool_.is_pending(id)) continue;  // unpublished meanwhile, for good
+    pool_.Confirm(id, table.use);
     ++stats_.stored_blocks;
   }
 }
