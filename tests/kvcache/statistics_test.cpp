@@ -1,0 +1,218 @@
+// Why something was not found, and what is counted when blocks are given up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "tests/kvcache/cached_sequence.h"
+#include "tests/kvcache/policy_kinds.h"
+
+namespace incipit {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+
+constexpr int32_t kCountedBlock = 4;
+
+class StatisticsTest : public testing::TestWithParam<EvictionPolicyKind> {
+ protected:
+  StatisticsTest() : cache_({.num_blocks = 8, .block_size = kCountedBlock, .policy = GetParam()}) {
+    cache_.Advance(Time{});
+  }
+  void Cache(const std::vector<TokenId>& tokens, const CacheNamespace& cache_namespace = {},
+             uint64_t tenant = 0) {
+    CachedSequence sequence(cache_, tokens, cache_namespace);
+    sequence.table.tenant = tenant;
+    sequence.AdmitAndCommit();
+    sequence.Free();
+  }
+  Miss MissOf(const std::vector<TokenId>& tokens, const CacheNamespace& cache_namespace = {},
+              uint64_t tenant = 0) {
+    CachedSequence sequence(cache_, tokens, cache_namespace);
+    sequence.table.tenant = tenant;
+    const ComputedBlocks computed = cache_.GetComputedBlocks(sequence.tokens, sequence.table);
+    return cache_.ExplainMiss(sequence.tokens, sequence.table, computed);
+  }
+
+  KvCacheManager cache_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Policies, StatisticsTest, testing::ValuesIn(kPolicyKinds), PolicyTestName);
+
+TEST_P(StatisticsTest, WhereAllFullBlocksAreFoundNothingIsMissed) {
+  Cache(TokenRange(0, 12));
+  for (int32_t length = 1; length <= 13; ++length) {
+    const Miss miss = MissOf(TokenRange(0, length));
+    EXPECT_EQ(miss.reason, MissReason::kNone) << length;
+    EXPECT_EQ(miss.block, -1);
+    EXPECT_EQ(miss.differing_token, -1);
+  }
+  EXPECT_EQ(MissOf(TokenRange(0, 17)).reason, MissReason::kUnseen);
+  EXPECT_EQ(MissOf(TokenRange(0, 17)).block, 3);
+  EXPECT_EQ(MissOf(TokenRange(0, 17)).differing_token, 12);
+}
+
+TEST_P(StatisticsTest, TheFirstTokenThatDiffersFromTheNearestChainIsTold) {
+  Cache(TokenRange(0, 12));
+  for (int32_t num_equal = 0; num_equal < 12; ++num_equal) {
+    const Miss miss = MissOf(Concat(TokenRange(0, num_equal), TokenRange(500, 16)));
+    EXPECT_EQ(miss.reason, MissReason::kUnseen);
+    EXPECT_EQ(miss.block, num_equal / kCountedBlock);
+    EXPECT_EQ(miss.differing_token, num_equal);
+  }
+}
+
+// Also where nothing may be copied, or is: it is about what differs, not about what was reused.
+TEST_P(StatisticsTest, WhatDiffersDoesNotDependOnCopies) {
+  KvCacheManager cache(
+      {.num_blocks = 8, .block_size = kCountedBlock, .copy_on_write = false, .policy = GetParam()});
+  CachedSequence writer(cache, TokenRange(0, 12));
+  writer.AdmitAndCommit();
+  const CachedSequence reader(cache, Concat(TokenRange(0, 7), TokenRange(500, 16)));
+  const ComputedBlocks computed = cache.GetComputedBlocks(reader.tokens, reader.table);
+  EXPECT_EQ(cache.ExplainMiss(reader.tokens, reader.table, computed).differing_token, 7);
+}
+
+TEST_P(StatisticsTest, WhatWasEvictedIsKnownWithItsAge) {
+  Cache(TokenRange(0, 32));
+  cache_.Advance(Time(seconds(3)));
+  Cache(TokenRange(500, 8));  // takes the last two blocks
+  cache_.Advance(Time(milliseconds(7250)));
+  const Miss miss = MissOf(TokenRange(0, 33));
+  EXPECT_EQ(miss.reason, MissReason::kEvicted);
+  EXPECT_EQ(miss.block, 6);
+  EXPECT_EQ(miss.evicted_ago, milliseconds(4250));
+  EXPECT_EQ(miss.differing_token, 24);
+}
+
+TEST_P(StatisticsTest, WhatIsCachedAgainIsNoLongerEvicted) {
+  Cache(TokenRange(0, 32));
+  Cache(TokenRange(500, 8));
+  EXPECT_EQ(MissOf(TokenRange(0, 33)).reason, MissReason::kEvicted);
+  EXPECT_EQ(cache_.TakeStats().regret_blocks, 0);
+  Cache(TokenRange(0, 32));
+  EXPECT_EQ(MissOf(TokenRange(0, 33)).reason, MissReason::kNone);
+  EXPECT_EQ(cache_.TakeStats().regret_blocks, 2);
+  EXPECT_EQ(MissOf(TokenRange(500, 9)).reason, MissReason::kEvicted);
+}
+
+TEST_P(StatisticsTest, EvictionsOfLongAgoAreForgotten) {
+  Cache(TokenRange(0, 4));
+  for (TokenId first = 1000; first < 4000; first += 100) Cache(TokenRange(first, 4));
+  EXPECT_EQ(MissOf(TokenRange(0, 5)).reason, MissReason::kUnseen);
+  cache_.TakeStats();
+  Cache(TokenRange(0, 4));
+  EXPECT_EQ(cache_.TakeStats().regret_blocks, 0);
+}
+
+// Another salt or adapter of one's own is told; what other tenants have is not.
+TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreTold) {
+  const CacheNamespace plain = MakeCacheNamespace("a", ""), salted = MakeCacheNamespace("a", "x");
+  CacheNamespace adapted = plain;
+  adapted.adapter = AdapterKey{"adapter", {1}};
+  const CacheNamespace stranger = MakeCacheNamespace("b", "");
+  Cache(TokenRange(0, 8), plain, 1);
+  for (const CacheNamespace& own : {salted, adapted}) {
+    const Miss miss = MissOf(TokenRange(0, 9), own, 1);
+    EXPECT_EQ(miss.reason, MissReason::kOtherNamespace);
+    EXPECT_EQ(miss.block, 0);
+  }
+  EXPECT_EQ(MissOf(TokenRange(0, 9), stranger, 2).reason, MissReason::kUnseen);
+  EXPECT_EQ(MissOf(TokenRange(1, 9), salted, 1).reason, MissReason::kUnseen);
+  EXPECT_EQ(MissOf(TokenRange(0, 9), plain, 1).reason, MissReason::kNone);
+
+  // Nothing is told of what is gone, or now somebody else's.
+  Cache(TokenRange(0, 8), stranger, 2);
+  EXPECT_EQ(MissOf(TokenRange(0, 9), salted, 1).reason, MissReason::kUnseen);
+  EXPECT_EQ(MissOf(TokenRange(0, 9), stranger, 2).reason, MissReason::kNone);
+  ASSERT_TRUE(cache_.ResetPrefixCache());
+  Cache(TokenRange(0, 8), plain, 1);
+  ASSERT_TRUE(cache_.ResetPrefixCache());
+  EXPECT_EQ(MissOf(TokenRange(0, 9), salted, 1).reason, MissReason::kUnseen);
+}
+
+TEST_P(StatisticsTest, NothingIsToldOfAnotherBlockInTheSamePlace) {
+  const CacheNamespace plain = MakeCacheNamespace("a", ""), salted = MakeCacheNamespace("a", "x");
+  Cache(TokenRange(0, 4), plain, 1);
+  for (TokenId first = 1000; first < 2000; first += 100) Cache(TokenRange(first, 4), plain, 1);
+  EXPECT_EQ(MissOf(TokenRange(0, 5), salted, 1).reason, MissReason::kUnseen);
+  EXPECT_EQ(MissOf(TokenRange(1900, 5), salted, 1).reason, MissReason::kOtherNamespace);
+}
+
+TEST_P(StatisticsTest, EvictionsAreCountedWithAgeAndIdleTime) {
+  CachedSequence sequence(cache_, TokenRange(0, 32));
+  sequence.AdmitAndCommit();  // published at 0 s
+  cache_.Advance(Time(seconds(60)));
+  sequence.Free();
+  cache_.Advance(Time(seconds(61)));
+  Cache(TokenRange(500, 9));
+  const EvictionStats stats = cache_.TakeStats().evictions;
+  EXPECT_EQ(stats.total(), 3);
+  EXPECT_THAT(stats.by_reason, ElementsAre(3, 0, 0, 0));
+  EXPECT_EQ(stats.age.sum_ms, 3 * 61'000);
+  EXPECT_EQ(stats.idle.sum_ms, 3 * 1000);
+  for (size_t bucket = 0; bucket <= kNumAgeBounds; ++bucket) {
+    const bool has_age = 61 <= AgeBoundSeconds(bucket) && 61 > AgeBoundSeconds(bucket) / 4;
+    const bool has_idle = 1 <= AgeBoundSeconds(bucket) && 1 > AgeBoundSeconds(bucket) / 4;
+    EXPECT_EQ(stats.age.counts[bucket], has_age ? 3 : 0) << bucket;
+    EXPECT_EQ(stats.idle.counts[bucket], has_idle ? 3 : 0) << bucket;
+  }
+  EXPECT_EQ(cache_.TakeStats().evictions.total(), 0);
+}
+
+TEST_P(StatisticsTest, EveryReasonIsCountedApart) {
+  const auto cache = [&](TokenId first, int32_t num_blocks, const Retention& wish) {
+    CachedSequence sequence(cache_, TokenRange(first, num_blocks * kCountedBlock));
+    sequence.table.retention = wish;
+    sequence.AdmitAndCommit();
+    sequence.Free();
+  };
+  cache(0, 2, {.time_to_live = seconds(1)});
+  cache_.Advance(Time(seconds(1)));
+  cache(1000, 3, {});
+  cache(2000, 5, {.priority = 10});
+  cache(3000, 4, {});  // takes four of the low priority
+  cache(4000, 4, {});  // takes the last of them, and three others
+  ASSERT_TRUE(cache_.ResetPrefixCache());
+  const EvictionStats stats = cache_.TakeStats().evictions;
+  EXPECT_THAT(stats.by_reason, ElementsAre(3, 5, 2, 8));
+  EXPECT_EQ(stats.total(), 18);
+}
+
+TEST_P(StatisticsTest, WhatIsUnpublishedForItsValuesIsNoEviction) {
+  CachedSequence bad(cache_, TokenRange(0, 8));
+  bad.AdmitAndCommit();
+  cache_.Unpublish(bad.table, 8);
+  bad.Free();
+  const KvCacheStats stats = cache_.TakeStats();
+  EXPECT_EQ(stats.stored_blocks, 2);
+  EXPECT_EQ(stats.evictions.total(), 0);
+  EXPECT_EQ(MissOf(TokenRange(0, 9)).reason, MissReason::kUnseen);
+}
+
+TEST_P(StatisticsTest, APreviewTellsWhatWouldBeEvictedAndChangesNothing) {
+  Cache(TokenRange(0, 16));  // four blocks stay cached, four are empty
+  CachedSequence next(cache_, Concat(TokenRange(0, 8), TokenRange(500, 20)));
+  const ComputedBlocks computed = cache_.GetComputedBlocks(next.tokens, next.table);
+  AdmissionPreview preview = cache_.Preview(next.table, computed, 28);
+  EXPECT_TRUE(preview.fits);
+  EXPECT_EQ(preview.blocks_needed, 7);
+  EXPECT_EQ(preview.blocks_evicted, 1);
+  EXPECT_EQ(cache_.num_cached(), 4);
+  EXPECT_EQ(cache_.num_used(), 0);
+  ASSERT_TRUE(cache_.AllocateSlots(next.table, computed, 28));
+  EXPECT_EQ(cache_.TakeStats().evictions.total(), 1);
+
+  CachedSequence large(cache_, TokenRange(900, 8));
+  const ComputedBlocks none = cache_.GetComputedBlocks(large.tokens, large.table);
+  preview = cache_.Preview(large.table, none, 8);
+  EXPECT_FALSE(preview.fits);
+  EXPECT_EQ(preview.blocks_needed, 2);
+}
+
+}  // namespace
+}  // namespace incipit
