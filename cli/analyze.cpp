@@ -109,10 +109,6 @@ absl::Status CheckAnalyzeFlags(const Flags& flags, const AnalyzeFlags& values) {
   return absl::OkStatus();
 }
 
-double SecondsPerUnit(std::string_view unit) {
-  return unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "us" ? 1e-6 : 1e-9;
-}
-
 absl::StatusOr<std::optional<int64_t>> BytesPerToken(const AnalyzeFlags& values) {
   if (values.model.empty()) return values.bytes_per_token;
   INCIPIT_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(values.model));

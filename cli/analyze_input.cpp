@@ -88,6 +88,10 @@ int64_t NumTokens(const TraceRequest& request, TraceForm form, int32_t block_siz
 
 }  // namespace
 
+double SecondsPerUnit(std::string_view unit) {
+  return unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "us" ? 1e-6 : 1e-9;
+}
+
 absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& options) {
   const bool is_hashed = trace.form == TraceForm::kHashIds;
   const int32_t block_size =

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,6 +34,9 @@ struct BlockingOptions {
   std::optional<int32_t> block_size;  // of the smallest block; of a hash id
   double seconds_per_unit = 1e-3;     // of timestamps
 };
+
+// "s", "ms", "us" or "ns".
+double SecondsPerUnit(std::string_view unit);
 
 // Between the first request and any other; timestamps further apart are in another unit.
 inline constexpr double kLogSecondsMax = 1e10;

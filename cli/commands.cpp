@@ -5,6 +5,7 @@
 #include "cli/chat.h"
 #include "cli/generate.h"
 #include "cli/render.h"
+#include "cli/replay.h"
 #include "cli/tokenize.h"
 
 namespace incipit {
@@ -15,6 +16,7 @@ std::span<const Command> Commands() {
       {"chat", "talk with a model that has a chat template", &RunChat},
       {"bench", "put load on a server and measure it", &RunBench},
       {"analyze", "what a prefix cache can do for a log of prompts", &RunAnalyze},
+      {"replay", "what eviction policies make of a log of prompts", &RunReplay},
       {"tokenize", "text to token ids, without a server", &RunTokenize},
       {"detokenize", "token ids to text, without a server", &RunDetokenize},
       {"render", "conversations to prompts by a chat template, without a server", &RunRender},

@@ -1,9 +1,13 @@
+#include <array>
 #include <vector>
 
 #include "kvcache/eviction_policy.h"
 
 namespace incipit {
 namespace {
+
+constexpr std::array<std::string_view, 6> kPolicyNames = {"lru", "lfu-aging", "lru-2",
+                                                          "arc", "s3-fifo",   "adaptive"};
 
 class LruPolicy final : public EvictionPolicy {
  public:
@@ -44,6 +48,15 @@ class LruPolicy final : public EvictionPolicy {
 };
 
 }  // namespace
+
+std::string_view NameOf(EvictionPolicyKind kind) { return kPolicyNames[static_cast<size_t>(kind)]; }
+
+std::optional<EvictionPolicyKind> EvictionPolicyOf(std::string_view name) {
+  for (size_t i = 0; i < kPolicyNames.size(); ++i) {
+    if (kPolicyNames[i] == name) return static_cast<EvictionPolicyKind>(i);
+  }
+  return std::nullopt;
+}
 
 std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind, std::span<Block> blocks,
                                                    int32_t) {

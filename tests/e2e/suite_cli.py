@@ -113,7 +113,7 @@ class ClientTest(unittest.TestCase):
     def test_output_to_a_pipe_has_no_colours(self):
         for arguments in (["--help"], ["generate", "--help"], ["chat", "--help"], ["bench", "--help"], ["serve", "--help"],
                           ["tokenize", "--help"], ["detokenize", "--help"], ["render", "--help"],
-                          ["analyze", "--help"]):
+                          ["analyze", "--help"], ["replay", "--help"]):
             result = run(*arguments)
             self.assertEqual(result.returncode, 0, arguments)
             self.assertNotIn("\x1b", result.stdout + result.stderr)

@@ -1,0 +1,11 @@
+// `incipit replay`: what eviction policies make of a log of prompts.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace incipit {
+
+int RunReplay(std::span<const std::string_view> args);
+
+}  // namespace incipit
