@@ -22,17 +22,26 @@ struct CancelOrder {
   int32_t choice = kAllChoices;
 };
 
+struct PreviewOrder {
+  std::unique_ptr<SequenceGroup> group;
+  std::function<void(const AdmissionPreview&)> done;
+};
+
 // What other threads ask of the loop between two steps.
 struct Inbox {
   std::vector<std::unique_ptr<SequenceGroup>> submitted;
   std::vector<CancelOrder> cancelled;
   std::vector<std::function<void(bool)>> resets;
+  std::vector<PreviewOrder> previews;
 
-  bool empty() const { return submitted.empty() && cancelled.empty() && resets.empty(); }
+  bool empty() const {
+    return submitted.empty() && cancelled.empty() && resets.empty() && previews.empty();
+  }
   void Clear() {
     submitted.clear();
     cancelled.clear();
     resets.clear();
+    previews.clear();
   }
 };
 
@@ -70,6 +79,7 @@ class Engine::Loop {
   absl::Status Submit(Request request);
   void Cancel(CancelOrder order);
   void ResetPrefixCache(std::function<void(bool)> done);
+  absl::Status PreviewAdmission(Request request, std::function<void(const AdmissionPreview&)> done);
   bool Drain(Time deadline);
   EngineLoad Load() const;
   Time heartbeat() const;
@@ -92,6 +102,7 @@ class Engine::Loop {
   void Fail(const absl::Status& status);
   void EndEverything(FinishReason reason);
   void Publish(bool stepped);
+  void Tell(bool stepped);
   void RecordLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EngineOptions options_;
@@ -115,6 +126,7 @@ class Engine::Loop {
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
+  HitRatioWindows hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
@@ -224,6 +236,21 @@ void Engine::Loop::ResetPrefixCache(std::function<void(bool)> done) {
   work_arrived_.notify_one();
 }
 
+absl::Status Engine::Loop::PreviewAdmission(Request request,
+                                            std::function<void(const AdmissionPreview&)> done) {
+  INCIPIT_RETURN_IF_ERROR(CheckRequest(request, cache_));
+  auto group = MakeSequenceGroup(std::move(request), cache_);
+  MutexLock lock(mutex_);
+  if (stopping_) return Unavailable("the engine is stopping");
+  if (inbox_.previews.size() >= kPreviewsMax) {
+    return ResourceExhausted("{} previews are under way; the limit is {}", inbox_.previews.size(),
+                             kPreviewsMax);
+  }
+  inbox_.previews.push_back({.group = std::move(group), .done = std::move(done)});
+  work_arrived_.notify_one();
+  return absl::OkStatus();
+}
+
 bool Engine::Loop::Drain(Time deadline) {
   // The caller's clock may be one that tests advance; the wait is in real time.
   const Time real_deadline = deadline == kNoDeadline
@@ -246,6 +273,7 @@ EngineLoad Engine::Loop::Load() const {
   EngineLoad load = load_;
   load.num_waiting += static_cast<int32_t>(inbox_.submitted.size());
   load.num_waiting_prompt_tokens += inbox_prompt_tokens_;
+  load.hit_ratios = hit_ratios_.Read(clock_.Now());
   return load;
 }
 
@@ -288,13 +316,15 @@ void Engine::Loop::ApplyInbox() {
   }
   for (const auto& done : taken_.resets) {
     const bool was_reset = !failed_ && cache_.ResetPrefixCache();
-    {
-      // No step may follow that would tell of it.
-      MutexLock lock(mutex_);
-      RecordLoad();
+    // No step may follow that would tell of it.
+    if (was_reset) {
+      stats_ = {};
+      stats_.begin = clock_.Now();
+      Tell(false);
     }
     done(was_reset);
   }
+  for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
   taken_.Clear();
 }
 
@@ -359,19 +389,27 @@ void Engine::Loop::EndEverything(FinishReason reason) {
 }
 
 void Engine::Loop::Publish(bool stepped) {
+  if (stepped || !scheduler_.events().tokens.empty()) Tell(stepped);
+}
+
+void Engine::Loop::Tell(bool stepped) {
   const SchedulerEvents& events = scheduler_.events();
-  if (!stepped && events.tokens.empty()) return;
   stats_.num_running = scheduler_.num_running();
   stats_.num_waiting = scheduler_.num_waiting();
   stats_.num_blocks = cache_.num_blocks();
   stats_.num_used_blocks = cache_.num_used();
   stats_.num_cached_blocks = cache_.num_cached();
+  stats_.num_retained_blocks = cache_.pool().num_retained();
   stats_.cache = cache_.TakeStats();
   {
     // Whoever hears of an end may submit again at once, so the place is free before.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
     RecordLoad();
+    if (stats_.cache.query_tokens > 0) {
+      hit_ratios_.Add(clock_.Now(), {.query_tokens = stats_.cache.query_tokens,
+                                     .hit_tokens = stats_.cache.hit_tokens});
+    }
     publishing_ = true;
   }
   listener_.OnStep({.admissions = events.admissions,
@@ -394,6 +432,7 @@ void Engine::Loop::RecordLoad() {
   load_.num_blocks = cache_.num_blocks();
   load_.num_used_blocks = cache_.num_used();
   load_.num_cached_blocks = cache_.num_cached();
+  load_.num_retained_blocks = cache_.pool().num_retained();
   load_.block_size = cache_.block_size();
 }
 
@@ -410,6 +449,10 @@ void Engine::CancelChoice(RequestId id, int32_t choice) {
 }
 void Engine::ResetPrefixCache(std::function<void(bool)> done) {
   loop_->ResetPrefixCache(std::move(done));
+}
+absl::Status Engine::PreviewAdmission(Request request,
+                                      std::function<void(const AdmissionPreview&)> done) {
+  return loop_->PreviewAdmission(std::move(request), std::move(done));
 }
 bool Engine::Drain(Time deadline) { return loop_->Drain(deadline); }
 EngineLoad Engine::Load() const { return loop_->Load(); }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "engine/model_runner.h"
+#include "kvcache/hit_ratio_windows.h"
 #include "kvcache/kv_cache_manager.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler.h"
@@ -28,7 +29,8 @@ struct StepStats {
   int32_t num_running = 0, num_waiting = 0;
   int32_t num_preemptions = 0;                                         // in this step
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;  // cached: free with a hash
-  KvCacheStats cache;  // counters since the last step
+  int32_t num_retained_blocks = 0;  // of the cached, kept or given up by a request's wish
+  KvCacheStats cache;               // counters since the last step
 };
 
 struct StepEvents {
@@ -54,8 +56,10 @@ struct EngineLoad {
   int32_t num_running = 0, num_waiting = 0;
   int64_t num_waiting_prompt_tokens = 0;
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
+  int32_t num_retained_blocks = 0;  // of the cached
   int32_t block_size = 0;
   bool draining = false;
+  HitRatios hit_ratios;  // of the prefix cache, up to now
 };
 
 struct EngineOptions {
@@ -65,6 +69,9 @@ struct EngineOptions {
   int64_t waiting_prompt_tokens_max =
       4'000'000;  // in the queue; a request is never refused when it is empty
 };
+
+// Previews that may be under way; each holds its prompt until the step that runs has ended.
+inline constexpr size_t kPreviewsMax = 64;
 
 class Engine {
  public:
@@ -88,6 +95,12 @@ class Engine {
   // Thread-safe. `done` is called on the engine thread: true if the cache was emptied, false if
   // blocks were in use.
   void ResetPrefixCache(std::function<void(bool)> done);
+
+  // Thread-safe; hashes the prompt on the calling thread. `done` is called on the engine thread,
+  // after the step that runs, with what admitting the request would take then, as if it were the
+  // next. INVALID_ARGUMENT: can never fit the cache. RESOURCE_EXHAUSTED: kPreviewsMax are under
+  // way. UNAVAILABLE: stopped.
+  absl::Status PreviewAdmission(Request request, std::function<void(const AdmissionPreview&)> done);
 
   // Refuses new requests from now on; true when none are left, false at the deadline.
   bool Drain(Time deadline);

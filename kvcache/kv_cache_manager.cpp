@@ -79,6 +79,7 @@ AdmissionPreview KvCacheManager::Preview(const BlockTable& table, const Computed
   const int32_t num_needed = BlocksNeeded(table, computed, num_tokens);
   const int32_t num_empty = pool_.num_free() - pool_.num_cached_free();
   return {.fits = num_needed <= pool_.num_free(),
+          .cached_tokens = computed.num_tokens,
           .blocks_needed = num_needed,
           .blocks_evicted = std::max(0, num_fresh - num_empty)};
 }

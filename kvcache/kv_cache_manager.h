@@ -104,6 +104,7 @@ struct Miss {
 // What would happen if a sequence were admitted now.
 struct AdmissionPreview {
   bool fits = false;
+  int32_t cached_tokens = 0;   // found, those of a copied block included
   int32_t blocks_needed = 0;   // that leave the free ones
   int32_t blocks_evicted = 0;  // of them, cached ones that others might still have found
 };

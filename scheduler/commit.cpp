@@ -72,6 +72,7 @@ void Scheduler::CountAdmission(Sequence& sequence) {
     events_.admissions.push_back({.request = group.id,
                                   .num_prompt_tokens = group.num_prompt,
                                   .num_cached_tokens = sequence.num_hit_tokens,
+                                  .num_copied_tokens = sequence.num_copied_tokens,
                                   .miss = sequence.miss,
                                   .queue_time = group.first_planned - group.arrival});
   }

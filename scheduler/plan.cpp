@@ -86,7 +86,7 @@ void Scheduler::Admit(Time now, StepPlan& plan) {
          num_running() < options_.running_max) {
     Sequence& next = waiting_.front();
     const ComputedBlocks computed = LookUp(next);
-    if (cache_.BlocksNeeded(next.table, computed, next.num_tokens()) > cache_.num_free()) break;
+    if (!cache_.Preview(next.table, computed, next.num_tokens()).fits) break;
     if (!next.group->admitted) {
       next.miss = cache_.ExplainMiss(Matchable(next), next.table, computed);
     }
@@ -103,6 +103,11 @@ void Scheduler::Admit(Time now, StepPlan& plan) {
     InsertRunning(next);
     AddItem(next, num_tokens, plan);
   }
+}
+
+AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
+  const Sequence& prompt = group.sequences.front();
+  return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
 }
 
 // A copy is left out where there is room for the sequence but not for its source beside it.

@@ -37,8 +37,9 @@ struct Request {
 struct AdmissionEvent {
   RequestId request{};
   int32_t num_prompt_tokens = 0;
-  int32_t num_cached_tokens = 0;  // found in the cache, copied tokens included
-  Miss miss{};                    // why no more were
+  int32_t num_cached_tokens = 0;  // found in the cache
+  int32_t num_copied_tokens = 0;  // of them, in a block that was copied
+  Miss miss{};                    // why no more were found
   Duration queue_time{};
 };
 

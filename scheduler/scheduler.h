@@ -95,6 +95,9 @@ class Scheduler {
   // Ends everything with `reason`. Not while a step is in flight.
   void EndAll(FinishReason reason);
 
+  // What admitting `group` would take now, as if it were the next. Changes nothing.
+  AdmissionPreview Preview(const SequenceGroup& group);
+
   const SchedulerEvents& events() const { return events_; }
   void ClearEvents();
 

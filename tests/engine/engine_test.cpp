@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include "base/status.h"
@@ -44,6 +46,112 @@ TEST(EngineTest, TheSecondOfTwoEqualPromptsReadsTheCache) {
   }
   EXPECT_EQ(fixture.listener.AdmissionOf(3).num_cached_tokens, 0);
   EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 20);
+}
+
+TEST(EngineTest, AnAdmissionSaysWhatWasCopiedAndWhyNoMoreWasFound) {
+  EngineFixture fixture;
+  for (const uint64_t id : {3, 6}) {
+    ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(id, 20, 2)).ok());
+    fixture.listener.WaitForEnd(id);
+  }
+  EXPECT_EQ(fixture.listener.AdmissionOf(3).miss.reason, MissReason::kUnseen);
+  EXPECT_EQ(fixture.listener.AdmissionOf(6).miss.reason, MissReason::kNone);
+  EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 19);
+  EXPECT_EQ(fixture.listener.AdmissionOf(6).num_copied_tokens, 3);
+}
+
+TEST(EngineTest, HitRatiosAreThoseOfTheLastMinutes) {
+  EngineFixture fixture;
+  for (const uint64_t id : {3, 6}) {
+    ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(id, 20, 2)).ok());
+    fixture.listener.WaitForEnd(id);
+  }
+  EXPECT_DOUBLE_EQ(fixture.engine->Load().hit_ratios.minute, 19.0 / 40);
+  fixture.clock.Advance(std::chrono::minutes(2));
+  EXPECT_EQ(fixture.engine->Load().hit_ratios.minute, 0);
+  EXPECT_DOUBLE_EQ(fixture.engine->Load().hit_ratios.ten_minutes, 19.0 / 40);
+  EXPECT_FALSE(fixture.engine->Load().hit_ratios.decayed);
+}
+
+TEST(EngineTest, AResetIsToldAtOnceThoughNoStepFollows) {
+  EngineFixture fixture;
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 21, 2)).ok());
+  fixture.listener.WaitForEnd(1);
+  std::promise<bool> done;
+  fixture.engine->ResetPrefixCache([&](bool was_reset) { done.set_value(was_reset); });
+  EXPECT_TRUE(done.get_future().get());
+  const EvictionStats evictions = fixture.listener.last_stats().cache.evictions;
+  EXPECT_EQ(evictions.by_reason[static_cast<size_t>(EvictionReason::kReset)], 5);
+  EXPECT_EQ(fixture.listener.last_stats().num_tokens, 0);
+  EXPECT_EQ(fixture.engine->Load().num_cached_blocks, 0);
+}
+
+AdmissionPreview PreviewOf(EngineFixture& fixture, Request request) {
+  std::promise<AdmissionPreview> preview;
+  EXPECT_TRUE(fixture.engine
+                  ->PreviewAdmission(std::move(request),
+                                     [&](const AdmissionPreview& p) { preview.set_value(p); })
+                  .ok());
+  return preview.get_future().get();
+}
+
+TEST(EngineTest, APreviewIsWhatTheAdmissionThenDoes) {
+  EngineFixture fixture;
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(3, 21, 2)).ok());
+  fixture.listener.WaitForEnd(3);
+  const AdmissionPreview preview = PreviewOf(fixture, EngineFixture::Ask(6, 40, 1));
+  EXPECT_TRUE(preview.fits);
+  EXPECT_EQ(preview.cached_tokens, 20);
+  EXPECT_EQ(preview.blocks_needed, 10);
+  EXPECT_EQ(preview.blocks_evicted, 0);
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(6, 40, 1)).ok());
+  fixture.gate.WaitForStep();
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(6);
+  EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 20);
+  EXPECT_EQ(fixture.listener.last_stats().cache.query_tokens, 40) << "the preview counts nothing";
+}
+
+TEST(EngineTest, APreviewIsAnsweredBetweenStepsAndSaysWhoMustWait) {
+  EngineFixture fixture;  // 64 blocks of 4 tokens
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 40, 50)).ok());
+  fixture.gate.WaitForStep();
+  std::promise<AdmissionPreview> preview;
+  Request other = EngineFixture::Ask(2, 220, 1);
+  ASSERT_TRUE(
+      fixture.engine
+          ->PreviewAdmission(other, [&](const AdmissionPreview& p) { preview.set_value(p); })
+          .ok());
+  fixture.gate.Pass(1);
+  const AdmissionPreview answer = preview.get_future().get();
+  EXPECT_FALSE(answer.fits);
+  EXPECT_EQ(answer.blocks_needed, 55);
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(1);
+}
+
+TEST(EngineTest, PreviewsAreLimitedAndCheckedLikeRequests) {
+  EngineFixture fixture;
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).ok());
+  fixture.gate.WaitForStep();
+  std::atomic<size_t> num_answered = 0;
+  const auto ask = [&](Request request) {
+    return fixture.engine->PreviewAdmission(std::move(request),
+                                            [&](const AdmissionPreview&) { ++num_answered; });
+  };
+  EXPECT_EQ(ask(EngineFixture::Ask(2, 0, 1)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ask(EngineFixture::Ask(2, 256, 1)).code(), absl::StatusCode::kInvalidArgument);
+  for (size_t i = 0; i < kPreviewsMax; ++i) ASSERT_TRUE(ask(EngineFixture::Ask(2, 5, 1)).ok());
+  const absl::Status status = ask(EngineFixture::Ask(2, 5, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(status), HasSubstr("64"));
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(1);
+  PreviewOf(fixture, EngineFixture::Ask(2, 5, 1));
+  EXPECT_EQ(num_answered, kPreviewsMax);
 }
 
 TEST(EngineTest, ARequestThatCanNeverRunIsRefusedWithTheReason) {
