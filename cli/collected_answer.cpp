@@ -39,6 +39,31 @@ const char* NameOf(v1::FinishReason reason) {
   }
 }
 
+const char* NameOf(v1::CacheMissReason reason) {
+  switch (reason) {
+    case v1::CACHE_MISS_REASON_NONE:
+      return "none";
+    case v1::CACHE_MISS_REASON_UNSEEN:
+      return "unseen";
+    case v1::CACHE_MISS_REASON_EVICTED:
+      return "evicted";
+    case v1::CACHE_MISS_REASON_OTHER_NAMESPACE:
+      return "other_namespace";
+    default:
+      return "unspecified";
+  }
+}
+
+ordered_json MissJson(const v1::CacheMiss& miss) {
+  ordered_json json = {{"reason", NameOf(miss.reason())}};
+  if (miss.has_first_missing_block()) json["first_missing_block"] = miss.first_missing_block();
+  if (miss.has_first_differing_token()) {
+    json["first_differing_token"] = miss.first_differing_token();
+  }
+  if (miss.has_evicted_seconds_ago()) json["evicted_ms_ago"] = miss.evicted_seconds_ago() * 1e3;
+  return json;
+}
+
 ordered_json ChoiceJson(const CollectedAnswer::Choice& choice, bool with_logprobs) {
   ordered_json json = {{"text", choice.text},
                        {"token_ids", choice.token_ids},
@@ -76,12 +101,15 @@ bool CollectedAnswer::has_text() const {
 ordered_json CollectedAnswer::ToJson(bool with_logprobs, bool with_prompt_logprobs) const {
   ordered_json json = ChoiceJson(choices_[0], with_logprobs);
   if (with_prompt_logprobs) json["prompt_logprobs"] = PositionsJson(prompt_logprobs_);
-  json["usage"] = {{"prompt_tokens", usage_.prompt_tokens()},
-                   {"completion_tokens", usage_.completion_tokens()},
-                   {"cached_tokens", usage_.cached_tokens()},
-                   {"queue_ms", usage_.queue_seconds() * 1e3},
-                   {"ttft_ms", usage_.time_to_first_token_seconds() * 1e3},
-                   {"total_ms", usage_.total_seconds() * 1e3}};
+  json["usage"] = {
+      {"prompt_tokens", usage_.prompt_tokens()},
+      {"completion_tokens", usage_.completion_tokens()},
+      {"cached_tokens", usage_.cached_tokens()},
+      {"copied_tokens", usage_.copied_tokens()},
+      {"cache_miss", usage_.has_cache_miss() ? MissJson(usage_.cache_miss()) : ordered_json()},
+      {"queue_ms", usage_.queue_seconds() * 1e3},
+      {"ttft_ms", usage_.time_to_first_token_seconds() * 1e3},
+      {"total_ms", usage_.total_seconds() * 1e3}};
   json["request_id"] = request_id_;
   if (choices_.size() > 1) {
     json["choices"] = ordered_json::array();
@@ -93,10 +121,17 @@ ordered_json CollectedAnswer::ToJson(bool with_logprobs, bool with_prompt_logpro
 }
 
 std::string DescribeUsage(const v1::Usage& usage) {
+  std::string why;
+  const v1::CacheMiss& miss = usage.cache_miss();
+  if (miss.reason() == v1::CACHE_MISS_REASON_EVICTED) {
+    why = fmt::format(" (the rest was evicted {:.1f} s ago)", miss.evicted_seconds_ago());
+  } else if (miss.reason() == v1::CACHE_MISS_REASON_OTHER_NAMESPACE) {
+    why = " (cached under another salt)";
+  }
   return fmt::format(
-      "{} tokens; {} of {} prompt tokens cached; first token after {:.1f} ms, all "
+      "{} tokens; {} of {} prompt tokens cached{}; first token after {:.1f} ms, all "
       "after {:.1f} ms",
-      usage.completion_tokens(), usage.cached_tokens(), usage.prompt_tokens(),
+      usage.completion_tokens(), usage.cached_tokens(), usage.prompt_tokens(), why,
       usage.time_to_first_token_seconds() * 1e3, usage.total_seconds() * 1e3);
 }
 

@@ -33,6 +33,8 @@ constexpr CommandText kGenerateText = {
     "\n"
     "--json prints one object instead: text, token_ids, finish_reason (stop or length), logprobs\n"
     "(null unless asked for) and usage {prompt_tokens, completion_tokens, cached_tokens, "
+    "copied_tokens,\n"
+    "cache_miss {reason, first_missing_block, first_differing_token, evicted_ms_ago} or null, "
     "queue_ms,\n"
     "ttft_ms, total_ms}; with --n also choices.\n"
     "\n"

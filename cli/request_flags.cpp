@@ -17,6 +17,12 @@ std::optional<T> ParseNumber(std::string_view text) {
   return value;
 }
 
+void FillDuration(Duration from, google::protobuf::Duration& to) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(from);
+  to.set_seconds(seconds.count());
+  to.set_nanos(static_cast<int32_t>(std::chrono::nanoseconds(from - seconds).count()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text) {
@@ -44,6 +50,16 @@ void RequestFlags::Bind(Flags& flags) {
   flags.String({"cache-salt", "TEXT", "Share cached blocks only with requests of the same salt."},
                cache_salt_);
   flags.Switch({"skip-cache", "", "Compute the whole prompt, whatever is cached."}, skip_cache_);
+  constexpr FlagRange<Duration> kTimes = {Duration::zero(), std::chrono::hours(24 * 365)};
+  flags.Integer({"cache-priority", "N",
+                 "0 to 100: how long the blocks stay cached; below 50 they go before others, above "
+                 "after them."},
+                cache_priority_);
+  flags.Interval({"cache-ttl", "TIME", "Give the blocks up so long after the answer. 0: no limit."},
+                 cache_ttl_, kTimes);
+  flags.Interval({"cache-pin", "TIME",
+                  "Keep the blocks for so long after the answer, if there is room. 0: do not."},
+                 cache_pin_, kTimes);
   flags.Integer({"priority", "N", "Higher goes first among the waiting."}, priority_);
   flags.String({"request-id", "TEXT", "A label for logs."}, request_id_);
   flags.String({"model", "NAME", "Fail unless this is the model that is served."}, model_);
@@ -126,6 +142,16 @@ void RequestFlags::FillOutput(v1::OutputOptions& output) const {
   output.set_n(num_choices_);
   if (logprobs_) output.set_logprobs(*logprobs_);
   if (prompt_logprobs_) output.set_prompt_logprobs(*prompt_logprobs_);
+}
+
+void RequestFlags::FillRetention(v1::CacheOptions& cache) const {
+  if (cache_priority_) cache.mutable_retention()->set_priority(*cache_priority_);
+  if (cache_ttl_ > Duration::zero()) {
+    FillDuration(cache_ttl_, *cache.mutable_retention()->mutable_ttl());
+  }
+  if (cache_pin_ > Duration::zero()) {
+    FillDuration(cache_pin_, *cache.mutable_retention()->mutable_pin());
+  }
 }
 
 }  // namespace incipit

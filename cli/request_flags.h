@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/flags.h"
 #include "incipit/v1/inference.pb.h"
 
@@ -22,6 +23,7 @@ class RequestFlags {
     request.set_priority(priority_);
     request.mutable_cache()->set_salt(cache_salt_);
     request.mutable_cache()->set_skip_read(skip_cache_);
+    FillRetention(*request.mutable_cache());
     FillSampling(*request.mutable_sampling());
     FillOutput(*request.mutable_output());
   }
@@ -35,6 +37,7 @@ class RequestFlags {
   void BindSampling(Flags& flags);
   void FillSampling(v1::SamplingOptions& sampling) const;
   void FillOutput(v1::OutputOptions& output) const;
+  void FillRetention(v1::CacheOptions& cache) const;
 
   std::optional<float> temperature_, top_p_, min_p_;
   std::optional<float> repetition_penalty_, presence_penalty_, frequency_penalty_;
@@ -48,6 +51,8 @@ class RequestFlags {
   int32_t priority_ = 0;
   std::string cache_salt_, request_id_, model_;
   bool skip_cache_ = false;
+  std::optional<int32_t> cache_priority_;
+  Duration cache_ttl_{}, cache_pin_{};  // zero: not given
 };
 
 // "1,2,3" to ids. INVALID_ARGUMENT naming what is no id.

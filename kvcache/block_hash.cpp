@@ -72,6 +72,13 @@ CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::s
   return cache_namespace;
 }
 
+uint64_t TenantDigest(std::optional<std::string_view> tenant) {
+  if (!tenant) return 0;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(tenant->data());
+  const uint64_t digest = BlockHash{Sha256({bytes, tenant->size()})}.prefix();
+  return digest == 0 ? 1 : digest;
+}
+
 BlockHasher::BlockHasher(BlockHasherOptions options)
     : options_(std::move(options)), sha256_(&Sha256Implementations().front()) {
   INCIPIT_CHECK(options_.block_size >= 1 && options_.block_size <= kBlockSizeMax);

@@ -50,6 +50,9 @@ struct ChainRoot {
 // `tenant` is absent where tenants are not isolated, which is not the same as an empty name.
 CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::string_view salt);
 
+// A tenant as a number that others do not have, but for one in 2^64; 0 where it is absent.
+uint64_t TenantDigest(std::optional<std::string_view> tenant);
+
 struct BlockHasherOptions {
   int32_t block_size = 16;  // tokens; 1 to 256
   HashAlgorithm algorithm = HashAlgorithm::kSha256;

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "server/error_details.h"
 #include "server/logging.h"
+#include "server/tenant.h"
 
 namespace incipit {
 namespace {
@@ -23,12 +24,15 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
     return reactor;
   }
 
-  void Complete(const absl::Status& status) {
+  // The first one counts. `fill` writes the response, which is there until then.
+  void Complete(
+      const absl::Status& status, const std::function<void()>& fill = [] {}) {
     {
       MutexLock lock(mutex_);
       if (completed_) return;
       completed_ = true;
     }
+    fill();
     Finish(ToGrpcStatus(status));
   }
 
@@ -42,6 +46,38 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
   Mutex mutex_;
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;
 };
+
+// After this a preview that was refused finds most of the others gone.
+constexpr Duration kPreviewRetryDelay = std::chrono::seconds(1);
+
+void FillLoad(const EngineLoad& load, v1::GetLoadResponse& out) {
+  out.set_running(static_cast<uint32_t>(load.num_running));
+  out.set_waiting(static_cast<uint32_t>(load.num_waiting));
+  out.set_waiting_prompt_tokens(static_cast<uint64_t>(load.num_waiting_prompt_tokens));
+  out.set_blocks(static_cast<uint32_t>(load.num_blocks));
+  out.set_used_blocks(static_cast<uint32_t>(load.num_used_blocks));
+  out.set_cached_blocks(static_cast<uint32_t>(load.num_cached_blocks));
+  out.set_retained_blocks(static_cast<uint32_t>(load.num_retained_blocks));
+  out.set_block_size(static_cast<uint32_t>(load.block_size));
+  out.set_draining(load.draining);
+}
+
+void FillPreview(const AdmissionPreview& preview, v1::AdmissionPreview& out) {
+  out.set_fits(preview.fits);
+  out.set_cached_tokens(static_cast<uint32_t>(preview.cached_tokens));
+  out.set_blocks_needed(static_cast<uint32_t>(preview.blocks_needed));
+  out.set_blocks_evicted(static_cast<uint32_t>(preview.blocks_evicted));
+}
+
+// Of a prompt of which nothing is cached: a matter of numbers.
+AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
+  const auto num_needed =
+      static_cast<int32_t>((int64_t{num_tokens} + load.block_size - 1) / load.block_size);
+  const int32_t num_free = load.num_blocks - load.num_used_blocks;
+  return {.fits = num_needed <= num_free,
+          .blocks_needed = num_needed,
+          .blocks_evicted = std::max(0, num_needed - (num_free - load.num_cached_blocks))};
+}
 
 }  // namespace
 
@@ -64,21 +100,47 @@ grpc::ServerUnaryReactor* AdminService::GetServerInfo(grpc::CallbackServerContex
   return reactor;
 }
 
+absl::StatusOr<Request> AdminService::LoadPrompt(const grpc::CallbackServerContext& call,
+                                                 const v1::GetLoadRequest& message) const {
+  INCIPIT_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(call, context_.options.request));
+  INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
+                           CheckLoadPrompt(message, context_.served, context_.options.request));
+  SetTenant(tenant, context_.options.isolate_tenants, checked.cache_salt, checked.request);
+  return std::move(checked.request);
+}
+
 grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* call,
-                                                const v1::GetLoadRequest* /*message*/,
+                                                const v1::GetLoadRequest* message,
                                                 v1::GetLoadResponse* response) {
+  const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
   const EngineLoad load = context_.engine.Load();
-  response->set_running(static_cast<uint32_t>(load.num_running));
-  response->set_waiting(static_cast<uint32_t>(load.num_waiting));
-  response->set_waiting_prompt_tokens(static_cast<uint64_t>(load.num_waiting_prompt_tokens));
-  response->set_blocks(static_cast<uint32_t>(load.num_blocks));
-  response->set_used_blocks(static_cast<uint32_t>(load.num_used_blocks));
-  response->set_cached_blocks(static_cast<uint32_t>(load.num_cached_blocks));
-  response->set_block_size(static_cast<uint32_t>(load.block_size));
-  response->set_draining(load.draining);
-  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  FillLoad(load, *response);
+  absl::Status status;
+  if (message->has_token_ids()) {
+    absl::StatusOr<Request> request = LoadPrompt(*call, *message);
+    status = request.status();
+    if (status.ok()) {
+      // Only the engine's thread knows what is cached.
+      status = context_.engine.PreviewAdmission(
+          *std::move(request), [reactor, response](const AdmissionPreview& preview) {
+            reactor->Complete(absl::OkStatus(),
+                              [&] { FillPreview(preview, *response->mutable_admission()); });
+          });
+      if (status.ok()) return reactor.get();
+    }
+    if (absl::IsResourceExhausted(status)) {
+      status =
+          WithRetryDelay(WithReason(std::move(status), reason::kQueueFull), kPreviewRetryDelay);
+    }
+  } else if (message->prompt_case() == v1::GetLoadRequest::kPromptTokens) {
+    if (message->prompt_tokens() == 0) {
+      status = InvalidField("prompt_tokens", "is 0; it must be at least 1");
+    } else {
+      FillPreview(PreviewOf(message->prompt_tokens(), load), *response->mutable_admission());
+    }
+  }
+  reactor->Complete(status);
+  return reactor.get();
 }
 
 grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(

@@ -11,11 +11,15 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "server/call_tracker.h"
+#include "server/options.h"
+#include "server/request.h"
 
 namespace incipit {
 
 // What calls are answered with; references outlive the service.
 struct AdminContext {
+  const Options& options;
+  const ServedModel& served;
   v1::GetModelInfoResponse model;
   v1::GetServerInfoResponse server;  // all but the uptime
   Time start{};
@@ -49,6 +53,10 @@ class AdminService final : public v1::Admin::CallbackService {
                                         v1::SetLogLevelResponse* response) override;
 
  private:
+  // What GetLoad says of a prompt that is known by its ids.
+  absl::StatusOr<Request> LoadPrompt(const grpc::CallbackServerContext& call,
+                                     const v1::GetLoadRequest& message) const;
+
   const AdminContext context_;
 };
 

@@ -13,7 +13,31 @@ void FillToken(const TokenLogprob& from, const Tokenizer* tokenizer, v1::TokenLo
   if (tokenizer != nullptr) to.set_text(tokenizer->TokenBytes(from.token));
 }
 
+v1::CacheMissReason WireReason(MissReason reason) {
+  switch (reason) {
+    case MissReason::kNone:
+      return v1::CACHE_MISS_REASON_NONE;
+    case MissReason::kUnseen:
+      return v1::CACHE_MISS_REASON_UNSEEN;
+    case MissReason::kEvicted:
+      return v1::CACHE_MISS_REASON_EVICTED;
+    case MissReason::kOtherNamespace:
+      return v1::CACHE_MISS_REASON_OTHER_NAMESPACE;
+  }
+  return v1::CACHE_MISS_REASON_UNSPECIFIED;
+}
+
 }  // namespace
+
+void FillMiss(const Miss& miss, v1::CacheMiss& out) {
+  out.set_reason(WireReason(miss.reason));
+  if (miss.reason == MissReason::kNone) return;
+  out.set_first_missing_block(static_cast<uint32_t>(miss.block));
+  out.set_first_differing_token(static_cast<uint32_t>(miss.differing_token));
+  if (miss.reason == MissReason::kEvicted) {
+    out.set_evicted_seconds_ago(ToSeconds(miss.evicted_ago));
+  }
+}
 
 void FillLogprobs(const Logprobs& logprobs, int32_t row, const Tokenizer* tokenizer,
                   v1::PositionLogprobs& out) {

@@ -13,6 +13,7 @@
 #include "server/request.h"
 
 namespace incipit::v1 {
+class CacheMiss;
 class Delta;
 class PositionLogprobs;
 }  // namespace incipit::v1
@@ -23,6 +24,9 @@ namespace incipit {
 // tokens have no text.
 void FillLogprobs(const Logprobs& logprobs, int32_t row, const Tokenizer* tokenizer,
                   v1::PositionLogprobs& out);
+
+// Why no more of a prompt was found in the cache.
+void FillMiss(const Miss& miss, v1::CacheMiss& out);
 
 class Choice {
  public:

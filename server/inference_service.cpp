@@ -9,13 +9,12 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "server/error_details.h"
+#include "server/tenant.h"
 #include "server/wire.h"
 
 namespace incipit {
 namespace {
 
-constexpr std::string_view kTenantKey = "x-tenant-id";
-constexpr std::string_view kDefaultTenant = "default";
 constexpr int64_t kMetadataEntryBytes = 32;  // what HTTP/2 counts beside name and value
 
 uint64_t DrawKey() {
@@ -172,13 +171,7 @@ absl::StatusOr<std::string> InferenceService::Admit(const grpc::CallbackServerCo
     return WithRetryDelay(WithReason(Unavailable("the server is draining"), reason::kDraining),
                           context_.dispatcher.RetryDelay(0));
   }
-  const auto [begin, end] =
-      call.client_metadata().equal_range(grpc::string_ref(kTenantKey.data(), kTenantKey.size()));
-  if (begin == end) return std::string(kDefaultTenant);
-  if (std::next(begin) != end) return InvalidField(kTenantKey, "stands more than once");
-  const std::string_view tenant(begin->second.data(), begin->second.size());
-  INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, context_.options.request));
-  return std::string(tenant);
+  return TenantOf(call, context_.options.request);
 }
 
 Time InferenceService::DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const {
@@ -282,9 +275,7 @@ absl::Status InferenceService::Submit(Job& job) {
   request.arrival = job.arrival;
   request.deadline = job.deadline;
   if (!job.checked.has_seed) request.sampling.seed = Draw();
-  const std::optional<std::string_view> tenant =
-      context_.options.isolate_tenants ? std::optional<std::string_view>(job.tenant) : std::nullopt;
-  request.cache_namespace = MakeCacheNamespace(tenant, job.checked.cache_salt);
+  SetTenant(job.tenant, context_.options.isolate_tenants, job.checked.cache_salt, request);
 
   PendingAnswer answer;
   answer.stream = job.stream;
@@ -294,6 +285,7 @@ absl::Status InferenceService::Submit(Job& job) {
   answer.num_choices = request.num_choices;
   answer.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
   answer.after_prompt = ShowsText(request.prompt);
+  answer.reads_cache = context_.options.prefix_cache && request.read_cache;
   answer.arrival = job.arrival;
   answer.deadline = job.deadline;
   context_.dispatcher.Add(id, std::move(answer));

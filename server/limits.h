@@ -2,7 +2,10 @@
 // default and an INVALID_ARGUMENT that names it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+
+#include "base/clock.h"
 
 namespace incipit {
 
@@ -19,6 +22,7 @@ struct RequestLimits {
   int32_t tools_max = 128;
   int64_t template_arguments_bytes_max = 64 << 10;
   int32_t cache_salt_bytes_max = 256;
+  Duration cache_ttl_max = std::chrono::hours(24);
   int32_t request_id_bytes_max = 128;
   int32_t tenant_bytes_max = 128;
   int32_t priority_min = -100, priority_max = 100;  // clamped to, not refused

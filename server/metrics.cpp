@@ -19,6 +19,27 @@ void Add(std::atomic<double>& total, double value) {
   total.fetch_add(value, std::memory_order_relaxed);
 }
 
+void Add(const AgeHistogram& ages, MetricsHistogram& histogram) {
+  histogram.Add(ages.counts, static_cast<double>(ages.sum_ms) * 1e-3);
+}
+
+void AddCache(const KvCacheStats& stats, MetricsValues& values) {
+  Add(values.queried_tokens, stats.query_tokens);
+  Add(values.hit_tokens, stats.hit_tokens);
+  Add(values.copied_tokens, stats.copied_tokens);
+  Add(values.requeried_tokens, stats.self_query_tokens);
+  Add(values.rehit_tokens, stats.self_hit_tokens);
+  Add(values.stored_blocks, stats.stored_blocks);
+  Add(values.regret_blocks, stats.regret_blocks);
+  Add(values.collisions, stats.collisions);
+  if (stats.evictions.total() == 0) return;
+  for (size_t i = 0; i < kNumEvictionReasons; ++i) {
+    Add(values.evictions[i], stats.evictions.by_reason[i]);
+  }
+  Add(stats.evictions.age, values.eviction_age);
+  Add(stats.evictions.idle, values.eviction_idle);
+}
+
 double SecondsSinceEpoch() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -79,12 +100,7 @@ void Metrics::OnStep(const StepEvents& events) {
   }
   const StepStats& stats = events.stats;
   Add(values.preemptions, stats.num_preemptions);
-  Add(values.queried_tokens, stats.cache.query_tokens);
-  Add(values.hit_tokens, stats.cache.hit_tokens);
-  Add(values.requeried_tokens, stats.cache.self_query_tokens);
-  Add(values.rehit_tokens, stats.cache.self_hit_tokens);
-  Add(values.stored_blocks, stats.cache.stored_blocks);
-  Add(values.evicted_blocks, stats.cache.evictions.total());
+  AddCache(stats.cache, values);
   if (stats.num_tokens == 0) return;  // nothing was computed: requests ended without a step
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);

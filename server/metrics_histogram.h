@@ -29,6 +29,15 @@ class MetricsHistogram {
     sum_.fetch_add(value * static_cast<double>(times), std::memory_order_relaxed);
   }
 
+  // What was counted elsewhere into the same buckets, with the sum of its values.
+  // REQUIRES: bounds.size() + 1 counts.
+  void Add(std::span<const int64_t> counts, double sum) {
+    for (size_t i = 0; i < counts.size(); ++i) {
+      counts_[i].fetch_add(static_cast<uint64_t>(counts[i]), std::memory_order_relaxed);
+    }
+    sum_.fetch_add(sum, std::memory_order_relaxed);
+  }
+
   // The count is the sum of the buckets that were read, so that it never contradicts them.
   Snapshot Read() const {
     Snapshot snapshot{bounds_, {}, sum_.load(std::memory_order_relaxed)};

@@ -145,30 +145,68 @@ void WriteLatencies(FamilyWriter& out, const MetricsValues& values) {
                 values.decode);
 }
 
-void WriteCache(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
+std::vector<Sample> EvictionSamples(const MetricsValues& values) {
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < kNumEvictionReasons; ++i) {
+    samples.push_back({{{"reason", std::string(kEvictionReasonNames[i])}},
+                       static_cast<double>(Read(values.evictions[i]))});
+  }
+  return samples;
+}
+
+void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitRatios& ratios) {
   out.Counter("incipit_prefix_cache_queried_tokens_total",
               "Prompt tokens that were looked up in the prefix cache, once per request.",
               Read(values.queried_tokens));
   out.Counter("incipit_prefix_cache_hit_tokens_total",
               "Of the tokens that were looked up, those that were found.", Read(values.hit_tokens));
+  out.Counter("incipit_prefix_cache_copied_tokens_total",
+              "Of the tokens that were found, those in a block that was copied.",
+              Read(values.copied_tokens));
   out.Counter("incipit_prefix_cache_requeried_tokens_total",
               "Tokens that were looked up again when a preempted sequence came back.",
               Read(values.requeried_tokens));
   out.Counter("incipit_prefix_cache_rehit_tokens_total",
               "Of the tokens that were looked up again, those that were found.",
               Read(values.rehit_tokens));
+  const auto window = [](const char* name, double ratio) {
+    return Sample{{{"window", name}}, ratio};
+  };
+  out.Gauge(
+      "incipit_prefix_cache_hit_ratio",
+      "Share of the tokens looked up lately that were found; 0 if there were none.",
+      {window("1m", ratios.minute), window("10m", ratios.ten_minutes), window("1h", ratios.hour)});
+  out.Gauge("incipit_prefix_cache_hit_ratio_alarm",
+            "1 while the hit ratio of ten minutes is below half of its own hour's.",
+            ratios.decayed ? 1 : 0);
+}
+
+void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
   out.Counter("incipit_prefix_cache_stored_blocks_total", "Blocks that became findable.",
               Read(values.stored_blocks));
-  out.Counter("incipit_prefix_cache_evicted_blocks_total",
-              "Findable blocks that were given to somebody else.", Read(values.evicted_blocks));
+  out.Counter("incipit_prefix_cache_evictions_total",
+              "Blocks that can be found no more because they were given up, by reason.",
+              EvictionSamples(values));
+  out.Histogram("incipit_prefix_cache_eviction_age_seconds",
+                "From a block's publication to its eviction.", values.eviction_age);
+  out.Histogram("incipit_prefix_cache_eviction_idle_seconds",
+                "From the end of a block's last use to its eviction.", values.eviction_idle);
+  out.Counter("incipit_prefix_cache_regret_blocks_total",
+              "Blocks that were computed again not long after they were evicted.",
+              Read(values.regret_blocks));
+  out.Counter("incipit_prefix_cache_collisions_total",
+              "Keys that were found to belong to other contents, and were not used.",
+              Read(values.collisions));
   const auto state = [](const char* name, int32_t count) {
     return Sample{{{"state", name}}, static_cast<double>(count)};
   };
   const int32_t num_free = load.num_blocks - load.num_used_blocks - load.num_cached_blocks;
   out.Gauge("incipit_kv_blocks",
-            "Blocks of keys and values: used by requests, cached and used by none, or free.",
-            {state("used", load.num_used_blocks), state("cached", load.num_cached_blocks),
-             state("free", num_free)});
+            "Blocks of keys and values: used by requests; cached and used by none, as the policy "
+            "orders them or retained by a request's wish; or free.",
+            {state("used", load.num_used_blocks),
+             state("cached", load.num_cached_blocks - load.num_retained_blocks),
+             state("retained", load.num_retained_blocks), state("free", num_free)});
   out.Gauge("incipit_kv_usage_ratio", "Share of the blocks that requests use, 0 to 1.",
             UsedRatio(load));
 }
@@ -263,7 +301,8 @@ std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
   FamilyWriter ours({});
   WriteRequests(ours, values, facts.load);
   WriteLatencies(ours, values);
-  WriteCache(ours, values, facts.load);
+  WriteCacheTokens(ours, values, facts.load.hit_ratios);
+  WriteCacheBlocks(ours, values, facts.load);
   WriteSteps(ours, values);
   WriteInfo(ours, facts);
   std::string text = ours.Serialize();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
+#include <string_view>
 
 #include "base/mutex.h"
 #include "engine/engine.h"
@@ -25,14 +26,27 @@ inline constexpr std::array kLatencyBounds = {
 inline constexpr std::array kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
                                            0.05,   0.1,    0.2,    0.5,   1.0,   2.0,   5.0,  10.0};
 
+inline constexpr auto kAgeBounds = [] {
+  std::array<double, kNumAgeBounds> bounds{};
+  for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = AgeBoundSeconds(i);
+  return bounds;
+}();
+
+// The values of the label `reason` of incipit_prefix_cache_evictions_total, by EvictionReason.
+inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
+    "capacity", "priority", "ttl", "reset"};
+
 using MetricsCounter = std::atomic<int64_t>;
 
 // Every number behind the metrics. Counters only grow.
 struct MetricsValues {
   std::array<MetricsCounter, kNumFinishReasons> finished{};
   std::array<MetricsCounter, kNumRejectionReasons> rejected{};
-  MetricsCounter queried_tokens{0}, hit_tokens{0}, requeried_tokens{0}, rehit_tokens{0};
-  MetricsCounter stored_blocks{0}, evicted_blocks{0}, preemptions{0};
+  MetricsCounter queried_tokens{0}, hit_tokens{0}, copied_tokens{0};
+  MetricsCounter requeried_tokens{0}, rehit_tokens{0};
+  MetricsCounter stored_blocks{0}, regret_blocks{0}, collisions{0}, preemptions{0};
+  std::array<MetricsCounter, kNumEvictionReasons> evictions{};
+  MetricsHistogram eviction_age{kAgeBounds}, eviction_idle{kAgeBounds};
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};

@@ -96,8 +96,7 @@ void BindModel(Options& o, Flags& flags) {
                 o.threads, {0, 4096});
 }
 
-void BindCacheAndScheduler(Options& o, Flags& flags) {
-  flags.Group("Cache");
+void BindPrefixCache(Options& o, Flags& flags) {
   flags.Switch({"prefix-cache", "", "Keep computed prefixes and share them (on or off)."},
                o.prefix_cache);
   const auto hashes = HashAlgorithmNames();
@@ -109,6 +108,21 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
   flags.String({"prefix-cache-seed", "TEXT",
                 "What keys start from: servers with the same one give equal blocks equal keys."},
                o.prefix_cache_seed);
+  flags.Switch({"copy-on-write", "",
+                "Of a cached block that differs after some tokens, copy those instead of computing "
+                "them."},
+               o.copy_on_write);
+  flags.Real({"cache-retention-share-max", "X",
+              "Of the blocks, that one tenant may keep by cache.retention above the default."},
+             o.cache_retention_share_max, {0, 1});
+  flags.Integer({"cache-retention-max-s", "SECONDS",
+                 "After this a cache.retention.priority has sunk to the default, and a pin ends."},
+                o.cache_retention_max_s, {1, 86400});
+}
+
+void BindCacheAndScheduler(Options& o, Flags& flags) {
+  flags.Group("Cache");
+  BindPrefixCache(o, flags);
   flags.Integer({"block-size", "N", "Tokens of a block, a power of two."}, o.block_size, {1, 256});
   AutoInteger(flags, {"kv-blocks", "N|auto", "Blocks of the cache. auto: from --kv-memory."},
               o.kv_blocks, 1, kBlocksMax);
@@ -197,6 +211,8 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
                "Of template_arguments_json, a tool call's arguments, a tool's parameters."},
               r.template_arguments_bytes_max, {2, 16 << 20});
   flags.Integer({"cache-salt-bytes-max", "N", "cache.salt"}, r.cache_salt_bytes_max, {0, 65536});
+  flags.Interval({"cache-ttl-max", "TIME", "cache.retention.ttl"}, r.cache_ttl_max,
+                 {std::chrono::seconds(1), std::chrono::hours(24 * 365)});
   flags.Integer({"request-id-bytes-max", "N", "request_id"}, r.request_id_bytes_max, {1, 4096});
   flags.Integer({"tenant-bytes-max", "N", "x-tenant-id"}, r.tenant_bytes_max, {1, 4096});
   PriorityRange(flags, r);
@@ -247,6 +263,18 @@ std::string ServeHelp(const Flags& flags) {
       "Exit codes: 0 stopped as asked, 1 the engine failed, 2 a wrong flag or configuration,\n"
       "3 the model cannot be served, 4 an address cannot be bound, 5 the device cannot be used.\n",
       flags.Help());
+}
+
+KvCacheOptions CacheOptionsOf(const Options& options) {
+  KvCacheOptions cache;
+  cache.block_size = options.block_size;
+  cache.hash = *HashAlgorithmOf(options.prefix_cache_hash);  // a choice of its names
+  cache.seed = options.prefix_cache_seed;
+  cache.prefix_cache = options.prefix_cache;
+  cache.copy_on_write = options.copy_on_write;
+  cache.retention.tenant_share_max = options.cache_retention_share_max;
+  cache.retention.duration_max = std::chrono::seconds(options.cache_retention_max_s);
+  return cache;
 }
 
 absl::Status Validate(const Options& options, const Flags& flags) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/flags.h"
+#include "engine/engine.h"
 #include "server/limits.h"
 
 namespace incipit {
@@ -33,6 +34,9 @@ struct Options {
   bool prefix_cache = true;
   std::string prefix_cache_hash = "sha256";
   std::string prefix_cache_seed;
+  bool copy_on_write = true;
+  double cache_retention_share_max = 0.25;  // of the blocks, of each tenant
+  int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
   std::optional<int32_t> kv_blocks;
   int64_t kv_memory = 0;  // bytes; 0: from what is free
@@ -73,6 +77,9 @@ void BindOptions(Options& options, Flags& flags);
 
 // The help of `incipit serve`.
 std::string ServeHelp(const Flags& flags);
+
+// What the flags say of the cache, but for its size.
+KvCacheOptions CacheOptionsOf(const Options& options);
 
 // What spans several flags. Names the flags that contradict each other.
 absl::Status Validate(const Options& options, const Flags& flags);

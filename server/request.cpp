@@ -1,5 +1,6 @@
 #include "server/request.h"
 
+#include <incipit/v1/admin.pb.h>
 #include <incipit/v1/inference.pb.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@ namespace {
 constexpr uint32_t kTokensMax = 1u << 30;
 constexpr size_t kModelNameBytesMax = 256;
 constexpr float kGreedyBelow = 1e-5f;
+// Keeps sums of times in range; the server cuts what it grants far below it.
+constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
@@ -199,6 +202,56 @@ absl::Status CheckOutput(const v1::OutputOptions& options, const ServedModel& mo
   return CheckStops(options, model, limits, out);
 }
 
+// Above 0; cut to kRetentionMax.
+absl::StatusOr<Duration> CheckTime(std::string_view field,
+                                   const google::protobuf::Duration& duration) {
+  const int64_t seconds = duration.seconds();
+  const int32_t nanos = duration.nanos();
+  if (nanos <= -1'000'000'000 || nanos >= 1'000'000'000) {
+    return InvalidField(field, "has {} nanos; they must be less than a second", nanos);
+  }
+  if (seconds < 0 || nanos < 0 || (seconds == 0 && nanos == 0)) {
+    return InvalidField(field, "is {} s; it must be above 0",
+                        static_cast<double>(seconds) + nanos * 1e-9);
+  }
+  if (seconds >= std::chrono::duration_cast<std::chrono::seconds>(kRetentionMax).count()) {
+    return kRetentionMax;
+  }
+  return std::chrono::seconds(seconds) + std::chrono::nanoseconds(nanos);
+}
+
+absl::Status CheckRetention(const v1::CacheRetention& wish, const RequestLimits& limits,
+                            Retention& out) {
+  if (wish.has_priority()) {
+    if (wish.priority() < 0 || wish.priority() > kRetentionPriorityMax) {
+      return InvalidField("cache.retention.priority", "is {}; it must be from 0 to {}",
+                          wish.priority(), kRetentionPriorityMax);
+    }
+    out.priority = wish.priority();
+  }
+  if (wish.has_ttl()) {
+    constexpr std::string_view kField = "cache.retention.ttl";
+    INCIPIT_ASSIGN_OR_RETURN(out.time_to_live, CheckTime(kField, wish.ttl()));
+    if (out.time_to_live > limits.cache_ttl_max) {
+      return InvalidField(kField, "is {} s; at most {} s are allowed", ToSeconds(out.time_to_live),
+                          ToSeconds(limits.cache_ttl_max));
+    }
+  }
+  if (wish.has_pin()) {
+    INCIPIT_ASSIGN_OR_RETURN(out.pin, CheckTime("cache.retention.pin", wish.pin()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCache(const v1::CacheOptions& options, const RequestLimits& limits,
+                        CheckedRequest& out) {
+  INCIPIT_RETURN_IF_ERROR(
+      CheckBytes("cache.salt", options.salt().size(), limits.cache_salt_bytes_max));
+  out.cache_salt = options.salt();
+  if (options.skip_read()) out.request.read_cache = false;
+  return CheckRetention(options.retention(), limits, out.request.retention);
+}
+
 // What the two kinds of request share.
 template <typename Message>
 absl::StatusOr<CheckedRequest> CheckCommon(const Message& message, const ServedModel& model,
@@ -209,10 +262,7 @@ absl::StatusOr<CheckedRequest> CheckCommon(const Message& message, const ServedM
   INCIPIT_RETURN_IF_ERROR(CheckModelName(message.model(), model));
   INCIPIT_RETURN_IF_ERROR(CheckSampling(message.sampling(), model, limits, out));
   INCIPIT_RETURN_IF_ERROR(CheckOutput(message.output(), model, limits, out));
-  INCIPIT_RETURN_IF_ERROR(
-      CheckBytes("cache.salt", message.cache().salt().size(), limits.cache_salt_bytes_max));
-  out.cache_salt = message.cache().salt();
-  if (message.cache().skip_read()) out.request.read_cache = false;
+  INCIPIT_RETURN_IF_ERROR(CheckCache(message.cache(), limits, out));
   out.request.priority = std::clamp(message.priority(), limits.priority_min, limits.priority_max);
   return out;
 }
@@ -310,6 +360,21 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
   }
   engine.prompt = std::move(prompt);
   return absl::OkStatus();
+}
+
+absl::StatusOr<CheckedRequest> CheckLoadPrompt(const v1::GetLoadRequest& message,
+                                               const ServedModel& model,
+                                               const RequestLimits& limits) {
+  constexpr std::string_view kField = "token_ids.ids";
+  CheckedRequest out;
+  INCIPIT_RETURN_IF_ERROR(
+      CheckBytes("cache_salt", message.cache_salt().size(), limits.cache_salt_bytes_max));
+  out.cache_salt = message.cache_salt();
+  INCIPIT_ASSIGN_OR_RETURN(std::vector<TokenId> tokens,
+                           CheckTokens(kField, message.token_ids().ids(), model));
+  out.request.answer_tokens_max = 1;
+  INCIPIT_RETURN_IF_ERROR(SetPrompt(std::move(tokens), kField, model, limits, out));
+  return out;
 }
 
 absl::StatusOr<std::vector<TokenId>> CheckDetokenizeRequest(const v1::DetokenizeRequest& message,

@@ -20,6 +20,7 @@ namespace incipit::v1 {
 class ChatRequest;
 class DetokenizeRequest;
 class GenerateRequest;
+class GetLoadRequest;
 }  // namespace incipit::v1
 
 namespace incipit {
@@ -54,8 +55,9 @@ struct CheckedRequest {
   std::string label;  // the client's request_id; empty: the server draws one
   // Text, token ids (each of them a token of the model, and not empty), or messages.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
-  // All but id, prompt, arrival, deadline and namespace. answer_tokens_max is what was asked for
-  // (0: the rest of the context) until SetPrompt; the seed is drawn by the caller unless has_seed.
+  // All but id, prompt, arrival, deadline, namespace and tenant. answer_tokens_max is what was
+  // asked for (0: the rest of the context) until SetPrompt; the seed is drawn by the caller unless
+  // has_seed.
   Request request;
   bool has_seed = false;
   AnswerOptions answer;
@@ -74,6 +76,12 @@ absl::StatusOr<CheckedRequest> CheckChatRequest(const v1::ChatRequest& message,
 absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        const ServedModel& model, const RequestLimits& limits,
                        CheckedRequest& request);
+
+// The token ids that a GetLoadRequest asks about, as a request of one token more. REQUIRES: it has
+// some.
+absl::StatusOr<CheckedRequest> CheckLoadPrompt(const v1::GetLoadRequest& message,
+                                               const ServedModel& model,
+                                               const RequestLimits& limits);
 
 // The ids of a DetokenizeRequest.
 absl::StatusOr<std::vector<TokenId>> CheckDetokenizeRequest(const v1::DetokenizeRequest& message,

@@ -182,11 +182,9 @@ Failure LoadRunner(const Options& options, Loaded& loaded) {
   EngineOptions& engine = loaded.parts.engine;
   engine.scheduler.step_tokens_max = decided.step_tokens_max;
   engine.scheduler.running_max = options.running_max;
+  engine.cache = CacheOptionsOf(options);
   engine.cache.num_blocks = decided.num_blocks;
   engine.cache.block_size = decided.block_size;
-  engine.cache.prefix_cache = options.prefix_cache;
-  engine.cache.hash = *HashAlgorithmOf(options.prefix_cache_hash);  // a choice of its names
-  engine.cache.seed = options.prefix_cache_seed;
   engine.requests_max = options.requests_max;
   engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
   spdlog::info("cache: {} blocks of {} tokens, {} MiB; steps of {} tokens", decided.num_blocks,

@@ -229,8 +229,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       text_pool(options.text_threads, options.text_queue_max),
       inference({options, model, tokenizer.get(), chat_template.get(), engine, dispatcher,
                  text_pool, calls, metrics, clock}),
-      admin(
-          {model_info, server_info, clock.Now(), engine, calls, [this] { BeginDrain(); }, clock}) {
+      admin({options, model, model_info, server_info, clock.Now(), engine, calls,
+             [this] { BeginDrain(); }, clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });

@@ -21,7 +21,8 @@ struct TokenDispatcher::Call {
   bool is_touched = false;
   int32_t num_open = 0;    // choices
   int32_t num_scored = 0;  // prompt positions reported
-  int32_t num_cached = 0;
+  int32_t num_cached = 0, num_copied = 0;
+  Miss miss;
   bool is_abandoned = false;                  // its client takes nothing
   std::optional<absl::Status> end_status;     // instead of CANCELLED
   FinishReason finish = FinishReason::kStop;  // the worst of its choices
@@ -264,6 +265,8 @@ void TokenDispatcher::HandleAdmission(const AdmissionEvent& event, Time now) {
   if (call == nullptr || call->admitted) return;
   call->admitted = now;
   call->num_cached = event.num_cached_tokens;
+  call->num_copied = event.num_copied_tokens;
+  call->miss = event.miss;
   call->queue_seconds = ToSeconds(event.queue_time);
 }
 
@@ -354,6 +357,8 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
     usage.set_prompt_tokens(static_cast<uint32_t>(call.answer.num_prompt_tokens));
     usage.set_completion_tokens(static_cast<uint32_t>(num_tokens));
     usage.set_cached_tokens(static_cast<uint32_t>(call.num_cached));
+    usage.set_copied_tokens(static_cast<uint32_t>(call.num_copied));
+    if (call.admitted && call.answer.reads_cache) FillMiss(call.miss, *usage.mutable_cache_miss());
     usage.set_queue_seconds(call.queue_seconds.value_or(0));
     if (call.first_token) {
       usage.set_time_to_first_token_seconds(ToSeconds(*call.first_token - call.answer.arrival));

@@ -34,6 +34,7 @@ struct PendingAnswer {
   int32_t num_choices = 1;
   int32_t num_prompt_tokens = 0;
   bool after_prompt = true;  // as in Detokenizer
+  bool reads_cache = true;
   Time arrival{}, deadline{};
 };
 

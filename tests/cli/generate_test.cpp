@@ -75,6 +75,7 @@ TEST_F(GenerateTest, PrintsTheTextAndNothingElse) {
   EXPECT_FALSE(request_.sampling().has_temperature()) << "what is not given is the server's choice";
   EXPECT_FALSE(request_.sampling().has_seed());
   EXPECT_FALSE(request_.output().has_logprobs());
+  EXPECT_FALSE(request_.cache().has_retention());
 }
 
 TEST_F(GenerateTest, JsonIsOneObjectWithUsageInMilliseconds) {
@@ -87,9 +88,34 @@ TEST_F(GenerateTest, JsonIsOneObjectWithUsageInMilliseconds) {
   EXPECT_EQ(json["usage"]["prompt_tokens"], 4);
   EXPECT_EQ(json["usage"]["completion_tokens"], 3);
   EXPECT_EQ(json["usage"]["cached_tokens"], 2);
+  EXPECT_EQ(json["usage"]["copied_tokens"], 0);
+  EXPECT_TRUE(json["usage"]["cache_miss"].is_null());
   EXPECT_EQ(json["usage"]["queue_ms"], 1.5);
   EXPECT_EQ(json["usage"]["ttft_ms"], 250);
   EXPECT_FALSE(json.contains("choices"));
+}
+
+TEST_F(GenerateTest, JsonSaysWhyNoMoreWasCached) {
+  v1::Usage& usage = *responses_.back().mutable_usage();
+  usage.set_copied_tokens(7);
+  v1::CacheMiss& miss = *usage.mutable_cache_miss();
+  miss.set_reason(v1::CACHE_MISS_REASON_EVICTED);
+  miss.set_first_missing_block(0);
+  miss.set_first_differing_token(9);
+  miss.set_evicted_seconds_ago(1.5);
+  EXPECT_EQ(Run({"--prompt", "Once", "--json", "--usage"}), kExitOk);
+  const auto json = nlohmann::json::parse(out_)["usage"];
+  EXPECT_EQ(json["copied_tokens"], 7);
+  EXPECT_EQ(json["cache_miss"], nlohmann::json::parse(R"({"reason": "evicted",
+    "first_missing_block": 0, "first_differing_token": 9, "evicted_ms_ago": 1500.0})"));
+  EXPECT_EQ(Run({"--prompt", "Once", "--usage"}), kExitOk);
+  EXPECT_THAT(err_, HasSubstr("evicted 1.5 s ago"));
+
+  miss.Clear();
+  miss.set_reason(v1::CACHE_MISS_REASON_NONE);
+  EXPECT_EQ(Run({"--prompt", "Once", "--json"}), kExitOk);
+  EXPECT_EQ(nlohmann::json::parse(out_)["usage"]["cache_miss"],
+            nlohmann::json::parse(R"({"reason": "none"})"));
 }
 
 TEST_F(GenerateTest, EveryOptionReachesTheRequest) {
@@ -137,6 +163,12 @@ TEST_F(GenerateTest, EveryOptionReachesTheRequest) {
                  "--cache-salt",
                  "s",
                  "--skip-cache",
+                 "--cache-priority",
+                 "70",
+                 "--cache-ttl",
+                 "90s",
+                 "--cache-pin",
+                 "1500ms",
                  "--priority",
                  "-4",
                  "--request-id",
@@ -153,7 +185,8 @@ TEST_F(GenerateTest, EveryOptionReachesTheRequest) {
       "frequency_penalty: 0.25 logit_bias { key: 5 value: -2.5 } logit_bias { key: 6 value: 1 "
       "} seed: -3 } output { max_tokens: 9 min_tokens: 2 stop: \"a\" stop: \"b\" "
       "stop_token_ids: 7 stop_token_ids: 8 include_stop: true ignore_eos: true n: 2 logprobs: "
-      "3 prompt_logprobs: 0 keep_special_tokens: true } cache { salt: \"s\" skip_read: true } "
+      "3 prompt_logprobs: 0 keep_special_tokens: true } cache { salt: \"s\" skip_read: true "
+      "retention { priority: 70 ttl { seconds: 90 } pin { seconds: 1 nanos: 500000000 } } } "
       "priority: -4 model: \"m\"");
   EXPECT_EQ(tenant_, "blue");
 }

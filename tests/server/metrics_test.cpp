@@ -56,8 +56,11 @@ ModelMetrics TinyModel() {
 // What one step tells, with the memory that the views point to.
 struct StepOfThreeTokens {
   std::vector<AdmissionEvent> admissions = {
-      {RequestId{1}, 100, 64, {}, std::chrono::milliseconds(4)},
-      {RequestId{2}, 50, 0, {}, std::chrono::seconds(2)},
+      {.request = RequestId{1},
+       .num_prompt_tokens = 100,
+       .num_cached_tokens = 64,
+       .queue_time = std::chrono::milliseconds(4)},
+      {.request = RequestId{2}, .num_prompt_tokens = 50, .queue_time = std::chrono::seconds(2)},
   };
   std::vector<TokenEvent> tokens = {{RequestId{1}, 0, 5, -1, std::nullopt},
                                     {RequestId{2}, 0, 0, -1, std::nullopt},
@@ -79,7 +82,12 @@ struct StepOfThreeTokens {
     stats.cache.self_query_tokens = 30;
     stats.cache.self_hit_tokens = 16;
     stats.cache.stored_blocks = 5;
-    stats.cache.evictions.by_reason = {2, 1, 0, 0};
+    stats.cache.copied_tokens = 13;
+    stats.cache.regret_blocks = 4;
+    stats.cache.collisions = 6;
+    stats.cache.evictions.by_reason = {3, 2, 1, 7};
+    for (const uint32_t ms : {64u, 40'000u, 4'000'000'000u}) stats.cache.evictions.age.Add(ms);
+    stats.cache.evictions.idle.Add(20'500);
   }
   StepEvents events() const { return {admissions, {}, tokens, none, none, stats}; }
 };
@@ -92,6 +100,8 @@ EngineLoad SomeLoad() {
   load.num_blocks = 100;
   load.num_used_blocks = 25;
   load.num_cached_blocks = 15;
+  load.num_retained_blocks = 6;
+  load.hit_ratios = {.minute = 0.25, .ten_minutes = 0.5, .hour = 0.75, .decayed = true};
   load.block_size = 16;
   return load;
 }
@@ -130,7 +140,9 @@ TEST(MetricsTest, AStepMovesWhatItCounted) {
   EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_requeried_tokens_total"), 30);
   EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_rehit_tokens_total"), 16);
   EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_stored_blocks_total"), 5);
-  EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_evicted_blocks_total"), 3);
+  EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_copied_tokens_total"), 13);
+  EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_regret_blocks_total"), 4);
+  EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_collisions_total"), 6);
   EXPECT_EQ(ValueOf(text, "incipit_preemptions_total"), 2);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"prefill\"}"), 86);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"decode\"}"), 1);
@@ -138,6 +150,22 @@ TEST(MetricsTest, AStepMovesWhatItCounted) {
   EXPECT_EQ(ValueOf(text, "incipit_step_duration_seconds_count"), 1);
   EXPECT_EQ(ValueOf(text, "incipit_request_queue_seconds_bucket{le=\"0.005\"}"), 1);
   EXPECT_EQ(ValueOf(text, "incipit_request_queue_seconds_bucket{le=\"2\"}"), 2);
+}
+
+TEST(MetricsTest, EvictionsAreCountedByReasonWithAgeAndIdleTime) {
+  const std::string text = FilledMetrics(false)->Text();
+  const std::string name = "incipit_prefix_cache_evictions_total";
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"capacity\"}"), 3);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"priority\"}"), 2);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"ttl\"}"), 1);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"reset\"}"), 7);
+  const std::string age = "incipit_prefix_cache_eviction_age_seconds";
+  EXPECT_EQ(ValueOf(text, age + "_bucket{le=\"0.064\"}"), 1);
+  EXPECT_EQ(ValueOf(text, age + "_bucket{le=\"16.384\"}"), 1);
+  EXPECT_EQ(ValueOf(text, age + "_bucket{le=\"65.536\"}"), 2);
+  EXPECT_EQ(ValueOf(text, age + "_bucket{le=\"268435.456\"}"), 2);
+  EXPECT_EQ(ValueOf(text, age + "_count"), 3);
+  EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_eviction_idle_seconds_sum"), 20.5);
 }
 
 TEST(MetricsTest, AStepThatComputedNothingIsNotTimed) {
@@ -171,9 +199,17 @@ TEST(MetricsTest, GaugesSayWhatTheEngineHoldsAtTheScrape) {
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_requests_waiting"), 2);
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_waiting_prompt_tokens"), 700);
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_kv_blocks{state=\"used\"}"), 25);
-  EXPECT_EQ(ValueOf(metrics.Text(), "incipit_kv_blocks{state=\"cached\"}"), 15);
+  EXPECT_EQ(ValueOf(metrics.Text(), "incipit_kv_blocks{state=\"cached\"}"), 9);
+  EXPECT_EQ(ValueOf(metrics.Text(), "incipit_kv_blocks{state=\"retained\"}"), 6);
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_kv_blocks{state=\"free\"}"), 60);
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_kv_usage_ratio"), 0.25);
+  const std::string ratio = "incipit_prefix_cache_hit_ratio";
+  EXPECT_EQ(ValueOf(metrics.Text(), ratio + "{window=\"1m\"}"), 0.25);
+  EXPECT_EQ(ValueOf(metrics.Text(), ratio + "{window=\"10m\"}"), 0.5);
+  EXPECT_EQ(ValueOf(metrics.Text(), ratio + "{window=\"1h\"}"), 0.75);
+  EXPECT_EQ(ValueOf(metrics.Text(), ratio + "_alarm"), 1);
+  load.hit_ratios.decayed = false;
+  EXPECT_EQ(ValueOf(metrics.Text(), ratio + "_alarm"), 0);
   load.num_running = 0;
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_requests_running"), 0);
   metrics.SetLoadSource(nullptr);
@@ -300,8 +336,46 @@ TEST(MetricsTest, TheOperationsGuideListsEveryReasonOfARejection) {
   }
 }
 
+// The rules that are shipped, whole files.
+std::string AlertRules() {
+  std::ifstream file(INCIPIT_SOURCE_DIR "/deploy/prometheus/alerts.yaml");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST(MetricsTest, EveryAlertIsAboutSomethingThatIsServed) {
+  const std::string rules = AlertRules(), text = FilledMetrics(false)->Text();
+  const std::regex name("incipit_[a-z0-9_]+");
+  size_t num_names = 0;
+  for (std::sregex_iterator it(rules.begin(), rules.end(), name), end; it != end; ++it) {
+    EXPECT_THAT(text, HasSubstr("\n" + it->str())) << "no alert can fire";
+    ++num_names;
+  }
+  EXPECT_GT(num_names, 4u);
+}
+
+TEST(MetricsTest, TheOperationsGuideShowsTheAlertOfTheHitRatioAsItIsShipped) {
+  const std::string rules = AlertRules();
+  const size_t begin = rules.find("      - alert: IncipitPrefixCacheDecayed");
+  ASSERT_NE(begin, std::string::npos);
+  const size_t end = rules.find("      - alert:", begin + 1);
+  std::ifstream file(INCIPIT_SOURCE_DIR "/docs/operations.md");
+  const std::string guide((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(guide, HasSubstr(rules.substr(begin, end - begin)));
+}
+
+bool HasPromtool() { return std::system("promtool --version >/dev/null 2>&1") == 0; }
+
+TEST(MetricsTest, PromtoolTakesTheAlerts) {
+  if (!HasPromtool()) {
+    GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  }
+  const std::string command =
+      "promtool check rules " INCIPIT_SOURCE_DIR "/deploy/prometheus/alerts.yaml >/dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
 TEST(MetricsTest, PromtoolFindsNothingToSay) {
-  if (std::system("promtool --version >/dev/null 2>&1") != 0) {
+  if (!HasPromtool()) {
     GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
   }
   const std::string output_path = ::testing::TempDir() + "promtool_output";

@@ -82,6 +82,13 @@ TEST(OptionsTest, AWrongValueNamesItself) {
       {{"--model=m", "--log-level=loud"}, "--log-level"},
       {{"--model=m", "--prefix-cache=maybe"}, "--prefix-cache"},
       {{"--model=m", "--drain-timeout=-1s"}, "--drain-timeout"},
+      {{"--model=m", "--copy-on-write=some"}, "--copy-on-write"},
+      {{"--model=m", "--cache-retention-share-max=1.5"}, "--cache-retention-share-max"},
+      {{"--model=m", "--cache-retention-share-max=-0.1"}, "--cache-retention-share-max"},
+      {{"--model=m", "--cache-retention-share-max=nan"}, "--cache-retention-share-max"},
+      {{"--model=m", "--cache-retention-max-s=0"}, "--cache-retention-max-s"},
+      {{"--model=m", "--cache-retention-max-s=1h"}, "--cache-retention-max-s"},
+      {{"--model=m", "--cache-ttl-max=0"}, "--cache-ttl-max"},
       {{"--model=m", "--modle=x"}, "did you mean --model"},
       {{"--model=m", "stray"}, "stray"},
       {{"--model=m", "--config=/nonexistent/x.yaml"}, "/nonexistent/x.yaml"},
@@ -92,6 +99,34 @@ TEST(OptionsTest, AWrongValueNamesItself) {
     EXPECT_THAT(MessageOf(parsed->status), HasSubstr(wrong.names));
     EXPECT_EQ(MessageOf(parsed->status).find('\n'), std::string::npos);
   }
+}
+
+TEST(OptionsTest, WhatTheFlagsSayOfTheCacheReachesIt) {
+  const std::string path = WriteConfig(
+      "model: m\ncopy-on-write: off\ncache-retention-share-max: 0.5\n"
+      "cache-retention-max-s: 30\ncache-ttl-max: 2h\n");
+  const auto parsed = Parse({"--config", path, "--block-size=32", "--prefix-cache-seed=x"});
+  ASSERT_TRUE(parsed->status.ok()) << parsed->status;
+  const KvCacheOptions cache = CacheOptionsOf(parsed->options);
+  EXPECT_TRUE(cache.prefix_cache);
+  EXPECT_FALSE(cache.copy_on_write);
+  EXPECT_EQ(cache.block_size, 32);
+  EXPECT_EQ(cache.seed, "x");
+  EXPECT_EQ(cache.retention.tenant_share_max, 0.5);
+  EXPECT_EQ(cache.retention.duration_max, std::chrono::seconds(30));
+  EXPECT_EQ(parsed->options.request.cache_ttl_max, std::chrono::hours(2));
+}
+
+TEST(OptionsTest, TheDefaultsOfTheCacheAreItsOwn) {
+  const KvCacheOptions cache = CacheOptionsOf({}), own;
+  EXPECT_EQ(cache.block_size, own.block_size);
+  EXPECT_EQ(cache.hash, own.hash);
+  EXPECT_EQ(cache.seed, own.seed);
+  EXPECT_EQ(cache.prefix_cache, own.prefix_cache);
+  EXPECT_EQ(cache.copy_on_write, own.copy_on_write);
+  EXPECT_EQ(cache.policy, own.policy);
+  EXPECT_EQ(cache.retention.tenant_share_max, own.retention.tenant_share_max);
+  EXPECT_EQ(cache.retention.duration_max, own.retention.duration_max);
 }
 
 TEST(OptionsTest, AFlagWinsOverTheFile) {

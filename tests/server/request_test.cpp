@@ -5,6 +5,7 @@
 #include <google/rpc/status.pb.h>
 #include <grpcpp/support/status.h>
 #include <gtest/gtest.h>
+#include <incipit/v1/admin.pb.h>
 #include <incipit/v1/inference.pb.h>
 
 #include <cmath>
@@ -228,11 +229,104 @@ std::vector<BadCase> OutputCases() {
   };
 }
 
+BadCase Retained(std::string name, std::function<void(v1::CacheRetention&)> spoil,
+                 std::string field, std::string text) {
+  return {std::move(name),
+          [spoil = std::move(spoil)](v1::GenerateRequest& m) {
+            spoil(*m.mutable_cache()->mutable_retention());
+          },
+          "cache.retention." + field, std::move(text)};
+}
+
+std::vector<BadCase> RetentionCases() {
+  using Wish = v1::CacheRetention;
+  std::vector<BadCase> cases = {
+      Retained(
+          "NegativePriority", [](Wish& w) { w.set_priority(-1); }, "priority",
+          "is -1; it must be from 0 to 100"),
+      Retained(
+          "HighPriority", [](Wish& w) { w.set_priority(101); }, "priority", "from 0 to 100"),
+      Retained(
+          "ExtremePriority", [](Wish& w) { w.set_priority(std::numeric_limits<int32_t>::min()); },
+          "priority", "from 0 to 100"),
+      Retained(
+          "LongTtl", [](Wish& w) { w.mutable_ttl()->set_seconds(86401); }, "ttl",
+          "is 86401 s; at most 86400 s"),
+      Retained(
+          "EndlessTtl",
+          [](Wish& w) { w.mutable_ttl()->set_seconds(std::numeric_limits<int64_t>::max()); }, "ttl",
+          "at most 86400 s"),
+  };
+  using Time = google::protobuf::Duration;
+  const std::pair<const char*, Time* (Wish::*)()> times[] = {{"ttl", &Wish::mutable_ttl},
+                                                             {"pin", &Wish::mutable_pin}};
+  for (const auto& [field, time] : times) {
+    const auto add = [&](const char* name, int64_t seconds, int32_t nanos, const char* text) {
+      cases.push_back(Retained(
+          std::string(name) + field,
+          [time = time, seconds, nanos](Wish& w) {
+            (w.*time)()->set_seconds(seconds);
+            (w.*time)()->set_nanos(nanos);
+          },
+          field, text));
+    };
+    add("Zero", 0, 0, "is 0 s; it must be above 0");
+    add("Negative", -2, -500'000'000, "is -2.5 s");
+    add("NegativeNanos", 0, -1, "it must be above 0");
+    add("MixedSigns", 1, -1, "it must be above 0");
+    add("ManyNanos", 1, 1'000'000'000, "less than a second");
+    add("ExtremeSeconds", std::numeric_limits<int64_t>::min(), 0, "it must be above 0");
+    add("ExtremeNanos", 0, std::numeric_limits<int32_t>::min(), "less than a second");
+  }
+  return cases;
+}
+
 std::string CaseName(const ::testing::TestParamInfo<BadCase>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Prompt, BadGenerateRequest, ::testing::ValuesIn(PromptCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Sampling, BadGenerateRequest, ::testing::ValuesIn(SamplingCases()),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Output, BadGenerateRequest, ::testing::ValuesIn(OutputCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Retention, BadGenerateRequest, ::testing::ValuesIn(RetentionCases()),
+                         CaseName);
+
+TEST(GenerateRequestTest, RetentionIsTheDefaultUnlessAskedFor) {
+  v1::GenerateRequest message = Valid();
+  message.mutable_cache()->mutable_retention();
+  EXPECT_TRUE(CheckGenerateRequest(message, Model(), {})->request.retention.is_default());
+}
+
+TEST(GenerateRequestTest, RetentionIsTakenAsItIs) {
+  v1::GenerateRequest message = Valid();
+  v1::CacheRetention& wish = *message.mutable_cache()->mutable_retention();
+  wish.set_priority(0);
+  wish.mutable_ttl()->set_seconds(86400);
+  wish.mutable_pin()->set_nanos(1'000'000);
+  const auto checked = CheckGenerateRequest(message, Model(), {});
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->request.retention.priority, 0);
+  EXPECT_EQ(checked->request.retention.time_to_live, std::chrono::hours(24));
+  EXPECT_EQ(checked->request.retention.pin, std::chrono::milliseconds(1));
+}
+
+TEST(GenerateRequestTest, AnEndlessPinIsALongOne) {
+  v1::GenerateRequest message = Valid();
+  message.mutable_cache()->mutable_retention()->mutable_pin()->set_seconds(
+      std::numeric_limits<int64_t>::max());
+  const auto checked = CheckGenerateRequest(message, Model(), {});
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->request.retention.pin, std::chrono::hours(24 * 365));
+}
+
+TEST(LoadRequestTest, APromptThatIsAskedAboutIsARequestOfOneToken) {
+  v1::GetLoadRequest message;
+  for (const uint32_t id : {5u, 6u, 7u}) message.mutable_token_ids()->add_ids(id);
+  message.set_cache_salt("s");
+  const auto checked = CheckLoadPrompt(message, Model(), {});
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_THAT(checked->request.prompt, ElementsAre(5, 6, 7));
+  EXPECT_EQ(checked->request.answer_tokens_max, 1);
+  EXPECT_EQ(checked->cache_salt, "s");
+}
 
 TEST(GenerateRequestTest, AnUnknownModelIsNotFoundWithoutItsName) {
   v1::GenerateRequest message = Valid();

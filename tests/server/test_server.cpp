@@ -158,6 +158,7 @@ TestServer::TestServer(TestServerConfig config) {
   parts.runner = std::make_unique<GatedRunner>(
       FakeRunnerOptions{.num_blocks = config.num_blocks, .block_size = 16, .vocab = kByteVocab},
       gate_);
+  parts.engine.cache = CacheOptionsOf(options);
   parts.engine.cache.num_blocks = config.num_blocks;
   parts.engine.cache.block_size = 16;
   parts.engine.scheduler.step_tokens_max = config.step_tokens_max;
