@@ -11,6 +11,7 @@
 namespace incipit {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -185,6 +186,30 @@ TEST_F(ReplayTest, WhatDoesNotFitTogetherIsNoted) {
   EXPECT_THAT(Text(), HasSubstr("Note: 1 of 2 requests have an input_length"));
   ASSERT_EQ(Replay({"--blocks=2", "--policy=lru", "--block-size=16"}, log), kExitOk) << err();
   EXPECT_THAT(Text(), Not(HasSubstr("Note:")));
+}
+
+TEST_F(ReplayTest, HelpTeachesTheFormsAndTheRules) {
+  EXPECT_EQ(Run(&RunReplay, {"--help"}, ""), kExitOk);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("hash_ids"), HasSubstr("--capacity-share"),
+                            HasSubstr("lfu-aging"), HasSubstr("All blocks of a prompt can be")));
+}
+
+// What a prototype of the rules alone, with simple containers, has measured.
+TEST_F(ReplayTest, ThePublishedTraceGivesTheFiguresOfAnIndependentSimulation) {
+  const std::string path = INCIPIT_SOURCE_DIR "/../shared/traces/mooncake_synthetic_trace.jsonl";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
+  struct Row {
+    const char* share;
+    double lru, optimum;
+  };
+  for (const Row& row :
+       {Row{"0.01", 0.0380, 0.1854}, Row{"0.1", 0.2623, 0.5063}, Row{"0.4", 0.5451, 0.6396}}) {
+    ASSERT_EQ(Run(&RunReplay, {path, "--capacity-share", row.share, "--policy=lru", "--json"}, ""),
+              kExitOk);
+    EXPECT_EQ(Json()["distinct_blocks"], 43'924);
+    EXPECT_NEAR(Json()["results"][0]["block_hit_ratio"].get<double>(), row.lru, 0.0005);
+    EXPECT_NEAR(Json()["optimum"].get<double>(), row.optimum, 0.0001);
+  }
 }
 
 }  // namespace
