@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "tests/kvcache/policy_kinds.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace {
@@ -37,45 +38,95 @@ std::atomic<int64_t> num_allocations{0};
 namespace incipit {
 namespace {
 
-TEST(AllocationTest, PlanAndCommitAllocateNothing) {
-  SchedulerFixture fixture({.num_blocks = 60, .block_size = 4},
-                           {.step_tokens_max = 48, .running_max = 16});
-  uint64_t next_id = 1;
-  int32_t num_steps = 0, num_preemptions = 0;
-  int64_t num_evictions = 0;
-  while (num_steps < 20'000) {
-    while (fixture.scheduler.num_waiting() < 4) {
-      Request request = SchedulerFixture::Ask(next_id, 1 + static_cast<int32_t>(next_id % 37),
-                                              1 + static_cast<int32_t>(next_id % 23),
-                                              static_cast<TokenId>(next_id % 5));
-      request.num_choices = 1 + static_cast<int32_t>(next_id % 3);
-      request.prompt_logprobs = next_id % 4 == 0 ? 1 : -1;
-      if (next_id % 2 == 0) request.sampling.presence_penalty = 1;
-      ++next_id;
-      fixture.Add(request);
+// What may happen in a step, and how often.
+struct Totals {
+  int64_t preemptions = 0, evictions = 0, expired = 0, low_priority = 0, copies = 0, aborts = 0,
+          failed = 0;
+};
+
+class AllocationTest : public testing::TestWithParam<EvictionPolicyKind> {
+ protected:
+  static Request Draw(uint64_t id) {
+    Request request =
+        SchedulerFixture::Ask(id, 1 + static_cast<int32_t>(id % 37),
+                              1 + static_cast<int32_t>(id % 23), static_cast<TokenId>(id % 5));
+    for (size_t i = id % 11; i < request.prompt.size(); i += 13) {
+      request.prompt[i] = static_cast<TokenId>(id % 7);
     }
-    if (num_steps % 50 == 7) fixture.scheduler.Cancel(RequestId{next_id - 3});
-
-    // The first plan reserves what every later one uses.
-    const int64_t before_plan = num_allocations;
-    fixture.scheduler.Plan(At(num_steps), fixture.plan);
-    const int64_t after_plan = num_allocations;
-    ASSERT_TRUE(num_steps == 0 || after_plan == before_plan) << "plan of step " << num_steps;
-    num_preemptions += fixture.plan.num_preemptions;
-
-    ASSERT_TRUE(fixture.runner.Launch(fixture.builder.Build(fixture.plan)).ok());
-    ASSERT_TRUE(fixture.runner.Wait(fixture.result).ok());
-    const int64_t before_commit = num_allocations;
-    fixture.scheduler.Commit(fixture.plan, {.tokens = fixture.result.tokens,
-                                            .status = fixture.result.status,
-                                            .score_status = fixture.result.score_status});
-    fixture.scheduler.ClearEvents();
-    num_evictions += fixture.cache.TakeStats().evictions.total();
-    ASSERT_EQ(num_allocations, before_commit) << "commit of step " << num_steps;
-    ++num_steps;
+    request.num_choices = 1 + static_cast<int32_t>(id % 3);
+    request.prompt_logprobs = id % 4 == 0 ? 1 : -1;
+    if (id % 2 == 0) request.sampling.presence_penalty = 1;
+    request.tenant = id % 3;
+    request.cache_namespace = MakeCacheNamespace(id % 3 == 0 ? "a" : "b", id % 5 == 0 ? "x" : "");
+    if (id % 4 == 1) request.retention.priority = static_cast<int32_t>(id * 7 % 101);
+    if (id % 7 == 1) {
+      request.retention = {.priority = 100, .time_to_live = std::chrono::milliseconds(6)};
+    }
+    if (id % 9 == 1) request.retention.pin = std::chrono::milliseconds(50);
+    return request;
   }
-  EXPECT_GT(num_preemptions, 100);
-  EXPECT_GT(num_evictions, 1000);
+};
+
+INSTANTIATE_TEST_SUITE_P(Policies, AllocationTest, testing::ValuesIn(kPolicyKinds), PolicyTestName);
+
+TEST_P(AllocationTest, NothingThatAStepDoesAllocates) {
+  for (const HashAlgorithm hash : {HashAlgorithm::kSha256, HashAlgorithm::kXxh3,
+                                   HashAlgorithm::kSha256Cbor, HashAlgorithm::kXxh3Cbor}) {
+    SchedulerFixture fixture(
+        {.num_blocks = 60, .block_size = 4, .hash = hash, .policy = GetParam()},
+        {.step_tokens_max = 48, .running_max = 16});
+    uint64_t next_id = 1;
+    Totals totals;
+    for (int32_t step = 0; step < 5000; ++step) {
+      while (fixture.scheduler.num_waiting() < 4) fixture.Add(Draw(next_id++));
+
+      // The first plan reserves what every later one uses.
+      const int64_t before_plan = num_allocations;
+      if (step % 50 == 7) fixture.scheduler.Cancel(RequestId{next_id - 3});
+      if (step % 100 == 8) fixture.cache.EvictTo(20);
+      fixture.scheduler.Plan(At(step), fixture.plan);
+      const int64_t after_plan = num_allocations;
+      ASSERT_TRUE(step == 0 || after_plan == before_plan) << "plan of step " << step;
+      totals.preemptions += fixture.plan.num_preemptions;
+      totals.copies += static_cast<int64_t>(fixture.plan.copies.size());
+
+      const bool aborts = step % 30 == 11;
+      if (step % 200 == 13) fixture.runner.PoisonNextStep(step);
+      if (!aborts) {
+        ASSERT_TRUE(fixture.runner.Launch(fixture.builder.Build(fixture.plan)).ok());
+        ASSERT_TRUE(fixture.runner.Wait(fixture.result).ok());
+      }
+      const int64_t before_commit = num_allocations;
+      if (aborts) {
+        fixture.scheduler.Abort(fixture.plan);
+      } else {
+        fixture.scheduler.Commit(fixture.plan, {.tokens = fixture.result.tokens,
+                                                .status = fixture.result.status,
+                                                .score_status = fixture.result.score_status});
+      }
+      for (const TokenEvent& event : fixture.scheduler.events().tokens) {
+        totals.failed += event.finish == FinishReason::kError;
+      }
+      fixture.scheduler.ClearEvents();
+      const EvictionStats evictions = fixture.cache.TakeStats().evictions;
+      ASSERT_EQ(num_allocations, before_commit) << "end of step " << step;
+      totals.aborts += aborts;
+      totals.evictions += evictions.by_reason[0];
+      totals.low_priority += evictions.by_reason[1];
+      totals.expired += evictions.by_reason[2];
+    }
+    const int64_t before_end = num_allocations;
+    fixture.scheduler.EndAll(FinishReason::kCancelled);
+    EXPECT_TRUE(fixture.cache.ResetPrefixCache());
+    EXPECT_EQ(num_allocations, before_end);
+    EXPECT_GT(totals.preemptions, 50);
+    EXPECT_GT(totals.evictions, 500);
+    EXPECT_GT(totals.low_priority, 100);
+    EXPECT_GT(totals.expired, 10);
+    EXPECT_GT(totals.copies, 500);
+    EXPECT_GT(totals.aborts, 100);
+    EXPECT_GT(totals.failed, 10);
+  }
 }
 
 }  // namespace
