@@ -161,11 +161,11 @@ void KvCacheManager::Rollback(BlockTable& table) {
     const BlockId id = table.blocks[static_cast<size_t>(--table.num_published)];
     if (pool_.is_pending(id)) pool_.Withdraw(id);
   }
-  table.collided = false;
   const bool admitted_by_this_step = table.num_committed == 0;
   if (admitted_by_this_step) ReleaseCopySource(table);
   ReleaseFrom(table, static_cast<size_t>(table.num_committed));
   if (!admitted_by_this_step) return;
+  table.collided = false;
   table.copied_from.reset();
   table.use = {};
 }

@@ -40,44 +40,43 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& wi
                             Time now) {
   if (wish.is_default() || free_groups_.empty()) return;
   const int32_t index = free_groups_.back();
+  free_groups_.pop_back();
   BlockGroup& group = Group(index);
   group.wish = wish;
   group.start = now;
   group.level = LevelAt(group, now);
-  auto kept = blocks;
-  if (group.level > kDefaultLevel) {
-    kept = blocks.first(std::min(RoomAbove(blocks, tenant), blocks.size()));
-  }
-  if (kept.empty()) return;
-  free_groups_.pop_back();
   group.tenant = tenant;
-  group.due = NextChange(group, now);
-  next_due_ = std::min(next_due_, group.due);
-  for (const BlockId id : kept) {
+  // Lower levels take nothing from anybody.
+  const bool is_above = group.level > kDefaultLevel;
+  int64_t room = is_above ? RoomAbove(tenant) : 0;
+  for (const BlockId id : blocks) {
     if (!At(blocks_, id).published) break;  // taken from the index while it was in use
     const int32_t before = GroupOf(id);
     if (before >= 0 && Group(before).level > group.level) continue;
+    const bool counts = before >= 0 && CountsAbove(Group(before), tenant);
+    if (is_above && !counts && room-- <= 0) break;
     if (before >= 0) Forget(id);
     Mark(id) = group.generation << kGroupBits | static_cast<uint32_t>(index);
     At(blocks_, id).has_wish = true;
     ++group.num_blocks;
   }
-  if (group.num_blocks == 0) End(index);
+  if (group.num_blocks == 0) return End(index);
+  group.due = NextChange(group, now);
+  next_due_ = std::min(next_due_, group.due);
 }
 
-// How many of `blocks` the tenant may have over the default: what its share leaves beside the
-// blocks that it has there and that are not among these. Lower levels take nothing from anybody.
-size_t RetainedBlocks::RoomAbove(std::span<const BlockId> blocks, uint64_t tenant) const {
-  const auto counts = [&](const BlockGroup& group) {
-    return group.tenant == tenant && group.level > kDefaultLevel;
-  };
-  auto room = static_cast<int64_t>(limits_.tenant_share_max * static_cast<double>(blocks_.size()));
-  for (const BlockGroup& group : groups_) room -= counts(group) ? group.num_blocks : 0;
-  for (const BlockId id : blocks) {
-    const int32_t index = GroupOf(id);
-    room += index >= 0 && counts(Group(index));
+bool RetainedBlocks::CountsAbove(const BlockGroup& group, uint64_t tenant) const {
+  return group.num_blocks > 0 && group.tenant == tenant && group.level > kDefaultLevel;
+}
+
+// How many more blocks the tenant may have over the default.
+int64_t RetainedBlocks::RoomAbove(uint64_t tenant) const {
+  const double share = limits_.tenant_share_max * static_cast<double>(blocks_.size());
+  auto room = static_cast<int64_t>(share);
+  for (const BlockGroup& group : groups_) {
+    if (CountsAbove(group, tenant)) room -= group.num_blocks;
   }
-  return static_cast<size_t>(std::max<int64_t>(0, room));
+  return room;
 }
 
 int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {

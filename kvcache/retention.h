@@ -100,7 +100,8 @@ class RetainedBlocks {
   const BlockGroup& Group(int32_t index) const { return groups_[static_cast<size_t>(index)]; }
   uint32_t& Mark(BlockId id) { return marks_[static_cast<size_t>(id)]; }
   int32_t GroupOf(BlockId id) const;
-  size_t RoomAbove(std::span<const BlockId> blocks, uint64_t tenant) const;
+  bool CountsAbove(const BlockGroup& group, uint64_t tenant) const;
+  int64_t RoomAbove(uint64_t tenant) const;
   int32_t LevelAt(const BlockGroup& group, Time now) const;
   Time NextChange(const BlockGroup& group, Time now) const;
   void Link(int32_t index);

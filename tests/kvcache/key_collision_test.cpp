@@ -110,6 +110,39 @@ TEST_P(KeyCollisionTest, NothingOfASequenceIsPublishedFromACollisionOn) {
   EXPECT_GT(cache_.TakeStats().collisions, 10);
 }
 
+// Also where the key is free again, and a later step does nothing: choices share what is not
+// published, so none of them may publish it.
+TEST_P(KeyCollisionTest, AChoiceOfASequenceThatCollidedPublishesNothingEither) {
+  int32_t num_collided = 0;
+  for (TokenId first = 0; first < 200; ++first) {
+    ASSERT_TRUE(cache_.ResetPrefixCache());
+    CachedSequence holder(cache_, {7, 7, 7, 7, 7});
+    holder.AdmitAndCommit();
+    CachedSequence parent(cache_, TokenRange(first, kBlockSize));
+    CachedSequence child(cache_, TokenRange(first, kBlockSize));
+    parent.AdmitAndCommit();
+    holder.Free();
+    cache_.EvictTo(0);
+    num_collided += parent.table.collided;
+    ASSERT_TRUE(cache_.Fork(parent.table, child.table, kBlockSize));
+    for (CachedSequence* sequence : {&parent, &child}) {
+      sequence->tokens.push_back(9);
+      ASSERT_TRUE(cache_.AllocateSlots(sequence->table, {}, sequence->num_tokens()));
+      cache_.Announce(sequence->table, sequence->tokens);
+    }
+    cache_.Rollback(child.table);
+    cache_.Rollback(parent.table);
+    for (TokenId token = 0; token < kBlockSize; ++token) {
+      parent.Decode(token);
+      child.Decode(token);
+    }
+    cache_.CheckInvariants(std::vector<const BlockTable*>{&parent.table, &child.table});
+    child.Free();
+    parent.Free();
+  }
+  EXPECT_GT(num_collided, 0);
+}
+
 std::vector<std::pair<HashAlgorithm, int32_t>> Weaknesses() {
   std::vector<std::pair<HashAlgorithm, int32_t>> all;
   for (const auto algorithm :

@@ -323,22 +323,16 @@ void NaiveCache::Assign(const NaiveTable& table) {
     const NaiveGroup& own = groups_[static_cast<size_t>(block.group)];
     return !own.ended && own.tenant == table.tenant && own.level > kDefaultLevel;
   };
-  auto num_kept = static_cast<int64_t>(table.num_confirmed);
-  if (group.level > kDefaultLevel) {
-    auto room = static_cast<int64_t>(options_.retention.tenant_share_max *
-                                     static_cast<double>(options_.num_blocks));
-    room -= std::ranges::count_if(blocks_, is_above);
-    for (int32_t i = 0; i < table.num_confirmed; ++i) {
-      room += is_above(At(table.blocks[static_cast<size_t>(i)]));
-    }
-    num_kept = std::min(num_kept, std::max<int64_t>(0, room));
-  }
+  const auto share = static_cast<int64_t>(options_.retention.tenant_share_max *
+                                          static_cast<double>(options_.num_blocks));
   groups_.push_back(group);
-  for (int64_t i = 0; i < num_kept; ++i) {
+  for (int32_t i = 0; i < table.num_confirmed; ++i) {
     NaiveBlock& block = At(table.blocks[static_cast<size_t>(i)]);
     if (!block.content) break;
     const bool has_wish = block.group >= 0 && !groups_[static_cast<size_t>(block.group)].ended;
     if (has_wish && groups_[static_cast<size_t>(block.group)].level > group.level) continue;
+    const bool adds = group.level > kDefaultLevel && !is_above(block);
+    if (adds && std::ranges::count_if(blocks_, is_above) >= share) break;
     block.group = static_cast<int32_t>(groups_.size()) - 1;
   }
 }

@@ -378,6 +378,22 @@ TEST_P(RetentionTest, OverItsShareATenantKeepsTheBeginningsOfItsChains) {
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 2)), 0);
 }
 
+// Blocks further down the chain may be retained while its beginning no longer is.
+TEST_P(RetentionTest, AShareHoldsWhereverInAChainItsBlocksStand) {
+  Shelf shelf(GetParam(), 16, {.tenant_share_max = 0.25});
+  const std::vector<TokenId> chain = Shelf::Chain(1, 6);
+  const std::vector<TokenId> beginning(chain.begin(), chain.begin() + 2 * kShelfBlock);
+  shelf.Cache(beginning, {.pin = seconds(1)}, 1);
+  shelf.Cache(chain, {.priority = 60}, 1);
+  EXPECT_EQ(shelf.num_retained(), 4);
+  shelf.Advance(seconds(1));
+  EXPECT_EQ(shelf.num_retained(), 2);
+  shelf.Cache(Shelf::Chain(2, 2), {.priority = 60}, 1);
+  EXPECT_EQ(shelf.num_retained(), 4);
+  shelf.Cache(Concat(chain, {7}), {.priority = 60}, 1);
+  EXPECT_EQ(shelf.num_retained(), 4);
+}
+
 TEST_P(RetentionTest, WhatATenantRenewsCountsOnce) {
   Shelf shelf(GetParam(), 40, {.tenant_share_max = 0.25});
   for (int32_t i = 0; i < 5; ++i) {
