@@ -21,7 +21,7 @@ import time
 
 FOLDERS = ["base", "kvcache", "scheduler", "engine", "tests/sim", "tests/support"]
 SOURCES = ["base/check.cpp", "engine/batch.cpp", "kvcache/*.cpp", "scheduler/*.cpp", "tests/sim/simulate_main.cpp",
-           "tests/sim/simulation.cpp", "tests/sim/expected_request.cpp"]
+           "tests/sim/simulation.cpp", "tests/sim/simulation_checks.cpp", "tests/sim/expected_request.cpp"]
 TIMEOUT_S = 60  # of one simulation; a bug that makes it hang is caught
 
 

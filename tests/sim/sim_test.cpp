@@ -32,6 +32,11 @@ TEST(SimulationTest, EveryRequestGetsItsOwnAnswerWhateverElseHappens) {
   EXPECT_GT(counts.forks, 1000);
   EXPECT_GT(counts.evictions, 1000);
   EXPECT_GT(counts.hit_tokens, 10'000);
+  EXPECT_GT(counts.copied_tokens, 10'000);
+  EXPECT_GT(counts.low_priority, 1000);
+  EXPECT_GT(counts.lives_over, 1000);
+  EXPECT_GT(counts.regret, 1000);
+  EXPECT_GT(counts.collisions, 1000);
   EXPECT_GT(counts.resets, 100);
 }
 

@@ -1,6 +1,6 @@
-// A whole system without threads, driven by a seed: random limits, traffic, cancels, deadlines and
-// failures against scheduler, cache and the fake model, with every answer compared with what the
-// model gives to that request alone.
+// A whole system without threads, driven by a seed: random limits, traffic, cancels, deadlines,
+// wishes and failures against scheduler, cache and the fake model, with every answer compared with
+// what the model gives to that request alone.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@ struct SimulationCounts {
   int64_t steps = 0, tokens = 0, requests = 0, refused = 0;
   int64_t preemptions = 0, cancels = 0, expired = 0, failed = 0, aborts = 0, forks = 0;
   int64_t hit_tokens = 0, copied_tokens = 0, evictions = 0, resets = 0;
+  int64_t low_priority = 0, lives_over = 0;  // of the evictions
+  int64_t regret = 0, collisions = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);
   std::string ToString() const;

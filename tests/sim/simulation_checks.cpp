@@ -1,0 +1,278 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "tests/sim/simulation_run.h"
+
+namespace incipit {
+namespace {
+
+// Who is served first, said once more: the product's own order is what is checked.
+bool ComesFirst(const Sequence& a, const Sequence& b) {
+  const auto key = [](const Sequence& sequence) {
+    const SequenceGroup& group = *sequence.group;
+    return std::make_tuple(-group.priority, group.arrival, group.id, sequence.choice);
+  };
+  return key(a) < key(b);
+}
+
+}  // namespace
+
+void Simulation::PlanAndCheck() {
+  std::vector<Sequence*> running_before;
+  for (Sequence* sequence : scheduler_->running()) {
+    if (sequence->group->deadline > now_) running_before.push_back(sequence);
+  }
+  scheduler_->Plan(now_, plan_);
+  counts_.preemptions += plan_.num_preemptions;
+  TakeEvents();
+  for (const auto& [id, request] : live_) {
+    Expect(request.request().deadline > now_, "a request outlived its deadline");
+  }
+  if (plan_.items.empty()) {
+    Expect(scheduler_->idle(), "nothing was planned");
+    return;
+  }
+  CheckBudgets();
+  CheckComputedOnce();
+  CheckOrder(running_before);
+  CheckCache();
+}
+
+void Simulation::CheckBudgets() {
+  int32_t num_tokens = 0, num_missing_blocks = 0;
+  bool admits = false, continues_prompt = false;
+  for (const StepPlan::Item& item : plan_.items) {
+    const Sequence& sequence = *item.sequence;
+    num_tokens += item.num_tokens;
+    admits |= sequence.admission_pending;
+    continues_prompt |= !sequence.admission_pending && item.num_tokens > 1;
+    Expect(item.num_tokens > 0, "an item without tokens");
+    Expect(item.first_token == sequence.num_computed, "an item at the wrong place");
+  }
+  for (const Sequence* sequence : scheduler_->running()) {
+    num_missing_blocks += cache_->BlocksNeeded(sequence->table, {}, sequence->num_tokens());
+    const bool decodes = sequence->num_missing() == 1;
+    Expect(!continues_prompt || !decodes || sequence->in_flight, "a prompt starves an answer");
+  }
+  Expect(num_tokens == plan_.num_tokens, "tokens do not add up");
+  Expect(num_tokens <= limits_.step_tokens_max, "over the token budget");
+  Expect(scheduler_->num_running() <= limits_.running_max, "too many running");
+  Expect(!admits || plan_.num_preemptions == 0, "a step that preempted admitted");
+  Expect(!admits || num_missing_blocks <= cache_->num_free(), "admitted without room to the end");
+}
+
+// Nobody is admitted to compute a block that somebody else has computed or is about to compute.
+void Simulation::CheckComputedOnce() {
+  if (collides_) return;
+  const int32_t block_size = cache_->block_size();
+  for (const StepPlan::Item& item : plan_.items) {
+    const Sequence& sequence = *item.sequence;
+    const SequenceGroup& group = *sequence.group;
+    const int32_t block = item.first_token / block_size;
+    const bool reads = group.read_cache && group.prompt_logprobs < 0;
+    const bool whole = (block + 1) * block_size < sequence.num_tokens();
+    if (!sequence.admission_pending || !reads || !whole || !cache_options_.prefix_cache) continue;
+    for (const Sequence* other : scheduler_->running()) {
+      const auto& hashes = other->table.hashes;
+      if (other == &sequence || static_cast<size_t>(block) >= hashes.size()) continue;
+      if (other->table.num_published < block) continue;
+      // Bad values may have made its blocks unfit to be found.
+      const int32_t last = other->table.num_published > block ? block : block - 1;
+      const bool publishes = last < 0 || cache_->pool().is_published(other->table.blocks[last]);
+      const bool planned_first = std::ranges::none_of(
+          plan_.items.begin() + (&item - plan_.items.data()), plan_.items.end(),
+          [&](const StepPlan::Item& later) { return later.sequence == other; });
+      if (!publishes || !planned_first) continue;
+      Expect(hashes[block] != sequence.table.hashes[block], "a prefix is computed twice");
+    }
+  }
+}
+
+// First come, first served, whatever else happens.
+void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
+  if (!running_before.empty()) {
+    Expect(plan_.items.front().sequence == running_before.front(), "the first did not advance");
+  }
+  for (const Sequence* before : running_before) {
+    if (before->state != SequenceState::kWaiting) continue;
+    for (const Sequence* running : scheduler_->running()) {
+      Expect(ComesFirst(*running, *before), "preempted somebody who was not last");
+    }
+  }
+  for (const auto& [id, request] : live_) {
+    for (const Sequence& waiting : request.group->sequences) {
+      if (waiting.state != SequenceState::kWaiting) continue;
+      Expect(waiting.table.blocks.empty(), "a waiting sequence holds blocks");
+      for (const StepPlan::Item& item : plan_.items) {
+        if (!item.sequence->admission_pending) continue;
+        Expect(ComesFirst(*item.sequence, waiting), "admitted out of order");
+      }
+    }
+  }
+}
+
+void Simulation::CheckCache() {
+  std::vector<const BlockTable*> tables;
+  for (const Sequence* sequence : scheduler_->running()) tables.push_back(&sequence->table);
+  cache_->CheckInvariants(tables);
+  // What asks to stay longer takes no more than two tenants' shares.
+  const double share_max = cache_options_.retention.tenant_share_max;
+  const auto num_kept_max = 2 * static_cast<int32_t>(share_max * cache_options_.num_blocks);
+  const bool only_high = rates_.low == 0 && rates_.life == 0;
+  Expect(!only_high || cache_->pool().num_retained() <= num_kept_max, "more than its share");
+}
+
+// Where an admission stopped to find blocks.
+void Simulation::CheckMiss(const ExpectedRequest& request, const AdmissionEvent& event) {
+  const Request& asked = request.request();
+  const int32_t block = event.num_cached_tokens / cache_->block_size();
+  const bool reads = asked.read_cache && asked.prompt_logprobs < 0;
+  const bool missed = reads && cache_options_.prefix_cache &&
+                      (block + 1) * cache_->block_size() < event.num_prompt_tokens;
+  Expect((event.miss.reason != MissReason::kNone) == missed, "missed something, or nothing");
+  if (!missed) return;
+  Expect(event.miss.block == block, "missed another block");
+  Expect(event.miss.differing_token >= event.num_cached_tokens, "differs where it was found");
+  Expect(event.miss.evicted_ago <= now_.time_since_epoch(), "evicted before the beginning");
+}
+
+void Simulation::TakeEvents() {
+  const SchedulerEvents& events = scheduler_->events();
+  const auto tell = [&](RequestId id, const std::string& error) {
+    if (error.empty()) return;
+    Expect(false, fmt::format("request {}: {}", static_cast<uint64_t>(id), error));
+  };
+  const auto find = [&](RequestId id) -> ExpectedRequest* {
+    const auto it = live_.find(static_cast<uint64_t>(id));
+    Expect(it != live_.end(), "an event of an unknown request");
+    return it == live_.end() ? nullptr : &it->second;
+  };
+  for (const AdmissionEvent& event : events.admissions) {
+    ExpectedRequest* request = find(event.request);
+    if (request == nullptr) return;
+    tell(event.request, request->Receive(event));
+    CheckSource(*request, event.num_cached_tokens);
+    CheckMiss(*request, event);
+    const Request& asked = request->request();
+    hits_told_ += event.num_cached_tokens;
+    queries_told_ += asked.read_cache && asked.prompt_logprobs < 0;
+  }
+  for (const PromptLogprobsEvent& event : events.prompt_logprobs) {
+    ExpectedRequest* request = find(event.request);
+    if (request == nullptr) return;
+    tell(event.request, request->Receive(event, result_.prompt_logprobs));
+  }
+  for (const TokenEvent& event : events.tokens) {
+    ExpectedRequest* request = find(event.request);
+    if (request == nullptr) return;
+    tell(event.request, request->Receive(event, result_.logprobs, now_));
+    counts_.expired += event.finish == FinishReason::kDeadline;
+    counts_.failed += event.finish == FinishReason::kError;
+    counts_.forks += event.choice > 0 && event.finish == FinishReason::kLength;
+    if (event.finish == FinishReason::kError) {
+      Expect(poisoned_, "an error out of nothing");
+      CheckGone(*request);
+    }
+    if (event.finish == FinishReason::kStop || event.finish == FinishReason::kLength) {
+      last_finished_ = request->TokensOf(event.choice);
+      last_namespace_ = request->request().cache_namespace;
+    }
+  }
+  for (const RequestId id : events.ended) {
+    const auto it = live_.find(static_cast<uint64_t>(id));
+    if (it == live_.end() || !it->second.ended()) {
+      Expect(false, "ended without all of its choices");
+      return;
+    }
+    live_.erase(it);
+  }
+  scheduler_->ClearEvents();
+  stats_ += cache_->TakeStats();
+}
+
+// What was found has been computed by somebody of the same namespace.
+void Simulation::CheckSource(const ExpectedRequest& request, int32_t num_cached) {
+  if (num_cached == 0) return;
+  const std::vector<TokenId>& prompt = request.request().prompt;
+  const auto is_source = [&](const Text& text) {
+    return text.request != request.request().id &&
+           namespaces_[text.request] == namespaces_[request.request().id] &&
+           std::ranges::mismatch(text.tokens, prompt).in2 - prompt.begin() >= num_cached;
+  };
+  Expect(std::ranges::any_of(texts_, is_source), "a hit on what its tenant never computed");
+}
+
+// Nothing of a failed request's prompt can be found, once it was computed.
+void Simulation::CheckGone(const ExpectedRequest& request) {
+  if (!request.has_received()) return;
+  Request probe = request.request();
+  probe.num_choices = 1;
+  const auto group = MakeSequenceGroup(probe, *cache_);
+  const Sequence& sequence = group->sequences.front();
+  std::vector<TokenId> tokens = sequence.tokens;
+  tokens.push_back(0);
+  Expect(cache_->GetComputedBlocks(tokens, sequence.table, PartialMatch::kNo).num_tokens == 0,
+         "a block that is not finite can be found");
+}
+
+void Simulation::CheckEnd() {
+  Expect(live_.empty(), "a request never ended");
+  Expect(cache_->num_used() == 0, "blocks leaked");
+  Expect(scheduler_->num_waiting_prompt_tokens() == 0, "waiting tokens do not add up");
+  CheckCache();
+  stats_ += cache_->TakeStats();
+  if (!cache_options_.prefix_cache) queries_told_ = 0;
+  Expect(stats_.queries == queries_told_, "queries do not add up");
+  Expect(stats_.hit_tokens == hits_told_, "hits do not add up");
+  Expect(stats_.stored_blocks >= stats_.evictions.total(), "evicted more than was stored");
+  Expect(collides_ || stats_.collisions == 0, "a collision");
+  counts_.hit_tokens += stats_.hit_tokens;
+  counts_.evictions += stats_.evictions.total();
+  counts_.low_priority += stats_.evictions.by_reason[1];
+  counts_.lives_over += stats_.evictions.by_reason[2];
+  counts_.copied_tokens += stats_.copied_tokens;
+  counts_.regret += stats_.regret_blocks;
+  counts_.collisions += stats_.collisions;
+  if (!poisoned_ && !collides_) CheckLastIsThere();
+  CheckAllCanBeTaken();
+}
+
+// What ended last was released last: it is there, to the last block that was computed.
+void Simulation::CheckLastIsThere() {
+  if (last_finished_.empty()) return;
+  const auto num_tokens = static_cast<int32_t>(last_finished_.size());
+  Request echo;
+  echo.prompt.assign(last_finished_.begin(), last_finished_.end() - 1);
+  echo.answer_tokens_max = 1;
+  echo.cache_namespace = last_namespace_;
+  const auto group = MakeSequenceGroup(echo, *cache_);
+  const int32_t num_found =
+      cache_->GetComputedBlocks(last_finished_, group->sequences.front().table, PartialMatch::kNo)
+          .num_tokens;
+  const int32_t block_size = cache_->block_size();
+  const int32_t num_expected =
+      cache_options_.prefix_cache ? (num_tokens - 1) / block_size * block_size : 0;
+  Expect(num_found == num_expected, "what was just computed is not found");
+}
+
+// Whatever anybody asked for: it fades, and no block is lost to others.
+void Simulation::CheckAllCanBeTaken() {
+  if (dice_.Chance(50)) {
+    cache_->Advance(now_ + std::chrono::hours(1));
+    CheckCache();
+    Expect(rates_.low > 0 || cache_->pool().num_retained() == 0, "kept for ever");
+  }
+  BlockTable all;
+  Expect(cache_->AllocateSlots(all, {}, static_cast<int32_t>(cache_->capacity_tokens())),
+         "a block is lost");
+  Expect(cache_->num_free() == 0, "more blocks than there are");
+  const BlockTable* const tables[] = {&all};
+  cache_->CheckInvariants(tables);
+  cache_->Free(all);
+  Expect(cache_->num_cached() == 0, "found after it was taken");
+  CheckCache();
+}
+
+}  // namespace incipit

@@ -1,0 +1,114 @@
+// One simulated system: what it does (simulation.cpp) and what must hold (simulation_checks.cpp).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/batch.h"
+#include "scheduler/scheduler.h"
+#include "tests/sim/expected_request.h"
+#include "tests/sim/simulation.h"
+#include "tests/support/fake_runner.h"
+
+namespace incipit {
+
+inline constexpr int32_t kVocab = 50;
+
+// Deterministic on every platform.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : state_(seed) {}
+  // From lo to hi, both included.
+  int32_t Pick(int32_t lo, int32_t hi) {
+    state_ += 0x9e3779b97f4a7c15u;
+    uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    return lo + static_cast<int32_t>(z % (static_cast<uint64_t>(hi - lo) + 1));
+  }
+  bool Chance(int32_t percent) { return Pick(0, 99) < percent; }
+
+ private:
+  uint64_t state_;
+};
+
+// How often what happens, in percent. Each kind is off in some runs, so that a fault that another
+// kind would hide is seen.
+struct Rates {
+  int32_t arrival = 30, cancel = 0, cancel_in_flight = 0, abort = 0, poison = 0, reset = 0;
+  int32_t deadline = 0, choices = 0, priority = 0, logprobs = 0, prompt_logprobs = 0;
+  int32_t penalties = 0, no_read = 0, stop = 50, minimum = 0;
+  // Salts; giving up cached blocks; wishes to go first, to stay longer, to live only so long.
+  int32_t salt = 0, evict = 0, low = 0, high = 0, life = 0;
+};
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, SimulationCounts& counts);
+  std::string Run();
+
+ private:
+  void Expect(bool condition, std::string_view message) {
+    if (!condition && error_.empty()) error_ = message;
+  }
+  void DrawCache();
+  void DrawRates();
+  Request DrawRequest();
+  Retention DrawWish();
+  void SubmitOne();
+  void CancelOne();
+  void MaybeReset();
+  void MaybeEvict();
+  void Step();
+  void PlanAndCheck();
+  void CheckBudgets();
+  void CheckComputedOnce();
+  void CheckOrder(const std::vector<Sequence*>& running_before);
+  void CheckCache();
+  void CheckMiss(const ExpectedRequest& request, const AdmissionEvent& event);
+  void TakeEvents();
+  void CheckSource(const ExpectedRequest& request, int32_t num_cached);
+  void CheckGone(const ExpectedRequest& request);
+  void CheckEnd();
+  void CheckLastIsThere();
+  void CheckAllCanBeTaken();
+
+  Dice dice_;
+  SimulationCounts& counts_;
+  Rates rates_;
+  KvCacheOptions cache_options_;
+  SchedulerOptions limits_;
+  std::unique_ptr<KvCacheManager> cache_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<FakeRunner> runner_;
+  BatchBuilder builder_;
+  StepPlan plan_;
+  StepResult result_;
+
+  std::vector<std::vector<TokenId>> prefixes_;
+  int32_t alphabet_ = 2;   // a tiny one repeats a block after different prefixes
+  bool collides_ = false;  // keys of a few bits: much that could be shared is not
+  int32_t arrivals_left_ = 0;
+  uint64_t next_id_ = 1;
+  Time now_{};
+  std::map<uint64_t, ExpectedRequest> live_;
+  KvCacheStats stats_;
+  int64_t hits_told_ = 0, queries_told_ = 0;
+  struct Text {  // prompt and answer
+    RequestId request{};
+    std::vector<TokenId> tokens;
+  };
+  std::map<RequestId, std::string> namespaces_;
+  std::vector<Text> texts_;             // of everything that was ever submitted
+  std::vector<TokenId> last_finished_;  // tokens of the choice that ended last, if regularly
+  CacheNamespace last_namespace_;
+  bool poisoned_ = false;
+  std::string error_;
+};
+
+}  // namespace incipit
