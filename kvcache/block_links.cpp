@@ -55,6 +55,8 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& heir = At(to);
   index_.Replace(from.hash.prefix(), id, to);
   heir.answers = true;
+  heir.told = from.told;
+  from.told = false;
   heir.parent = from.parent;
   heir.first_child = from.first_child;
   heir.next_sibling = from.next_sibling;
@@ -97,7 +99,14 @@ bool BlockPool::Detach(BlockId id) {
 }
 
 void BlockPool::Unpublish(BlockId id) {
-  if (Detach(id)) index_.Remove(At(id).hash.prefix(), id);
+  if (Detach(id)) EraseKey(id);
+}
+
+void BlockPool::EraseKey(BlockId id) {
+  Block& block = At(id);
+  index_.Remove(block.hash.prefix(), id);
+  if (block.told) event_log_.AddRemoved(block.hash);
+  block.told = false;
 }
 
 // Unpublishes a block wherever it stands.
@@ -130,9 +139,11 @@ void BlockPool::UnpublishAll() {
   evictions_.by_reason[static_cast<size_t>(EvictionReason::kReset)] += num_cached_free_;
   for (Block& block : blocks_) {
     block.published = block.pending = block.answers = block.starts_chain = false;
+    block.told = false;
     block.next_same = block.parent = block.first_child = kNoBlock;
     block.next_sibling = block.prev_sibling = kNoBlock;
   }
+  event_log_.AddCleared();
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
@@ -164,6 +175,22 @@ std::vector<BlockId> BlockPool::FreeOrder() const {
     if (elsewhere || block.prev != kNoBlock) continue;
     for (BlockId id{i}; id != kNoBlock; id = At(id).next) order.push_back(id);
     break;
+  }
+  return order;
+}
+
+std::vector<BlockId> BlockPool::StoredOrder() const {
+  std::vector<BlockId> order, pending;
+  for (BlockId first : chains_) {
+    for (; first != kNoBlock; first = At(first).next_sibling) pending.push_back(first);
+  }
+  while (!pending.empty()) {
+    const BlockId id = pending.back();
+    pending.pop_back();
+    if (At(id).told) order.push_back(id);
+    for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
+      pending.push_back(child);
+    }
   }
   return order;
 }

@@ -91,9 +91,8 @@ void BlockPool::FinishEviction(const Victim& victim) {
   evictions_.age.Add(now_ms_ - TimesOf(victim.id).published);
   evictions_.idle.Add(now_ms_ - TimesOf(victim.id).freed);
   if (!victim.last_of_key) return;
-  const uint64_t prefix = At(victim.id).hash.prefix();
-  index_.Remove(prefix, victim.id);
-  evicted_keys_.Add(prefix, now_ms_);
+  evicted_keys_.Add(At(victim.id).hash.prefix(), now_ms_);
+  EraseKey(victim.id);
 }
 
 // Out of where it stands. A retained block that others descend from goes to the policy's order,
@@ -194,7 +193,7 @@ void BlockPool::PublishPending(BlockId id, const Key& key) {
   block.next_same = first;
 }
 
-void BlockPool::Confirm(BlockId id, SequenceUse& use) {
+void BlockPool::Confirm(BlockId id, std::span<const TokenId> tokens, SequenceUse& use) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
   block.pending = false;
@@ -203,6 +202,11 @@ void BlockPool::Confirm(BlockId id, SequenceUse& use) {
     const BlockId first = Find(block.hash);
     if (!is_lru_ && At(first).num_users == 0) Unfind(first);
     return;
+  }
+  if (!block.told) {
+    const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
+    event_log_.AddStored(block.hash, parent, tokens);
+    block.told = true;
   }
   regret_ += evicted_keys_.Take(block.hash.prefix());
   policy_->Add(id, use);

@@ -18,6 +18,7 @@
 #include "kvcache/evicted_keys.h"
 #include "kvcache/eviction_policy.h"
 #include "kvcache/eviction_stats.h"
+#include "kvcache/kv_events.h"
 #include "kvcache/retention.h"
 
 namespace incipit {
@@ -93,7 +94,8 @@ class BlockPool {
   // `id` is found from now on; until Confirm its contents are not there yet.
   // REQUIRES: it is in use and not published.
   void PublishPending(BlockId id, const Key& key);
-  void Confirm(BlockId id, SequenceUse& use);
+  // Its contents, which are of `tokens`, are there.
+  void Confirm(BlockId id, std::span<const TokenId> tokens, SequenceUse& use);
   // Takes back a pending block. REQUIRES: so were those that descend from it.
   void Withdraw(BlockId id);
   // No block of this key nor any that descends from one is found any more, whoever uses it.
@@ -121,7 +123,10 @@ class BlockPool {
   BlockId first_child(BlockId before) const { return At(before).first_child; }
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
+  // The blocks that answer for keys told of as stored, each after its parent. Allocates.
+  std::vector<BlockId> StoredOrder() const;
 
+  KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
   EvictionStats TakeEvictionStats();  // since the last call
   int64_t TakeRegret();               // published again soon after they were evicted; likewise
@@ -171,6 +176,7 @@ class BlockPool {
   // block_links.cpp
   [[nodiscard]] bool Detach(BlockId id);
   void Unpublish(BlockId id);
+  void EraseKey(BlockId id);
   void Unfind(BlockId id);
   void LinkChild(BlockId id, BlockId parent, size_t chain_slot);
   void UnlinkChild(BlockId id);
@@ -185,6 +191,7 @@ class BlockPool {
   EvictedKeys evicted_keys_;
   RetainedBlocks retained_;
   std::unique_ptr<EvictionPolicy> policy_;
+  KvEventLog event_log_;
   BlockList unpublished_;  // free blocks that nobody can find, unless the policy orders them
   std::array<BlockId, 1024> freed_;  // scratch of Release
   bool short_digests_;

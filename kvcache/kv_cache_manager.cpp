@@ -142,7 +142,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, std::span<const TokenId> tok
     }
     ++table.num_confirmed;
     if (!pool_.is_pending(id)) continue;  // unpublished meanwhile, for good
-    pool_.Confirm(id, table.use);
+    pool_.Confirm(id, StoredTokens(id), table.use);
     ++stats_.stored_blocks;
   }
 }
@@ -245,6 +245,21 @@ KvCacheStats KvCacheManager::TakeStats() {
   stats.evictions = pool_.TakeEvictionStats();
   stats.regret_blocks = pool_.TakeRegret();
   return stats;
+}
+
+KvSnapshot KvCacheManager::Snapshot() const {
+  KvSnapshot snapshot;
+  for (const BlockId id : pool_.StoredOrder()) {
+    const BlockId parent = pool_.parent(id);
+    snapshot.events.push_back({.kind = KvEvent::Kind::kStored,
+                               .starts_chain = parent == kNoBlock,
+                               .key = pool_.hash(id),
+                               .parent = parent == kNoBlock ? BlockHash{} : pool_.hash(parent),
+                               .tokens_begin = snapshot.tokens.size()});
+    const auto tokens = StoredTokens(id);
+    snapshot.tokens.insert(snapshot.tokens.end(), tokens.begin(), tokens.end());
+  }
+  return snapshot;
 }
 
 size_t KvCacheManager::num_metadata_bytes() const {

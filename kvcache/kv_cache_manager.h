@@ -17,6 +17,7 @@
 #include "kvcache/block_pool.h"
 #include "kvcache/eviction_policy.h"
 #include "kvcache/eviction_stats.h"
+#include "kvcache/kv_events.h"
 #include "kvcache/kv_layout.h"
 #include "kvcache/retention.h"
 
@@ -188,6 +189,13 @@ class KvCacheManager {
   void CountQuery(int32_t num_tokens, int32_t num_hit_tokens, int32_t num_copied_tokens = 0);
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
   KvCacheStats TakeStats();  // counters since the last call
+
+  // Keeps what changes from now on, up to `events_max` events between two calls of ClearEvents; a
+  // listener begins with Snapshot, which allocates, and goes on with Events.
+  void Listen(size_t events_max) { pool_.event_log().Listen(events_max, options_.block_size); }
+  KvEvents Events() { return pool_.event_log().events(); }
+  void ClearEvents() { pool_.event_log().Clear(); }
+  KvSnapshot Snapshot() const;
 
   bool Fits(int64_t num_tokens) const { return num_tokens <= capacity_tokens(); }
   int64_t capacity_tokens() const { return int64_t{options_.num_blocks} * options_.block_size; }

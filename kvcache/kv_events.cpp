@@ -1,0 +1,50 @@
+#include "kvcache/kv_events.h"
+
+#include "base/check.h"
+
+namespace incipit {
+
+void KvEventLog::Listen(size_t events_max, int32_t block_size) {
+  INCIPIT_CHECK(events_max > 0 && block_size > 0);
+  events_max_ = events_max;
+  events_.reserve(events_max);
+  tokens_.reserve(events_max * static_cast<size_t>(block_size));
+}
+
+void KvEventLog::AddStored(const BlockHash& key, const BlockHash* parent,
+                           std::span<const TokenId> tokens) {
+  Add({.kind = KvEvent::Kind::kStored,
+       .starts_chain = parent == nullptr,
+       .key = key,
+       .parent = parent == nullptr ? BlockHash{} : *parent,
+       .tokens_begin = tokens_.size()});
+  if (!listening() || lost_) return;
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+// Nothing before it matters any more.
+void KvEventLog::AddCleared() {
+  if (!listening() || lost_) return;
+  Clear();
+  Add({.kind = KvEvent::Kind::kCleared});
+}
+
+// Part of a story is worth nothing: where one has no end it is told anew.
+void KvEventLog::Add(const KvEvent& event) {
+  if (!listening() || lost_) return;
+  if (events_.size() == events_max_) {
+    Clear();
+    lost_ = true;
+    events_.push_back({.kind = KvEvent::Kind::kLost});
+    return;
+  }
+  events_.push_back(event);
+}
+
+void KvEventLog::Clear() {
+  lost_ = false;
+  events_.clear();
+  tokens_.clear();
+}
+
+}  // namespace incipit
