@@ -89,11 +89,12 @@ void BindReplayFlags(Flags& flags, ReplayFlags& values) {
                 "Make room before a prompt enters, so that none of its own blocks is given up."},
                values.make_room_first);
   flags.Group("Log");
-  flags.Integer({"block-size", "N",
-                 "Tokens of a block: of token ids a power of two up to 256, 16 if it is not given; "
-                 "of hash ids any number, 512 if it is not given, which changes only the share of "
-                 "tokens."},
-                values.block_size, {1, kAnalyzedBlockSizeMax});
+  flags.Integer(
+      {"block-size", "N",
+       "Tokens of a block: of token ids a power of two up to 256, 16 if it is not given; "
+       "of hash ids any number, 512 if it is not given, which tells what hits stand for and "
+       "how long the adaptive policy takes blocks to be."},
+      values.block_size, {1, kAnalyzedBlockSizeMax});
   flags.String({"tokenizer", "DIR", "A folder with tokenizer.json, for logs of texts."},
                values.tokenizer);
   flags.Choice({"time-unit", "UNIT", "Of timestamps."}, values.time_unit, {"s", "ms", "us", "ns"});
