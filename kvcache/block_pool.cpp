@@ -22,7 +22,8 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
       retained_(options.retention, blocks_),
       policy_(MakeEvictionPolicy(
           options.policy, blocks_,
-          options.policy_capacity > 0 ? options.policy_capacity : options.num_blocks)),
+          options.policy_capacity > 0 ? options.policy_capacity : options.num_blocks,
+          options.block_size)),
       short_digests_(options.short_digests),
       is_lru_(policy_->orders_unpublished()) {
   num_free_ = options.num_blocks;

@@ -29,6 +29,7 @@ struct BlockPoolOptions {
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
   int32_t policy_capacity = 0;  // blocks; 0: num_blocks
+  int32_t block_size = 16;      // tokens, which the policy goes by
   RetentionLimits retention{};
 };
 

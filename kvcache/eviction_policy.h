@@ -22,8 +22,10 @@ std::optional<EvictionPolicyKind> EvictionPolicyOf(std::string_view name);
 // What a policy remembers of one sequence from call to call. Starts out as it is here.
 struct SequenceUse {
   int32_t ghosts_left = 0;  // further blocks of a run of ghosts that the sequence has met
-  uint8_t ghost_uses = 0;   // how often those had been used
-  uint8_t turn_seen = 0;    // the highest turn of the blocks that were known
+  uint8_t ghost_uses = 0;   // of that run: how often its blocks had been used
+  uint8_t ghost_born = 0;   // the turn that they were new in
+  uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;  // what statistics know them by
+  uint8_t turn_seen = 0;    // the highest turn that a block which was known was new in
   bool past_known = false;  // the sequence has published a block that was not known
   bool lru_streak = true;   // so far a cache that evicts the least recently used would have hit
 };
@@ -74,7 +76,8 @@ class EvictionPolicy {
 // `blocks` is the pool's metadata, which outlives the policy: of the blocks in its order, a policy
 // uses prev and next and reads the rest. `capacity` (blocks, 1 or more) is what the policy sizes
 // its memory of the past by; the pool's size, or less where only so many are to stay cached.
+// `block_size`: tokens of a block, 1 or more; of shorter blocks more are used together.
 std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind kind, std::span<Block> blocks,
-                                                   int32_t capacity);
+                                                   int32_t capacity, int32_t block_size);
 
 }  // namespace incipit

@@ -55,6 +55,8 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options)
              .short_digests = DigestBytes(options.hash) < sizeof(BlockHash),
              .policy = options.policy,
              .policy_capacity = options.policy_capacity,
+             .block_size =
+                 options.policy_block_size > 0 ? options.policy_block_size : options.block_size,
              .retention = options.retention}),
       verifies_(NeedsVerification(options.hash)) {
   INCIPIT_CHECK(ValidateKvCacheOptions(options).ok());

@@ -1,0 +1,321 @@
+#include "kvcache/policies/adaptive_policy.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kvcache/policies/run_length.h"
+
+namespace incipit {
+namespace {
+
+// Constants of time are stated for blocks of this many tokens; shorter ones are used in longer
+// runs.
+constexpr int32_t kTokensPerUnit = 512;
+
+// An epoch is this share of the capacity, and at least this many units.
+constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
+
+// The newest block of a class goes only if it is worth less than this share of the oldest ones.
+constexpr float kNewestMargin = 0.9F;
+
+// What is kept of the statistics when plain LRU turns out to be better.
+constexpr double kKeptWhenFooled = 0.25;
+
+constexpr double kMeanStep = 0.01;
+
+// No age is let grow beyond this, long before stamps wrap.
+constexpr uint32_t kAgeMax = uint32_t{1} << 30;
+
+uint32_t UnitTouches(int32_t block_size) {
+  return std::bit_floor(static_cast<uint32_t>(std::max(1, kTokensPerUnit / block_size)));
+}
+
+uint32_t EpochTouches(int32_t capacity, int32_t block_size) {
+  const uint32_t least = kUnitsPerEpochMin * UnitTouches(block_size);
+  return std::bit_floor(std::max(least, static_cast<uint32_t>(capacity / kEpochsPerCapacity)));
+}
+
+uint8_t PlusOne(uint8_t count) { return count == 255 ? count : static_cast<uint8_t>(count + 1); }
+
+}  // namespace
+
+AdaptivePolicy::AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_t block_size,
+                               uint64_t first_touch)
+    : blocks_(blocks),
+      clock_(first_touch, UnitTouches(block_size), EpochTouches(capacity, block_size)),
+      statistics_(clock_, capacity),
+      guard_(clock_, capacity),
+      ghosts_(std::max<int64_t>(1, capacity / UnitTouches(block_size)), clock_),
+      records_(blocks.size()) {}
+
+void AdaptivePolicy::PassTime() {
+  const uint64_t epoch = clock_.epoch();
+  clock_.Advance(touches_to_come_);
+  touches_to_come_ = 0;
+  if (clock_.epoch() == epoch) return;
+  guard_.BeginEpoch();
+  statistics_.BeginEpoch(mean_run_);
+  RestrainAncient();
+}
+
+// What is too old for its stamp becomes a little younger, before the clock makes it new again.
+void AdaptivePolicy::RestrainAncient() {
+  while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
+  // All blocks come by while the clock advances by a quarter of the greatest age.
+  const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
+  for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
+    Record& record = records_[next_restrained_];
+    next_restrained_ = next_restrained_ + 1 == records_.size() ? 0 : next_restrained_ + 1;
+    if (record.place == kElsewhere || clock_.AgeOf(record.last_use) <= kAgeMax) continue;
+    const float weight = RunWeightOf(record.run_code);
+    statistics_.Leave(record.reuse_class, record.last_use, weight);
+    record.last_use = clock_.stamp() - kAgeMax / 2;
+    statistics_.Enter(record.reuse_class, record.last_use, weight);
+  }
+}
+
+void AdaptivePolicy::Suffer(int32_t lru_hits, int32_t own_hits) {
+  if (guard_.Compare(lru_hits, own_hits)) statistics_.Forget(kKeptWhenFooled);
+}
+
+void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
+  PassTime();
+  ghosts_.EndRun();
+  choice_ = {};
+  int32_t lru_hits = 0, own_hits = 0;
+  for (const BlockId id : found) {
+    Record& record = RecordOf(id);
+    if (record.place != kElsewhere) {
+      TakeOut(id);
+      statistics_.CountReuse(record.reuse_class, clock_.AgeClassOf(record.last_use),
+                             RunWeightOf(record.run_code));
+      use.lru_streak = guard_.WouldHold(record.last_use);
+      lru_hits += use.lru_streak;
+      ++own_hits;
+    }
+    record.uses = PlusOne(record.uses);
+    use.turn_seen = std::max(use.turn_seen, record.born);
+  }
+  Suffer(lru_hits, own_hits);
+}
+
+void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
+  Record& record = RecordOf(id);
+  if (!use.past_known && MeetGhosts(id, use)) {
+    record.uses = PlusOne(use.ghost_uses);
+    record.born = use.ghost_born;
+    statistics_.CountReuse(use.ghost_class, use.ghost_age, RunWeightOf(use.ghost_run));
+    if (use.lru_streak) Suffer(1, 0);
+    return;
+  }
+  use.past_known = true;
+  record.uses = 1;
+  record.born = PlusOne(use.turn_seen);
+}
+
+// True: `id` is among the ghosts that the sequence has met, or begins another run of them.
+bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
+  if (use.ghosts_left > 0) {
+    --use.ghosts_left;
+    return true;
+  }
+  const auto run = ghosts_.Take(At(blocks_, id).hash.prefix());
+  if (!run) return false;
+  const int reuse_class = ReuseClassOf(run->uses, run->born, run->is_shared);
+  const auto length = static_cast<float>(run->length);
+  statistics_.Leave(reuse_class, run->last_use, length * RunWeightOf(run->run_code));
+  guard_.Leave(run->last_use, run->length);
+  use.lru_streak = use.lru_streak && guard_.WouldHold(run->last_use);
+  use.turn_seen = std::max(use.turn_seen, run->born);
+  use.ghosts_left = run->length - 1;
+  use.ghost_uses = run->uses;
+  use.ghost_born = run->born;
+  use.ghost_class = static_cast<uint8_t>(reuse_class);
+  use.ghost_age = static_cast<uint8_t>(clock_.AgeClassOf(run->last_use));
+  use.ghost_run = run->run_code;
+  return true;
+}
+
+void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& use) {
+  PassTime();
+  ghosts_.EndRun();
+  choice_ = {};
+  const int turn = use.turn_seen + 1;
+  int num_runs = 0;
+  for (size_t end = freed.size(); end > 0;) {
+    const auto class_of = [&](BlockId id) {
+      const Record& record = RecordOf(id);
+      return ReuseClassOf(record.uses, record.born, turn);
+    };
+    const int reuse_class = class_of(freed[end - 1]);
+    size_t begin = end - 1;
+    while (begin > 0 && class_of(freed[begin - 1]) == reuse_class) --begin;
+    Enter(freed.subspan(begin, end - begin), reuse_class);
+    ++num_runs;
+    end = begin;
+  }
+  if (num_runs == 0) return;
+  const auto num_blocks = static_cast<double>(freed.size());
+  mean_run_ += kMeanStep * (num_blocks / num_runs - mean_run_);
+  guard_.CountRequest(num_blocks);
+  touches_to_come_ = freed.size();
+}
+
+void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
+  const auto length = static_cast<int32_t>(run.size());
+  const uint8_t run_code = RunCodeOf(static_cast<uint32_t>(length));
+  const TouchClock::Stamp now = clock_.stamp();
+  for (auto id = run.rbegin(); id != run.rend(); ++id) {
+    Record& record = RecordOf(*id);
+    record.last_use = now;
+    record.run_code = run_code;
+    record.reuse_class = static_cast<uint8_t>(reuse_class) & 31;
+    record.place = kListed;
+    ListOf(record).PushBack(blocks_, *id);
+  }
+  statistics_.Enter(reuse_class, now, static_cast<float>(length) * RunWeightOf(run_code));
+  guard_.Enter(now, length);
+}
+
+// Out of the order, and no longer at risk.
+void AdaptivePolicy::TakeOut(BlockId id) {
+  Record& record = RecordOf(id);
+  if (record.place == kListed) ListOf(record).Remove(blocks_, id);
+  record.place = kElsewhere;
+  statistics_.Leave(record.reuse_class, record.last_use, RunWeightOf(record.run_code));
+  guard_.Leave(record.last_use, 1);
+}
+
+void AdaptivePolicy::Remove(BlockId id) {
+  ghosts_.EndRun();
+  choice_ = {};
+  TakeOut(id);
+}
+
+void AdaptivePolicy::Park(BlockId id, Place place) {
+  Record& record = RecordOf(id);
+  ListOf(record).Remove(blocks_, id);
+  record.place = place;
+}
+
+void AdaptivePolicy::OnChildless(BlockId id) {
+  Record& record = RecordOf(id);
+  if (record.place != kParkedOldest && record.place != kParkedNewest) return;
+  const bool newest = record.place == kParkedNewest;
+  if (newest) {
+    ListOf(record).PushBack(blocks_, id);
+  } else {
+    ListOf(record).PushFront(blocks_, id);
+  }
+  record.place = kListed;
+  const bool is_like_choice = choice_.reuse_class == record.reuse_class &&
+                              choice_.newest == newest && choice_.last_use == record.last_use;
+  if (!is_like_choice) choice_ = {};
+}
+
+BlockId AdaptivePolicy::EndOf(int reuse_class, bool newest) {
+  BlockList& list = lists_[static_cast<size_t>(reuse_class)];
+  while (true) {
+    const BlockId id = newest ? list.back : list.front;
+    if (id == kNoBlock || !At(blocks_, id).has_children()) return id;
+    Park(id, newest ? kParkedNewest : kParkedOldest);
+  }
+}
+
+AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
+  End least;
+  for (int k = 0; k < kReuseClasses; ++k) {
+    const BlockId id = EndOf(k, false);
+    if (id == kNoBlock) continue;
+    const TouchClock::Stamp last_use = RecordOf(id).last_use;
+    if (least.block != kNoBlock && clock_.AgeOf(last_use) <= clock_.AgeOf(least.last_use)) continue;
+    least = {.block = id, .reuse_class = k, .last_use = last_use};
+  }
+  return least;
+}
+
+// The oldest block that is worth least, the older of equals; or a newest one that is worth clearly
+// less.
+AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
+  End least;
+  float least_value = 0;
+  for (int k = 0; k < kReuseClasses; ++k) {
+    const BlockId id = EndOf(k, false);
+    if (id == kNoBlock) continue;
+    const TouchClock::Stamp last_use = RecordOf(id).last_use;
+    const float value = statistics_.ValueOf(k, clock_.AgeClassOf(last_use));
+    const bool is_less =
+        least.block == kNoBlock || value < least_value ||
+        (value == least_value && clock_.AgeOf(last_use) > clock_.AgeOf(least.last_use));
+    if (!is_less) continue;
+    least = {.block = id, .reuse_class = k, .last_use = last_use};
+    least_value = value;
+  }
+  least_value *= kNewestMargin;
+  for (int k = 0; k < kReuseClasses; ++k) {
+    const auto value_of = [&](BlockId id) {
+      return statistics_.ValueOf(k, clock_.AgeClassOf(RecordOf(id).last_use));
+    };
+    const BlockId newest = lists_[static_cast<size_t>(k)].back;
+    if (newest == kNoBlock || value_of(newest) >= least_value) continue;
+    const BlockId id = EndOf(k, true);
+    if (id == kNoBlock || value_of(id) >= least_value) continue;
+    least = {.block = id, .reuse_class = k, .newest = true, .last_use = RecordOf(id).last_use};
+    least_value = value_of(id);
+  }
+  return least;
+}
+
+// Whether the end that was chosen last has another block like that one: then the same reasons hold
+// for it, since nothing else has changed.
+bool AdaptivePolicy::StillStands(const End& end) {
+  if (end.reuse_class < 0) return false;
+  const BlockId id = EndOf(end.reuse_class, end.newest);
+  return id != kNoBlock && RecordOf(id).last_use == end.last_use;
+}
+
+BlockId AdaptivePolicy::Evict() {
+  if (!StillStands(choice_)) choice_ = guard_.TakesOver() ? LeastRecentlyUsed() : LeastWorth();
+  if (choice_.reuse_class < 0) return kNoBlock;
+  const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
+  Record& record = RecordOf(victim);
+  ListOf(record).Remove(blocks_, victim);
+  record.place = kElsewhere;  // at risk it remains, as a ghost
+  const Block& block = At(blocks_, victim);
+  const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,
+                                {.last_use = record.last_use,
+                                 .length = 1,
+                                 .uses = record.uses,
+                                 .born = record.born,
+                                 .run_code = record.run_code,
+                                 .is_shared = IsSharedClass(record.reuse_class)});
+  if (lost) ForgetGhosts(*lost);
+  return victim;
+}
+
+void AdaptivePolicy::ForgetGhosts(const GhostRun& run) {
+  const int reuse_class = ReuseClassOf(run.uses, run.born, run.is_shared);
+  const float weight = static_cast<float>(run.length) * RunWeightOf(run.run_code);
+  statistics_.Leave(reuse_class, run.last_use, weight);
+  statistics_.CountForgotten(reuse_class, clock_.AgeClassOf(run.last_use), weight);
+  guard_.Leave(run.last_use, run.length);
+}
+
+void AdaptivePolicy::Clear() {
+  for (Record& record : records_) {
+    if (record.place == kElsewhere) continue;
+    record.place = kElsewhere;
+    statistics_.Leave(record.reuse_class, record.last_use, RunWeightOf(record.run_code));
+    guard_.Leave(record.last_use, 1);
+  }
+  lists_ = {};
+  ghosts_.EndRun();
+  choice_ = {};
+}
+
+size_t AdaptivePolicy::num_bytes() const {
+  return records_.size() * sizeof(Record) + ghosts_.num_bytes() + statistics_.num_bytes() +
+         guard_.num_bytes() + sizeof(*this);
+}
+
+}  // namespace incipit

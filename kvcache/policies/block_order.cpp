@@ -1,0 +1,43 @@
+#include "kvcache/policies/block_order.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace incipit {
+
+BlockOrder::BlockOrder(std::span<Block> blocks, int num_lists)
+    : blocks_(blocks),
+      places_(blocks.size(), kNowhere),
+      lists_(static_cast<size_t>(num_lists)),
+      occupied_((static_cast<size_t>(num_lists) + 63) / 64) {
+  INCIPIT_CHECK(num_lists >= 1 && num_lists <= kListsMax);
+}
+
+int BlockOrder::FirstOccupied(int from) const {
+  const size_t first = static_cast<size_t>(from) / 64;
+  // The first word is looked at twice: from `from` on, and at last before it.
+  for (size_t i = 0; i <= occupied_.size(); ++i) {
+    const size_t word = (first + i) % occupied_.size();
+    uint64_t bits = occupied_[word];
+    const uint64_t before = (uint64_t{1} << from % 64) - 1;
+    if (i == 0) bits &= ~before;
+    if (i > 0 && word == first) bits &= before;
+    if (bits != 0) return static_cast<int>(word) * 64 + std::countr_zero(bits);
+  }
+  return -1;
+}
+
+void BlockOrder::Clear() {
+  std::ranges::fill(places_, kNowhere);
+  std::ranges::fill(lists_, BlockList{});
+  std::ranges::fill(occupied_, 0);
+}
+
+size_t BlockOrder::num_bytes() const {
+  return places_.size() * sizeof(places_[0]) + lists_.size() * sizeof(lists_[0]) +
+         occupied_.size() * sizeof(occupied_[0]);
+}
+
+}  // namespace incipit

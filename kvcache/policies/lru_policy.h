@@ -1,0 +1,32 @@
+// The field's order: what was released longest ago goes first, cached or not.
+#pragma once
+
+#include <vector>
+
+#include "kvcache/eviction_policy.h"
+
+namespace incipit {
+
+// A block that has children while no other carries its key is passed over rather than parked: two
+// sequences must have computed the same for one to come up before its children.
+class LruPolicy final : public EvictionPolicy {
+ public:
+  explicit LruPolicy(std::span<Block> blocks) : blocks_(blocks), is_in_order_(blocks.size()) {}
+
+  void Use(std::span<const BlockId> found, SequenceUse& use) override;
+  void Add(BlockId, SequenceUse&) override {}
+  void Release(std::span<const BlockId> freed, const SequenceUse& use) override;
+  BlockId Evict() override;
+  void Remove(BlockId id) override;
+  void OnChildless(BlockId) override {}
+  void Clear() override {}  // the order is of all free blocks, which keep their places
+  bool orders_unpublished() const override { return true; }
+  size_t num_bytes() const override { return is_in_order_.capacity(); }
+
+ private:
+  std::span<Block> blocks_;
+  BlockList order_;
+  std::vector<char> is_in_order_;
+};
+
+}  // namespace incipit

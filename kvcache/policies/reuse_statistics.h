@@ -1,0 +1,110 @@
+// What the adaptive policy learns: when blocks are used again, and so what keeping one is worth.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kvcache/policies/reuse_class.h"
+#include "kvcache/policies/touch_clock.h"
+
+namespace incipit {
+
+// Blocks are at risk of being used again from when they enter the order of eviction, as cached
+// blocks and then as ghosts, until they are used or forgotten. From how many were used at what age,
+// out of how many that reached it, follows the chance p of a block of each class to be used while
+// its age is in each age class (an actuarial life table, with blocks that are still at risk or were
+// forgotten counted as censored).
+//
+// What keeping a block is worth is its Gittins index (Gittins: "Bandit processes and dynamic
+// allocation indices", 1979; here the reward is a hit and the cost is the time that a place is
+// taken): the best, over all horizons, of the chance of a hit within the horizon by the expected
+// time until the hit or the horizon, whichever is first. Unlike the present rate of reuse, it sees
+// that a block whose use lies some time ahead is worth the wait, or is not.
+//
+// Two such tables are kept, one that forgets slowly and one that forgets fast, and for each class
+// the one counts that has foretold the recent uses better, by likelihood: workloads change at once,
+// and classes change one by one.
+class ReuseStatistics {
+ public:
+  // `capacity`: blocks that the cache holds.
+  ReuseStatistics(const TouchClock& clock, double capacity);
+
+  // Blocks last used at `stamp`, of together this weight, are at risk, or no longer.
+  void Enter(int reuse_class, TouchClock::Stamp stamp, float weight) {
+    AtRisk(reuse_class, stamp) += weight;
+  }
+  void Leave(int reuse_class, TouchClock::Stamp stamp, float weight) {
+    float& at_risk = AtRisk(reuse_class, stamp);
+    at_risk = at_risk > weight ? at_risk - weight : 0;
+  }
+  // Those that left were used again, or forgotten without a use.
+  void CountReuse(int reuse_class, int age_class, float weight) {
+    Cell(recent_reused_, reuse_class, age_class) += weight;
+  }
+  void CountForgotten(int reuse_class, int age_class, float weight) {
+    Cell(recent_forgotten_, reuse_class, age_class) += weight;
+  }
+
+  // To be called when the clock has entered a new epoch; values change only here. `mean_run`: how
+  // many blocks are used together that have the same class.
+  void BeginEpoch(double mean_run);
+  // Keeps only this share of what was counted.
+  void Forget(double kept);
+
+  // What keeping a block is worth: hits per unit of age.
+  float ValueOf(int reuse_class, int age_class) const {
+    return values_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
+  }
+  size_t num_bytes() const {
+    return sizeof(*this) + at_risk_.size() * sizeof(Row) + age_class_of_epoch_.size();
+  }
+
+ private:
+  static constexpr size_t kClasses = 16;  // kReuseClasses, for whole vector registers
+  static constexpr size_t kAges = TouchClock::kAges;
+  // Epochs of last use that are told apart.
+  static constexpr size_t kEpochs = 1024;
+  using Row = std::array<float, kClasses>;
+  using AgeTable = std::array<Row, kAges>;  // [age class][reuse class]
+
+  // One life table.
+  struct LifeTable {
+    AgeTable reused{}, forgotten{};
+    AgeTable chance{};     // p, as of the last epoch
+    Row log_likelihood{};  // of the recent uses, as foretold
+    double weight = 0;     // of all that is counted
+    // It halves its counts when they weigh more than this many caches full of blocks and this many
+    // runs.
+    double capacities_max = 0, runs_max = 0;
+  };
+
+  static float& Cell(AgeTable& table, int reuse_class, int age_class) {
+    return table[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
+  }
+  float& AtRisk(int reuse_class, TouchClock::Stamp stamp);
+  void AdvanceRing();
+  AgeTable AtRiskByAge() const;
+  void Judge(LifeTable& table, const AgeTable& at_risk, double units) const;
+  void Absorb(LifeTable& table, double mean_run) const;
+  void Scale(LifeTable& table, float factor) const;
+  void Fit(LifeTable& table, const AgeTable& at_risk, double mean_run) const;
+  void Smooth(AgeTable& chance) const;
+  AgeTable MixedChances() const;
+  void SetValues(const AgeTable& chance);
+
+  const TouchClock& clock_;
+  double capacity_;
+  uint64_t epoch_;                                 // that the ring has been brought to
+  uint64_t fitted_at_;                             // touches
+  std::vector<Row> at_risk_;                       // [epoch of last use % kEpochs]
+  Row at_risk_before_{};                           // of last use before those
+  AgeTable recent_reused_{}, recent_forgotten_{};  // since the last epoch
+  LifeTable slow_, fast_;
+  AgeTable values_{};
+  std::array<float, kAges> widths_{};        // of age classes, in units
+  std::vector<uint8_t> age_class_of_epoch_;  // by epochs ago
+};
+
+}  // namespace incipit
