@@ -57,7 +57,8 @@ KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options)
   return {.num_blocks = static_cast<int32_t>(capacity + beside),
           .block_size = PromptTokens(log, options.form).block_size(),
           .policy = options.policy,
-          .policy_capacity = static_cast<int32_t>(capacity)};
+          .policy_capacity = static_cast<int32_t>(capacity),
+          .policy_block_size = log.block_tokens()};
 }
 
 }  // namespace
