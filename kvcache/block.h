@@ -29,6 +29,8 @@ struct alignas(64) Block {
   bool retained : 1 = false;  // stands in a list of retained blocks, not in the policy's order
 
   bool has_children() const { return first_child != kNoBlock; }
+  // Others descend from this block, `self`, and no other carries its key that could take them over.
+  bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);
 

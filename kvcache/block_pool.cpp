@@ -192,6 +192,8 @@ void BlockPool::PublishPending(BlockId id, const Key& key) {
   while (At(last).next_same != first) last = At(last).next_same;
   At(last).next_same = id;
   block.next_same = first;
+  const bool in_order = At(first).num_users == 0 && !At(first).retained;
+  if (in_order) policy_->OnChildless(first);
 }
 
 void BlockPool::Confirm(BlockId id, std::span<const TokenId> tokens, SequenceUse& use) {

@@ -31,7 +31,7 @@ struct SequenceUse {
 };
 
 // An order of the cached blocks that nobody uses. All operations take O(1) amortised time for each
-// block and allocate nothing after construction. A block that has_children() is never the victim: a
+// block and allocate nothing after construction. A block that is_needed() is never the victim: a
 // policy that comes upon one sets it aside (parks it) until OnChildless.
 //
 // A sequence calls Use once, Add as its blocks are published, and Release when it leaves, with the
@@ -60,7 +60,8 @@ class EvictionPolicy {
   // retained from now on.
   virtual void Remove(BlockId id) = 0;
 
-  // `id`, which is in the order, has lost its last child.
+  // `id`, which is in the order, is not needed any more: it has lost its last child, or another
+  // block carries its key.
   virtual void OnChildless(BlockId id) = 0;
 
   // The order is empty from now on. What was learned may stay.

@@ -217,7 +217,7 @@ BlockId AdaptivePolicy::EndOf(int reuse_class, bool newest) {
   BlockList& list = lists_[static_cast<size_t>(reuse_class)];
   while (true) {
     const BlockId id = newest ? list.back : list.front;
-    if (id == kNoBlock || !At(blocks_, id).has_children()) return id;
+    if (id == kNoBlock || !At(blocks_, id).is_needed(id)) return id;
     Park(id, newest ? kParkedNewest : kParkedOldest);
   }
 }

@@ -39,7 +39,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Where a block is. One that has children is parked when it comes up at either end of its list.
+  // Where a block is. One that is needed is parked when it comes up at either end of its list.
   enum Place : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;

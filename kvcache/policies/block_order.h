@@ -10,7 +10,7 @@
 namespace incipit {
 
 // Lists of blocks, oldest in front. Knows of each block which list it stands in, and sets blocks
-// aside (parks them) that have children when they come up for eviction.
+// aside (parks them) that are needed when they come up for eviction.
 class BlockOrder {
  public:
   // REQUIRES: 1 <= num_lists <= kListsMax.
@@ -37,13 +37,14 @@ class BlockOrder {
     PlaceOf(id) = kNowhere;
   }
 
-  // The oldest block of a list that has no children, kNoBlock if there is none. Parks those that
-  // it meets with children.
+  // The oldest block of a list that is not needed, kNoBlock if there is none. Parks those that are
+  // and come before it.
   BlockId Oldest(int list) {
-    while (ListAt(list).front != kNoBlock && At(blocks_, ListAt(list).front).has_children()) {
-      Park(ListAt(list).front);
+    while (true) {
+      const BlockId id = Front(list);
+      if (id == kNoBlock || !At(blocks_, id).is_needed(id)) return id;
+      Park(id);
     }
-    return ListAt(list).front;
   }
   // Sets a listed block aside.
   void Park(BlockId id) {

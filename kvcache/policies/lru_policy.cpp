@@ -17,9 +17,7 @@ void LruPolicy::Release(std::span<const BlockId> freed, const SequenceUse&) {
 
 BlockId LruPolicy::Evict() {
   BlockId id = order_.front;
-  while (id != kNoBlock && At(blocks_, id).has_children() && At(blocks_, id).next_same == id) {
-    id = At(blocks_, id).next;
-  }
+  while (id != kNoBlock && At(blocks_, id).is_needed(id)) id = At(blocks_, id).next;
   if (id != kNoBlock) Remove(id);
   return id;
 }

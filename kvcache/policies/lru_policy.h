@@ -7,7 +7,7 @@
 
 namespace incipit {
 
-// A block that has children while no other carries its key is passed over rather than parked: two
+// A block that is needed is passed over rather than parked: two
 // sequences must have computed the same for one to come up before its children.
 class LruPolicy final : public EvictionPolicy {
  public:

@@ -49,7 +49,7 @@ BlockId S3FifoPolicy::Evict() {
       record.queue = kMain;
       order_.Remove(id);
       Push(id);
-    } else if (At(order_.blocks(), id).has_children()) {
+    } else if (At(order_.blocks(), id).is_needed(id)) {
       order_.Park(id);
     } else {
       order_.Remove(id);
