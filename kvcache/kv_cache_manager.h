@@ -32,7 +32,7 @@ struct KvCacheOptions {
   int32_t digest_bits = 256;
   bool prefix_cache = true;   // off: blocks are neither found nor published
   bool copy_on_write = true;  // off: nothing is found inside a block
-  EvictionPolicyKind policy = EvictionPolicyKind::kLru;
+  EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
   int32_t policy_capacity = 0;    // what the policy sizes its memory by, in blocks; 0: num_blocks
   int32_t policy_block_size = 0;  // tokens that it takes a block for; 0: block_size
   RetentionLimits retention{};
