@@ -136,6 +136,9 @@ void Simulation::CheckMiss(const ExpectedRequest& request, const AdmissionEvent&
   Expect(event.miss.block == block, "missed another block");
   Expect(event.miss.differing_token >= event.num_cached_tokens, "differs where it was found");
   Expect(event.miss.evicted_ago <= now_.time_since_epoch(), "evicted before the beginning");
+  const bool told = event.miss.reason == MissReason::kEvicted && !collides_;
+  Expect(!told || HasComputed(request, (block + 1) * cache_->block_size()),
+         "evicted what its tenant never computed");
 }
 
 void Simulation::TakeEvents() {
@@ -194,14 +197,18 @@ void Simulation::TakeEvents() {
 
 // What was found has been computed by somebody of the same namespace.
 void Simulation::CheckSource(const ExpectedRequest& request, int32_t num_cached) {
-  if (num_cached == 0) return;
+  Expect(num_cached == 0 || HasComputed(request, num_cached),
+         "a hit on what its tenant never computed");
+}
+
+// Whether another request of the same namespace begins with the same `num_tokens` tokens.
+bool Simulation::HasComputed(const ExpectedRequest& request, int32_t num_tokens) {
   const std::vector<TokenId>& prompt = request.request().prompt;
-  const auto is_source = [&](const Text& text) {
+  return std::ranges::any_of(texts_, [&](const Text& text) {
     return text.request != request.request().id &&
            namespaces_[text.request] == namespaces_[request.request().id] &&
-           std::ranges::mismatch(text.tokens, prompt).in2 - prompt.begin() >= num_cached;
-  };
-  Expect(std::ranges::any_of(texts_, is_source), "a hit on what its tenant never computed");
+           std::ranges::mismatch(text.tokens, prompt).in2 - prompt.begin() >= num_tokens;
+  });
 }
 
 // Nothing of a failed request's prompt can be found, once it was computed.
@@ -239,22 +246,27 @@ void Simulation::CheckEnd() {
   CheckAllCanBeTaken();
 }
 
-// What ended last was released last: it is there, to the last block that was computed.
+// What ended last was released last: it is there, to the last block that was computed, and of that
+// to the last token but one.
 void Simulation::CheckLastIsThere() {
-  if (last_finished_.empty()) return;
-  const auto num_tokens = static_cast<int32_t>(last_finished_.size());
+  if (last_finished_.empty() || !cache_options_.prefix_cache) return;
+  const auto num_computed = static_cast<int32_t>(last_finished_.size()) - 1;
+  const int32_t num_full = num_computed / cache_->block_size() * cache_->block_size();
   Request echo;
   echo.prompt.assign(last_finished_.begin(), last_finished_.end() - 1);
   echo.answer_tokens_max = 1;
   echo.cache_namespace = last_namespace_;
   const auto group = MakeSequenceGroup(echo, *cache_);
-  const int32_t num_found =
-      cache_->GetComputedBlocks(last_finished_, group->sequences.front().table, PartialMatch::kNo)
-          .num_tokens;
-  const int32_t block_size = cache_->block_size();
-  const int32_t num_expected =
-      cache_options_.prefix_cache ? (num_tokens - 1) / block_size * block_size : 0;
-  Expect(num_found == num_expected, "what was just computed is not found");
+  const BlockTable& table = group->sequences.front().table;
+  const auto num_found = [&](int32_t num_tokens) {
+    const auto tokens = std::span(last_finished_).first(static_cast<size_t>(num_tokens));
+    return cache_->GetComputedBlocks(tokens, table).num_tokens;
+  };
+  Expect(num_found(num_computed + 1) >= num_full, "what was just computed is not found");
+  if (num_full == 0) return;
+  const int32_t num_without_copy = num_full - cache_->block_size();
+  Expect(num_found(num_full) == (cache_options_.copy_on_write ? num_full - 1 : num_without_copy),
+         "the last block is not found to its last token but one");
 }
 
 // Whatever anybody asked for: it fades, and no block is lost to others.

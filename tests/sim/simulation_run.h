@@ -73,6 +73,7 @@ class Simulation {
   void CheckMiss(const ExpectedRequest& request, const AdmissionEvent& event);
   void TakeEvents();
   void CheckSource(const ExpectedRequest& request, int32_t num_cached);
+  bool HasComputed(const ExpectedRequest& request, int32_t num_tokens);
   void CheckGone(const ExpectedRequest& request);
   void CheckEnd();
   void CheckLastIsThere();
