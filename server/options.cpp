@@ -108,6 +108,8 @@ void BindPrefixCache(Options& o, Flags& flags) {
   flags.String({"prefix-cache-seed", "TEXT",
                 "What keys start from: servers with the same one give equal blocks equal keys."},
                o.prefix_cache_seed);
+  flags.Choice({"prefix-cache-policy", "NAME", "Which cached blocks are given up first."},
+               o.prefix_cache_policy, {"lru", "lfu-aging", "lru-2", "arc", "s3-fifo", "adaptive"});
   flags.Switch({"copy-on-write", "",
                 "Of a cached block that differs after some tokens, copy those instead of computing "
                 "them."},
@@ -271,6 +273,7 @@ KvCacheOptions CacheOptionsOf(const Options& options) {
   cache.hash = *HashAlgorithmOf(options.prefix_cache_hash);  // a choice of its names
   cache.seed = options.prefix_cache_seed;
   cache.prefix_cache = options.prefix_cache;
+  cache.policy = *EvictionPolicyOf(options.prefix_cache_policy);  // likewise
   cache.copy_on_write = options.copy_on_write;
   cache.retention.tenant_share_max = options.cache_retention_share_max;
   cache.retention.duration_max = std::chrono::seconds(options.cache_retention_max_s);

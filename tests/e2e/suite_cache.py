@@ -47,7 +47,7 @@ class CacheTest(unittest.TestCase):
             self.assertGreaterEqual(statistics.median(first), 3 * statistics.median(second), (first, second))
 
     def test_usage_says_why_a_prompt_missed(self):
-        with Server("--kv-blocks", "64") as server:
+        with Server("--kv-blocks", "64", "--prefix-cache-policy", "lru") as server:
             prompts = random_prompts(server, 5)
             first = server.generate(greedy(prompts[0], 4)).usage
             self.assertEqual(first.cache_miss.reason, inference_pb2.CACHE_MISS_REASON_UNSEEN)

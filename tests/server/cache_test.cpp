@@ -20,8 +20,10 @@ std::vector<TokenId> CachePrompt(int32_t first, int32_t num_tokens = kPromptToke
   return prompt;
 }
 
+// Of which the tests know what is given up first.
 TestServerConfig SmallCache() {
   TestServerConfig config;
+  config.options.prefix_cache_policy = "lru";
   config.num_blocks = 12;
   return config;
 }
@@ -193,6 +195,21 @@ TEST(RetentionTest, TenantsThatAreNotIsolatedHaveOneShare) {
   Ask(server.inference(), WithRetention(0, Pinned()), "one");
   Ask(server.inference(), WithRetention(1, Pinned()), "two");
   EXPECT_EQ(server.Load().retained_blocks(), 3u);
+}
+
+TEST(RetentionTest, WishesAndAnswersAreKeptByEveryPolicy) {
+  for (const char* const policy : {"lru", "lfu-aging", "lru-2", "arc", "s3-fifo", "adaptive"}) {
+    TestServerConfig config = SmallCache();
+    config.options.prefix_cache_policy = policy;
+    TestServer server(std::move(config));
+    Ask(server.inference(), WithRetention(0, Pinned()));
+    for (int i = 0; i < 40; ++i) {
+      const int32_t first = 30 + i * i % 7;
+      EXPECT_EQ(AskFor(server, first).choices.at(0).ids, Expected(CachePrompt(first), 2)) << policy;
+    }
+    EXPECT_EQ(AskFor(server, 0).usage.cached_tokens(), 47u) << policy;
+    EXPECT_GT(server.Metric("incipit_prefix_cache_evictions_total{reason=\"capacity\"}"), 0);
+  }
 }
 
 TEST(CacheMetricsTest, AResetIsAReasonOfItsOwnAndCountsAtOnce) {

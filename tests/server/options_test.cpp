@@ -82,6 +82,7 @@ TEST(OptionsTest, AWrongValueNamesItself) {
       {{"--model=m", "--log-level=loud"}, "--log-level"},
       {{"--model=m", "--prefix-cache=maybe"}, "--prefix-cache"},
       {{"--model=m", "--drain-timeout=-1s"}, "--drain-timeout"},
+      {{"--model=m", "--prefix-cache-policy=fifo"}, "--prefix-cache-policy"},
       {{"--model=m", "--copy-on-write=some"}, "--copy-on-write"},
       {{"--model=m", "--cache-retention-share-max=1.5"}, "--cache-retention-share-max"},
       {{"--model=m", "--cache-retention-share-max=-0.1"}, "--cache-retention-share-max"},
@@ -115,6 +116,16 @@ TEST(OptionsTest, WhatTheFlagsSayOfTheCacheReachesIt) {
   EXPECT_EQ(cache.retention.tenant_share_max, 0.5);
   EXPECT_EQ(cache.retention.duration_max, std::chrono::seconds(30));
   EXPECT_EQ(parsed->options.request.cache_ttl_max, std::chrono::hours(2));
+}
+
+TEST(OptionsTest, EveryEvictionPolicyHasItsName) {
+  for (const EvictionPolicyKind kind :
+       {EvictionPolicyKind::kLru, EvictionPolicyKind::kLfuAging, EvictionPolicyKind::kLru2,
+        EvictionPolicyKind::kArc, EvictionPolicyKind::kS3Fifo, EvictionPolicyKind::kAdaptive}) {
+    const auto parsed = Parse({"--model=m", "--prefix-cache-policy=" + std::string(NameOf(kind))});
+    ASSERT_TRUE(parsed->status.ok()) << parsed->status;
+    EXPECT_EQ(CacheOptionsOf(parsed->options).policy, kind);
+  }
 }
 
 TEST(OptionsTest, TheDefaultsOfTheCacheAreItsOwn) {
