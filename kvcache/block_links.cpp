@@ -73,6 +73,7 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
     At(heir.parent).first_child = to;
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
+  if (heir.num_users > 0) retained_.Inherit(to, id);
   if (heir.pending) return;  // the policy hears of it in Confirm
   SequenceUse use;
   policy_->Add(to, use);

@@ -109,7 +109,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
     }
   };
   BlockId id = kNoBlock;
-  if (retained_.num_retained() > 0) id = front(&RetainedBlocks::FrontBelow);
+  const bool has_below = retained_.num_retained() > 0 && !policy_->is_next_unpublished();
+  if (has_below) id = front(&RetainedBlocks::FrontBelow);
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
@@ -206,7 +207,9 @@ void BlockPool::Confirm(BlockId id, std::span<const TokenId> tokens, SequenceUse
     if (!is_lru_ && At(first).num_users == 0) Unfind(first);
     return;
   }
-  if (!block.told) {
+  // One whose parent's writer has failed goes with it, in the same step.
+  const bool is_stored = block.starts_chain || At(block.parent).told;
+  if (is_stored && !block.told) {
     const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
     event_log_.AddStored(block.hash, parent, tokens);
     block.told = true;

@@ -70,6 +70,8 @@ class EvictionPolicy {
   // Whether blocks that are not published stand in the order too (they do in the field's LRU);
   // else they are taken before any victim. If so, Release and Remove are called for them as well.
   virtual bool orders_unpublished() const { return false; }
+  // Whether one of those is the next victim.
+  virtual bool is_next_unpublished() const { return false; }
 
   virtual size_t num_bytes() const = 0;  // of memory, whole
 };

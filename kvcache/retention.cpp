@@ -146,6 +146,17 @@ void RetainedBlocks::Forget(BlockId id) {
   if (--Group(index).num_blocks == 0) End(index);
 }
 
+void RetainedBlocks::Inherit(BlockId id, BlockId from) {
+  const int32_t index = At(blocks_, from).has_wish ? GroupOf(from) : -1;
+  if (index < 0) return;
+  const int32_t before = At(blocks_, id).has_wish ? GroupOf(id) : -1;
+  if (before >= 0 && Group(before).level > Group(index).level) return;
+  Forget(id);
+  Mark(id) = Mark(from);
+  At(blocks_, id).has_wish = true;
+  ++Group(index).num_blocks;
+}
+
 void RetainedBlocks::End(int32_t index) {
   BlockGroup& group = Group(index);
   INCIPIT_CHECK(group.blocks.empty());

@@ -59,6 +59,9 @@ class RetainedBlocks {
   void Take(BlockId id);
   // `id` is no longer published, or has no retention from now on.
   void Forget(BlockId id);
+  // `id`, which is in use, takes the place of `from`: what was asked for that is asked for it,
+  // unless it has a higher level of its own.
+  void Inherit(BlockId id, BlockId from);
 
   // The next to go of those below (above) the default, or kNoBlock.
   BlockId FrontBelow() const;

@@ -21,6 +21,9 @@ class LruPolicy final : public EvictionPolicy {
   void OnChildless(BlockId) override {}
   void Clear() override {}  // the order is of all free blocks, which keep their places
   bool orders_unpublished() const override { return true; }
+  bool is_next_unpublished() const override {
+    return !order_.empty() && !At(blocks_, order_.front).published;
+  }
   size_t num_bytes() const override { return is_in_order_.capacity(); }
 
  private:

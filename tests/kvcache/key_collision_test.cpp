@@ -19,7 +19,8 @@ KvCacheOptions WeakOptions(HashAlgorithm algorithm, int32_t digest_bits) {
   return {.num_blocks = kNumBlocks,
           .block_size = kBlockSize,
           .hash = algorithm,
-          .digest_bits = digest_bits};
+          .digest_bits = digest_bits,
+          .policy = EvictionPolicyKind::kLru};  // which gives up even what few collide with
 }
 
 class KeyCollisionTest : public testing::TestWithParam<std::pair<HashAlgorithm, int32_t>> {

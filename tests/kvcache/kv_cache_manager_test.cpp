@@ -77,7 +77,7 @@ TEST(KvCacheManagerTest, NamespacesShareNothing) {
 }
 
 TEST(KvCacheManagerTest, AllocationIsAllOrNothing) {
-  KvCacheManager cache({.num_blocks = 4, .block_size = 4});
+  KvCacheManager cache({.num_blocks = 4, .block_size = 4, .policy = EvictionPolicyKind::kLru});
   CachedSequence first(cache, TokenRange(0, 9));
   first.AdmitAndCommit();
   first.Free();
@@ -124,7 +124,7 @@ TEST(KvCacheManagerTest, AStepThatDidNothingGivesBackWhatItTook) {
 }
 
 TEST(KvCacheManagerTest, ADuplicateIsKeptAndTakesTheFirstOnesPlace) {
-  KvCacheManager cache({.num_blocks = 6, .block_size = 4});
+  KvCacheManager cache({.num_blocks = 6, .block_size = 4, .policy = EvictionPolicyKind::kLru});
   CachedSequence first(cache, TokenRange(0, 5)), second(cache, TokenRange(0, 5));
   first.Admit();
   second.Admit();  // before the first is published: computed twice

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <list>
+#include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/kvcache/cached_sequence.h"
@@ -29,12 +32,44 @@ struct LiveSequence {
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
 };
 
+// What a listener makes of the events: the tokens of each stored key's whole prefix.
+class EventMirror {
+ public:
+  // False: an event makes no sense.
+  bool Hear(const KvEvents& told, size_t block_size) {
+    for (const KvEvent& event : told.events) {
+      if (event.kind == KvEvent::Kind::kCleared) prefixes_.clear();
+      if (event.kind == KvEvent::Kind::kRemoved && prefixes_.erase(event.key.bytes) == 0)
+        return false;
+      if (event.kind != KvEvent::Kind::kStored) continue;
+      std::vector<TokenId> prefix;
+      if (!event.starts_chain) {
+        const auto parent = prefixes_.find(event.parent.bytes);
+        if (parent == prefixes_.end()) return false;
+        prefix = parent->second;
+      }
+      const auto tokens = told.tokens.subspan(event.tokens_begin, block_size);
+      prefix.insert(prefix.end(), tokens.begin(), tokens.end());
+      if (!prefixes_.emplace(event.key.bytes, std::move(prefix)).second) return false;
+    }
+    return true;
+  }
+  const std::map<std::array<uint8_t, 32>, std::vector<TokenId>>& prefixes() const {
+    return prefixes_;
+  }
+
+ private:
+  std::map<std::array<uint8_t, 32>, std::vector<TokenId>> prefixes_;
+};
+
 class ModelRun {
  public:
   ModelRun(uint64_t seed, EvictionPolicyKind policy)
       : random_(seed), options_(DrawOptions(policy)), cache_(options_), naive_(options_, cache_) {
     alphabet_ = Pick(1, 3);
     has_wishes_ = Chance(70);
+    listens_ = Chance(50);
+    if (listens_) cache_.Listen(1'000'000);
     cache_.Advance(Time{});
   }
   // What is wrong, or empty.
@@ -57,6 +92,7 @@ class ModelRun {
   LiveSequence* PickSequence(bool planned);
   std::vector<const BlockTable*> Tables() const;
   void Compare();
+  void CompareEvents();
   void CompareStats();
 
   void Call();
@@ -80,7 +116,8 @@ class ModelRun {
   KvCacheManager cache_;
   NaiveCache naive_;
   int32_t alphabet_ = 2;
-  bool has_wishes_ = false;
+  bool has_wishes_ = false, listens_ = false;
+  EventMirror mirror_;
   std::list<LiveSequence> sequences_;
   std::vector<LiveSequence*> step_;  // in the order in which they were planned
   std::vector<std::vector<TokenId>> texts_;
@@ -185,6 +222,19 @@ void ModelRun::Compare() {
   naive_.Compare(tables);
   if (error_.empty()) error_ = naive_.error();
   if (error_.empty()) cache_.CheckInvariants(Tables());
+  if (listens_) CompareEvents();
+}
+
+void ModelRun::CompareEvents() {
+  Expect(mirror_.Hear(cache_.Events(), static_cast<size_t>(options_.block_size)), "a wrong event");
+  cache_.ClearEvents();
+  const auto told = naive_.Told();
+  Expect(told.size() == mirror_.prefixes().size(), "listeners know another number of keys");
+  for (const auto& [prefix, id] : told) {
+    const auto heard = mirror_.prefixes().find(cache_.pool().hash(BlockId{id}).bytes);
+    Expect(heard != mirror_.prefixes().end() && heard->second == prefix.tokens,
+           "listeners know another prefix");
+  }
 }
 
 void ModelRun::CompareStats() {

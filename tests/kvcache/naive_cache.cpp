@@ -106,6 +106,12 @@ int32_t NaiveCache::BlocksEvicted(int32_t num_fresh) const {
   return std::max(0, num_fresh - (num_free() - num_cached()));
 }
 
+std::map<NaivePrefix, int32_t> NaiveCache::Told() const {
+  std::map<NaivePrefix, int32_t> told;
+  for (const auto& [prefix, unused] : told_) told[prefix] = copies_.at(prefix).front();
+  return told;
+}
+
 bool NaiveCache::HasDescendants(const NaivePrefix& prefix) const {
   // Those that start with it follow it in the map.
   const auto next = copies_.upper_bound(prefix);
@@ -130,10 +136,27 @@ void NaiveCache::Remove(int32_t id) {
   NaiveBlock& block = At(id);
   const auto it = copies_.find(*block.content);
   std::erase(it->second, id);
-  if (it->second.empty()) copies_.erase(it);
+  if (it->second.empty()) {
+    told_.erase(*block.content);
+    copies_.erase(it);
+  }
   block.content.reset();
   block.pending = false;
   block.group = -1;
+}
+
+void NaiveCache::Replace(int32_t id) {
+  const std::vector<int32_t>& ids = copies_.at(*At(id).content);
+  const auto level_of = [&](int32_t group) {
+    const bool alive = group >= 0 && !groups_[static_cast<size_t>(group)].ended;
+    return alive ? groups_[static_cast<size_t>(group)].level : -1;
+  };
+  if (ids.front() == id) {
+    const int32_t wish = At(id).group;
+    int32_t& heirs = At(ids[1]).group;
+    if (level_of(wish) >= 0 && level_of(wish) >= level_of(heirs)) heirs = wish;
+  }
+  Remove(id);
 }
 
 void NaiveCache::Allocate(NaiveTable& table, const NaiveMatch& match, int32_t source,
@@ -245,7 +268,12 @@ void NaiveCache::CacheBlocks(NaiveTable& table, std::span<const TokenId> tokens)
     ++num_stored;
     // A copy that nobody uses is no longer needed.
     const int32_t first = copies_.at(*block.content).front();
-    if (!is_lru_ && first != id && At(first).num_users == 0) Remove(first);
+    const NaivePrefix parent = PrefixOf(
+        table.space, tokens,
+        static_cast<size_t>(table.num_confirmed) * static_cast<size_t>(options_.block_size));
+    const bool is_stored = parent.tokens.empty() || told_.contains(parent);
+    if (first == id && is_stored) told_[*block.content] = true;
+    if (!is_lru_ && first != id && At(first).num_users == 0) Replace(first);
   }
 }
 
@@ -300,7 +328,7 @@ void NaiveCache::ReleaseUser(int32_t id) {
   // Of two copies one is enough, unless the other is not yet written.
   const std::vector<int32_t>& ids = copies_.at(*block.content);
   if (ids.size() == 1 || (ids.front() == id && At(ids[1]).pending)) return;
-  Remove(id);
+  Replace(id);
 }
 
 void NaiveCache::Free(NaiveTable& table) {

@@ -75,6 +75,8 @@ class NaiveCache {
   bool WasEvicted(const NaivePrefix& prefix) const { return evicted_.contains(prefix); }
   bool WasPublished(const NaivePrefix& prefix) const { return published_.contains(prefix); }
   bool IsCached(const NaivePrefix& prefix) const { return copies_.contains(prefix); }
+  // What listeners know to be stored, and a block that holds it.
+  std::map<NaivePrefix, int32_t> Told() const;
   const std::string& error() const { return error_; }
 
   int64_t num_stored = 0, num_evicted = 0, num_expired = 0, num_reset = 0;
@@ -105,6 +107,8 @@ class NaiveCache {
   bool MayGo(int32_t id) const;
   void Publish(int32_t id, const NaivePrefix& prefix);
   void Remove(int32_t id);
+  // The next copy, in use, takes its place and its wish.
+  void Replace(int32_t id);
   void AddUser(int32_t id);
   void Take(int32_t id);
   void JudgeVictim(int32_t id);
@@ -120,7 +124,7 @@ class NaiveCache {
   bool is_lru_;
   std::vector<NaiveBlock> blocks_;
   std::map<NaivePrefix, std::vector<int32_t>> copies_;  // the first answers
-  std::map<NaivePrefix, bool> evicted_, published_;
+  std::map<NaivePrefix, bool> evicted_, published_, told_;
   std::vector<NaiveGroup> groups_;
   // Under `lru` whoever stands in front goes first; until something was asked for, or given up
   // beforehand, this is the whole order.

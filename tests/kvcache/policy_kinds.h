@@ -10,7 +10,10 @@
 
 namespace incipit {
 
-inline constexpr EvictionPolicyKind kPolicyKinds[] = {EvictionPolicyKind::kLru};
+inline constexpr EvictionPolicyKind kPolicyKinds[] = {
+    EvictionPolicyKind::kLru, EvictionPolicyKind::kLfuAging, EvictionPolicyKind::kLru2,
+    EvictionPolicyKind::kArc, EvictionPolicyKind::kS3Fifo,   EvictionPolicyKind::kAdaptive,
+};
 
 inline std::string PolicyTestName(const testing::TestParamInfo<EvictionPolicyKind>& info) {
   static constexpr const char* kNames[] = {"Lru", "LfuAging", "Lru2", "Arc", "S3Fifo", "Adaptive"};

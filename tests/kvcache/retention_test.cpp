@@ -101,6 +101,13 @@ TEST_P(RetentionTest, ALowPriorityGoesBeforeWhatWasFreedEarlier) {
   EXPECT_EQ(shelf.Evicted(EvictionReason::kCapacity), 2);
 }
 
+TEST_P(RetentionTest, ALowPriorityDoesNotGoBeforeBlocksThatHoldNothing) {
+  Shelf shelf(GetParam(), 16);
+  for (int32_t name = 1; name <= 4; ++name) shelf.Cache(Shelf::Chain(name, 3), {.priority = 0});
+  for (int32_t name = 1; name <= 4; ++name) EXPECT_EQ(shelf.Found(Shelf::Chain(name, 3)), 3);
+  EXPECT_EQ(shelf.cache.num_cached(), 12);
+}
+
 TEST_P(RetentionTest, AHighPriorityGoesAfterWhatWasFreedLater) {
   Shelf shelf(GetParam(), 8);
   shelf.Cache(Shelf::Chain(1, 4), {.priority = 51});

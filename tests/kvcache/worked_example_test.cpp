@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/kvcache/cached_sequence.h"
+#include "tests/kvcache/policy_kinds.h"
 
 namespace incipit {
 namespace {
@@ -14,7 +15,10 @@ class WorkedExampleTest : public testing::TestWithParam<bool> {};
 // With copy-on-write the ids are the same, and two tokens more of request 1 are found.
 TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
   const bool copies = GetParam();
-  KvCacheManager cache({.num_blocks = 10, .block_size = 4, .copy_on_write = copies});
+  KvCacheManager cache({.num_blocks = 10,
+                        .block_size = 4,
+                        .copy_on_write = copies,
+                        .policy = EvictionPolicyKind::kLru});
   const std::vector<TokenId> first_tokens = TokenRange(100, 17);
 
   // Request 0 has 15 prompt tokens: four blocks, three of them full.
@@ -65,8 +69,38 @@ TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(CopyOnWrite, WorkedExampleTest, testing::Bool());
 
+// Blocks that nobody can find are taken first, in the order in which they were released: request 2
+// takes 7 8 9 4 6 and evicts nothing, and 3 and 5 stay cached. So with all policies but `lru`.
+TEST(WorkedExampleOfOtherPoliciesTest, WithBlocksWithoutAHashReclaimedFirstNothingIsEvicted) {
+  for (const EvictionPolicyKind policy : kPolicyKinds) {
+    if (policy == EvictionPolicyKind::kLru) continue;
+    for (const bool copies : {false, true}) {
+      KvCacheManager cache(
+          {.num_blocks = 10, .block_size = 4, .copy_on_write = copies, .policy = policy});
+      const std::vector<TokenId> first_tokens = TokenRange(100, 17);
+      CachedSequence request0(cache, {first_tokens.begin(), first_tokens.begin() + 15});
+      request0.AdmitAndCommit();
+      request0.Decode(first_tokens[15]);
+      request0.Decode(first_tokens[16]);
+      CachedSequence request1(
+          cache, Concat({first_tokens.begin(), first_tokens.begin() + 10}, TokenRange(200, 4)));
+      EXPECT_EQ(request1.AdmitAndCommit(), copies ? 10 : 8);
+      request0.Free();
+      request1.Free();
+      CachedSequence request2(
+          cache, Concat({first_tokens.begin(), first_tokens.begin() + 12}, TokenRange(300, 17)));
+      EXPECT_EQ(request2.Admit(), 12);
+      EXPECT_THAT(request2.blocks(), ElementsAre(0, 1, 2, 7, 8, 9, 4, 6));
+      EXPECT_EQ(cache.TakeStats().evictions.total(), 0);
+      EXPECT_EQ(cache.num_cached(), 2);
+      EXPECT_TRUE(cache.pool().is_published(BlockId{3}) && cache.pool().is_published(BlockId{5}));
+      cache.CheckInvariants(std::vector<const BlockTable*>{&request2.table});
+    }
+  }
+}
+
 TEST(WorkedExampleOfOneAllocationTest, OneAllocationOrTwoMakeNoDifference) {
-  KvCacheManager cache({.num_blocks = 10, .block_size = 4});
+  KvCacheManager cache({.num_blocks = 10, .block_size = 4, .policy = EvictionPolicyKind::kLru});
   CachedSequence request0(cache, TokenRange(100, 17));
   request0.AdmitAndCommit();
   request0.Free();
