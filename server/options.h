@@ -34,7 +34,7 @@ struct Options {
   bool prefix_cache = true;
   std::string prefix_cache_hash = "sha256";
   std::string prefix_cache_seed;
-  std::string prefix_cache_policy = "lru";
+  std::string prefix_cache_policy = "adaptive";
   bool copy_on_write = true;
   double cache_retention_share_max = 0.25;  // of the blocks, of each tenant
   int32_t cache_retention_max_s = 600;
