@@ -74,7 +74,7 @@ BUGS = [
     Bug("inside a block equal tokens are not looked for", "kvcache/kv_cache_lookup.cpp",
         "if (num_equal <= best.num_tokens) return;", "if (num_equal >= 0) return;"),
     Bug("an evicted block stays findable", "kvcache/block_pool.cpp",
-        "index_.Remove(prefix, victim.id); evicted_keys_", "evicted_keys_"),
+        "EraseKey(victim.id);", ""),
     Bug("blocks that are given up beforehand are lost", "kvcache/block_pool.cpp",
         "FinishEviction(victim); unpublished_.PushBack(blocks_, victim.id);", "FinishEviction(victim);"),
     Bug("a parent is given up before its children", "kvcache/block_pool.cpp",
