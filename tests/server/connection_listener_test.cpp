@@ -38,6 +38,8 @@ OwnedSocket Connect(int port) {
   return result == 0 ? std::move(client) : OwnedSocket();
 }
 
+int LowestFreeDescriptor() { return OwnedSocket(socket(AF_INET, SOCK_STREAM, 0)).fd(); }
+
 // What a listener hands over.
 class Connections {
  public:
@@ -83,19 +85,18 @@ TEST(ConnectionListenerTest, AConnectionThatCouldTakeADescriptorOfTheReserveIsCl
   Connections connections;
   const auto listener = Bind("127.0.0.1:0");
   listener->Start(connections.Taker());
-  OwnedSocket client = Connect(listener->port());
-  connections.AwaitOne(1);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit low = before;
-  low.rlim_cur = static_cast<rlim_t>(connections.fd(0) + ConnectionListener::kReservedFiles);
+  low.rlim_cur = static_cast<rlim_t>(LowestFreeDescriptor() + ConnectionListener::kReservedFiles);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  client = Connect(listener->port());
+  // The client takes the last descriptor below the reserve.
+  const OwnedSocket refused = Connect(listener->port());
   char read = 0;
-  EXPECT_EQ(recv(client.fd(), &read, 1, 0), 0);
+  EXPECT_EQ(recv(refused.fd(), &read, 1, 0), 0);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  client = Connect(listener->port());
-  connections.AwaitOne(2);
+  const OwnedSocket taken = Connect(listener->port());
+  connections.AwaitOne(1);
 }
 
 TEST(ConnectionListenerTest, AllAddressesTakeIpv4WhateverFamilyTheyAreWrittenIn) {
