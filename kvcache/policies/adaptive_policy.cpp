@@ -18,6 +18,10 @@ constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 // The newest block of a class goes only if it is worth less than this share of the oldest ones.
 constexpr float kNewestMargin = 0.9F;
 
+// Runs of ghosts for each unit of capacity. Longer memories of counts mislead: what comes back
+// after so long is not used soon again, however often it was used.
+constexpr double kGhostRuns = 0.75;
+
 // What is kept of the statistics when plain LRU turns out to be better.
 constexpr double kKeptWhenFooled = 0.25;
 
@@ -35,6 +39,11 @@ uint32_t EpochTouches(int32_t capacity, int32_t block_size) {
   return std::bit_floor(std::max(least, static_cast<uint32_t>(capacity / kEpochsPerCapacity)));
 }
 
+int64_t GhostRunsFor(int32_t capacity, int32_t block_size) {
+  const double units = static_cast<double>(capacity) / UnitTouches(block_size);
+  return std::max<int64_t>(1, static_cast<int64_t>(kGhostRuns * units));
+}
+
 uint8_t PlusOne(uint8_t count) { return count == 255 ? count : static_cast<uint8_t>(count + 1); }
 
 }  // namespace
@@ -45,10 +54,11 @@ AdaptivePolicy::AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_
       clock_(first_touch, UnitTouches(block_size), EpochTouches(capacity, block_size)),
       statistics_(clock_, capacity),
       guard_(clock_, capacity),
-      ghosts_(std::max<int64_t>(1, capacity / UnitTouches(block_size)), clock_),
+      ghosts_(GhostRunsFor(capacity, block_size), clock_),
       records_(blocks.size()) {}
 
 void AdaptivePolicy::PassTime() {
+  if (touches_to_come_ == 0) return;
   const uint64_t epoch = clock_.epoch();
   clock_.Advance(touches_to_come_);
   touches_to_come_ = 0;
@@ -119,6 +129,7 @@ bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
     --use.ghosts_left;
     return true;
   }
+  PassTime();
   const auto run = ghosts_.Take(At(blocks_, id).hash.prefix());
   if (!run) return false;
   const int reuse_class = ReuseClassOf(run->uses, run->born, run->is_shared);

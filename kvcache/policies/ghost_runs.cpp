@@ -34,11 +34,12 @@ std::optional<GhostRun> GhostRuns::Add(uint64_t key, BlockId id, BlockId parent,
 // Moves the open run into the table. Returns what had to go for it.
 std::optional<GhostRun> GhostRuns::Store() {
   if (open_.length == 0) return std::nullopt;
-  Set& set = SetOf(open_key_);
-  Entry* place = &set.entries[0];
-  for (Entry& entry : set.entries) {
-    if (place->length == 0) break;
-    if (entry.length == 0 || AgeTicks(entry) > AgeTicks(*place)) place = &entry;
+  Entry* place = &SetOf(open_key_, 0).entries[0];
+  for (const int choice : {0, 1}) {
+    for (Entry& entry : SetOf(open_key_, choice).entries) {
+      if (place->length == 0) break;
+      if (entry.length == 0 || Worthlessness(entry) > Worthlessness(*place)) place = &entry;
+    }
   }
   std::optional<GhostRun> lost;
   if (place->length > 0) lost = Decoded(*place);
@@ -56,11 +57,13 @@ std::optional<GhostRun> GhostRuns::Store() {
 
 std::optional<GhostRun> GhostRuns::Take(uint64_t key) {
   if (open_.length > 0 && open_key_ == key) return std::exchange(open_, {});
-  for (Entry& entry : SetOf(key).entries) {
-    if (entry.length == 0 || entry.tag != TagOf(key)) continue;
-    const GhostRun run = Decoded(entry);
-    entry = {};
-    return run;
+  for (const int choice : {0, 1}) {
+    for (Entry& entry : SetOf(key, choice).entries) {
+      if (entry.length == 0 || entry.tag != TagOf(key)) continue;
+      const GhostRun run = Decoded(entry);
+      entry = {};
+      return run;
+    }
   }
   return std::nullopt;
 }

@@ -70,8 +70,17 @@ class GhostRuns {
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;  // in epochs
 
   static uint64_t TagOf(uint64_t key) { return key & ((uint64_t{1} << 17) - 1); }
-  Set& SetOf(uint64_t key) { return sets_[(key >> 32) * sets_.size() >> 32]; }
+  Set& SetOf(uint64_t key, int choice) {
+    const uint64_t bits = choice == 0 ? key >> 32 : key * 0x9E3779B97F4A7C15 >> 32;
+    return sets_[bits * sets_.size() >> 32];
+  }
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
+  // Blocks that were used once go this many times as early: there are many of them, and their one
+  // use is little to know.
+  static constexpr uint64_t kOnceUsedHaste = 4;
+  uint64_t Worthlessness(const Entry& entry) const {
+    return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);
+  }
   uint64_t now_ticks() const { return clock_.now() >> tick_shift_; }
   GhostRun Decoded(const Entry& entry) const;
   std::optional<GhostRun> Store();

@@ -11,7 +11,7 @@ namespace {
 // class. Weighs as much as the square root of this many runs.
 constexpr double kPriorWeight = 1;
 constexpr float kUsedPrior = 4, kUsedPriorMax = 0.9F;
-constexpr float kChancePrior = 0.05F;
+constexpr float kChancePrior = 0.1F;
 constexpr float kChanceMax = 0.999F, kChanceMin = 1e-6F;
 constexpr int kSmoothings = 2;  // with weights 1/4 1/2 1/4 over age classes
 
@@ -21,7 +21,7 @@ constexpr double kFastCapacities = 1, kFastRuns = 0;
 
 // Likelihoods fade by this factor an epoch; the fast table must be better by this much (nats)
 // before it counts more than the slow one; and no table ever counts less than this.
-constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 5, kShareMin = 0.02F;
+constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 8, kShareMin = 0.02F;
 
 }  // namespace
 

@@ -26,6 +26,7 @@ class PolicySimulation {
     int32_t block_size = 512;
     int32_t longest = 0;           // blocks of a request; unused where room is made first
     bool make_room_first = false;  // else a request's own blocks may be victims
+    uint64_t key_seed = 0;
   };
 
   PolicySimulation(const Options& options, uint32_t num_ids)
@@ -46,7 +47,7 @@ class PolicySimulation {
     }
     const auto num_found = static_cast<int32_t>(table_.size());
     SequenceUse use;
-    policy_->Use(table_, use);
+    if (!table_.empty()) policy_->Use(table_, use);
     num_cached_ -= num_found;
     for (const BlockId id : table_) ++At(blocks_, id).num_users;
     for (size_t i = table_.size(); i < chain.size(); ++i) table_.push_back(Take());
@@ -65,8 +66,8 @@ class PolicySimulation {
  private:
   BlockId& BlockOf(uint32_t id) { return block_of_[id]; }
 
-  static uint64_t KeyOf(uint32_t id) {
-    uint64_t z = (uint64_t{id} + 1) * 0x9E3779B97F4A7C15;
+  uint64_t KeyOf(uint32_t id) const {
+    uint64_t z = (uint64_t{id} + 1 + (options_.key_seed << 32)) * 0x9E3779B97F4A7C15;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
     z = (z ^ z >> 27) * 0x94D049BB133111EB;
     return z ^ z >> 31;
