@@ -93,20 +93,36 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   ghosts_.EndRun();
   choice_ = {};
   int32_t lru_hits = 0, own_hits = 0;
-  for (const BlockId id : found) {
-    Record& record = RecordOf(id);
-    if (record.place != kElsewhere) {
-      TakeOut(id);
-      statistics_.CountReuse(record.reuse_class, clock_.AgeClassOf(record.last_use),
-                             RunWeightOf(record.run_code));
-      use.lru_streak = guard_.WouldHold(record.last_use);
-      lru_hits += use.lru_streak;
-      ++own_hits;
-    }
-    record.uses = PlusOne(record.uses);
-    use.turn_seen = std::max(use.turn_seen, record.born);
+  for (size_t begin = 0; begin < found.size();) {
+    const Record first = RecordOf(found[begin]);
+    size_t end = begin;
+    while (end < found.size() && RecordOf(found[end]).IsUsedLike(first)) TakeUp(found[end++], use);
+    const auto length = static_cast<int32_t>(end - begin);
+    begin = end;
+    if (first.place == kElsewhere) continue;
+    LeaveAtRisk(first, length);
+    statistics_.CountReuse(first.reuse_class, clock_.AgeClassOf(first.last_use),
+                           static_cast<float>(length) * RunWeightOf(first.run_code));
+    use.lru_streak = guard_.WouldHold(first.last_use);
+    if (use.lru_streak) lru_hits += length;
+    own_hits += length;
   }
   Suffer(lru_hits, own_hits);
+}
+
+// A block has one use more, and is out of the order.
+void AdaptivePolicy::TakeUp(BlockId id, SequenceUse& use) {
+  Record& record = RecordOf(id);
+  if (record.place == kListed) ListOf(record).Remove(blocks_, id);
+  record.place = kElsewhere;
+  record.uses = PlusOne(record.uses);
+  use.turn_seen = std::max(use.turn_seen, record.born);
+}
+
+void AdaptivePolicy::LeaveAtRisk(const Record& record, int32_t num_blocks) {
+  statistics_.Leave(record.reuse_class, record.last_use,
+                    static_cast<float>(num_blocks) * RunWeightOf(record.run_code));
+  guard_.Leave(record.last_use, num_blocks);
 }
 
 void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
@@ -188,19 +204,13 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
   guard_.Enter(now, length);
 }
 
-// Out of the order, and no longer at risk.
-void AdaptivePolicy::TakeOut(BlockId id) {
-  Record& record = RecordOf(id);
-  if (record.place == kListed) ListOf(record).Remove(blocks_, id);
-  record.place = kElsewhere;
-  statistics_.Leave(record.reuse_class, record.last_use, RunWeightOf(record.run_code));
-  guard_.Leave(record.last_use, 1);
-}
-
 void AdaptivePolicy::Remove(BlockId id) {
   ghosts_.EndRun();
   choice_ = {};
-  TakeOut(id);
+  Record& record = RecordOf(id);
+  if (record.place == kListed) ListOf(record).Remove(blocks_, id);
+  record.place = kElsewhere;
+  LeaveAtRisk(record, 1);
 }
 
 void AdaptivePolicy::Park(BlockId id, Place place) {
@@ -316,8 +326,7 @@ void AdaptivePolicy::Clear() {
   for (Record& record : records_) {
     if (record.place == kElsewhere) continue;
     record.place = kElsewhere;
-    statistics_.Leave(record.reuse_class, record.last_use, RunWeightOf(record.run_code));
-    guard_.Leave(record.last_use, 1);
+    LeaveAtRisk(record, 1);
   }
   lists_ = {};
   ghosts_.EndRun();

@@ -48,6 +48,13 @@ class AdaptivePolicy final : public EvictionPolicy {
     uint8_t run_code = 0;  // how many were used with it that have its class
     uint8_t reuse_class : 5 = 0;
     uint8_t place : 3 = kElsewhere;
+
+    // Whether statistics cannot tell the two apart.
+    bool IsUsedLike(const Record& other) const {
+      return last_use == other.last_use && run_code == other.run_code &&
+             reuse_class == other.reuse_class &&
+             (place == kElsewhere) == (other.place == kElsewhere);
+    }
   };
   static_assert(sizeof(Record) == 8);
 
@@ -63,7 +70,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   BlockList& ListOf(const Record& record) { return lists_[record.reuse_class]; }
 
   void PassTime();
-  void TakeOut(BlockId id);
+  void TakeUp(BlockId id, SequenceUse& use);
+  void LeaveAtRisk(const Record& record, int32_t num_blocks);
   void Park(BlockId id, Place place);
   void Enter(std::span<const BlockId> run, int reuse_class);
   bool MeetGhosts(BlockId id, SequenceUse& use);

@@ -203,6 +203,10 @@ void ReuseStatistics::SetValues(const AgeTable& chance) {
   struct Point {
     double time = 0, hits = 0;  // from here to the end
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
+    // Whether the slope to `near` is no steeper than that to `far`.
+    bool PrefersFar(const Point& near, const Point& far) const {
+      return (hits - near.hits) * (time - far.time) <= (hits - far.hits) * (time - near.time);
+    }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
     std::array<Point, kAges + 1> hull;  // the last is the nearest
@@ -215,7 +219,7 @@ void ReuseStatistics::SetValues(const AgeTable& chance) {
       survival /= 1 - p;
       here.time += survival * widths_[a] * (1 - p / 2);
       here.hits += survival * p;
-      while (size > 1 && here.SlopeTo(hull[size - 1]) <= here.SlopeTo(hull[size - 2])) --size;
+      while (size > 1 && here.PrefersFar(hull[size - 1], hull[size - 2])) --size;
       values_[a][k] = static_cast<float>(here.SlopeTo(hull[size - 1]));
       hull[size++] = here;
     }
