@@ -1,0 +1,134 @@
+// Makes any sequence of calls of the cache and of a naive one, and compares them after each.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kvcache/kv_cache_manager.h"
+#include "tests/kvcache/naive_cache.h"
+
+namespace incipit {
+
+struct LiveSequence {
+  std::vector<TokenId> tokens;
+  BlockTable table;
+  NaiveTable naive;
+  int32_t num_computed = 0;
+  int32_t num_target = 0;  // after the step that it is planned for
+  bool planned = false;
+
+  int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
+};
+
+// What a listener makes of the events: the tokens of each stored key's whole prefix.
+class EventMirror {
+ public:
+  // False: an event makes no sense.
+  bool Hear(const KvEvents& told, size_t block_size) {
+    for (const KvEvent& event : told.events) {
+      if (event.kind == KvEvent::Kind::kCleared) prefixes_.clear();
+      if (event.kind == KvEvent::Kind::kRemoved && prefixes_.erase(event.key.bytes) == 0)
+        return false;
+      if (event.kind != KvEvent::Kind::kStored) continue;
+      std::vector<TokenId> prefix;
+      if (!event.starts_chain) {
+        const auto parent = prefixes_.find(event.parent.bytes);
+        if (parent == prefixes_.end()) return false;
+        prefix = parent->second;
+      }
+      const auto tokens = told.tokens.subspan(event.tokens_begin, block_size);
+      prefix.insert(prefix.end(), tokens.begin(), tokens.end());
+      if (!prefixes_.emplace(event.key.bytes, std::move(prefix)).second) return false;
+    }
+    return true;
+  }
+  const std::map<std::array<uint8_t, 32>, std::vector<TokenId>>& prefixes() const {
+    return prefixes_;
+  }
+
+ private:
+  std::map<std::array<uint8_t, 32>, std::vector<TokenId>> prefixes_;
+};
+
+// Asked for one of `count` possibilities; what it answers is taken modulo `count`.
+using Choices = std::function<uint64_t(uint32_t count)>;
+
+class ModelRun {
+ public:
+  ModelRun(Choices choices, EvictionPolicyKind policy)
+      : choose_(std::move(choices)),
+        options_(DrawOptions(policy)),
+        cache_(options_),
+        naive_(options_, cache_) {
+    alphabet_ = Pick(1, 3);
+    has_wishes_ = Chance(70);
+    listens_ = Chance(50);
+    if (listens_) cache_.Listen(1'000'000);
+    cache_.Advance(Time{});
+  }
+  // What is wrong, or empty.
+  std::string Run(int32_t num_calls);
+  std::string RunWhile(const std::function<bool()>& goes_on);
+
+  int64_t num_victims() const { return naive_.num_victims; }
+  int64_t num_retained_victims() const { return naive_.num_retained_victims; }
+  int64_t num_expired() const { return naive_.num_expired; }
+  int64_t num_copies = 0, num_shared_pending = 0, num_aborts = 0, num_forks = 0, num_resets = 0;
+
+ private:
+  int32_t Pick(int32_t lo, int32_t hi) {
+    const auto count = static_cast<uint32_t>(hi - lo) + 1;
+    return lo + static_cast<int32_t>(choose_(count) % count);
+  }
+  bool Chance(int32_t percent) { return Pick(0, 99) < percent; }
+  KvCacheOptions DrawOptions(EvictionPolicyKind policy);
+  void Expect(bool condition, std::string_view message) {
+    if (!condition && error_.empty()) error_ = message;
+  }
+  LiveSequence* PickSequence(bool planned);
+  std::vector<const BlockTable*> Tables() const;
+  void Compare();
+  void CompareEvents();
+  void CompareStats();
+
+  void Call();
+  void Submit();
+  Retention DrawWish();
+  void Admit(LiveSequence& sequence);
+  void CheckMiss(const LiveSequence& sequence, const ComputedBlocks& computed);
+  void CheckCopySource(const LiveSequence& sequence, const ComputedBlocks& computed,
+                       const NaiveMatch& match);
+  void Continue(LiveSequence& sequence);
+  void Planned(LiveSequence& sequence, int32_t num_target);
+  void Commit();
+  void Abort();
+  void Unpublish(const LiveSequence& sequence);
+  void Leave(LiveSequence& sequence);
+  void End(LiveSequence& sequence);
+  void Free(LiveSequence& sequence);
+  void Fork(const LiveSequence& parent);
+  void MoveTime();
+
+  Choices choose_;
+  KvCacheOptions options_;
+  KvCacheManager cache_;
+  NaiveCache naive_;
+  int32_t alphabet_ = 2;
+  bool has_wishes_ = false, listens_ = false;
+  EventMirror mirror_;
+  std::list<LiveSequence> sequences_;
+  std::vector<LiveSequence*> step_;  // in the order in which they were planned
+  std::vector<std::vector<TokenId>> texts_;
+  Duration now_{};
+  KvCacheStats stats_;
+  std::string error_;
+};
+
+}  // namespace incipit
