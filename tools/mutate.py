@@ -10,6 +10,7 @@ fails without one. Only .cpp files are mutated, so that each bug costs one compi
 import argparse
 import concurrent.futures
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
@@ -97,6 +98,20 @@ BUGS = [
         "if (!is_lru_ && At(first).num_users == 0) Unfind(first);", "(void)first;"),
     Bug("a free block waits for children that its duplicate will have", "kvcache/block_pool.cpp",
         "if (in_order) policy_->OnChildless(first);", "(void)in_order;"),
+    Bug("what is no longer found is not told", "kvcache/block_links.cpp",
+        "if (block.told) event_log_.AddRemoved(block.hash);", ""),
+    Bug("a key is told of again when a duplicate takes its place", "kvcache/block_links.cpp",
+        "heir.told = from.told;", "heir.told = false;"),
+    Bug("a key is told of before its parent's", "kvcache/block_pool.cpp",
+        "const bool is_stored = block.starts_chain || At(block.parent).told;", "const bool is_stored = true;"),
+    Bug("a reset forgets what was told of", "kvcache/block_links.cpp",
+        "event_log_.AddCleared();", ""),
+    Bug("adaptive evicts what is in use again", "kvcache/policies/adaptive_policy.cpp",
+        "record.place = kElsewhere; record.uses = PlusOne(record.uses);", "record.uses = PlusOne(record.uses);"),
+    Bug("arc evicts what has left its lists", "kvcache/policies/arc_policy.cpp",
+        "if (order_.has(id)) Leave(id);", "(void)order_;"),
+    Bug("s3-fifo forgets what it has parked", "kvcache/policies/s3_fifo_policy.cpp",
+        "order_.Remove(id); order_.PushFront(RecordOf(id).queue, id);", "order_.Remove(id);"),
     Bug("lru gives up what others descend from", "kvcache/policies/lru_policy.cpp",
         "while (id != kNoBlock && At(blocks_, id).is_needed(id)) id = At(blocks_, id).next;", ""),
     Bug("a priority stands in nobody's order", "kvcache/retention.cpp",
@@ -166,25 +181,45 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
 
 
 class Workshop:
-    """A copy of the tree with its objects, from which each bug needs one compilation."""
+    """A copy of the tree with its objects, from which each bug needs one compilation.
 
-    def __init__(self, root: pathlib.Path, work: pathlib.Path, seeds: int):
+    What no bug is planted in is compiled a folder at a time.
+    """
+
+    def __init__(self, root: pathlib.Path, work: pathlib.Path, seeds: int, bugs: list[Bug]):
         self.tree, self.work, self.seeds = work / "tree", work, seeds
+        self.header = work / "all.h"
         for folder in FOLDERS:
             shutil.copytree(root / folder, self.tree / folder, dirs_exist_ok=True,
                             ignore=lambda _, names: [n for n in names if not n.endswith((".h", ".cpp"))
                                                      and "." in n])
-        self.sources = sorted(str(path.relative_to(self.tree)) for pattern in SOURCES
-                              for path in self.tree.glob(pattern))
-        self.compiler = os.environ.get("CXX", "c++").split()
+        sources = {str(path.relative_to(self.tree)) for pattern in SOURCES for path in self.tree.glob(pattern)}
+        mutated = {bug.file for bug in bugs}
+        self.includes = {line for source in mutated for line in (self.tree / source).read_text().splitlines()
+                         if line.startswith('#include "')}
+        self.sources = sorted(sources & mutated) + self.bundle(sorted(sources - mutated))
+        compiler = os.environ.get("CXX", "c++").split()
+        self.compiler = compiler + ["-std=c++20", "-O1", "-I", str(self.tree)]
         libraries = run(["pkg-config", "--libs", "absl_flat_hash_map", "absl_status", "fmt"], check=True)
         self.libraries = libraries.stdout.split()
+
+    def bundle(self, sources: list[str]) -> list[str]:
+        for folder, files in itertools.groupby(sources, lambda source: source.split("/")[0]):
+            text = "".join(f'#include "{file}"\n' for file in files)
+            (self.tree / f"{folder}.cpp").write_text(text)
+        return sorted(path.name for path in self.tree.glob("*.cpp"))
 
     def object_of(self, source: str) -> pathlib.Path:
         return self.work / (source.replace("/", "_") + ".o")
 
+    def precompile(self) -> str:
+        """One header of all, precompiled: a bug costs its own file's lines, not the standard library's."""
+        self.header.write_text("\n".join(sorted(self.includes)) + "\n")
+        result = run(self.compiler + ["-x", "c++-header", str(self.header), "-o", f"{self.header}.gch"])
+        return result.stderr if result.returncode else ""
+
     def compile(self, source: pathlib.Path, target: pathlib.Path) -> str:
-        result = run(self.compiler + ["-std=c++20", "-O1", "-I", str(self.tree), "-c", str(source), "-o", str(target)])
+        result = run(self.compiler + ["-include", str(self.header), "-c", str(source), "-o", str(target)])
         return result.stderr if result.returncode else ""
 
     def link(self, objects: list[pathlib.Path], target: pathlib.Path) -> str:
@@ -202,6 +237,9 @@ class Workshop:
         return result.returncode == 0, said[-1] if said else f"exit status {result.returncode}"
 
     def build_all(self, pool: concurrent.futures.Executor) -> str:
+        error = self.precompile()
+        if error:
+            return error
         errors = pool.map(lambda s: self.compile(self.tree / s, self.object_of(s)), self.sources)
         return "\n".join(filter(None, errors))
 
@@ -236,7 +274,7 @@ def main() -> int:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        workshop = Workshop(arguments.root, pathlib.Path(folder), arguments.seeds)
+        workshop = Workshop(arguments.root, pathlib.Path(folder), arguments.seeds, bugs)
         error = workshop.build_all(pool)
         program = pathlib.Path(folder) / "simulate"
         error = error or workshop.link([workshop.object_of(s) for s in workshop.sources], program)

@@ -13,6 +13,7 @@
 
 #include "kvcache/kv_cache_manager.h"
 #include "tests/kvcache/naive_cache.h"
+#include "tests/support/event_mirror.h"
 
 namespace incipit {
 
@@ -25,36 +26,6 @@ struct LiveSequence {
   bool planned = false;
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
-};
-
-// What a listener makes of the events: the tokens of each stored key's whole prefix.
-class EventMirror {
- public:
-  // False: an event makes no sense.
-  bool Hear(const KvEvents& told, size_t block_size) {
-    for (const KvEvent& event : told.events) {
-      if (event.kind == KvEvent::Kind::kCleared) prefixes_.clear();
-      if (event.kind == KvEvent::Kind::kRemoved && prefixes_.erase(event.key.bytes) == 0)
-        return false;
-      if (event.kind != KvEvent::Kind::kStored) continue;
-      std::vector<TokenId> prefix;
-      if (!event.starts_chain) {
-        const auto parent = prefixes_.find(event.parent.bytes);
-        if (parent == prefixes_.end()) return false;
-        prefix = parent->second;
-      }
-      const auto tokens = told.tokens.subspan(event.tokens_begin, block_size);
-      prefix.insert(prefix.end(), tokens.begin(), tokens.end());
-      if (!prefixes_.emplace(event.key.bytes, std::move(prefix)).second) return false;
-    }
-    return true;
-  }
-  const std::map<std::array<uint8_t, 32>, std::vector<TokenId>>& prefixes() const {
-    return prefixes_;
-  }
-
- private:
-  std::map<std::array<uint8_t, 32>, std::vector<TokenId>> prefixes_;
 };
 
 // Asked for one of `count` possibilities; what it answers is taken modulo `count`.

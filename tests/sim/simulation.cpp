@@ -8,11 +8,17 @@
 #include "tests/sim/simulation_run.h"
 
 namespace incipit {
+namespace {
+
+constexpr size_t kEventsMax = 10'000;  // between two looks at them: far fewer
+
+}  // namespace
 
 Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), counts_(counts) {
   DrawCache();
   limits_ = {.step_tokens_max = dice_.Pick(1, 64), .running_max = dice_.Pick(1, 12)};
   cache_ = std::make_unique<KvCacheManager>(cache_options_);
+  if (listens_) cache_->Listen(kEventsMax);
   scheduler_ = std::make_unique<Scheduler>(limits_, *cache_);
   runner_ = std::make_unique<FakeRunner>(FakeRunnerOptions{.num_blocks = cache_options_.num_blocks,
                                                            .block_size = cache_options_.block_size,
@@ -43,6 +49,7 @@ void Simulation::DrawCache() {
                                   .duration_max = std::chrono::milliseconds(dice_.Pick(5, 200))}};
   collides_ = NeedsVerification(cache_options_.hash) && dice_.Chance(20);
   if (collides_) cache_options_.digest_bits = dice_.Pick(1, 8);
+  listens_ = dice_.Chance(25);
 }
 
 void Simulation::DrawRates() {

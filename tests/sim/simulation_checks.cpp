@@ -122,6 +122,19 @@ void Simulation::CheckCache() {
   const auto num_kept_max = 2 * static_cast<int32_t>(share_max * cache_options_.num_blocks);
   const bool only_high = rates_.low == 0 && rates_.life == 0;
   Expect(!only_high || cache_->pool().num_retained() <= num_kept_max, "more than its share");
+  if (listens_) CheckEvents();
+}
+
+// Who has heard every event knows what a snapshot tells.
+void Simulation::CheckEvents() {
+  const auto block_size = static_cast<size_t>(cache_->block_size());
+  Expect(mirror_.Hear(cache_->Events(), block_size), "an event without sense");
+  cache_->ClearEvents();
+  const KvSnapshot snapshot = cache_->Snapshot();
+  EventMirror now;
+  Expect(now.Hear({.events = snapshot.events, .tokens = snapshot.tokens}, block_size),
+         "a snapshot without sense");
+  Expect(now.prefixes() == mirror_.prefixes(), "listeners know something else than is there");
 }
 
 // Where an admission stopped to find blocks.

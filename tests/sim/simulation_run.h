@@ -12,6 +12,7 @@
 #include "scheduler/scheduler.h"
 #include "tests/sim/expected_request.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/event_mirror.h"
 #include "tests/support/fake_runner.h"
 
 namespace incipit {
@@ -70,6 +71,7 @@ class Simulation {
   void CheckComputedOnce();
   void CheckOrder(const std::vector<Sequence*>& running_before);
   void CheckCache();
+  void CheckEvents();
   void CheckMiss(const ExpectedRequest& request, const AdmissionEvent& event);
   void TakeEvents();
   void CheckSource(const ExpectedRequest& request, int32_t num_cached);
@@ -94,6 +96,8 @@ class Simulation {
   std::vector<std::vector<TokenId>> prefixes_;
   int32_t alphabet_ = 2;   // a tiny one repeats a block after different prefixes
   bool collides_ = false;  // keys of a few bits: much that could be shared is not
+  bool listens_ = false;
+  EventMirror mirror_;
   int32_t arrivals_left_ = 0;
   uint64_t next_id_ = 1;
   Time now_{};

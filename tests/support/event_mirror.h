@@ -1,0 +1,45 @@
+// Who knows the cache by its events alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "kvcache/kv_events.h"
+
+namespace incipit {
+
+// What a listener makes of the events: the tokens of each stored key's whole prefix.
+class EventMirror {
+ public:
+  // False: an event makes no sense, or some are lost.
+  bool Hear(const KvEvents& told, size_t block_size) {
+    for (const KvEvent& event : told.events) {
+      if (event.kind == KvEvent::Kind::kLost) return false;
+      if (event.kind == KvEvent::Kind::kCleared) prefixes_.clear();
+      const bool removed = event.kind == KvEvent::Kind::kRemoved;
+      if (removed && prefixes_.erase(event.key.bytes) == 0) return false;
+      if (event.kind != KvEvent::Kind::kStored) continue;
+      std::vector<TokenId> prefix;
+      if (!event.starts_chain) {
+        const auto parent = prefixes_.find(event.parent.bytes);
+        if (parent == prefixes_.end()) return false;
+        prefix = parent->second;
+      }
+      const auto tokens = told.tokens.subspan(event.tokens_begin, block_size);
+      prefix.insert(prefix.end(), tokens.begin(), tokens.end());
+      if (!prefixes_.emplace(event.key.bytes, std::move(prefix)).second) return false;
+    }
+    return true;
+  }
+  const std::map<std::array<uint8_t, 32>, std::vector<TokenId>>& prefixes() const {
+    return prefixes_;
+  }
+
+ private:
+  std::map<std::array<uint8_t, 32>, std::vector<TokenId>> prefixes_;
+};
+
+}  // namespace incipit
