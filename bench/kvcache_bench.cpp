@@ -18,6 +18,8 @@ constexpr int32_t kNumBlocks = 100'000;
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
+// Prompts between two stops of the timer, each of which costs as much as some tens of blocks.
+constexpr size_t kPromptsPerStop = 8;
 
 // Time per token, probe, block or prompt.
 void CountItems(benchmark::State& state, int64_t items_per_iteration) {
@@ -43,9 +45,9 @@ BlockTable TableOf(const KvCacheManager& cache, const std::vector<TokenId>& toke
 }
 
 struct Prompts {
-  Prompts(const KvCacheManager& cache, int32_t count) {
-    for (int32_t i = 0; i < count; ++i) {
-      tokens.push_back(Prompt(i));
+  Prompts(const KvCacheManager& cache, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      tokens.push_back(Prompt(static_cast<int32_t>(i)));
       tables.push_back(TableOf(cache, tokens.back()));
     }
   }
@@ -100,9 +102,9 @@ KvCacheOptions OptionsOf(int64_t num_blocks, EvictionPolicyKind policy) {
 
 // A full pool: every block is published and free, but for a few that nobody can find.
 struct FullCache {
-  FullCache(int64_t num_blocks, EvictionPolicyKind policy, int32_t num_prompts_more = 0)
+  FullCache(int64_t num_blocks, EvictionPolicyKind policy)
       : cache(OptionsOf(num_blocks, policy)),
-        prompts(cache, cache.num_blocks() / (kPromptBlocks + 1) + num_prompts_more) {
+        prompts(cache, static_cast<size_t>(num_blocks / (kPromptBlocks + 1))) {
     for (size_t i = 0; i < prompts.tokens.size(); ++i) {
       ComputeAll(cache, prompts.tokens[i], prompts.tables[i]);
     }
@@ -149,20 +151,42 @@ BENCHMARK_CAPTURE(Hit, cold_lru, false, kLru, kNumBlocks)->Name("hit_cold_lru");
 BENCHMARK_CAPTURE(Hit, cold_10k, false, kAdaptive, 10'000)->Name("hit_cold_10k");
 BENCHMARK_CAPTURE(Hit, cold_1m, false, kAdaptive, 1'000'000)->Name("hit_cold_1m");
 
+// Prompts that were never seen, as many as are taken between two stops of the timer.
+struct NewPrompts {
+  explicit NewPrompts(const KvCacheManager& cache) : prompts(cache, kPromptsPerStop) {}
+
+  void Renew(const KvCacheManager& cache) {
+    for (size_t i = 0; i < kPromptsPerStop; ++i) {
+      BlockTable& table = prompts.tables[i];
+      prompts.tokens[i].front() = --number;  // every hash of the chain changes
+      table.hashes.clear();
+      cache.hasher().Extend(table.root, prompts.tokens[i], table.hashes);
+    }
+  }
+  Prompts prompts;
+  TokenId number = 0;
+};
+
 // Every block taken is one evicted from a full pool.
 void AllocateEvict(benchmark::State& state, EvictionPolicyKind policy, int64_t num_blocks) {
-  FullCache full(num_blocks, policy, 2);
-  size_t next = 0;
+  FullCache full(num_blocks, policy);
+  NewPrompts fresh(full.cache);
   for (auto _ : state) {
-    BlockTable& table = full.prompts.tables[next];
-    INCIPIT_CHECK(full.cache.AllocateSlots(table, {}, kPromptTokens));
     state.PauseTiming();
-    full.cache.CacheBlocks(table, full.prompts.tokens[next], kPromptTokens);
-    full.cache.Free(table);
-    next = (next + 1) % full.prompts.tables.size();
+    fresh.Renew(full.cache);
+    state.ResumeTiming();
+    for (BlockTable& table : fresh.prompts.tables) {
+      INCIPIT_CHECK(full.cache.AllocateSlots(table, {}, kPromptTokens));
+    }
+    state.PauseTiming();
+    for (size_t i = 0; i < kPromptsPerStop; ++i) {
+      BlockTable& table = fresh.prompts.tables[i];
+      full.cache.CacheBlocks(table, fresh.prompts.tokens[i], kPromptTokens);
+      full.cache.Free(table);
+    }
     state.ResumeTiming();
   }
-  CountItems(state, kPromptBlocks);
+  CountItems(state, kPromptsPerStop * kPromptBlocks);
   state.counters["bytes_per_block"] =
       static_cast<double>(full.cache.num_metadata_bytes()) / static_cast<double>(num_blocks);
 }
@@ -176,21 +200,26 @@ BENCHMARK_CAPTURE(AllocateEvict, adaptive_1m, kAdaptive, 1'000'000)
 // What a step does to make the blocks that it fills findable: announced when it is planned,
 // confirmed when it is committed. The keys are known.
 void Publish(benchmark::State& state, int64_t num_blocks) {
-  FullCache full(num_blocks, kAdaptive, 2);
-  size_t next = 0;
+  FullCache full(num_blocks, kAdaptive);
+  NewPrompts fresh(full.cache);
   for (auto _ : state) {
     state.PauseTiming();
-    BlockTable& table = full.prompts.tables[next];
-    INCIPIT_CHECK(full.cache.AllocateSlots(table, {}, kPromptTokens));
+    fresh.Renew(full.cache);
+    for (BlockTable& table : fresh.prompts.tables) {
+      INCIPIT_CHECK(full.cache.AllocateSlots(table, {}, kPromptTokens));
+    }
     state.ResumeTiming();
-    full.cache.Announce(table, std::span(full.prompts.tokens[next]).first(kPromptTokens));
-    full.cache.CacheBlocks(table, full.prompts.tokens[next], kPromptTokens);
+    for (size_t i = 0; i < kPromptsPerStop; ++i) {
+      BlockTable& table = fresh.prompts.tables[i];
+      const auto tokens = std::span(fresh.prompts.tokens[i]).first(kPromptTokens);
+      full.cache.Announce(table, tokens);
+      full.cache.CacheBlocks(table, tokens, kPromptTokens);
+    }
     state.PauseTiming();
-    full.cache.Free(table);
-    next = (next + 1) % full.prompts.tables.size();
+    for (BlockTable& table : fresh.prompts.tables) full.cache.Free(table);
     state.ResumeTiming();
   }
-  CountItems(state, kPromptBlocks);
+  CountItems(state, kPromptsPerStop * kPromptBlocks);
 }
 BENCHMARK_CAPTURE(Publish, all, kNumBlocks)->Name("publish");
 BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
