@@ -20,8 +20,9 @@ TEST(BlockIndexTest, EqualsAMapAfterAnySequenceOfCalls) {
     const auto block = static_cast<int32_t>(random(kNumBlocks));
     const auto it = expected.find(block);
     if (it == expected.end()) {
-      // Few homes, so that long runs of neighbours form and dissolve, across the end of the table.
-      const uint64_t prefix = (random(2) << 40) | (random(2) == 0 ? random(4) : 120 + random(8));
+      // Few homes, so that buckets overflow and drain, across the end of the table; few tags, so
+      // that entries look alike.
+      const uint64_t prefix = random(3) << 48 | ((random(3) - 1) & 0xffffffff);
       index.Insert(prefix, BlockId{block});
       expected.emplace(block, prefix);
     } else {
@@ -31,10 +32,19 @@ TEST(BlockIndexTest, EqualsAMapAfterAnySequenceOfCalls) {
     ASSERT_EQ(index.size(), static_cast<int32_t>(expected.size()));
     const auto probe = static_cast<int32_t>(random(kNumBlocks));
     const auto found = expected.find(probe);
-    const uint64_t prefix = found == expected.end() ? random(128) : found->second;
+    const uint64_t prefix = found == expected.end() ? random(3) << 48 : found->second;
     const BlockId expected_block = found == expected.end() ? kNoBlock : BlockId{probe};
     ASSERT_EQ(index.Find(prefix, [&](BlockId id) { return id == BlockId{probe}; }), expected_block);
   }
+}
+
+TEST(BlockIndexTest, FindsWhatIsBehindMoreEntriesThanABucketCounts) {
+  constexpr int32_t kNumBlocks = 66'000;
+  BlockIndex index(kNumBlocks);
+  for (int32_t i = 0; i < kNumBlocks; ++i) index.Insert(7, BlockId{i});
+  for (int32_t i = 0; i < 1000; ++i) index.Remove(7, BlockId{i});
+  const BlockId last{kNumBlocks - 1};
+  EXPECT_EQ(index.Find(7, [&](BlockId id) { return id == last; }), last);
 }
 
 TEST(BlockIndexTest, AReplacedEntryLeadsToTheOtherBlock) {
