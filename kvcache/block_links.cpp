@@ -93,7 +93,7 @@ bool BlockPool::Detach(BlockId id) {
   } else if (block.answers) {
     HandOver(id, next);
   }
-  retained_.Forget(id);
+  if (block.has_wish) retained_.Forget(id);
   block.next_same = kNoBlock;
   block.published = block.pending = block.answers = block.starts_chain = false;
   return last_of_key;
@@ -106,7 +106,7 @@ void BlockPool::Unpublish(BlockId id) {
 void BlockPool::EraseKey(BlockId id) {
   Block& block = At(id);
   index_.Remove(block.hash.prefix(), id);
-  if (block.told) event_log_.AddRemoved(block.hash);
+  if (block.told && event_log_.listening()) event_log_.AddRemoved(block.hash);
   block.told = false;
 }
 

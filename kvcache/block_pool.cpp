@@ -1,5 +1,6 @@
 #include "kvcache/block_pool.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -37,27 +38,26 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
-BlockId BlockPool::Find(const BlockHash& hash) const {
-  return index_.Find(hash.prefix(), [&](BlockId id) { return SameDigest(At(id).hash, hash); });
-}
-
 void BlockPool::Take(std::span<BlockId> taken) {
   INCIPIT_CHECK(taken.size() <= static_cast<size_t>(num_free_));
-  std::array<Victim, kVictimsAhead> victims;
-  for (size_t i = 0; i < taken.size() + kVictimsAhead; ++i) {
-    Victim& victim = victims[i % kVictimsAhead];
-    if (i >= kVictimsAhead) FinishEviction(victim);
-    if (i >= taken.size()) continue;
-    victim = {.id = unpublished_.front};
-    if (victim.id != kNoBlock) {
-      unpublished_.Remove(blocks_, victim.id);
-    } else {
-      victim = BeginEviction();
-    }
-    At(victim.id).num_users = 1;
-    taken[i] = victim.id;
-  }
   num_free_ -= static_cast<int32_t>(taken.size());
+  std::array<Victim, kVictimsAhead> victims;
+  while (!taken.empty()) {
+    size_t num_victims = 0;
+    for (BlockId& id : taken.first(std::min(taken.size(), victims.size()))) {
+      id = unpublished_.front;
+      if (id != kNoBlock) {
+        unpublished_.Remove(blocks_, id);
+      } else {
+        Victim& victim = victims[num_victims];
+        num_victims += BeginEviction(victim);
+        id = victim.id;
+      }
+      At(id).num_users = 1;
+    }
+    for (size_t i = 0; i < num_victims; ++i) FinishEviction(victims[i]);
+    taken = taken.subspan(std::min(taken.size(), victims.size()));
+  }
 }
 
 BlockId BlockPool::Take() {
@@ -66,28 +66,26 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-BlockPool::Victim BlockPool::BeginEviction() {
-  EvictionReason reason = EvictionReason::kCapacity;
-  const BlockId id = ChooseVictim(reason);
-  return Doom(id, reason);
+// Everything that decides who is next: where the block stood, and whose child it was. What remains
+// needs memory that is on its way. False: the victim was not published, and nothing remains.
+bool BlockPool::BeginEviction(Victim& victim) {
+  victim.id = ChooseVictim(victim.reason);
+  if (!At(victim.id).published) return false;
+  Doom(victim);
+  return true;
 }
 
-// Everything that decides who is next: where the block stood, and whose child it was. What remains
-// needs memory that is on its way. REQUIRES: `id` stands nowhere any more.
-BlockPool::Victim BlockPool::Doom(BlockId id, EvictionReason reason) {
-  Victim victim = {.id = id, .reason = reason, .published = At(id).published};
-  if (!victim.published) return victim;
-  --num_cached_free_;
-  victim.last_of_key = Detach(id);
-  const uint64_t prefix = At(id).hash.prefix();
+// REQUIRES: the victim is published and stands nowhere any more.
+void BlockPool::Doom(Victim& victim) {
+  const uint64_t prefix = At(victim.id).hash.prefix();
   index_.Prefetch(prefix);
   evicted_keys_.Prefetch(prefix);
-  __builtin_prefetch(&TimesOf(id));
-  return victim;
+  __builtin_prefetch(&TimesOf(victim.id));
+  --num_cached_free_;
+  victim.last_of_key = Detach(victim.id);
 }
 
 void BlockPool::FinishEviction(const Victim& victim) {
-  if (!victim.published) return;
   ++evictions_.by_reason[static_cast<size_t>(victim.reason)];
   evictions_.age.Add(now_ms_ - TimesOf(victim.id).published);
   evictions_.idle.Add(now_ms_ - TimesOf(victim.id).freed);
@@ -142,18 +140,20 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     blocks = blocks.first(blocks.size() - freed_.size());
   }
   size_t first = blocks.size();  // of what goes to the policy's order, at the end of freed_
+  int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
     const bool is_plain = block.published && block.next_same == *it && !block.has_wish;
     if (is_plain) {
-      ++num_free_;
-      ++num_cached_free_;
+      ++num_plain;
       TimesOf(*it).freed = now_ms_;
     }
     if (is_plain || BecomeFree(*it)) freed_[--first] = *it;
   }
+  num_free_ += num_plain;
+  num_cached_free_ += num_plain;
   const auto freed = std::span(freed_).subspan(first, blocks.size() - first);
   if (!freed.empty()) policy_->Release(freed, use);
 }
@@ -197,9 +197,25 @@ void BlockPool::PublishPending(BlockId id, const Key& key) {
   if (in_order) policy_->OnChildless(first);
 }
 
-void BlockPool::Confirm(BlockId id, std::span<const TokenId> tokens, SequenceUse& use) {
+int32_t BlockPool::Confirm(std::span<const BlockId> ids, std::span<const TokenId> tokens,
+                           SequenceUse& use) {
+  if (ids.empty()) return 0;
+  const size_t block_size = tokens.size() / ids.size();
+  int32_t num_confirmed = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + kKeysAhead < ids.size()) {
+      evicted_keys_.Prefetch(At(ids[i + kKeysAhead]).hash.prefix());
+    }
+    if (!At(ids[i]).pending) continue;  // unpublished meanwhile, for good
+    ConfirmOne(ids[i], tokens.subspan(i * block_size, block_size), use);
+    ++num_confirmed;
+  }
+  return num_confirmed;
+}
+
+void BlockPool::ConfirmOne(BlockId id, std::span<const TokenId> tokens, SequenceUse& use) {
   Block& block = At(id);
-  INCIPIT_CHECK(block.published && block.pending);
+  INCIPIT_CHECK(block.published);
   block.pending = false;
   TimesOf(id).published = now_ms_;
   if (!block.answers) {
@@ -210,9 +226,11 @@ void BlockPool::Confirm(BlockId id, std::span<const TokenId> tokens, SequenceUse
   // One whose parent's writer has failed goes with it, in the same step.
   const bool is_stored = block.starts_chain || At(block.parent).told;
   if (is_stored && !block.told) {
-    const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
-    event_log_.AddStored(block.hash, parent, tokens);
     block.told = true;
+    if (event_log_.listening()) {
+      const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
+      event_log_.AddStored(block.hash, parent, tokens);
+    }
   }
   regret_ += evicted_keys_.Take(block.hash.prefix());
   policy_->Add(id, use);
@@ -228,8 +246,8 @@ void BlockPool::Withdraw(BlockId id) {
 
 void BlockPool::EvictTo(int32_t num_cached_max) {
   while (num_cached_free_ > num_cached_max) {
-    const Victim victim = BeginEviction();
-    FinishEviction(victim);
+    Victim victim;
+    if (BeginEviction(victim)) FinishEviction(victim);
     unpublished_.PushBack(blocks_, victim.id);
   }
 }
@@ -246,7 +264,9 @@ void BlockPool::Advance(Time now) {
       policy_->Release({&due.block, 1}, {});
       continue;
     }
-    FinishEviction(Doom(due.block, EvictionReason::kTimeToLive));
+    Victim victim = {.id = due.block, .reason = EvictionReason::kTimeToLive};
+    Doom(victim);
+    FinishEviction(victim);
     if (is_lru_) {
       policy_->Release({&due.block, 1}, {});
     } else {

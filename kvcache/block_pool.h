@@ -57,14 +57,13 @@ class BlockPool {
   int32_t num_retained() const { return retained_.num_retained(); }
 
   // The block that answers for the digest of `hash`, or kNoBlock.
-  BlockId Find(const BlockHash& hash) const;
+  BlockId Find(const BlockHash& hash) const {
+    return index_.Find(hash.prefix(), [&](BlockId id) { return SameDigest(At(id).hash, hash); });
+  }
   // The same in three stages some calls apart, so that memory answers meanwhile: bring the index
   // nearer; see in it which block it will most likely be, and bring that nearer; be sure.
   [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
     index_.Prefetch(hash.prefix());
-  }
-  [[gnu::always_inline]] void PrefetchEvicted(const BlockHash& hash) const {
-    evicted_keys_.Prefetch(hash.prefix());
   }
   BlockId Guess(const BlockHash& hash) const {
     const BlockId guess = index_.Guess(hash.prefix());
@@ -88,15 +87,16 @@ class BlockPool {
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
   struct Key {
-    BlockHash hash;
+    const BlockHash& hash;
     BlockId before = kNoBlock;  // the block before it in its chain; published
     uint64_t chain = 0;         // where there is none: what chains with a common start agree on
   };
   // `id` is found from now on; until Confirm its contents are not there yet.
   // REQUIRES: it is in use and not published.
   void PublishPending(BlockId id, const Key& key);
-  // Its contents, which are of `tokens`, are there.
-  void Confirm(BlockId id, std::span<const TokenId> tokens, SequenceUse& use);
+  // The contents of those of a sequence's blocks `ids` that are pending are there; `tokens` are all
+  // blocks'. Returns how many were.
+  int32_t Confirm(std::span<const BlockId> ids, std::span<const TokenId> tokens, SequenceUse& use);
   // Takes back a pending block. REQUIRES: so were those that descend from it.
   void Withdraw(BlockId id);
   // No block of this key nor any that descends from one is found any more, whoever uses it.
@@ -141,8 +141,10 @@ class BlockPool {
   void CheckInvariants() const;
 
  private:
-  // How many victims are chosen before the first one's key is erased.
+  // How many victims are chosen before their keys are erased.
   static constexpr size_t kVictimsAhead = 32;
+  // Blocks ahead of the one being confirmed that the memory for its key is brought nearer.
+  static constexpr size_t kKeysAhead = 12;
 
   struct Times {  // milliseconds since the start; they wrap after 49 days
     uint32_t published = 0, freed = 0;
@@ -155,9 +157,13 @@ class BlockPool {
     return static_cast<size_t>((chain >> 32) * chains_.size() >> 32);
   }
   bool SameDigest(const BlockHash& a, const BlockHash& b) const {
-    constexpr size_t kHalf = sizeof(BlockHash) / 2;
-    return std::memcmp(a.bytes.data(), b.bytes.data(), kHalf) == 0 &&
-           (short_digests_ || std::memcmp(&a.bytes[kHalf], &b.bytes[kHalf], kHalf) == 0);
+    const auto differ = [&](size_t word) {
+      uint64_t x = 0, y = 0;
+      std::memcpy(&x, &a.bytes[word * sizeof(x)], sizeof(x));
+      std::memcpy(&y, &b.bytes[word * sizeof(y)], sizeof(y));
+      return x ^ y;
+    };
+    return (differ(0) | differ(1)) == 0 && (short_digests_ || (differ(2) | differ(3)) == 0);
   }
 
   // block_pool.cpp
@@ -166,12 +172,12 @@ class BlockPool {
   struct Victim {
     BlockId id = kNoBlock;
     EvictionReason reason = EvictionReason::kCapacity;
-    bool published = false;
     bool last_of_key = false;
   };
   BlockId ChooseVictim(EvictionReason& reason);
-  Victim BeginEviction();
-  Victim Doom(BlockId id, EvictionReason reason);
+  void ConfirmOne(BlockId id, std::span<const TokenId> tokens, SequenceUse& use);
+  [[nodiscard]] bool BeginEviction(Victim& victim);
+  void Doom(Victim& victim);
   void FinishEviction(const Victim& victim);
 
   // block_links.cpp

@@ -13,9 +13,9 @@ namespace {
 // so that a system prompt with ten thousand continuations costs no more than one with a few.
 constexpr int32_t kPartialCandidatesMax = 16;
 
-// Blocks ahead of the one looked up that its slot in the index, and its metadata, are fetched.
-constexpr size_t kSlotsAhead = 8;
-constexpr size_t kBlocksAhead = 4;
+// Blocks are looked up so many at a time: while these are compared with what is wanted, the
+// metadata of the next ones and the slots of those after them are on their way.
+constexpr size_t kLookedUpTogether = 4;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto [end, unused] = std::ranges::mismatch(a, b);
@@ -68,45 +68,67 @@ bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<c
 
 ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens,
                                                  const BlockTable& table, PartialMatch partial) {
-  found_.clear();
   if (!options_.prefix_cache || tokens.empty()) return {};
   const auto block_size = static_cast<size_t>(options_.block_size);
   const auto findable = tokens.first(tokens.size() - 1);
-  const size_t num_candidates = std::min(findable.size() / block_size, table.hashes.size());
+  const size_t num_candidates =
+      std::min({findable.size() / block_size, table.hashes.size(), found_.size()});
   const auto hashes = std::span(table.hashes).first(num_candidates);
-  std::array<BlockId, kBlocksAhead> guesses;
-  for (size_t i = 0; i < std::min(kSlotsAhead, hashes.size()); ++i) pool_.PrefetchSlot(hashes[i]);
-  for (size_t i = 0; i < std::min(kBlocksAhead, hashes.size()); ++i) {
-    guesses[i] = pool_.Guess(hashes[i]);
-  }
   int32_t num_idle = 0;
-  for (size_t i = 0; i < hashes.size(); ++i) {
-    const BlockId id = pool_.Confirmed(guesses[i % kBlocksAhead], hashes[i]);
-    if (id == kNoBlock) break;
-    if (i + kSlotsAhead < hashes.size()) pool_.PrefetchSlot(hashes[i + kSlotsAhead]);
-    if (i + kBlocksAhead < hashes.size()) {
-      guesses[i % kBlocksAhead] = pool_.Guess(hashes[i + kBlocksAhead]);
-    }
-    const BlockId before = found_.empty() ? kNoBlock : found_.back();
-    if (verifies_ && !Holds(id, before, i, findable.subspan(i * block_size, block_size), table)) {
-      ++stats_.collisions;
-      break;
-    }
-    num_idle += pool_.num_users(id) == 0;
-    found_.push_back(id);
-  }
-  ComputedBlocks computed = {
-      .blocks = found_,
-      .num_tokens = static_cast<int32_t>(found_.size()) * options_.block_size,
-      .num_idle = num_idle};
+  const auto found = std::span(found_).first(FindChain(findable, table, hashes, num_idle));
+  ComputedBlocks computed = {.blocks = found,
+                             .num_tokens = static_cast<int32_t>(found.size()) * options_.block_size,
+                             .num_idle = num_idle};
   if (!options_.copy_on_write || partial == PartialMatch::kNo) return computed;
-  const auto rest = findable.subspan(found_.size() * block_size);
-  const PartialHit hit = FindPartial(rest, table, found_);
+  const auto rest = findable.subspan(found.size() * block_size);
+  const PartialHit hit = FindPartial(rest, table, found);
   computed.copy_source = hit.block;
   computed.copy_tokens = hit.num_tokens;
   computed.num_tokens += hit.num_tokens;
   if (hit.block != kNoBlock) computed.num_idle += pool_.num_users(hit.block) == 0;
   return computed;
+}
+
+// Fills found_ with the blocks of `hashes`, up to the first that is not there; how many that are,
+// and how many of them nobody uses.
+size_t KvCacheManager::FindChain(std::span<const TokenId> tokens, const BlockTable& table,
+                                 std::span<const BlockHash> hashes, int32_t& num_idle) {
+  const auto block_size = static_cast<size_t>(options_.block_size);
+  const auto batch = [&](size_t first) {
+    return hashes.subspan(std::min(first, hashes.size()))
+        .first(std::min(kLookedUpTogether, hashes.size() - std::min(first, hashes.size())));
+  };
+  using Guesses = std::array<BlockId, kLookedUpTogether>;
+  const auto guess = [&](std::span<const BlockHash> wanted, Guesses& guesses) {
+    for (size_t i = 0; i < wanted.size(); ++i) guesses[i] = pool_.Guess(wanted[i]);
+  };
+  const auto prefetch = [&](std::span<const BlockHash> wanted) {
+    for (const BlockHash& hash : wanted) pool_.PrefetchSlot(hash);
+  };
+  Guesses now, next;
+  prefetch(batch(0));
+  prefetch(batch(kLookedUpTogether));
+  guess(batch(0), next);
+  for (size_t first = 0; first < hashes.size(); first += kLookedUpTogether) {
+    now = next;
+    prefetch(batch(first + 2 * kLookedUpTogether));
+    guess(batch(first + kLookedUpTogether), next);
+    const auto wanted = batch(first);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const BlockId id = pool_.Confirmed(now[i], wanted[i]);
+      const size_t index = first + i;
+      if (id == kNoBlock) return index;
+      const BlockId before = index == 0 ? kNoBlock : found_[index - 1];
+      if (verifies_ &&
+          !Holds(id, before, index, tokens.subspan(index * block_size, block_size), table)) {
+        ++stats_.collisions;
+        return index;
+      }
+      num_idle += pool_.num_users(id) == 0;
+      found_[index] = id;
+    }
+  }
+  return hashes.size();
 }
 
 // The block after `found` that begins with most of `rest`. One that is pending cannot be copied:
@@ -178,27 +200,21 @@ Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTab
   return miss;
 }
 
-// False if its key is held by other contents.
-bool KvCacheManager::AnnounceBlock(BlockTable& table, std::span<const TokenId> block) {
-  const auto index = static_cast<size_t>(table.num_published);
-  const BlockId id = table.blocks[index];
-  const BlockId holder = verifies_ ? pool_.Find(table.hashes[index]) : kNoBlock;
-  const BlockId before = verifies_ && index > 0 ? pool_.Find(table.hashes[index - 1]) : kNoBlock;
-  if (holder != kNoBlock && !Holds(holder, before, index, block, table)) {
-    ++stats_.collisions;
-    return false;
-  }
-  std::memcpy(StoredTokens(id).data(), block.data(), block.size_bytes());
-  BlockPool::Key key = {.hash = table.hashes[index]};
-  if (index > 0) {
-    key.before = table.blocks[index - 1];
-  } else {
-    key.chain = ChainTag(table, block.front());
-    contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};
-    if (verifies_) namespace_keys_[static_cast<size_t>(id)] = table.root.digest;
-  }
-  pool_.PublishPending(id, key);
-  return true;
+// Whether the key of the sequence's block `index` is held by other contents than `block`.
+bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
+                                std::span<const TokenId> block) const {
+  const BlockId holder = pool_.Find(table.hashes[index]);
+  if (holder == kNoBlock) return false;
+  const BlockId before = index > 0 ? pool_.Find(table.hashes[index - 1]) : kNoBlock;
+  return !Holds(holder, before, index, block, table);
+}
+
+// What is remembered of the first block of a chain, `id`. Returns the chain's tag.
+uint64_t KvCacheManager::BeginChain(const BlockTable& table, BlockId id,
+                                    std::span<const TokenId> block) {
+  contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};
+  if (verifies_) namespace_keys_[static_cast<size_t>(id)] = table.root.digest;
+  return ChainTag(table, block.front());
 }
 
 }  // namespace incipit

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -15,6 +16,15 @@ constexpr size_t kBlocksPerContent = 16;
 
 // Blocks ahead of the one being published that the memory for its key is brought nearer.
 constexpr size_t kKeysAhead = 12;
+
+void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
+  constexpr size_t kUsualSize = 16;  // a copy of a known size is four instructions
+  if (block.size() == kUsualSize) {
+    std::memcpy(stored.data(), block.data(), kUsualSize * sizeof(TokenId));
+  } else {
+    std::memcpy(stored.data(), block.data(), block.size_bytes());
+  }
+}
 
 }  // namespace
 
@@ -62,7 +72,7 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options)
   INCIPIT_CHECK(ValidateKvCacheOptions(options).ok());
   if (!options.prefix_cache) return;
   const auto num_blocks = static_cast<size_t>(options.num_blocks);
-  found_.reserve(num_blocks);
+  found_.resize(num_blocks);
   tokens_.resize(num_blocks * static_cast<size_t>(options.block_size));
   contents_.resize(num_blocks / kBlocksPerContent + 1);
   if (verifies_) namespace_keys_.resize(num_blocks);
@@ -124,8 +134,21 @@ void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens
     }
     // Where the block before has been unpublished, what builds on it is not published either.
     if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
-    table.collided = !AnnounceBlock(table, tokens.subspan(index * block_size, block_size));
-    if (table.collided) return;
+    const auto block = tokens.subspan(index * block_size, block_size);
+    if (verifies_ && IsKeyTaken(table, index, block)) {
+      table.collided = true;
+      ++stats_.collisions;
+      return;
+    }
+    const BlockId id = table.blocks[index];
+    CopyBlock(block, StoredTokens(id));
+    BlockPool::Key key = {.hash = table.hashes[index]};
+    if (index > 0) {
+      key.before = table.blocks[index - 1];
+    } else {
+      key.chain = BeginChain(table, id, block);
+    }
+    pool_.PublishPending(id, key);
     ++table.num_published;
   }
 }
@@ -136,17 +159,15 @@ void KvCacheManager::CacheBlocks(BlockTable& table, std::span<const TokenId> tok
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
   table.num_committed = static_cast<int32_t>(table.blocks.size());
   const int32_t num_full = num_computed / options_.block_size;
-  while (table.num_confirmed < std::min(num_full, table.num_published)) {
-    const auto index = static_cast<size_t>(table.num_confirmed);
-    const BlockId id = table.blocks[index];
-    if (index + kKeysAhead < table.hashes.size()) {
-      pool_.PrefetchEvicted(table.hashes[index + kKeysAhead]);
-    }
-    ++table.num_confirmed;
-    if (!pool_.is_pending(id)) continue;  // unpublished meanwhile, for good
-    pool_.Confirm(id, StoredTokens(id), table.use);
-    ++stats_.stored_blocks;
-  }
+  const int32_t num_ready = std::min(num_full, table.num_published);
+  if (num_ready <= table.num_confirmed) return;
+  const auto first = static_cast<size_t>(table.num_confirmed);
+  const auto count = static_cast<size_t>(num_ready) - first;
+  const auto block_size = static_cast<size_t>(options_.block_size);
+  table.num_confirmed = num_ready;
+  stats_.stored_blocks +=
+      pool_.Confirm(std::span(table.blocks).subspan(first, count),
+                    tokens.subspan(first * block_size, count * block_size), table.use);
 }
 
 void KvCacheManager::ReleaseFrom(BlockTable& table, size_t num_kept) {

@@ -237,7 +237,10 @@ class KvCacheManager {
   };
   PartialHit FindPartial(std::span<const TokenId> rest, const BlockTable& table,
                          std::span<const BlockId> found) const;
-  bool AnnounceBlock(BlockTable& table, std::span<const TokenId> block);
+  size_t FindChain(std::span<const TokenId> tokens, const BlockTable& table,
+                   std::span<const BlockHash> hashes, int32_t& num_idle);
+  bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
+  uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
   // What was last seen of a first block's tokens, whatever the salt.
   struct Content {

@@ -19,7 +19,7 @@ BlockHash HashOf(uint8_t value) {
 void Publish(BlockPool& pool, BlockId id, const BlockHash& hash, BlockId before = kNoBlock) {
   SequenceUse use;
   pool.PublishPending(id, {.hash = hash, .before = before});
-  pool.Confirm(id, {}, use);
+  pool.Confirm({&id, 1}, {}, use);
 }
 
 void Use(BlockPool& pool, BlockId id) {
