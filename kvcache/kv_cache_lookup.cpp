@@ -79,14 +79,22 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens
   ComputedBlocks computed = {.blocks = found,
                              .num_tokens = static_cast<int32_t>(found.size()) * options_.block_size,
                              .num_idle = num_idle};
-  if (!options_.copy_on_write || partial == PartialMatch::kNo) return computed;
-  const auto rest = findable.subspan(found.size() * block_size);
+  const auto rest = tokens.subspan(found.size() * block_size);
+  const bool is_allowed = options_.copy_on_write && partial == PartialMatch::kAllowed;
+  if (!is_allowed || rest.size() < 2) return computed;
   const PartialHit hit = FindPartial(rest, table, found);
+  if (!IsWorthCopying(hit, rest.size())) return computed;
   computed.copy_source = hit.block;
-  computed.copy_tokens = hit.num_tokens;
-  computed.num_tokens += hit.num_tokens;
-  if (hit.block != kNoBlock) computed.num_idle += pool_.num_users(hit.block) == 0;
+  computed.copy_tokens = std::min(hit.num_tokens, static_cast<int32_t>(rest.size()) - 1);
+  computed.num_tokens += computed.copy_tokens;
+  computed.num_idle += pool_.num_users(hit.block) == 0;
   return computed;
+}
+
+// Whether `hit` is of enough tokens, or of all that the sequence has left.
+bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) const {
+  return static_cast<size_t>(hit.num_tokens) == num_left ||
+         hit.num_tokens >= options_.copy_on_write_min_tokens;
 }
 
 // Fills found_ with the blocks of `hashes`, up to the first that is not there; how many that are,

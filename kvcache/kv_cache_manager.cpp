@@ -52,6 +52,11 @@ absl::Status ValidateKvCacheOptions(const KvCacheOptions& options) {
     return InvalidArgument("block_size is {}; it must be a power of two from 1 to {}",
                            options.block_size, kBlockSizeMax);
   }
+  if (options.copy_on_write_min_tokens < 0 ||
+      options.copy_on_write_min_tokens > options.block_size) {
+    return InvalidArgument("copy_on_write_min_tokens is {}; it must be from 0 to block_size, {}",
+                           options.copy_on_write_min_tokens, options.block_size);
+  }
   return absl::OkStatus();
 }
 
@@ -70,6 +75,9 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options)
              .retention = options.retention}),
       verifies_(NeedsVerification(options.hash)) {
   INCIPIT_CHECK(ValidateKvCacheOptions(options).ok());
+  if (options.copy_on_write_min_tokens == 0) {
+    options_.copy_on_write_min_tokens = std::max(2, options.block_size / 4);
+  }
   if (!options.prefix_cache) return;
   const auto num_blocks = static_cast<size_t>(options.num_blocks);
   found_.resize(num_blocks);

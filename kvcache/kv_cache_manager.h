@@ -32,6 +32,9 @@ struct KvCacheOptions {
   int32_t digest_bits = 256;
   bool prefix_cache = true;   // off: blocks are neither found nor published
   bool copy_on_write = true;  // off: nothing is found inside a block
+  // Fewer equal tokens than these are not worth a copy, unless the whole prompt is there; what most
+  // prompts begin with is no more. 0: a quarter of a block, at least 2.
+  int32_t copy_on_write_min_tokens = 0;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
   int32_t policy_capacity = 0;    // what the policy sizes its memory by, in blocks; 0: num_blocks
   int32_t policy_block_size = 0;  // tokens that it takes a block for; 0: block_size
@@ -235,6 +238,7 @@ class KvCacheManager {
     BlockId block = kNoBlock;
     int32_t num_tokens = 0;
   };
+  bool IsWorthCopying(const PartialHit& hit, size_t num_left) const;
   PartialHit FindPartial(std::span<const TokenId> rest, const BlockTable& table,
                          std::span<const BlockId> found) const;
   size_t FindChain(std::span<const TokenId> tokens, const BlockTable& table,

@@ -111,8 +111,8 @@ void BindPrefixCache(Options& o, Flags& flags) {
   flags.Choice({"prefix-cache-policy", "NAME", "Which cached blocks are given up first."},
                o.prefix_cache_policy, {"lru", "lfu-aging", "lru-2", "arc", "s3-fifo", "adaptive"});
   flags.Switch({"copy-on-write", "",
-                "Of a cached block that differs after some tokens, copy those instead of computing "
-                "them."},
+                "Of a cached block that differs after a quarter of its tokens or more, copy those "
+                "instead of computing them."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
               "Of the blocks, that one tenant may keep by cache.retention above the default."},

@@ -24,8 +24,7 @@ class CacheTest(unittest.TestCase):
             queried = server.metric("incipit_prefix_cache_queried_tokens_total")
             for prompt in random_prompts(server, 1):
                 first, second = (server.generate(greedy(prompt, 4)) for _ in range(2))
-                self.assertLess(first.usage.cached_tokens, 8)  # by chance the first tokens are those of another
-                self.assertEqual(first.usage.copied_tokens, first.usage.cached_tokens)
+                self.assertEqual(first.usage.cached_tokens, 0)  # a few tokens that another begins with do not count
                 self.assertEqual(second.usage.cached_tokens, PROMPT_TOKENS - 1)
                 self.assertEqual(second.token_ids, first.token_ids)
             self.assertEqual(server.metric("incipit_prefix_cache_queried_tokens_total") - queried,

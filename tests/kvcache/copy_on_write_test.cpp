@@ -18,7 +18,10 @@ constexpr int32_t kCopyBlock = 4;
 class CopyOnWriteTest : public testing::TestWithParam<EvictionPolicyKind> {
  protected:
   explicit CopyOnWriteTest(int32_t num_blocks = 16)
-      : cache_({.num_blocks = num_blocks, .block_size = kCopyBlock, .policy = GetParam()}) {}
+      : cache_({.num_blocks = num_blocks,
+                .block_size = kCopyBlock,
+                .copy_on_write_min_tokens = 1,
+                .policy = GetParam()}) {}
 
   void Cache(const std::vector<TokenId>& tokens, const CacheNamespace& cache_namespace = {}) {
     CachedSequence sequence(cache_, tokens, cache_namespace);
@@ -70,6 +73,47 @@ TEST_P(CopyOnWriteTest, EqualTokensInsideABlockAreFound) {
     EXPECT_EQ(static_cast<int32_t>(computed.blocks.size()), num_equal / kCopyBlock);
     EXPECT_EQ(computed.copy_tokens, num_equal % kCopyBlock);
     EXPECT_EQ(computed.copy_source == kNoBlock, num_equal % kCopyBlock == 0);
+  }
+}
+
+// What nearly every prompt begins with is not worth a block.
+TEST_P(CopyOnWriteTest, FewerThanAQuarterOfABlockAreNotCopied) {
+  const std::vector<std::pair<int32_t, int32_t>> least = {{4, 2}, {8, 2}, {16, 4}, {64, 16}};
+  for (const auto& [block_size, min_tokens] : least) {
+    KvCacheManager cache({.num_blocks = 8, .block_size = block_size, .policy = GetParam()});
+    CachedSequence writer(cache, TokenRange(0, 2 * block_size));
+    writer.AdmitAndCommit();
+    for (const int32_t num_blocks : {0, 1}) {
+      for (int32_t num_equal = 1; num_equal < block_size; ++num_equal) {
+        const int32_t num_common = num_blocks * block_size + num_equal;
+        const CachedSequence fork(cache, Concat(TokenRange(0, num_common), TokenRange(500, 9)));
+        const ComputedBlocks computed = cache.GetComputedBlocks(fork.tokens, fork.table);
+        EXPECT_EQ(computed.copy_tokens, num_equal < min_tokens ? 0 : num_equal);
+        EXPECT_EQ(computed.copy_source == kNoBlock, num_equal < min_tokens);
+        EXPECT_EQ(computed.num_tokens, num_blocks * block_size + computed.copy_tokens);
+        EXPECT_EQ(cache.ExplainMiss(fork.tokens, fork.table, computed).differing_token,
+                  num_equal + 9 > block_size ? num_common : -1);
+      }
+    }
+  }
+}
+
+// However little of its last block it has, one token of it is computed.
+TEST_P(CopyOnWriteTest, APromptThatIsThereAsAWholeIsCopiedWhateverTheMinimum) {
+  for (const int32_t block_size : {2, 4, 16}) {
+    KvCacheManager cache({.num_blocks = 16,
+                          .block_size = block_size,
+                          .copy_on_write_min_tokens = block_size,
+                          .policy = GetParam()});
+    CachedSequence writer(cache, TokenRange(0, 3 * block_size));
+    writer.AdmitAndCommit();
+    for (int32_t length = 1; length <= 3 * block_size; ++length) {
+      const CachedSequence whole(cache, TokenRange(0, length));
+      EXPECT_EQ(cache.GetComputedBlocks(whole.tokens, whole.table).num_tokens, length - 1);
+      const CachedSequence other(cache, Concat(TokenRange(0, length - 1), {999}));
+      const int32_t num_full = (length - 1) / block_size * block_size;
+      EXPECT_EQ(cache.GetComputedBlocks(other.tokens, other.table).num_tokens, num_full);
+    }
   }
 }
 

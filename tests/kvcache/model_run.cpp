@@ -13,15 +13,17 @@ KvCacheOptions ModelRun::DrawOptions(EvictionPolicyKind policy) {
   const HashAlgorithm algorithms[] = {HashAlgorithm::kSha256, HashAlgorithm::kXxh3,
                                       HashAlgorithm::kSha256Cbor, HashAlgorithm::kXxh3Cbor};
   const double shares[] = {0.25, 0.5, 1};
-  return {.num_blocks = Pick(2, 24),
-          .block_size = 1 << Pick(0, 3),
-          .hash = algorithms[Pick(0, 3)],
-          .prefix_cache = Chance(95),
-          .copy_on_write = Chance(75),
-          .policy = policy,
-          // So long that no priority decays: when it does is for other tests.
-          .retention = {.tenant_share_max = shares[Pick(0, 2)],
-                        .duration_max = std::chrono::hours(100'000)}};
+  KvCacheOptions options = {.num_blocks = Pick(2, 24),
+                            .block_size = 1 << Pick(0, 3),
+                            .hash = algorithms[Pick(0, 3)],
+                            .prefix_cache = Chance(95),
+                            .copy_on_write = Chance(75),
+                            .policy = policy,
+                            // So long that no priority decays: when it does is for other tests.
+                            .retention = {.tenant_share_max = shares[Pick(0, 2)],
+                                          .duration_max = std::chrono::hours(100'000)}};
+  options.copy_on_write_min_tokens = Chance(50) ? 1 : Pick(0, options.block_size);
+  return options;
 }
 
 std::string ModelRun::Run(int32_t num_calls) {

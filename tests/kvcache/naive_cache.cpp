@@ -71,7 +71,7 @@ NaiveMatch NaiveCache::LookUp(std::span<const TokenId> tokens, int32_t space, bo
   }
   if (!options_.copy_on_write || !partial) return match;
   const size_t num_found = match.blocks.size() * block_size;
-  const auto rest = tokens.subspan(num_found, num_findable - num_found);
+  const auto rest = tokens.subspan(num_found);
   int32_t num_candidates = 0;
   for (const auto& [prefix, ids] : copies_) {
     if (prefix.tokens.size() != num_found + block_size) continue;
@@ -88,6 +88,13 @@ NaiveMatch NaiveCache::LookUp(std::span<const TokenId> tokens, int32_t space, bo
     match.sources.push_back(ids.front());
   }
   match.copy_is_exact = num_candidates <= kCandidatesMax;
+  const bool all = match.copy_tokens == static_cast<int32_t>(rest.size());
+  match.copy_tokens -= all;  // the last token must be computed
+  const int32_t asked = options_.copy_on_write_min_tokens;
+  const int32_t min_tokens = asked > 0 ? asked : std::max(2, options_.block_size / 4);
+  if (match.copy_tokens > 0 && (all || match.copy_tokens >= min_tokens)) return match;
+  match.copy_tokens = 0;
+  match.sources.clear();
   return match;
 }
 

@@ -119,8 +119,8 @@ TEST(CountingTest, EveryAdmittedRequestIsToldWhyItMissed) {
   fixture.Step(At(1000));
   fixture.Add(AskNamed(3, 1, 22));
   fixture.Step(At(3500));
-  Request other = AskNamed(4, 1, 10);
-  other.prompt[9] = 7;
+  Request other = AskNamed(4, 1, 11);
+  other.prompt[10] = 7;
   fixture.Add(other);
   fixture.Step(At(4000));
   fixture.Add(AskNamed(5, 1, 9));
@@ -136,10 +136,10 @@ TEST(CountingTest, EveryAdmittedRequestIsToldWhyItMissed) {
   EXPECT_EQ(third.differing_token, 12);
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 12);
   EXPECT_EQ(fixture.admissions[4].miss.reason, MissReason::kNone);  // its last block is not full
-  EXPECT_EQ(fixture.admissions[4].num_cached_tokens, 9);
+  EXPECT_EQ(fixture.admissions[4].num_cached_tokens, 10);
   EXPECT_EQ(fixture.admissions[5].miss.reason, MissReason::kNone);
   EXPECT_EQ(fixture.admissions[5].num_cached_tokens, 8);
-  ExpectCounts(fixture.cache.TakeStats(), 5, 20 + 20 + 22 + 10 + 9, 12 + 9 + 8, 1);
+  ExpectCounts(fixture.cache.TakeStats(), 5, 20 + 20 + 22 + 11 + 9, 12 + 10 + 8, 2);
 }
 
 // A pool where nothing is evicted: the sum over requests is what admissions told, to the token.

@@ -50,6 +50,8 @@ void Simulation::DrawCache() {
   collides_ = NeedsVerification(cache_options_.hash) && dice_.Chance(20);
   if (collides_) cache_options_.digest_bits = dice_.Pick(1, 8);
   listens_ = dice_.Chance(25);
+  const int32_t block_size = cache_options_.block_size;
+  cache_options_.copy_on_write_min_tokens = dice_.Chance(75) ? 1 : dice_.Pick(0, block_size);
 }
 
 void Simulation::DrawRates() {
