@@ -20,7 +20,7 @@ constexpr float kNewestMargin = 0.9F;
 
 // Runs of ghosts for each unit of capacity. Longer memories of counts mislead: what comes back
 // after so long is not used soon again, however often it was used.
-constexpr double kGhostRuns = 0.75;
+constexpr double kGhostRuns = 1;
 
 // What is kept of the statistics when plain LRU turns out to be better.
 constexpr double kKeptWhenFooled = 0.25;
@@ -318,7 +318,7 @@ void AdaptivePolicy::ForgetGhosts(const GhostRun& run) {
   const int reuse_class = ReuseClassOf(run.uses, run.born, run.is_shared);
   const float weight = static_cast<float>(run.length) * RunWeightOf(run.run_code);
   statistics_.Leave(reuse_class, run.last_use, weight);
-  statistics_.CountForgotten(reuse_class, clock_.AgeClassOf(run.last_use), weight);
+  statistics_.CountForgotten(weight);
   guard_.Leave(run.last_use, run.length);
 }
 

@@ -77,7 +77,7 @@ class GhostRuns {
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
   // Blocks that were used once go this many times as early: there are many of them, and their one
   // use is little to know.
-  static constexpr uint64_t kOnceUsedHaste = 4;
+  static constexpr uint64_t kOnceUsedHaste = 2;
   uint64_t Worthlessness(const Entry& entry) const {
     return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);
   }

@@ -7,17 +7,20 @@ namespace incipit {
 namespace {
 
 // What is believed before there is data: of a class, as much as pooled data of all classes say, or
-// kUsedPrior times that for blocks that were used again; of all classes, kChancePrior in each age
+// kUsedPrior times that for blocks that were used again; of all classes, kRatePrior in each age
 // class. Weighs as much as the square root of this many runs.
-constexpr double kPriorWeight = 1;
-constexpr float kUsedPrior = 4, kUsedPriorMax = 0.9F;
-constexpr float kChancePrior = 0.1F;
-constexpr float kChanceMax = 0.999F, kChanceMin = 1e-6F;
+constexpr float kPriorWeight = 0.5F;
+constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
+// A chance is rate / (1 + rate / 2), as of a rate that does not change within the age class.
+constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
 constexpr int kSmoothings = 2;  // with weights 1/4 1/2 1/4 over age classes
+
+// Blocks that were used this many epochs ago or more are taken to be in one age class meanwhile.
+constexpr size_t kYoungEpochs = 32;
 
 // How long the tables remember: see LifeTable.
 constexpr double kSlowCapacities = 8, kSlowRuns = 1000;
-constexpr double kFastCapacities = 1, kFastRuns = 0;
+constexpr double kFastCapacities = 0.5, kFastRuns = 0;
 
 // Likelihoods fade by this factor an epoch; the fast table must be better by this much (nats)
 // before it counts more than the slow one; and no table ever counts less than this.
@@ -67,16 +70,17 @@ void ReuseStatistics::AdvanceRing() {
 
 void ReuseStatistics::BeginEpoch(double mean_run) {
   AdvanceRing();
-  const AgeTable at_risk = AtRiskByAge();
   const double units = static_cast<double>(clock_.now() - fitted_at_) * clock_.units_per_touch();
   fitted_at_ = clock_.now();
+  const AgeTable exposed = RecentlyExposed(units);
   for (LifeTable* table : {&slow_, &fast_}) {
-    Judge(*table, at_risk, units);
-    Absorb(*table, mean_run);
-    Fit(*table, at_risk, mean_run);
+    Judge(*table, exposed);
+    Absorb(*table, exposed, mean_run);
+    Fit(*table, mean_run);
   }
-  recent_reused_ = recent_forgotten_ = {};
-  SetValues(MixedChances());
+  recent_reused_ = {};
+  recent_weight_ = 0;
+  SetValues(MixedRates());
 }
 
 void ReuseStatistics::Forget(double kept) {
@@ -87,96 +91,112 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   for (size_t a = 0; a < kAges; ++a) {
     for (size_t k = 0; k < kClasses; ++k) {
       table.reused[a][k] *= factor;
-      table.forgotten[a][k] *= factor;
+      table.exposed[a][k] *= factor;
     }
   }
   table.weight *= factor;
 }
 
-// What is at risk now, by age.
-ReuseStatistics::AgeTable ReuseStatistics::AtRiskByAge() const {
-  AgeTable by_age{};
-  const uint64_t oldest = kEpochs * uint64_t{clock_.epoch_touches()};
-  by_age[static_cast<size_t>(clock_.AgeClass(oldest))] = at_risk_before_;
-  for (size_t i = 0; i < kEpochs; ++i) {
-    const Row& row = at_risk_[(epoch_ - i) % kEpochs];
-    Row& sum = by_age[age_class_of_epoch_[i]];
-    for (size_t k = 0; k < kClasses; ++k) sum[k] += row[k];
+// These blocks have passed through the ages from `begin` to `end`, in units.
+void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
+  begin = std::max(begin, 0.0);
+  for (size_t a = 0; a < kAges; ++a) {
+    const double from = TouchClock::BeginOf(static_cast<int>(a));
+    const double to = from + widths_[a];
+    if (to <= begin) continue;
+    if (from >= end) break;
+    const auto part = static_cast<float>((std::min(to, end) - std::max(from, begin)) / widths_[a]);
+    for (size_t k = 0; k < kClasses; ++k) exposed[a][k] += part * blocks[k];
   }
-  return by_age;
 }
 
-// The likelihood of the uses since the last epoch as those of a Poisson process: by what the table
-// said then of the rates, and how much was at risk for how long.
-void ReuseStatistics::Judge(LifeTable& table, const AgeTable& at_risk, double units) const {
+// How many have passed through each age class since the last epoch, within `units` of time: those
+// that are at risk still, and those that have been used, on average in the middle of that time.
+ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
+  AgeTable old{};
+  old[static_cast<size_t>(clock_.AgeClass(kEpochs * uint64_t{clock_.epoch_touches()}))] =
+      at_risk_before_;
+  for (size_t i = kYoungEpochs; i < kEpochs; ++i) {
+    const Row& row = at_risk_[(epoch_ - i) % kEpochs];
+    Row& sum = old[age_class_of_epoch_[i]];
+    for (size_t k = 0; k < kClasses; ++k) sum[k] += row[k];
+  }
+  AgeTable exposed{};
+  for (size_t a = 0; a < kAges; ++a) {
+    const auto part = static_cast<float>(units) / widths_[a];
+    for (size_t k = 0; k < kClasses; ++k) exposed[a][k] = part * old[a][k];
+  }
+  const double epoch_units = clock_.epoch_touches() * clock_.units_per_touch();
+  for (size_t i = 0; i < kYoungEpochs; ++i) {
+    const double age = (static_cast<double>(i) + 0.5) * epoch_units;
+    Expose(exposed, at_risk_[(epoch_ - i) % kEpochs], age - units, age);
+  }
+  for (size_t a = 0; a < kAges; ++a) {
+    const double age = TouchClock::BeginOf(static_cast<int>(a)) + widths_[a] / 2;
+    Expose(exposed, recent_reused_[a], age - units / 2, age);
+  }
+  return exposed;
+}
+
+// The likelihood of the uses since the last epoch as those of a Poisson process, by the rates that
+// the table foretold.
+void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (size_t a = 0; a < kAges; ++a) {
     for (size_t k = 0; k < kClasses; ++k) {
-      const float reused = recent_reused_[a][k], exposed = at_risk[a][k];
-      if (reused == 0 && exposed == 0) continue;
-      const float p = std::clamp(table.chance[a][k], kChanceMin, kChanceMax);
-      // -log(1 - p), by its series where that is exact enough.
-      const float hazard =
-          p < 0.3F ? p * (1 + p * (0.5F + p * (1.0F / 3 + p / 4))) : -std::log1p(-p);
-      const float rate = hazard / widths_[a];
-      table.log_likelihood[k] -= rate * exposed * static_cast<float>(units);
+      const float rate = std::max(table.rate[a][k], kRateMin), reused = recent_reused_[a][k];
+      table.log_likelihood[k] -= rate * exposed[a][k];
       if (reused > 0) table.log_likelihood[k] += reused * std::log(rate);
     }
   }
 }
 
-void ReuseStatistics::Absorb(LifeTable& table, double mean_run) const {
-  const double root = std::sqrt(mean_run);
+void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, double mean_run) const {
   for (size_t a = 0; a < kAges; ++a) {
     for (size_t k = 0; k < kClasses; ++k) {
       table.reused[a][k] += recent_reused_[a][k];
-      table.forgotten[a][k] += recent_forgotten_[a][k];
-      table.weight += recent_reused_[a][k] + recent_forgotten_[a][k];
+      table.exposed[a][k] += exposed[a][k];
     }
   }
+  table.weight += recent_weight_;
+  const double root = std::sqrt(mean_run);
   const double weight_max = table.capacities_max * capacity_ / root + table.runs_max * root;
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-void ReuseStatistics::Fit(LifeTable& table, const AgeTable& at_risk, double mean_run) const {
-  const auto prior_weight = static_cast<float>(kPriorWeight * std::sqrt(mean_run));
-  float reached_pooled = 0;  // weight that has lived through the age class
-  Row reached{};
-  for (size_t a = kAges; a-- > 0;) {
-    float reused = 0, censored = 0;
+void ReuseStatistics::Fit(LifeTable& table, double mean_run) const {
+  const float prior_weight = kPriorWeight * static_cast<float>(std::sqrt(mean_run));
+  for (size_t a = 0; a < kAges; ++a) {
+    float reused = 0, exposed = 0;
     for (size_t k = 0; k < kClasses; ++k) {
       reused += table.reused[a][k];
-      censored += table.forgotten[a][k] + at_risk[a][k];
+      exposed += table.exposed[a][k];
     }
-    const float pooled = (reused + prior_weight * kChancePrior) /
-                         (reached_pooled + reused + censored / 2 + prior_weight);
-    reached_pooled += reused + censored;
-    const float used_prior = std::min(kUsedPriorMax, kUsedPrior * pooled);
+    const float pooled = (reused + prior_weight * kRatePrior) / (exposed + prior_weight);
     for (size_t k = 0; k < kClasses; ++k) {
-      const float r = table.reused[a][k], c = table.forgotten[a][k] + at_risk[a][k];
-      const float prior = k >= kFirstSharedClass ? used_prior : std::min(kUsedPriorMax, pooled);
-      const float p = (r + prior_weight * prior) / (reached[k] + r + c / 2 + prior_weight);
-      table.chance[a][k] = std::min(kChanceMax, p);
-      reached[k] += r + c;
+      const float prior = std::min(kRateMax, k >= kFirstSharedClass ? kUsedPrior * pooled : pooled);
+      const float rate =
+          (table.reused[a][k] + prior_weight * prior) / (table.exposed[a][k] + prior_weight);
+      table.rate[a][k] = std::min(kRateMax, rate);
     }
   }
-  for (int i = 0; i < kSmoothings; ++i) Smooth(table.chance);
+  for (int i = 0; i < kSmoothings; ++i) Smooth(table.rate);
 }
 
-void ReuseStatistics::Smooth(AgeTable& chance) const {
-  Row before = chance[0];
+void ReuseStatistics::Smooth(AgeTable& rate) const {
+  Row before = rate[0];
   for (size_t a = 0; a < kAges; ++a) {
-    const Row here = chance[a];
-    const Row& after = chance[std::min(a + 1, kAges - 1)];
+    const Row here = rate[a];
+    const Row& after = rate[std::min(a + 1, kAges - 1)];
     for (size_t k = 0; k < kClasses; ++k) {
-      chance[a][k] = here[k] / 2 + (before[k] + after[k]) / 4;
+      rate[a][k] = here[k] / 2 + (before[k] + after[k]) / 4;
     }
     before = here;
   }
 }
 
-// Chances as of both tables, each class by who foretold it better.
-ReuseStatistics::AgeTable ReuseStatistics::MixedChances() const {
+// Rates as of both tables, each class by who foretold it better.
+ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   Row fast_share;
   for (size_t k = 0; k < kClasses; ++k) {
     const float lead = fast_.log_likelihood[k] - slow_.log_likelihood[k] - kSlowAdvantage;
@@ -188,7 +208,7 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedChances() const {
   AgeTable mixed;
   for (size_t a = 0; a < kAges; ++a) {
     for (size_t k = 0; k < kClasses; ++k) {
-      mixed[a][k] = slow_.chance[a][k] + fast_share[k] * (fast_.chance[a][k] - slow_.chance[a][k]);
+      mixed[a][k] = slow_.rate[a][k] + fast_share[k] * (fast_.rate[a][k] - slow_.rate[a][k]);
     }
   }
   return mixed;
@@ -199,7 +219,7 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedChances() const {
 // is the chance to live to y. So the index is the steepest slope from a to a later point of the
 // curve of these sums, which the upper hull of the curve gives for all ages in one pass from the
 // end. S is scaled so that it ends in 1: then no sum loses what is small.
-void ReuseStatistics::SetValues(const AgeTable& chance) {
+void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
     double time = 0, hits = 0;  // from here to the end
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
@@ -215,7 +235,8 @@ void ReuseStatistics::SetValues(const AgeTable& chance) {
     Point here;
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
-      const double p = chance[a][k];
+      const float r = rate[a][k];
+      const double p = std::min(kChanceMax, r / (1 + r / 2));
       survival /= 1 - p;
       here.time += survival * widths_[a] * (1 - p / 2);
       here.hits += survival * p;

@@ -12,10 +12,10 @@
 namespace incipit {
 
 // Blocks are at risk of being used again from when they enter the order of eviction, as cached
-// blocks and then as ghosts, until they are used or forgotten. From how many were used at what age,
-// out of how many that reached it, follows the chance p of a block of each class to be used while
-// its age is in each age class (an actuarial life table, with blocks that are still at risk or were
-// forgotten counted as censored).
+// blocks and then as ghosts, until they are used or forgotten. How many were used at what age, by
+// how many passed through that age meanwhile, is the rate at which blocks of a class and an age
+// are used (a life table of a period, as against one of a generation: what held when old blocks
+// were young does not weigh on it, so it is right as soon as the workload has changed).
 //
 // What keeping a block is worth is its Gittins index (Gittins: "Bandit processes and dynamic
 // allocation indices", 1979; here the reward is a hit and the cost is the time that a place is
@@ -41,11 +41,10 @@ class ReuseStatistics {
   }
   // Those that left were used again, or forgotten without a use.
   void CountReuse(int reuse_class, int age_class, float weight) {
-    Cell(recent_reused_, reuse_class, age_class) += weight;
+    recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
+    recent_weight_ += weight;
   }
-  void CountForgotten(int reuse_class, int age_class, float weight) {
-    Cell(recent_forgotten_, reuse_class, age_class) += weight;
-  }
+  void CountForgotten(float weight) { recent_weight_ += weight; }
 
   // To be called when the clock has entered a new epoch; values change only here. `mean_run`: how
   // many blocks are used together that have the same class.
@@ -71,36 +70,36 @@ class ReuseStatistics {
 
   // One life table.
   struct LifeTable {
-    AgeTable reused{}, forgotten{};
-    AgeTable chance{};     // p, as of the last epoch
+    AgeTable reused{};     // how many were used
+    AgeTable exposed{};    // of how many that passed through the age
+    AgeTable rate{};       // of uses while an age class lasts, as of the last epoch
     Row log_likelihood{};  // of the recent uses, as foretold
-    double weight = 0;     // of all that is counted
+    double weight = 0;     // of all that was used or forgotten
     // It halves its counts when they weigh more than this many caches full of blocks and this many
     // runs.
     double capacities_max = 0, runs_max = 0;
   };
 
-  static float& Cell(AgeTable& table, int reuse_class, int age_class) {
-    return table[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
-  }
   float& AtRisk(int reuse_class, TouchClock::Stamp stamp);
   void AdvanceRing();
-  AgeTable AtRiskByAge() const;
-  void Judge(LifeTable& table, const AgeTable& at_risk, double units) const;
-  void Absorb(LifeTable& table, double mean_run) const;
+  AgeTable RecentlyExposed(double units) const;
+  void Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const;
+  void Judge(LifeTable& table, const AgeTable& exposed) const;
+  void Absorb(LifeTable& table, const AgeTable& exposed, double mean_run) const;
   void Scale(LifeTable& table, float factor) const;
-  void Fit(LifeTable& table, const AgeTable& at_risk, double mean_run) const;
-  void Smooth(AgeTable& chance) const;
-  AgeTable MixedChances() const;
-  void SetValues(const AgeTable& chance);
+  void Fit(LifeTable& table, double mean_run) const;
+  void Smooth(AgeTable& rate) const;
+  AgeTable MixedRates() const;
+  void SetValues(const AgeTable& rate);
 
   const TouchClock& clock_;
   double capacity_;
-  uint64_t epoch_;                                 // that the ring has been brought to
-  uint64_t fitted_at_;                             // touches
-  std::vector<Row> at_risk_;                       // [epoch of last use % kEpochs]
-  Row at_risk_before_{};                           // of last use before those
-  AgeTable recent_reused_{}, recent_forgotten_{};  // since the last epoch
+  uint64_t epoch_;            // that the ring has been brought to
+  uint64_t fitted_at_;        // touches
+  std::vector<Row> at_risk_;  // [epoch of last use % kEpochs]
+  Row at_risk_before_{};      // of last use before those
+  AgeTable recent_reused_{};  // since the last epoch
+  double recent_weight_ = 0;  // used or forgotten since
   LifeTable slow_, fast_;
   AgeTable values_{};
   std::array<float, kAges> widths_{};        // of age classes, in units
