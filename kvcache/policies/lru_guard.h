@@ -36,7 +36,7 @@ class LruGuard {
 
  private:
   static constexpr size_t kEpochs = 1024;
-  static constexpr double kDebtCapacities = 0.25, kDebtRequests = 16;
+  static constexpr double kDebtCapacities = 0.25, kDebtRequests = 3;
   static constexpr double kRelief = 2;
   // The next relief is twice as long, to this bound, if it comes within four of the last one.
   static constexpr double kReliefFactorMax = 64, kSoon = 4;
