@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""What the prefix cache costs where it never finds anything: pairs of runs with the cache on and off.
+
+Serves a model of 125M parameters with random weights (made here, bf16), sends prompts that share nothing, and prints the
+ratio of the times with and without the cache, with its 95 % interval, and the share of all steps' time
+that went into planning and committing them, which holds all that the cache manager does in a step.
+
+    bench/cache_overhead.py build/release/incipit [--pairs 20]
+"""
+import argparse
+import json
+import math
+import pathlib
+import random
+import re
+import statistics
+import struct
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+LAYERS, HIDDEN, HEADS, KV_HEADS, MLP, VOCABULARY = 12, 768, 12, 4, 2048, 32000
+HEAD = HIDDEN // HEADS
+# Student's t for a two-sided 95 % interval, by the number of pairs.
+T_95 = {2: 12.706, 5: 2.776, 10: 2.262, 20: 2.093, 40: 2.023}
+
+
+def shapes():
+    yield "model.embed_tokens.weight", (VOCABULARY, HIDDEN)
+    for i in range(LAYERS):
+        layer = f"model.layers.{i}."
+        yield layer + "input_layernorm.weight", (HIDDEN,)
+        yield layer + "self_attn.q_proj.weight", (HEADS * HEAD, HIDDEN)
+        yield layer + "self_attn.k_proj.weight", (KV_HEADS * HEAD, HIDDEN)
+        yield layer + "self_attn.v_proj.weight", (KV_HEADS * HEAD, HIDDEN)
+        yield layer + "self_attn.o_proj.weight", (HIDDEN, HEADS * HEAD)
+        yield layer + "post_attention_layernorm.weight", (HIDDEN,)
+        yield layer + "mlp.gate_proj.weight", (MLP, HIDDEN)
+        yield layer + "mlp.up_proj.weight", (MLP, HIDDEN)
+        yield layer + "mlp.down_proj.weight", (HIDDEN, MLP)
+    yield "model.norm.weight", (HIDDEN,)
+    yield "lm_head.weight", (VOCABULARY, HIDDEN)
+
+
+def random_weights(count, source):
+    """bf16 of either sign and a magnitude from 1/64 to 1/32."""
+    lanes = int.from_bytes(source.randbytes(2 * count), "little")
+    keep = int.from_bytes(b"\x7f\x80" * count, "little")
+    exponent = int.from_bytes(b"\x80\x3c" * count, "little")
+    return (lanes & keep | exponent).to_bytes(2 * count, "little")
+
+
+def make_model(folder):
+    source = random.Random(1)
+    tensors, size = {}, 0
+    for name, shape in shapes():
+        end = size + 2 * math.prod(shape)
+        tensors[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [size, end]}
+        size = end
+    header = json.dumps(tensors).encode()
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        for _, shape in shapes():
+            file.write(random_weights(math.prod(shape), source))
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "vocab_size": VOCABULARY,
+        "intermediate_size": MLP, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+        "num_key_value_heads": KV_HEADS, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
+        "max_position_embeddings": 4096, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "eos_token_id": 2,
+        "bos_token_id": 1}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def seconds(metrics, name):
+    return sum(float(value) for value in re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", metrics, re.M))
+
+
+def run(program, model, cache, seed, load):
+    """One server, one load: the load's duration and the share of plan and commit in all steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        ports = pathlib.Path(folder, "ports")
+        server = subprocess.Popen(
+            [program, "serve", "--model", model, "--address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+             "--port-file", ports, "--log-level", "error", "--prefix-cache", cache, "--step-tokens", "256",
+             "--kv-blocks", "4096"], stdout=subprocess.DEVNULL)
+        try:
+            while not (ports.exists() and ports.read_text().strip()):
+                if server.poll() is not None:
+                    raise SystemExit("the server did not start")
+                time.sleep(0.02)
+            port = json.loads(ports.read_text())
+            result = json.loads(subprocess.run(
+                [program, "bench", "--address", f"127.0.0.1:{port['grpc']}", "--seed", str(seed), "--json", *load],
+                check=True, capture_output=True).stdout)
+            metrics = urllib.request.urlopen(f"http://127.0.0.1:{port['metrics']}/metrics").read().decode()
+        finally:
+            server.terminate()
+            server.wait()
+    if result["errors"] or result["cached_tokens"]:
+        raise SystemExit(f"not the load that was meant: {result}")
+    parts = {part: seconds(metrics, rf'incipit_step_part_seconds_total{{part="{part}"}}')
+             for part in ("plan", "run", "commit")}
+    return result["duration_s"], (parts["plan"] + parts["commit"]) / sum(parts.values())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("--pairs", type=int, default=20, choices=T_95)
+    parser.add_argument("--load", default="--requests 6 --concurrency 3 --prompt-tokens 192 --output-tokens 24")
+    arguments = parser.parse_args()
+    ratios, shares = [], {"on": [], "off": []}
+    with tempfile.TemporaryDirectory() as folder:
+        make_model(pathlib.Path(folder))
+        for pair in range(arguments.pairs):
+            times = {}
+            for cache in ("on", "off") if pair % 2 == 0 else ("off", "on"):
+                times[cache], share = run(arguments.program, folder, cache, pair, arguments.load.split())
+                shares[cache].append(share)
+            ratios.append(math.log(times["on"] / times["off"]))
+            print(f"pair {pair + 1}: on {times['on']:.3f} s, off {times['off']:.3f} s", flush=True)
+    mean = statistics.mean(ratios)
+    half = T_95[len(ratios)] * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    print(f"time with the cache by time without: {math.exp(mean):.4f}, 95 % interval "
+          f"{math.exp(mean - half):.4f} to {math.exp(mean + half):.4f}, {len(ratios)} pairs")
+    for cache, values in shares.items():
+        print(f"plan and commit, share of all steps' time, cache {cache}: median {100 * statistics.median(values):.4f} %, "
+              f"greatest {100 * max(values):.4f} %")
+
+
+if __name__ == "__main__":
+    main()
