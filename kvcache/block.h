@@ -9,6 +9,9 @@
 
 namespace incipit {
 
+// How many may use a block at a time.
+inline constexpr int32_t kBlockUsersMax = 65'535;
+
 // One cache line. A published block is findable by its key. Of several with the same key one
 // answers, the first published; they form a ring. The blocks that answer also form the trees of
 // their chains: a block's parent is the one that answers for the key before its own.
@@ -19,7 +22,7 @@ struct alignas(64) Block {
   BlockId parent = kNoBlock;                 // of one that answers; none where a chain starts
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;
-  uint32_t num_users : 24 = 0;
+  uint16_t num_users = 0;
   bool published : 1 = false;
   bool pending : 1 = false;  // its contents are written by the step being planned or run
   bool answers : 1 = false;
@@ -41,8 +44,14 @@ struct BlockList {
   bool empty() const { return front == kNoBlock; }
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
+  // The last of `chain` first, so that it stands before the others. Costs two lines a block at
+  // most, and no block waits for the one before it. REQUIRES: `chain` is not empty.
+  void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain);
   // REQUIRES: `id` stands in this list.
   void Remove(std::span<Block> blocks, BlockId id);
+  // Takes out the longest start of `chain` that stands as PushBackReversed left it, at least one
+  // block; returns how many. REQUIRES: `chain` is not empty and stands in this list.
+  size_t RemoveRun(std::span<Block> blocks, std::span<const BlockId> chain);
 };
 
 inline Block& At(std::span<Block> blocks, BlockId id) { return blocks[static_cast<size_t>(id)]; }
@@ -61,6 +70,27 @@ inline void BlockList::PushFront(std::span<Block> blocks, BlockId id) {
   block.next = front;
   (front == kNoBlock ? back : At(blocks, front).prev) = id;
   front = id;
+}
+
+inline void BlockList::PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain) {
+  BlockId after = kNoBlock;
+  for (size_t i = 0; i < chain.size(); ++i) {
+    Block& block = At(blocks, chain[i]);
+    block.next = after;
+    block.prev = i + 1 < chain.size() ? chain[i + 1] : back;
+    after = chain[i];
+  }
+  (back == kNoBlock ? front : At(blocks, back).next) = after;
+  back = chain.front();
+}
+
+inline size_t BlockList::RemoveRun(std::span<Block> blocks, std::span<const BlockId> chain) {
+  size_t size = 1;
+  while (size < chain.size() && At(blocks, chain[size - 1]).prev == chain[size]) ++size;
+  const BlockId before = At(blocks, chain[size - 1]).prev, after = At(blocks, chain[0]).next;
+  (before == kNoBlock ? front : At(blocks, before).next) = after;
+  (after == kNoBlock ? back : At(blocks, after).prev) = before;
+  return size;
 }
 
 inline void BlockList::Remove(std::span<Block> blocks, BlockId id) {

@@ -96,7 +96,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   for (size_t begin = 0; begin < found.size();) {
     const Record first = RecordOf(found[begin]);
     size_t end = begin;
-    while (end < found.size() && RecordOf(found[end]).IsUsedLike(first)) TakeUp(found[end++], use);
+    while (end < found.size() && RecordOf(found[end]).IsUsedLike(first)) ++end;
+    if (first.place != kElsewhere) Unlist(found.subspan(begin, end - begin));
+    for (const BlockId id : found.subspan(begin, end - begin)) TakeUp(id, use);
     const auto length = static_cast<int32_t>(end - begin);
     begin = end;
     if (first.place == kElsewhere) continue;
@@ -110,10 +112,18 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   Suffer(lru_hits, own_hits);
 }
 
+// These blocks, all in the order, leave their lists, unless they are parked.
+void AdaptivePolicy::Unlist(std::span<const BlockId> run) {
+  while (!run.empty()) {
+    const Record& record = RecordOf(run.front());
+    const bool listed = record.place == kListed;
+    run = run.subspan(listed ? ListOf(record).RemoveRun(blocks_, run) : 1);
+  }
+}
+
 // A block has one use more, and is out of the order.
 void AdaptivePolicy::TakeUp(BlockId id, SequenceUse& use) {
   Record& record = RecordOf(id);
-  if (record.place == kListed) ListOf(record).Remove(blocks_, id);
   record.place = kElsewhere;
   record.uses = PlusOne(record.uses);
   use.turn_seen = std::max(use.turn_seen, record.born);
@@ -192,14 +202,14 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
   const auto length = static_cast<int32_t>(run.size());
   const uint8_t run_code = RunCodeOf(static_cast<uint32_t>(length));
   const TouchClock::Stamp now = clock_.stamp();
-  for (auto id = run.rbegin(); id != run.rend(); ++id) {
-    Record& record = RecordOf(*id);
+  for (const BlockId id : run) {
+    Record& record = RecordOf(id);
     record.last_use = now;
     record.run_code = run_code;
     record.reuse_class = static_cast<uint8_t>(reuse_class) & 31;
     record.place = kListed;
-    ListOf(record).PushBack(blocks_, *id);
   }
+  lists_[static_cast<size_t>(reuse_class)].PushBackReversed(blocks_, run);
   statistics_.Enter(reuse_class, now, static_cast<float>(length) * RunWeightOf(run_code));
   guard_.Enter(now, length);
 }

@@ -70,6 +70,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   BlockList& ListOf(const Record& record) { return lists_[record.reuse_class]; }
 
   void PassTime();
+  void Unlist(std::span<const BlockId> run);
   void TakeUp(BlockId id, SequenceUse& use);
   void LeaveAtRisk(const Record& record, int32_t num_blocks);
   void Park(BlockId id, Place place);

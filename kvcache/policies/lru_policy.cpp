@@ -1,18 +1,21 @@
 #include "kvcache/policies/lru_policy.h"
 
+#include <algorithm>
+
 namespace incipit {
 
 void LruPolicy::Use(std::span<const BlockId> found, SequenceUse&) {
-  for (const BlockId id : found) {
-    if (is_in_order_[static_cast<size_t>(id)]) Remove(id);
+  while (!found.empty()) {
+    const bool is_free = is_in_order_[static_cast<size_t>(found.front())];
+    const size_t num_removed = is_free ? order_.RemoveRun(blocks_, found) : 0;
+    for (const BlockId id : found.first(num_removed)) is_in_order_[static_cast<size_t>(id)] = false;
+    found = found.subspan(std::max<size_t>(1, num_removed));
   }
 }
 
 void LruPolicy::Release(std::span<const BlockId> freed, const SequenceUse&) {
-  for (auto id = freed.rbegin(); id != freed.rend(); ++id) {
-    order_.PushBack(blocks_, *id);
-    is_in_order_[static_cast<size_t>(*id)] = true;
-  }
+  order_.PushBackReversed(blocks_, freed);
+  for (const BlockId id : freed) is_in_order_[static_cast<size_t>(id)] = true;
 }
 
 BlockId LruPolicy::Evict() {
