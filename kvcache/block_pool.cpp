@@ -123,6 +123,7 @@ void BlockPool::Use(std::span<const BlockId> found, SequenceUse& use) {
   for (const BlockId id : found) {
     Block& block = At(id);
     if (block.retained) retained_.Take(id);
+    INCIPIT_CHECK(block.num_users < kBlockUsersMax);
     num_idle += block.num_users++ == 0;
   }
   num_free_ -= num_idle;
@@ -130,8 +131,9 @@ void BlockPool::Use(std::span<const BlockId> found, SequenceUse& use) {
 }
 
 void BlockPool::AddUser(BlockId id) {
-  INCIPIT_CHECK(At(id).num_users > 0);
-  ++At(id).num_users;
+  Block& block = At(id);
+  INCIPIT_CHECK(block.num_users > 0 && block.num_users < kBlockUsersMax);
+  ++block.num_users;
 }
 
 void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use) {

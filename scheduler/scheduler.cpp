@@ -17,7 +17,8 @@ void ReserveAtLeast(std::vector<T>& vector, size_t size) {
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache)
     : options_(options), cache_(cache) {
-  INCIPIT_CHECK(options.step_tokens_max > 0 && options.running_max > 0);
+  INCIPIT_CHECK(options.step_tokens_max > 0 && options.running_max > 0 &&
+                options.running_max <= kBlockUsersMax);
   running_.reserve(static_cast<size_t>(options.running_max));
   events_.prompt_logprobs.reserve(static_cast<size_t>(options.running_max));
 }

@@ -137,7 +137,7 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
                "second."},
               o.step_tokens, 1);
   flags.Integer({"running-max", "N", "Answers (choices) computed at the same time."}, o.running_max,
-                {1, 65536});
+                {1, kBlockUsersMax});
   flags.Integer({"requests-max", "N",
                  "Requests waiting and running; more get RESOURCE_EXHAUSTED with a retry delay."},
                 o.requests_max, {1, 1 << 20});
