@@ -13,9 +13,9 @@ namespace {
 // so that a system prompt with ten thousand continuations costs no more than one with a few.
 constexpr int32_t kPartialCandidatesMax = 16;
 
-// Blocks are looked up so many at a time: while these are compared with what is wanted, the
-// metadata of the next ones and the slots of those after them are on their way.
-constexpr size_t kLookedUpTogether = 4;
+// Blocks ahead of the one looked up that its slot in the index, and its metadata, are fetched.
+constexpr size_t kSlotsAhead = 8;
+constexpr size_t kBlocksAhead = 4;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto [end, unused] = std::ranges::mismatch(a, b);
@@ -102,39 +102,26 @@ bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) cons
 size_t KvCacheManager::FindChain(std::span<const TokenId> tokens, const BlockTable& table,
                                  std::span<const BlockHash> hashes, int32_t& num_idle) {
   const auto block_size = static_cast<size_t>(options_.block_size);
-  const auto batch = [&](size_t first) {
-    return hashes.subspan(std::min(first, hashes.size()))
-        .first(std::min(kLookedUpTogether, hashes.size() - std::min(first, hashes.size())));
+  std::array<BlockId, kBlocksAhead> guesses;
+  const auto guess = [&](size_t index) {
+    guesses[index % kBlocksAhead] = pool_.Guess(hashes[index]);
   };
-  using Guesses = std::array<BlockId, kLookedUpTogether>;
-  const auto guess = [&](std::span<const BlockHash> wanted, Guesses& guesses) {
-    for (size_t i = 0; i < wanted.size(); ++i) guesses[i] = pool_.Guess(wanted[i]);
-  };
-  const auto prefetch = [&](std::span<const BlockHash> wanted) {
-    for (const BlockHash& hash : wanted) pool_.PrefetchSlot(hash);
-  };
-  Guesses now, next;
-  prefetch(batch(0));
-  prefetch(batch(kLookedUpTogether));
-  guess(batch(0), next);
-  for (size_t first = 0; first < hashes.size(); first += kLookedUpTogether) {
-    now = next;
-    prefetch(batch(first + 2 * kLookedUpTogether));
-    guess(batch(first + kLookedUpTogether), next);
-    const auto wanted = batch(first);
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      const BlockId id = pool_.Confirmed(now[i], wanted[i]);
-      const size_t index = first + i;
-      if (id == kNoBlock) return index;
-      const BlockId before = index == 0 ? kNoBlock : found_[index - 1];
-      if (verifies_ &&
-          !Holds(id, before, index, tokens.subspan(index * block_size, block_size), table)) {
+  for (size_t i = 0; i < std::min(kSlotsAhead, hashes.size()); ++i) pool_.PrefetchSlot(hashes[i]);
+  for (size_t i = 0; i < std::min(kBlocksAhead, hashes.size()); ++i) guess(i);
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    const BlockId id = pool_.Confirmed(guesses[i % kBlocksAhead], hashes[i]);
+    if (id == kNoBlock) return i;
+    if (i + kSlotsAhead < hashes.size()) pool_.PrefetchSlot(hashes[i + kSlotsAhead]);
+    if (i + kBlocksAhead < hashes.size()) guess(i + kBlocksAhead);
+    if (verifies_) {
+      const BlockId before = i == 0 ? kNoBlock : found_[i - 1];
+      if (!Holds(id, before, i, tokens.subspan(i * block_size, block_size), table)) {
         ++stats_.collisions;
-        return index;
+        return i;
       }
-      num_idle += pool_.num_users(id) == 0;
-      found_[index] = id;
     }
+    num_idle += pool_.num_users(id) == 0;
+    found_[i] = id;
   }
   return hashes.size();
 }
