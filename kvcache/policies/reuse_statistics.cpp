@@ -26,6 +26,17 @@ constexpr double kFastCapacities = 0.5, kFastRuns = 0;
 // before it counts more than the slow one; and no table ever counts less than this.
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 8, kShareMin = 0.02F;
 
+// By four sums at a time, which a compiler must not do on its own.
+template <size_t kSize>
+float SumOf(const std::array<float, kSize>& row) {
+  static_assert(kSize % 4 == 0);
+  std::array<float, 4> sums{};
+  for (size_t k = 0; k < kSize; k += 4) {
+    for (size_t i = 0; i < 4; ++i) sums[i] += row[k + i];
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 }  // namespace
 
 ReuseStatistics::ReuseStatistics(const TouchClock& clock, double capacity)
@@ -116,10 +127,14 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   AgeTable old{};
   old[static_cast<size_t>(clock_.AgeClass(kEpochs * uint64_t{clock_.epoch_touches()}))] =
       at_risk_before_;
-  for (size_t i = kYoungEpochs; i < kEpochs; ++i) {
-    const Row& row = at_risk_[(epoch_ - i) % kEpochs];
-    Row& sum = old[age_class_of_epoch_[i]];
-    for (size_t k = 0; k < kClasses; ++k) sum[k] += row[k];
+  for (size_t i = kYoungEpochs; i < kEpochs;) {
+    const size_t age_class = age_class_of_epoch_[i];
+    Row sum = old[age_class];
+    for (; i < kEpochs && age_class_of_epoch_[i] == age_class; ++i) {
+      const Row& row = at_risk_[(epoch_ - i) % kEpochs];
+      for (size_t k = 0; k < kClasses; ++k) sum[k] += row[k];
+    }
+    old[age_class] = sum;
   }
   AgeTable exposed{};
   for (size_t a = 0; a < kAges; ++a) {
@@ -143,6 +158,7 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (size_t a = 0; a < kAges; ++a) {
+    if (SumOf(exposed[a]) + SumOf(recent_reused_[a]) == 0) continue;
     for (size_t k = 0; k < kClasses; ++k) {
       const float rate = std::max(table.rate[a][k], kRateMin), reused = recent_reused_[a][k];
       table.log_likelihood[k] -= rate * exposed[a][k];
@@ -167,16 +183,15 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, double m
 void ReuseStatistics::Fit(LifeTable& table, double mean_run) const {
   const float prior_weight = kPriorWeight * static_cast<float>(std::sqrt(mean_run));
   for (size_t a = 0; a < kAges; ++a) {
-    float reused = 0, exposed = 0;
-    for (size_t k = 0; k < kClasses; ++k) {
-      reused += table.reused[a][k];
-      exposed += table.exposed[a][k];
-    }
+    const float reused = SumOf(table.reused[a]), exposed = SumOf(table.exposed[a]);
     const float pooled = (reused + prior_weight * kRatePrior) / (exposed + prior_weight);
+    Row prior;
+    prior.fill(std::min(kRateMax, pooled));
+    std::fill(prior.begin() + kFirstSharedClass, prior.end(),
+              std::min(kRateMax, kUsedPrior * pooled));
     for (size_t k = 0; k < kClasses; ++k) {
-      const float prior = std::min(kRateMax, k >= kFirstSharedClass ? kUsedPrior * pooled : pooled);
       const float rate =
-          (table.reused[a][k] + prior_weight * prior) / (table.exposed[a][k] + prior_weight);
+          (table.reused[a][k] + prior_weight * prior[k]) / (table.exposed[a][k] + prior_weight);
       table.rate[a][k] = std::min(kRateMax, rate);
     }
   }
@@ -221,7 +236,7 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
 // end. S is scaled so that it ends in 1: then no sum loses what is small.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    double time = 0, hits = 0;  // from here to the end
+    double time, hits;  // from here to the end
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
     // Whether the slope to `near` is no steeper than that to `far`.
     bool PrefersFar(const Point& near, const Point& far) const {
@@ -229,10 +244,16 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
+    // As of classes of which nothing has been seen.
+    const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
+    if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
+      for (Row& values : values_) values[k] = values[k - 1];
+      continue;
+    }
     std::array<Point, kAges + 1> hull;  // the last is the nearest
     size_t size = 0;
-    hull[size++] = {};
-    Point here;
+    hull[size++] = {.time = 0, .hits = 0};
+    Point here = hull[0];
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];
