@@ -98,7 +98,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     size_t end = begin;
     while (end < found.size() && RecordOf(found[end]).IsUsedLike(first)) ++end;
     if (first.place != kElsewhere) Unlist(found.subspan(begin, end - begin));
-    for (const BlockId id : found.subspan(begin, end - begin)) TakeUp(id, use);
+    use.turn_seen = std::max(use.turn_seen, TakeUp(found.subspan(begin, end - begin)));
     const auto length = static_cast<int32_t>(end - begin);
     begin = end;
     if (first.place == kElsewhere) continue;
@@ -121,12 +121,17 @@ void AdaptivePolicy::Unlist(std::span<const BlockId> run) {
   }
 }
 
-// A block has one use more, and is out of the order.
-void AdaptivePolicy::TakeUp(BlockId id, SequenceUse& use) {
-  Record& record = RecordOf(id);
-  record.place = kElsewhere;
-  record.uses = PlusOne(record.uses);
-  use.turn_seen = std::max(use.turn_seen, record.born);
+// These blocks have one use more, and are out of the order. Returns the last turn that one was new
+// in.
+uint8_t AdaptivePolicy::TakeUp(std::span<const BlockId> run) {
+  uint8_t born = 0;
+  for (const BlockId id : run) {
+    Record& record = RecordOf(id);
+    record.place = kElsewhere;
+    record.uses = PlusOne(record.uses);
+    born = std::max(born, record.born);
+  }
+  return born;
 }
 
 void AdaptivePolicy::LeaveAtRisk(const Record& record, int32_t num_blocks) {

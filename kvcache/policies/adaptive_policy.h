@@ -71,7 +71,7 @@ class AdaptivePolicy final : public EvictionPolicy {
 
   void PassTime();
   void Unlist(std::span<const BlockId> run);
-  void TakeUp(BlockId id, SequenceUse& use);
+  uint8_t TakeUp(std::span<const BlockId> run);
   void LeaveAtRisk(const Record& record, int32_t num_blocks);
   void Park(BlockId id, Place place);
   void Enter(std::span<const BlockId> run, int reuse_class);

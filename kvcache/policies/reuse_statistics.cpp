@@ -50,10 +50,9 @@ ReuseStatistics::ReuseStatistics(const TouchClock& clock, double capacity)
   slow_.runs_max = kSlowRuns;
   fast_.capacities_max = kFastCapacities;
   fast_.runs_max = kFastRuns;
+  for (size_t a = 0; a <= kAges; ++a) begins_[a] = TouchClock::BeginOf(static_cast<int>(a));
   for (size_t a = 0; a < kAges; ++a) {
-    const int age_class = static_cast<int>(a);
-    widths_[a] =
-        static_cast<float>(TouchClock::BeginOf(age_class + 1) - TouchClock::BeginOf(age_class));
+    widths_[a] = static_cast<float>(begins_[a + 1] - begins_[a]);
   }
   for (size_t i = 0; i < kEpochs; ++i) {
     const uint64_t middle = i * clock.epoch_touches() + clock.epoch_touches() / 2;
@@ -112,8 +111,7 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   begin = std::max(begin, 0.0);
   for (size_t a = 0; a < kAges; ++a) {
-    const double from = TouchClock::BeginOf(static_cast<int>(a));
-    const double to = from + widths_[a];
+    const double from = begins_[a], to = begins_[a + 1];
     if (to <= begin) continue;
     if (from >= end) break;
     const auto part = static_cast<float>((std::min(to, end) - std::max(from, begin)) / widths_[a]);
@@ -147,7 +145,7 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
     Expose(exposed, at_risk_[(epoch_ - i) % kEpochs], age - units, age);
   }
   for (size_t a = 0; a < kAges; ++a) {
-    const double age = TouchClock::BeginOf(static_cast<int>(a)) + widths_[a] / 2;
+    const double age = begins_[a] + widths_[a] / 2;
     Expose(exposed, recent_reused_[a], age - units / 2, age);
   }
   return exposed;

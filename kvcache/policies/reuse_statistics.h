@@ -102,7 +102,8 @@ class ReuseStatistics {
   double recent_weight_ = 0;  // used or forgotten since
   LifeTable slow_, fast_;
   AgeTable values_{};
-  std::array<float, kAges> widths_{};        // of age classes, in units
+  std::array<double, kAges + 1> begins_{};  // of age classes, in units, and the end of the last
+  std::array<float, kAges> widths_{};
   std::vector<uint8_t> age_class_of_epoch_;  // by epochs ago
 };
 
