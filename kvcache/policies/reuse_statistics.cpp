@@ -13,7 +13,7 @@ constexpr float kPriorWeight = 0.5F;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // A chance is rate / (1 + rate / 2), as of a rate that does not change within the age class.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-constexpr int kSmoothings = 2;  // with weights 1/4 1/2 1/4 over age classes
+constexpr int kSmoothings = 4;  // with weights 1/4 1/2 1/4 over age classes
 
 // Blocks that were used this many epochs ago or more are taken to be in one age class meanwhile.
 constexpr size_t kYoungEpochs = 32;
