@@ -11,65 +11,19 @@ import argparse
 import json
 import math
 import pathlib
-import random
 import re
 import statistics
-import struct
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 
-LAYERS, HIDDEN, HEADS, KV_HEADS, MLP, VOCABULARY = 12, 768, 12, 4, 2048, 32000
-HEAD = HIDDEN // HEADS
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+from make_checkpoint import write_checkpoint  # noqa: E402
+
 # Student's t for a two-sided 95 % interval, by the number of pairs.
 T_95 = {2: 12.706, 5: 2.776, 10: 2.262, 20: 2.093, 40: 2.023}
-
-
-def shapes():
-    yield "model.embed_tokens.weight", (VOCABULARY, HIDDEN)
-    for i in range(LAYERS):
-        layer = f"model.layers.{i}."
-        yield layer + "input_layernorm.weight", (HIDDEN,)
-        yield layer + "self_attn.q_proj.weight", (HEADS * HEAD, HIDDEN)
-        yield layer + "self_attn.k_proj.weight", (KV_HEADS * HEAD, HIDDEN)
-        yield layer + "self_attn.v_proj.weight", (KV_HEADS * HEAD, HIDDEN)
-        yield layer + "self_attn.o_proj.weight", (HIDDEN, HEADS * HEAD)
-        yield layer + "post_attention_layernorm.weight", (HIDDEN,)
-        yield layer + "mlp.gate_proj.weight", (MLP, HIDDEN)
-        yield layer + "mlp.up_proj.weight", (MLP, HIDDEN)
-        yield layer + "mlp.down_proj.weight", (HIDDEN, MLP)
-    yield "model.norm.weight", (HIDDEN,)
-    yield "lm_head.weight", (VOCABULARY, HIDDEN)
-
-
-def random_weights(count, source):
-    """bf16 of either sign and a magnitude from 1/64 to 1/32."""
-    lanes = int.from_bytes(source.randbytes(2 * count), "little")
-    keep = int.from_bytes(b"\x7f\x80" * count, "little")
-    exponent = int.from_bytes(b"\x80\x3c" * count, "little")
-    return (lanes & keep | exponent).to_bytes(2 * count, "little")
-
-
-def make_model(folder):
-    source = random.Random(1)
-    tensors, size = {}, 0
-    for name, shape in shapes():
-        end = size + 2 * math.prod(shape)
-        tensors[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [size, end]}
-        size = end
-    header = json.dumps(tensors).encode()
-    with open(folder / "model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header)
-        for _, shape in shapes():
-            file.write(random_weights(math.prod(shape), source))
-    config = {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "vocab_size": VOCABULARY,
-        "intermediate_size": MLP, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-        "num_key_value_heads": KV_HEADS, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
-        "max_position_embeddings": 4096, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "eos_token_id": 2,
-        "bos_token_id": 1}
-    (folder / "config.json").write_text(json.dumps(config))
 
 
 def seconds(metrics, name):
@@ -112,7 +66,7 @@ def main():
     arguments = parser.parse_args()
     ratios, shares = [], {"on": [], "off": []}
     with tempfile.TemporaryDirectory() as folder:
-        make_model(pathlib.Path(folder))
+        write_checkpoint(folder, "llama-125m")
         for pair in range(arguments.pairs):
             times = {}
             for cache in ("on", "off") if pair % 2 == 0 else ("off", "on"):
