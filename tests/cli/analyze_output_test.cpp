@@ -78,8 +78,8 @@ TEST(AnalysisTest, ATokenLogIsLookedAtInFourSizesOfBlocks) {
   EXPECT_EQ(json["block_sizes"][0]["distinct_blocks_used_once"], 5);
   EXPECT_EQ(json["block_sizes"][2]["sharing_requests"], 1);
   // Three requests, so that the only window is the last one.
-  EXPECT_EQ(json["block_sizes"][0]["working_set_peaks"], nlohmann::json({5}));
-  EXPECT_EQ(json["block_sizes"][2]["working_set_peaks"], nlohmann::json({1}));
+  EXPECT_EQ(json["block_sizes"][0]["working_set_peaks"], nlohmann::ordered_json({5}));
+  EXPECT_EQ(json["block_sizes"][2]["working_set_peaks"], nlohmann::ordered_json({1}));
   EXPECT_EQ(json["sharing"]["block_size"], 16);
   EXPECT_EQ(json["sharing"]["shared_tokens"]["max"], 32);
   EXPECT_DOUBLE_EQ(json["block_sizes"][1]["attainable"]["token_hit_ratio"], 0.4);
