@@ -106,7 +106,7 @@ void BlockPool::Unpublish(BlockId id) {
 void BlockPool::EraseKey(BlockId id) {
   Block& block = At(id);
   index_.Remove(block.hash.prefix(), id);
-  if (block.told && event_log_.listening()) event_log_.AddRemoved(block.hash);
+  if (block.told) event_log_.AddRemoved(block.hash);
   block.told = false;
 }
 

@@ -229,10 +229,8 @@ void BlockPool::ConfirmOne(BlockId id, std::span<const TokenId> tokens, Sequence
   const bool is_stored = block.starts_chain || At(block.parent).told;
   if (is_stored && !block.told) {
     block.told = true;
-    if (event_log_.listening()) {
-      const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
-      event_log_.AddStored(block.hash, parent, tokens);
-    }
+    const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
+    event_log_.AddStored(block.hash, parent, tokens);
   }
   regret_ += evicted_keys_.Take(block.hash.prefix());
   policy_->Add(id, use);

@@ -11,27 +11,26 @@ void KvEventLog::Listen(size_t events_max, int32_t block_size) {
   tokens_.reserve(events_max * static_cast<size_t>(block_size));
 }
 
-void KvEventLog::AddStored(const BlockHash& key, const BlockHash* parent,
-                           std::span<const TokenId> tokens) {
-  Add({.kind = KvEvent::Kind::kStored,
-       .starts_chain = parent == nullptr,
-       .key = key,
-       .parent = parent == nullptr ? BlockHash{} : *parent,
-       .tokens_begin = tokens_.size()});
-  if (!listening() || lost_) return;
+void KvEventLog::KeepStored(const BlockHash& key, const BlockHash* parent,
+                            std::span<const TokenId> tokens) {
+  Keep({.kind = KvEvent::Kind::kStored,
+        .starts_chain = parent == nullptr,
+        .key = key,
+        .parent = parent == nullptr ? BlockHash{} : *parent,
+        .tokens_begin = tokens_.size()});
+  if (lost_) return;
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
 // Nothing before it matters any more.
 void KvEventLog::AddCleared() {
-  if (!listening() || lost_) return;
+  if (!is_open()) return;
   Clear();
-  Add({.kind = KvEvent::Kind::kCleared});
+  Keep({.kind = KvEvent::Kind::kCleared});
 }
 
 // Part of a story is worth nothing: where one has no end it is told anew.
-void KvEventLog::Add(const KvEvent& event) {
-  if (!listening() || lost_) return;
+void KvEventLog::Keep(const KvEvent& event) {
   if (events_.size() == events_max_) {
     Clear();
     lost_ = true;

@@ -44,17 +44,23 @@ class KvEventLog {
  public:
   // Keeps up to `events_max` events, with `block_size` tokens for each, from now on.
   void Listen(size_t events_max, int32_t block_size);
-  bool listening() const { return events_max_ > 0; }
 
-  void AddStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens);
-  void AddRemoved(const BlockHash& key) { Add({.kind = KvEvent::Kind::kRemoved, .key = key}); }
+  void AddStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens) {
+    if (is_open()) KeepStored(key, parent, tokens);
+  }
+  void AddRemoved(const BlockHash& key) {
+    if (is_open()) Keep({.kind = KvEvent::Kind::kRemoved, .key = key});
+  }
   void AddCleared();
 
   KvEvents events() const { return {.events = events_, .tokens = tokens_}; }
   void Clear();
 
  private:
-  void Add(const KvEvent& event);
+  // Somebody listens, and nothing has been lost so far.
+  bool is_open() const { return events_max_ > 0 && !lost_; }
+  void KeepStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens);
+  void Keep(const KvEvent& event);
 
   size_t events_max_ = 0;
   bool lost_ = false;  // since the last Clear

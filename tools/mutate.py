@@ -102,7 +102,7 @@ BUGS = [
     Bug("a free block waits for children that its duplicate will have", "kvcache/block_pool.cpp",
         "if (in_order) policy_->OnChildless(first);", "(void)in_order;"),
     Bug("what is no longer found is not told", "kvcache/block_links.cpp",
-        "if (block.told && event_log_.listening()) event_log_.AddRemoved(block.hash);", ""),
+        "if (block.told) event_log_.AddRemoved(block.hash);", ""),
     Bug("a key is told of again when a duplicate takes its place", "kvcache/block_links.cpp",
         "heir.told = from.told;", "heir.told = false;"),
     Bug("a key is told of before its parent's", "kvcache/block_pool.cpp",
