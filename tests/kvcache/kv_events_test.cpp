@@ -2,48 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <vector>
 
 #include "tests/kvcache/cached_sequence.h"
+#include "tests/support/event_mirror.h"
 
 namespace incipit {
 namespace {
-
-using KeyBytes = std::array<uint8_t, 32>;
-
-// What somebody knows of the cache who only hears events.
-class Mirror {
- public:
-  void Hear(std::span<const KvEvent> events, std::span<const TokenId> tokens, int32_t block_size) {
-    for (const KvEvent& event : events) {
-      switch (event.kind) {
-        case KvEvent::Kind::kStored: {
-          EXPECT_TRUE(event.starts_chain || keys_.contains(event.parent.bytes)) << "no parent";
-          const auto block = tokens.subspan(event.tokens_begin, static_cast<size_t>(block_size));
-          EXPECT_TRUE(
-              keys_.emplace(event.key.bytes, std::vector(block.begin(), block.end())).second)
-              << "stored twice";
-          break;
-        }
-        case KvEvent::Kind::kRemoved:
-          EXPECT_EQ(keys_.erase(event.key.bytes), 1u) << "removed what was not there";
-          break;
-        case KvEvent::Kind::kCleared:
-        case KvEvent::Kind::kLost:
-          keys_.clear();
-          break;
-      }
-    }
-  }
-  const std::map<KeyBytes, std::vector<TokenId>>& keys() const { return keys_; }
-
- private:
-  std::map<KeyBytes, std::vector<TokenId>> keys_;
-};
 
 TEST(KvEventsTest, WhoHearsEveryEventKnowsWhatASnapshotSays) {
   constexpr int32_t kBlockSize = 2;
@@ -52,7 +19,7 @@ TEST(KvEventsTest, WhoHearsEveryEventKnowsWhatASnapshotSays) {
     const auto pick = [&](uint32_t count) { return static_cast<int32_t>(random() % count); };
     KvCacheManager cache({.num_blocks = 6 + pick(8), .block_size = kBlockSize});
     cache.Listen(10'000);
-    Mirror mirror;
+    EventMirror mirror;
     std::vector<std::unique_ptr<CachedSequence>> live;
     for (int step = 0; step < 100; ++step) {
       const int32_t what = pick(10);
@@ -77,12 +44,14 @@ TEST(KvEventsTest, WhoHearsEveryEventKnowsWhatASnapshotSays) {
         EXPECT_TRUE(cache.ResetPrefixCache());
       }
       const KvEvents events = cache.Events();
-      mirror.Hear(events.events, events.tokens, kBlockSize);
+      ASSERT_TRUE(mirror.Hear(events, kBlockSize)) << "seed " << seed << ", step " << step;
       cache.ClearEvents();
-      Mirror latecomer;
+      EventMirror latecomer;
       const KvSnapshot snapshot = cache.Snapshot();
-      latecomer.Hear(snapshot.events, snapshot.tokens, kBlockSize);
-      ASSERT_EQ(mirror.keys(), latecomer.keys()) << "seed " << seed << ", step " << step;
+      ASSERT_TRUE(
+          latecomer.Hear({.events = snapshot.events, .tokens = snapshot.tokens}, kBlockSize))
+          << "seed " << seed << ", step " << step;
+      ASSERT_EQ(mirror.prefixes(), latecomer.prefixes()) << "seed " << seed << ", step " << step;
     }
     for (const auto& sequence : live) sequence->Free();
   }
