@@ -1,5 +1,6 @@
 #include <array>
 
+#include "kernels/cpu/simd/rates.h"
 #include "kernels/cpu/simd/select.h"
 
 namespace incipit::simd {
@@ -10,5 +11,7 @@ std::span<const Kernels* const> SupportedKernels() {
 }
 
 NativeProducts DetectNativeProducts() { return {}; }
+
+const RateLoops& RateLoopsOf(const Kernels&) { return PortableRateLoops(); }
 
 }  // namespace incipit::simd

@@ -1,0 +1,99 @@
+#include "kernels/cpu/machine_rates.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/clock.h"
+#include "base/table.h"
+#include "kernels/cpu/host_limits.h"
+#include "kernels/cpu/simd/rates.h"
+#include "kernels/cpu/simd/select.h"
+#include "kernels/cpu/threads.h"
+
+namespace incipit {
+namespace {
+
+constexpr int kRepeats = 6;               // the best counts
+constexpr int64_t kRounds = 2'000'000;    // of a multiplying loop: some milliseconds
+constexpr size_t kReadBytes = 256 << 20;  // of all threads; beyond the caches
+
+// The best of kRepeats: `work(thread)` on every thread at once, and how many units all of them did
+// per second until the last one was done.
+template <class F>
+double BestRate(const Threads& threads, const F& work) {
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    double units = 0;
+    Time begin = Time::max(), end = Time::min();
+#pragma omp parallel num_threads(threads.count())
+    {
+#pragma omp barrier
+      const Time own_begin = std::chrono::steady_clock::now();
+      const auto own_units = static_cast<double>(work(omp_get_thread_num()));
+      const Time own_end = std::chrono::steady_clock::now();
+#pragma omp critical
+      {
+        units += own_units;
+        begin = std::min(begin, own_begin);
+        end = std::max(end, own_end);
+      }
+    }
+    best = std::max(best, units / ToSeconds(end - begin));
+  }
+  return best;
+}
+
+double OperationRate(const Threads& threads, int64_t (*loop)(int64_t rounds)) {
+  if (loop == nullptr) return 0;
+  return 2 * BestRate(threads, [loop](int) { return loop(kRounds); });
+}
+
+double ReadRate(const Threads& threads, void (*read)(const std::byte* data, size_t bytes)) {
+  const auto count = static_cast<size_t>(threads.count());
+  const size_t part = kReadBytes / count / simd::kReadMultiple * simd::kReadMultiple;
+  Table<std::byte> memory(part * count);
+  const auto part_of = [&](int thread) {
+    return memory.data() + static_cast<size_t>(thread) * part;
+  };
+  return BestRate(threads, [&](int thread) {
+    read(part_of(thread), part);
+    return part;
+  });
+}
+
+std::string CpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "";
+}
+
+}  // namespace
+
+MachineRates MeasureMachineRates(const CpuOptions& options) {
+  const Threads threads(options.num_threads > 0 ? options.num_threads : AvailableCpus());
+  const simd::Kernels& kernels = options.matmul == CpuMatmul::kPortable
+                                     ? simd::PortableKernels()
+                                     : *simd::SupportedKernels().front();
+  const simd::RateLoops& loops = simd::RateLoopsOf(kernels);
+  return {.cpu = CpuName(),
+          .isa = loops.name,
+          .num_threads = threads.count(),
+          .f32 = OperationRate(threads, loops.f32),
+          .bf16 = OperationRate(threads, loops.bf16),
+          .int8 = OperationRate(threads, loops.int8),
+          .read_bytes = ReadRate(threads, loops.read)};
+}
+
+MachineRates LargerRates(const MachineRates& one, const MachineRates& other) {
+  MachineRates larger = one;
+  larger.f32 = std::max(one.f32, other.f32);
+  larger.bf16 = std::max(one.bf16, other.bf16);
+  larger.int8 = std::max(one.int8, other.int8);
+  larger.read_bytes = std::max(one.read_bytes, other.read_bytes);
+  return larger;
+}
+
+}  // namespace incipit

@@ -1,0 +1,133 @@
+// Every function here names its instruction set itself, so that nothing compiled for a newer
+// machine can be called by others. Empty asm statements keep a compiler from computing once what a
+// loop is to compute each time.
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/cpu/simd/rates.h"
+#include "kernels/cpu/simd/select.h"
+
+namespace incipit::simd {
+namespace {
+
+constexpr int kChains = 12;      // hides the latency of each, and leaves registers for factors
+constexpr size_t kStreams = 4;   // read side by side: one alone does not fill the memory's queues
+constexpr size_t kAhead = 1024;  // bytes from a read to what is fetched for later
+
+__attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
+  __m256 sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
+  const __m256 factor = _mm256_set1_ps(0.999f), term = _mm256_set1_ps(0.001f);
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm256_fmadd_ps(sums[i], factor, term);
+  }
+  for (int i = 0; i < kChains; ++i) asm volatile("" : : "x"(sums[i]));
+  return rounds * kChains * 8;
+}
+
+// Bytes to pairs of 16 bits, pairs to 32 bits, and the sum: what AVX2 has in place of a dot.
+__attribute__((target("avx2"))) int64_t DotInt8Avx2(int64_t rounds) {
+  __m256i sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm256_setzero_si256();
+  __m256i x = _mm256_set1_epi8(3);
+  const __m256i w = _mm256_set1_epi8(2), ones = _mm256_set1_epi16(1);
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) {
+      asm volatile("" : "+x"(x));
+      const __m256i pairs = _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), ones);
+      sums[i] = _mm256_add_epi32(sums[i], pairs);
+    }
+  }
+  for (int i = 0; i < kChains; ++i) asm volatile("" : : "x"(sums[i]));
+  return rounds * kChains * 32;
+}
+
+__attribute__((target("avx2"))) void ReadAvx2(const std::byte* data, size_t bytes) {
+  constexpr size_t kAtOnce = 128;
+  __m256i all[kAtOnce / 32];
+  for (__m256i& one : all) one = _mm256_setzero_si256();
+  const size_t stream = bytes / kStreams;
+  for (size_t i = 0; i < stream; i += kAtOnce) {
+    for (size_t s = 0; s < kStreams; ++s) {
+      const std::byte* const from = data + s * stream + i;
+      _mm_prefetch(reinterpret_cast<const char*>(from + kAhead), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(from + kAhead + 64), _MM_HINT_T0);
+      for (size_t j = 0; j < kAtOnce / 32; ++j) {
+        const auto* const vector = reinterpret_cast<const __m256i*>(from) + j;
+        all[j] = _mm256_or_si256(all[j], _mm256_load_si256(vector));
+      }
+    }
+  }
+  for (const __m256i& one : all) asm volatile("" : : "x"(one));
+}
+
+__attribute__((target("avx512f"))) int64_t MultiplyAddAvx512(int64_t rounds) {
+  __m512 sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512 factor = _mm512_set1_ps(0.999f), term = _mm512_set1_ps(0.001f);
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_fmadd_ps(sums[i], factor, term);
+  }
+  for (int i = 0; i < kChains; ++i) asm volatile("" : : "v"(sums[i]));
+  return rounds * kChains * 16;
+}
+
+__attribute__((target("avx512f,avx512bf16"))) int64_t DotBf16Avx512(int64_t rounds) {
+  __m512 sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_setzero_ps();
+  const __m512i bits = _mm512_set1_epi16(0x3F80);  // 1
+  __m512bh ones;
+  std::memcpy(&ones, &bits, sizeof(ones));
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_dpbf16_ps(sums[i], ones, ones);
+  }
+  for (int i = 0; i < kChains; ++i) asm volatile("" : : "v"(sums[i]));
+  return rounds * kChains * 32;
+}
+
+__attribute__((target("avx512f,avx512vnni"))) int64_t DotInt8Avx512(int64_t rounds) {
+  __m512i sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_setzero_si512();
+  const __m512i ones = _mm512_set1_epi32(0x01010101);
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) {
+      sums[i] = _mm512_dpbusd_epi32(sums[i], ones, ones);
+      asm volatile("" : "+v"(sums[i]));  // else many rounds are added up in one
+    }
+  }
+  for (int i = 0; i < kChains; ++i) asm volatile("" : : "v"(sums[i]));
+  return rounds * kChains * 64;
+}
+
+RateLoops Avx512Loops() {
+  const bool has_bf16 = DetectNativeProducts().bf16;
+  const bool has_vnni = __builtin_cpu_supports("avx512vnni");
+  return {.name = "avx512",
+          .f32 = &MultiplyAddAvx512,
+          .bf16 = has_bf16 ? &DotBf16Avx512 : nullptr,
+          .int8 = has_vnni ? &DotInt8Avx512 : &DotInt8Avx2,
+          .read = &ReadAvx2};
+}
+
+}  // namespace
+
+const RateLoops& RateLoopsOf(const Kernels& kernels) {
+  static constexpr RateLoops kAvx2 = {.name = "avx2",
+                                      .f32 = &MultiplyAddAvx2,
+                                      .bf16 = nullptr,
+                                      .int8 = &DotInt8Avx2,
+                                      .read = &ReadAvx2};
+  static const RateLoops kAvx512 = Avx512Loops();
+  for (const RateLoops* const loops : {&kAvx2, &kAvx512}) {
+    if (std::strcmp(loops->name, kernels.name) == 0) return *loops;
+  }
+  return PortableRateLoops();
+}
+
+}  // namespace incipit::simd
