@@ -2,6 +2,7 @@
 
 #include "cli/analyze.h"
 #include "cli/bench.h"
+#include "cli/bench_model.h"
 #include "cli/chat.h"
 #include "cli/generate.h"
 #include "cli/render.h"
@@ -15,6 +16,7 @@ std::span<const Command> Commands() {
       {"generate", "continue one prompt", &RunGenerate},
       {"chat", "talk with a model that has a chat template", &RunChat},
       {"bench", "put load on a server and measure it", &RunBench},
+      {"bench-model", "how fast this machine computes a model, without a server", &RunBenchModel},
       {"analyze", "what a prefix cache can do for a log of prompts", &RunAnalyze},
       {"replay", "what eviction policies make of a log of prompts", &RunReplay},
       {"tokenize", "text to token ids, without a server", &RunTokenize},

@@ -111,7 +111,8 @@ class ClientTest(unittest.TestCase):
                 self.assertGreater(values[0], 0)
 
     def test_output_to_a_pipe_has_no_colours(self):
-        for arguments in (["--help"], ["generate", "--help"], ["chat", "--help"], ["bench", "--help"], ["serve", "--help"],
+        for arguments in (["--help"], ["generate", "--help"], ["chat", "--help"], ["bench", "--help"],
+                          ["bench-model", "--help"], ["serve", "--help"],
                           ["tokenize", "--help"], ["detokenize", "--help"], ["render", "--help"],
                           ["analyze", "--help"], ["replay", "--help"]):
             result = run(*arguments)
