@@ -74,12 +74,10 @@ std::string CpuName() {
 
 MachineRates MeasureMachineRates(const CpuOptions& options) {
   const Threads threads(options.num_threads > 0 ? options.num_threads : AvailableCpus());
-  const simd::Kernels& kernels = options.matmul == CpuMatmul::kPortable
-                                     ? simd::PortableKernels()
-                                     : *simd::SupportedKernels().front();
+  const simd::Kernels& kernels = *simd::SupportedKernels().front();
   const simd::RateLoops& loops = simd::RateLoopsOf(kernels);
   return {.cpu = CpuName(),
-          .isa = loops.name,
+          .isa = kernels.name,
           .num_threads = threads.count(),
           .f32 = OperationRate(threads, loops.f32),
           .bf16 = OperationRate(threads, loops.bf16),

@@ -10,7 +10,7 @@ namespace incipit {
 
 struct MachineRates {
   std::string cpu;  // as the system names it; may be empty
-  std::string isa;  // of the loops: "avx512", "avx2", "portable"
+  std::string isa;  // of the inner loops: "avx512", "avx2", "portable"
   int32_t num_threads = 0;
   // Operations per second of all threads; a multiply-add is two. 0: the instruction set has no
   // instruction for it.

@@ -11,7 +11,6 @@ namespace incipit::simd {
 // A loop that multiplies returns how many multiply-adds it did in `rounds` rounds; it waits neither
 // for memory nor for its own results. Null where the set has no instruction for the type.
 struct RateLoops {
-  const char* name;  // as Kernels::name
   int64_t (*f32)(int64_t rounds);
   int64_t (*bf16)(int64_t rounds);  // sums of products in f32
   int64_t (*int8)(int64_t rounds);  // sums of products in i32

@@ -35,7 +35,7 @@ void Read(const std::byte* data, size_t bytes) {
 
 const RateLoops& PortableRateLoops() {
   static constexpr RateLoops kLoops = {
-      .name = "portable", .f32 = &MultiplyAdd, .bf16 = nullptr, .int8 = nullptr, .read = &Read};
+      .f32 = &MultiplyAdd, .bf16 = nullptr, .int8 = nullptr, .read = &Read};
   return kLoops;
 }
 
