@@ -197,10 +197,14 @@ void AttentionArguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"threads", "sequences", "tokens", "before", "type"})
       ->Args({kThreads, 1, 512, 0, kBF16})
       ->Args({kThreads, 1, 4096, 0, kBF16})
+      ->Args({kThreads, 1, 4096, 0, kF32})
       ->Args({kThreads, 8, 1, 1023, kBF16})
       ->Args({kThreads, 8, 1, 4095, kBF16})
       ->Args({kThreads, 8, 1, 4095, kF32})
+      ->Args({kThreads, 8, 1, 16383, kBF16})
+      ->Args({kThreads, 8, 1, 16383, kF32})
       ->Args({kThreads, 1, 1, 4095, kBF16})
+      ->Args({kThreads, 1, 1, 16383, kBF16})
       ->Args({kThreads, 32, 1, 127, kBF16});
 }
 BENCHMARK(Attention)->Apply(AttentionArguments<1>);

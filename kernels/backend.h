@@ -100,7 +100,7 @@ struct QkvRopeAppendArgs {
 };
 
 // Causal attention of each row over its sequence's positions 0 .. its own, through the block table.
-// With a window w, only positions > own - w. Accumulated over absolute blocks of 16 in order.
+// With a window w, only positions > own - w. Accumulated over absolute runs of positions in order.
 struct AttentionArgs {
   TensorView query;  // [num_tokens, num_heads * head_dim]
   const KvPool* pool = nullptr;

@@ -11,6 +11,12 @@ namespace {
 // fewer keep their sums in the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
+// A tile that is more than this part of what a thread has to do in all is handed out in splits: the
+// others could be waiting for the one that has it.
+constexpr int64_t kPartMax = 4;
+
+constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
+
 }  // namespace
 
 void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
@@ -18,29 +24,57 @@ void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
   INCIPIT_CHECK(args.num_heads % shape.num_kv_heads == 0);
   CutIntoTiles(args, inputs);
   if (tiles_.empty()) return;
+  CutIntoUnits(shape.head_dim);
   scratch_floats_ = (kernels_.attend_scratch_floats(kTileRowsMax, shape.head_dim) + 15) / 16 * 16;
   scratch_.Get(scratch_floats_ * threads_.count());
 
   int64_t work = 0;
-  for (const Tile& tile : tiles_) work += tile.cost;
-  // The longest first, so that no thread is left with a long one at the end. Which thread takes a
-  // tile, and with what else, changes nothing in the result.
-  std::sort(tiles_.begin(), tiles_.end(),
-            [](const Tile& a, const Tile& b) { return a.cost > b.cost; });
-  threads_.ForEach(std::ssize(tiles_), 2 * work * shape.head_dim,
-                   [&](int64_t i, int32_t thread) { RunTile(args, inputs, tiles_[i], thread); });
+  for (const Unit& unit : units_) work += unit.cost;
+  const int dtype = static_cast<int>(shape.dtype);
+  threads_.ForEach(std::ssize(units_), 2 * work * shape.head_dim, [&](int64_t i, int32_t thread) {
+    const Unit& unit = units_[i];
+    const Tile& tile = tiles_[unit.tile];
+    simd::AttendArgs attend = ArgsOf(args, inputs, tile, thread);
+    attend.split_begin = unit.split_begin;
+    attend.split_end = unit.split_end;
+    if (tile.states >= 0) {
+      const int64_t size =
+          kernels_.attend_state_floats(tile.num_tokens * tile.num_heads, shape.head_dim);
+      attend.states += (unit.split_begin - tile.split_begin) * size;
+    }
+    kernels_.attend[dtype](attend);
+  });
+  if (apart_.empty()) return;
+  int64_t num_rows = 0;
+  for (const int32_t tile : apart_) {
+    num_rows += int64_t{tiles_[tile].num_tokens} * tiles_[tile].num_heads *
+                (tiles_[tile].split_end - tiles_[tile].split_begin);
+  }
+  threads_.ForEach(std::ssize(apart_), num_rows * shape.head_dim, [&](int64_t i, int32_t thread) {
+    kernels_.attend_combine[dtype](ArgsOf(args, inputs, tiles_[apart_[i]], thread));
+  });
 }
 
 void CpuAttention::CutIntoTiles(const AttentionArgs& args, const StepInputs& inputs) {
-  const int32_t num_kv_heads = args.pool->shape().num_kv_heads;
-  const int32_t group = args.num_heads / num_kv_heads;
   const auto num_sequences = static_cast<int32_t>(inputs.token_begin.size()) - 1;
-  // Heads of a group share each load of keys and values, unless threads would be left idle.
-  const int32_t at_least = (threads_.count() + num_kv_heads - 1) / num_kv_heads;
-  const int32_t parts = std::max(1, at_least / std::max(1, num_sequences));
-  const int32_t heads_per_tile = std::clamp(group / parts, 1, kTileRowsMax);
+  const int32_t heads_per_tile = HeadsPerTile(args, inputs);
   tiles_.clear();
   for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, inputs, s, heads_per_tile);
+}
+
+// Heads of a group share each load of keys and values, unless threads would be left idle.
+int32_t CpuAttention::HeadsPerTile(const AttentionArgs& args, const StepInputs& inputs) const {
+  const int32_t num_kv_heads = args.pool->shape().num_kv_heads;
+  const int32_t group = args.num_heads / num_kv_heads;
+  int64_t parts = 0;  // that can be worked on at once, with all heads of a group together
+  for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
+    const int32_t end = inputs.token_begin[s + 1];
+    if (inputs.token_begin[s] < end) parts += inputs.positions[end - 1] / kSplit + 1;
+  }
+  parts *= num_kv_heads;
+  if (parts == 0) return group;
+  const int64_t cuts = std::max<int64_t>(1, (threads_.count() + parts - 1) / parts);
+  return std::clamp<int32_t>(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
 }
 
 void CpuAttention::AddTiles(const AttentionArgs& args, const StepInputs& inputs, int32_t sequence,
@@ -50,8 +84,8 @@ void CpuAttention::AddTiles(const AttentionArgs& args, const StepInputs& inputs,
   const int32_t begin = inputs.token_begin[sequence], end = inputs.token_begin[sequence + 1];
   for (int32_t token = begin; token < end; token += tokens_per_tile) {
     const int32_t num_tokens = std::min(tokens_per_tile, end - token);
-    const int32_t last = inputs.positions[token + num_tokens - 1];
-    const int32_t seen = args.window > 0 ? std::min(last + 1, args.window + num_tokens) : last + 1;
+    const int32_t first = inputs.positions[token], last = first + num_tokens - 1;
+    const int32_t oldest = args.window > 0 ? std::max(0, first + 1 - args.window) : 0;
     for (int32_t head = 0; head < args.num_heads;) {
       // Never across two KV heads.
       const int32_t left_in_group = group - head % group;
@@ -61,37 +95,69 @@ void CpuAttention::AddTiles(const AttentionArgs& args, const StepInputs& inputs,
                         .num_tokens = num_tokens,
                         .head_begin = head,
                         .num_heads = num_heads,
-                        .cost = int64_t{seen} * num_tokens * num_heads});
+                        .split_begin = oldest / kSplit,
+                        .split_end = last / kSplit + 1,
+                        .cost = int64_t{last + 1 - oldest} * num_tokens * num_heads});
       head += num_heads;
     }
   }
 }
 
-void CpuAttention::RunTile(const AttentionArgs& args, const StepInputs& inputs, const Tile& tile,
-                           int32_t thread) {
+void CpuAttention::CutIntoUnits(int64_t head_dim) {
+  int64_t work = 0, floats = 0;
+  for (const Tile& tile : tiles_) work += tile.cost;
+  units_.clear();
+  apart_.clear();
+  for (size_t i = 0; i < tiles_.size(); ++i) {
+    Tile& tile = tiles_[i];
+    const auto index = static_cast<int32_t>(i);
+    const int32_t num_splits = tile.split_end - tile.split_begin;
+    if (num_splits == 1 || threads_.count() == 1 ||
+        tile.cost * kPartMax * threads_.count() <= work) {
+      units_.push_back({index, tile.split_begin, tile.split_end, tile.cost});
+      continue;
+    }
+    apart_.push_back(index);
+    tile.states = floats;
+    floats += num_splits *
+              kernels_.attend_state_floats(int64_t{tile.num_tokens} * tile.num_heads, head_dim);
+    for (int32_t split = tile.split_begin; split < tile.split_end; ++split) {
+      units_.push_back({index, split, split + 1, tile.cost / num_splits});
+    }
+  }
+  states_.Get(floats);
+  // The longest first, so that no thread is left with a long one at the end. Which thread takes a
+  // unit, and with what else, changes nothing in the result.
+  std::sort(units_.begin(), units_.end(),
+            [](const Unit& a, const Unit& b) { return a.cost > b.cost; });
+}
+
+simd::AttendArgs CpuAttention::ArgsOf(const AttentionArgs& args, const StepInputs& inputs,
+                                      const Tile& tile, int32_t thread) {
   static_assert(sizeof(BlockId) == sizeof(int32_t));
   const auto& pool = static_cast<const CpuKvPool&>(*args.pool);
   const KvPoolShape& shape = pool.shape();
   const int32_t kv_head = tile.head_begin / (args.num_heads / shape.num_kv_heads);
   const int64_t first =
       tile.token_begin * args.query.cols + int64_t{tile.head_begin} * shape.head_dim;
-  const simd::AttendArgs attend = {
-      .kv = {.data = pool.Head(args.layer, kv_head),
-             .block_stride = pool.block_stride(),
-             .blocks = reinterpret_cast<const int32_t*>(inputs.blocks.data() +
-                                                        inputs.block_begin[tile.sequence]),
-             .block_size = shape.block_size,
-             .head_dim = shape.head_dim},
-      .query = static_cast<const float*>(args.query.data) + first,
-      .out = static_cast<float*>(args.out.data) + first,
-      .token_stride = args.query.cols,
-      .first_position = inputs.positions[tile.token_begin],
-      .num_tokens = tile.num_tokens,
-      .num_heads = tile.num_heads,
-      .window = args.window,
-      .scale = args.scale,
-      .scratch = scratch_.Get(0) + thread * scratch_floats_};
-  kernels_.attend[static_cast<int>(shape.dtype)](attend);
+  return {.kv = {.data = pool.Head(args.layer, kv_head),
+                 .block_stride = pool.block_stride(),
+                 .blocks = reinterpret_cast<const int32_t*>(inputs.blocks.data() +
+                                                            inputs.block_begin[tile.sequence]),
+                 .block_size = shape.block_size,
+                 .head_dim = shape.head_dim},
+          .query = static_cast<const float*>(args.query.data) + first,
+          .out = static_cast<float*>(args.out.data) + first,
+          .token_stride = args.query.cols,
+          .first_position = inputs.positions[tile.token_begin],
+          .num_tokens = tile.num_tokens,
+          .num_heads = tile.num_heads,
+          .window = args.window,
+          .scale = args.scale,
+          .split_begin = tile.split_begin,
+          .split_end = tile.split_end,
+          .scratch = scratch_.Get(0) + thread * scratch_floats_,
+          .states = tile.states >= 0 ? states_.Get(0) + tile.states : nullptr};
 }
 
 }  // namespace incipit

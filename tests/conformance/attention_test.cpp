@@ -13,13 +13,13 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kHiddenSize = 16;
-constexpr int32_t kPositionsMax = 600;
 
 struct AttentionShape {
   int32_t num_heads = 4, num_kv_heads = 2, head_dim = 16;
   int32_t block_size = 16, num_blocks = 12, window = 0, num_layers = 1;
   DType kv_dtype = DType::kF32;
   bool qk_norm = false, bias = false;
+  int32_t positions_max = 600;
 };
 
 // The weights of an attention layer and the inputs of tokens, the same for every backend. A token's
@@ -32,14 +32,14 @@ class AttentionModel {
         query_(DType::kBF16, int64_t{shape.num_heads} * shape.head_dim, kHiddenSize),
         key_(DType::kBF16, int64_t{shape.num_kv_heads} * shape.head_dim, kHiddenSize),
         value_(DType::kBF16, int64_t{shape.num_kv_heads} * shape.head_dim, kHiddenSize),
-        rope_(DType::kF32, kPositionsMax, shape.head_dim),
+        rope_(DType::kF32, shape.positions_max, shape.head_dim),
         norm_(Tensor::Random(DType::kF32, 1, kHiddenSize, numbers_)),
         head_norm_(Tensor::Random(DType::kF32, 1, shape.head_dim, numbers_)),
         bias_(Tensor::Random(DType::kF32, 1, width(), numbers_)) {
     for (Tensor* part : {&query_, &key_, &value_}) {
       *part = Tensor::Random(DType::kBF16, part->rows(), part->cols(), numbers_, 0.5f);
     }
-    for (int32_t p = 0; p < kPositionsMax; ++p) {
+    for (int32_t p = 0; p < shape.positions_max; ++p) {
       for (int32_t i = 0; i < shape.head_dim / 2; ++i) {
         const double angle = p * std::pow(1e4, -2.0 * i / shape.head_dim);
         rope_.Set(p, i, static_cast<float>(std::cos(angle)));
@@ -114,7 +114,7 @@ class AttentionLayer {
   // A NaN in the input makes every key and value of its token NaN.
   void Poison() {
     const AttentionShape& shape = model_.shape_;
-    const int32_t per_chunk = std::max(1, kPositionsMax / shape.block_size);
+    const int32_t per_chunk = std::max(1, shape.positions_max / shape.block_size);
     for (int32_t block = 0; block < shape.num_blocks; block += per_chunk) {
       const int32_t count = std::min(per_chunk, shape.num_blocks - block);
       Chunk chunk = {.num_tokens = count * shape.block_size};
@@ -272,6 +272,40 @@ TEST_P(AttentionTest, AgreesWithTheReferenceWithBiasAndHeadNorms) {
       {.num_heads = 6, .num_kv_heads = 3, .head_dim = 24, .qk_norm = true, .bias = true});
 }
 
+// Longer than two of the splits that several threads share, and not a multiple of anything.
+constexpr int32_t kLongLength = 2200;
+
+AttentionShape LongShape(int32_t window, DType dtype) {
+  return {.num_heads = 3,
+          .num_kv_heads = 1,
+          .head_dim = 8,
+          .block_size = 32,
+          .num_blocks = 150,
+          .window = window,
+          .kv_dtype = dtype,
+          .positions_max = kLongLength + 100};
+}
+
+TEST_P(AttentionTest, AgreesWithTheReferenceOverLongContexts) {
+  for (const auto& [window, dtype] :
+       {std::pair{0, DType::kF32}, {0, DType::kBF16}, {1500, DType::kF32}, {300, DType::kF32}}) {
+    SCOPED_TRACE(testing::Message() << "window " << window << ", " << NameOf(dtype));
+    const AttentionShape shape = LongShape(window, dtype);
+    const AttentionModel model(shape);
+    AttentionLayer layer(*backend_, model), expected(*reference_, model, Leftovers::kZero);
+    const std::vector<BlockId> first = ScatteredBlocks(shape, 0, kLongLength + 10),
+                               second = ScatteredBlocks(shape, 1, kLongLength + 10);
+    const std::vector<std::vector<Chunk>> steps = {
+        {{0, 0, kLongLength, first}, {1, 0, 70, second}},
+        {{1, 70, 1, second}, {0, kLongLength, 1, first}},
+        {{0, kLongLength + 1, 7, first}},
+    };
+    for (const std::vector<Chunk>& step : steps) {
+      ExpectNear(layer.Run(step), expected.Run(step), ToleranceFor(shape));
+    }
+  }
+}
+
 TEST_P(AttentionTest, AnEmptyStepDoesNothing) {
   const AttentionShape shape;
   const AttentionModel model(shape);
@@ -290,6 +324,19 @@ TEST_P(AttentionTest, BlocksThatTheWindowHidesAreNotTouched) {
   expected.Run({{0, 0, 100, blocks}});
   const Tensor whole = expected.Run({{0, 100, 1, blocks}});
   for (int32_t i = 0; i < 5; ++i) blocks[i] = BlockId{-1};  // positions up to 79; 81 are hidden
+  ExpectSameBits(layer.Run({{0, 100, 1, blocks}}).Row(0), whole.Row(0));
+}
+
+TEST_P(AttentionTest, SmallBlocksThatTheWindowHidesAreNotTouched) {
+  const AttentionShape shape = {.block_size = 4, .num_blocks = 30, .window = 21};
+  const AttentionModel model(shape);
+  AttentionLayer layer(*backend_, model), expected(*backend_, model);
+  std::vector<BlockId> blocks = ScatteredBlocks(shape, 0, 101);
+  layer.Run({{0, 0, 100, blocks}});
+  expected.Run({{0, 0, 100, blocks}});
+  const Tensor whole = expected.Run({{0, 100, 1, blocks}});
+  // Positions up to 79. Far away, so that it would fault, not read a neighbour.
+  for (int32_t i = 0; i < 20; ++i) blocks[i] = BlockId{-(1 << 30)};
   ExpectSameBits(layer.Run({{0, 100, 1, blocks}}).Row(0), whole.Row(0));
 }
 
@@ -333,6 +380,34 @@ TEST_P(AttentionBitsTest, ChunksOfAnySizeGiveTheSameBits) {
         const int32_t count = std::min(size, kLength - begin);
         const Tensor part = layer.Run({{7, begin, count, blocks}});
         for (int32_t i = 0; i < count; ++i) ExpectSameBits(part.Row(i), whole.Row(begin + i));
+      }
+    }
+  }
+}
+
+// However long contexts are shared out: by token and head, or by split.
+TEST_P(AttentionBitsTest, LongContextsGiveTheSameBitsWithAnyThreadsAndChunks) {
+  for (const int32_t window : {0, 1500}) {
+    const AttentionShape shape = LongShape(window, DType::kBF16);
+    const AttentionModel model(shape);
+    const std::vector<BlockId> blocks = ScatteredBlocks(shape, 0, kLongLength),
+                               other = ScatteredBlocks(shape, 1, kLongLength);
+    AttentionLayer alone(*backend_, model);
+    const Tensor whole = alone.Run({{7, 0, kLongLength, blocks}});
+    for (const int32_t num_threads : {1, 2, 4, 13}) {
+      SCOPED_TRACE(testing::Message() << "window " << window << ", " << num_threads << " threads");
+      const auto backend = GetParam().create(num_threads);
+      AttentionLayer layer(*backend, model);
+      const auto expect_same = [&](const Tensor& rows, int32_t from, int32_t begin, int32_t count) {
+        for (int32_t i = 0; i < count; ++i) {
+          ExpectSameBits(rows.Row(from + i), whole.Row(begin + i));
+        }
+      };
+      expect_same(layer.Run({{7, 0, 1020, blocks}}), 0, 0, 1020);
+      expect_same(layer.Run({{7, 1020, 1090, blocks}, {3, 0, 90, other}}), 0, 1020, 1090);
+      expect_same(layer.Run({{3, 90, 1, other}, {7, 2110, 50, blocks}}), 1, 2110, 50);
+      for (int32_t i = 2160; i < kLongLength; ++i) {
+        expect_same(layer.Run({{7, i, 1, blocks}}), 0, i, 1);
       }
     }
   }

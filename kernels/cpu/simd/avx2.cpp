@@ -26,6 +26,7 @@ constexpr const char* kName = "avx2";
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 6;  // 12 sums, 2 weights and a factor: of 16 registers
 constexpr int kAttendRows = 6;
+constexpr int kAttendSums = 12;  // of attention, in registers
 
 inline Vec Zero() { return {_mm256_setzero_ps()}; }
 inline Vec Broadcast(float x) { return {_mm256_set1_ps(x)}; }
@@ -48,6 +49,17 @@ inline Vec Widen(const F16* p) {
 inline Vec Widen(const BF16* p) {
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
+}
+// Of 16: the even ones, then the odd ones. That is one operation each.
+inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  even = {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))};
+  odd = {_mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(-0x10000)))};
+}
+inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
+  const __m256 low = _mm256_unpacklo_ps(even.v, odd.v), high = _mm256_unpackhi_ps(even.v, odd.v);
+  even = {_mm256_permute2f128_ps(low, high, 0x20)};
+  odd = {_mm256_permute2f128_ps(low, high, 0x31)};
 }
 
 inline __m256i LaneIndices() { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }

@@ -26,6 +26,7 @@ constexpr const char* kName = "avx512";
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 12;  // 24 sums, 2 weights and a factor: of 32 registers
 constexpr int kAttendRows = 8;
+constexpr int kAttendSums = 24;  // of attention, in registers
 
 inline Vec Zero() { return {_mm512_setzero_ps()}; }
 inline Vec Broadcast(float x) { return {_mm512_set1_ps(x)}; }
@@ -48,6 +49,19 @@ inline Vec Widen(const F16* p) {
 inline Vec Widen(const BF16* p) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+}
+// Of 32: the even ones, then the odd ones. That is one operation each.
+inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
+  const __m512i bits = _mm512_loadu_si512(p);
+  even = {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
+  odd = {_mm512_castsi512_ps(_mm512_and_epi32(bits, _mm512_set1_epi32(-0x10000)))};
+}
+inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
+  const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  const __m512 first = _mm512_permutex2var_ps(even.v, low, odd.v);
+  odd = {_mm512_permutex2var_ps(even.v, high, odd.v)};
+  even = {first};
 }
 
 inline __mmask16 LanesBelow(int64_t end) {

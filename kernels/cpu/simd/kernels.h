@@ -35,6 +35,10 @@ struct MultiplyArgs {
   int64_t y_stride;
 };
 
+// Positions that are added up by themselves, then combined in order: what several threads can share
+// of one long sequence. Absolute, and the same however many threads there are.
+inline constexpr int64_t kSplit = 1024;
+
 // Where one layer's keys and values of one KV head are. Within a block:
 //   keys    [block_size / g][head_dim][g], g = min(16, block_size): g slots side by side
 //   values  [block_size][head_dim]
@@ -53,7 +57,13 @@ struct AttendArgs {
   int64_t token_stride;
   int32_t first_position, num_tokens, num_heads, window;  // window 0: none
   float scale;
+  // Those of kSplit positions that have what the tokens see, or some of them; see `states`.
+  int32_t split_begin, split_end;
   float* scratch;  // attend_scratch_floats(num_tokens * num_heads, head_dim)
+  // Where given, nothing is written to `out`, but what each split adds up to comes here:
+  // [split][attend_state_floats(num_tokens * num_heads, head_dim)]. All of them, from the first
+  // that any of the tokens sees to the last, give attend_combine the result.
+  float* states;
 };
 
 // Logits in one maximum of `chunk_maxima`.
@@ -66,7 +76,9 @@ struct Kernels {
   void (*multiply[kNumStored])(const MultiplyArgs& args);
 
   int64_t (*attend_scratch_floats)(int64_t num_rows, int64_t head_dim);
+  int64_t (*attend_state_floats)(int64_t num_rows, int64_t head_dim);
   void (*attend[kNumStored])(const AttendArgs& args);
+  void (*attend_combine[kNumStored])(const AttendArgs& args);
 
   // out = x / sqrt(mean(x^2) + epsilon) * weight; `out` may be `x`.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int64_t size, float* out);

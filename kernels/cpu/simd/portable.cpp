@@ -28,6 +28,7 @@ constexpr const char* kName = "portable";
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 4;  // 8 sums: of 16 registers
 constexpr int kAttendRows = 2;
+constexpr int kAttendSums = 8;  // of attention, in registers
 
 inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }
 inline Vec Broadcast(float x) { return {Floats{x, x, x, x}}; }

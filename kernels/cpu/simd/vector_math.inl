@@ -1,6 +1,16 @@
 // Functions of whole vectors. Included by every instruction set's file, inside its namespace.
 #pragma once
 
+// Two vectors that lie one after the other, their elements in any order that PutInOrder undoes. An
+// instruction set may have something faster for some T.
+template <class T>
+inline void WidenPair(const T* p, Vec& first, Vec& second) {
+  first = Widen(p);
+  second = Widen(p + Vec::kLanes);
+}
+template <class T>
+inline void PutInOrder(const T*, Vec&, Vec&) {}
+
 // exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln(2) / 2. A NaN stays one; beyond 88 the
 // result is that of 88, below -87.3 that of -87.3 (2^-126). exp(0) is exactly 1.
 inline Vec Exp(Vec x) {
