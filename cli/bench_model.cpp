@@ -48,7 +48,7 @@ struct BenchModelOptions {
   BenchModelPlan plan;
   std::optional<int32_t> decode_prompt;
   std::string kv_dtype = "auto";
-  bool json = false;
+  bool profile = false, json = false;
 };
 
 absl::Status ParseSequences(std::string_view text, std::vector<int32_t>& sequences) {
@@ -96,6 +96,9 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   flags.Integer({"threads", "N", "0: the CPUs that the process may use."}, plan.cpu.num_threads,
                 {0, 4096});
   flags.Group("Output");
+  flags.Switch(
+      {"profile", "", "Say what each operation takes, and how near it is to its own limit."},
+      options.profile);
   flags.Switch({"json", "", "Print one JSON object."}, options.json);
 }
 
@@ -124,7 +127,8 @@ int RunBenchModel(std::span<const std::string_view> args) {
   if (shows_progress) Print(stderr, "\r\x1b[K");
   if (absl::IsOutOfRange(result.status())) return ReportUsage(kBenchModelText, result.status());
   if (!result.ok()) return ReportFailure(kBenchModelText, MessageOf(result.status()));
-  Print(stdout, options.json ? JsonLine(ToJson(*result)) : Describe(*result));
+  Print(stdout, options.json ? JsonLine(ToJson(*result, options.profile))
+                             : Describe(*result, options.profile));
   return kExitOk;
 }
 

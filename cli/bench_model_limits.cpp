@@ -10,13 +10,6 @@ double BytesOf(MatrixType type) {
   return type == MatrixType::kInt8 ? 1 : 2;
 }
 
-// Of the matrices of one layer.
-double LayerElements(const ModelConfig& config) {
-  const double hidden = config.hidden_size, head_dim = config.head_dim;
-  const double query = config.num_heads * head_dim, key = config.num_kv_heads * head_dim;
-  return hidden * (query + 2 * key) + query * hidden + 3 * hidden * config.intermediate_size;
-}
-
 // Positions that `num_tokens` tokens from `first` on see, added up: each those up to its own, of
 // which a window leaves the last ones.
 double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
@@ -56,22 +49,43 @@ std::string_view NameOf(MatrixType type) {
   return "";
 }
 
-ModelWork WorkOf(const ModelConfig& config, const ModelTypes& types, const StepShape& step) {
+MatrixType MatrixTypeOf(DType dtype) {
+  if (dtype == DType::kF32) return MatrixType::kF32;
+  return dtype == DType::kF16 ? MatrixType::kF16 : MatrixType::kBF16;
+}
+
+OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const StepShape& step) {
   const auto num_sequences = static_cast<double>(step.num_sequences);
-  const double layers = config.num_layers * LayerElements(config);
-  const double head = step.has_logits ? double{1} * config.vocab_size * config.hidden_size : 0;
+  const double num_tokens = num_sequences * static_cast<double>(step.num_tokens);
+  const double hidden = config.hidden_size, intermediate = config.intermediate_size;
+  const double query = double{1} * config.num_heads * config.head_dim;
+  const double key = double{1} * config.num_kv_heads * config.head_dim;
+  OperationWork work{};
+  const auto add = [&](StepOperation operation, double elements, double rows) {
+    work[static_cast<size_t>(operation)] +=
+        {.operations = 2 * rows * elements, .bytes = elements * BytesOf(types.weights)};
+  };
+  const double layers = config.num_layers;
+  add(StepOperation::kQkv, layers * hidden * (query + 2 * key), num_tokens);
+  add(StepOperation::kOutput, layers * query * hidden, num_tokens);
+  add(StepOperation::kGateUp, layers * hidden * 2 * intermediate, num_tokens);
+  add(StepOperation::kDown, layers * intermediate * hidden, num_tokens);
+  if (step.has_logits) add(StepOperation::kLogits, hidden * config.vocab_size, num_sequences);
   double seen = 0, read = 0;  // positions of all layers
   for (const int32_t window : config.layer_windows) {
     seen += PositionsSeen(step.position, step.num_tokens, window);
     read += PositionsRead(step.position, step.num_tokens, window);
   }
-  const double query_size = double{1} * config.num_heads * config.head_dim;
-  const double key_bytes =
-      static_cast<double>(ByteSize(types.kv)) * config.num_kv_heads * config.head_dim;
-  const double num_tokens = num_sequences * static_cast<double>(step.num_tokens);
-  return {.operations = 2 * num_tokens * layers + 2 * num_sequences * head +
-                        4 * num_sequences * seen * query_size,  // of queries and keys, and values
-          .bytes = (layers + head) * BytesOf(types.weights) + num_sequences * read * 2 * key_bytes};
+  work[static_cast<size_t>(StepOperation::kAttention)] = {
+      .operations = 4 * num_sequences * seen * query,  // of queries and keys, and values
+      .bytes = num_sequences * read * 2 * key * static_cast<double>(ByteSize(types.kv))};
+  return work;
+}
+
+ModelWork SumOf(const OperationWork& work) {
+  ModelWork sum;
+  for (const ModelWork& one : work) sum += one;
+  return sum;
 }
 
 double LeastSeconds(const ModelWork& work, MatrixType weights, const MachineRates& rates) {

@@ -8,8 +8,9 @@
 
 namespace incipit {
 
-nlohmann::ordered_json ToJson(const BenchModelResult& result);
+// `has_profile`: with what each operation took.
+nlohmann::ordered_json ToJson(const BenchModelResult& result, bool has_profile);
 // For people: a table.
-std::string Describe(const BenchModelResult& result);
+std::string Describe(const BenchModelResult& result, bool has_profile);
 
 }  // namespace incipit

@@ -155,14 +155,19 @@ class StepDriver {
 class Measurement {
  public:
   Measurement(const BenchModelPlan& plan, const ModelConfig& config, const ModelTypes& types,
-              TransformerRunner& runner)
+              TimedBackend& backend, TransformerRunner& runner)
       : plan_(plan),
         config_(config),
         types_(types),
+        backend_(backend),
         driver_(runner, config.vocab_size, BlocksFor(PositionsMax(plan))) {}
 
   absl::StatusOr<ModelSpeed> Prefill() {
-    ModelSpeed speed{.num_sequences = 1, .num_tokens = plan_.prompt, .seconds = 0, .steps = {}};
+    ModelSpeed speed{.num_sequences = 1,
+                     .num_tokens = plan_.prompt,
+                     .seconds = 0,
+                     .steps = {},
+                     .operation_seconds = {}};
     for (int32_t begin = 0; begin < plan_.prompt; begin += plan_.step_tokens) {
       const int32_t end = std::min(begin + plan_.step_tokens, plan_.prompt);
       const StepShape shape = {.num_sequences = 1,
@@ -172,8 +177,7 @@ class Measurement {
       speed.steps.push_back(WorkOf(config_, types_, shape));
     }
     INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.prompt));  // warms up
-    INCIPIT_ASSIGN_OR_RETURN(speed.seconds,
-                             MedianTime([this] { return RunPrompt(0, plan_.prompt); }));
+    INCIPIT_RETURN_IF_ERROR(TakeTimes(speed, [this] { return RunPrompt(0, plan_.prompt); }));
     return speed;
   }
 
@@ -188,7 +192,8 @@ class Measurement {
     ModelSpeed speed{.num_sequences = num_sequences,
                      .num_tokens = int64_t{num_sequences} * plan_.generate,
                      .seconds = 0,
-                     .steps = {}};
+                     .steps = {},
+                     .operation_seconds = {}};
     for (int32_t step = 0; step < plan_.generate; ++step) {
       const StepShape shape = {.num_sequences = num_sequences,
                                .num_tokens = 1,
@@ -197,8 +202,8 @@ class Measurement {
       speed.steps.push_back(WorkOf(config_, types_, shape));
     }
     INCIPIT_RETURN_IF_ERROR(RunSteps(num_sequences, std::min(kWarmUpSteps, plan_.generate)));
-    INCIPIT_ASSIGN_OR_RETURN(speed.seconds,
-                             MedianTime([&] { return RunSteps(num_sequences, plan_.generate); }));
+    INCIPIT_RETURN_IF_ERROR(
+        TakeTimes(speed, [&] { return RunSteps(num_sequences, plan_.generate); }));
     return speed;
   }
 
@@ -218,27 +223,28 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<double> MedianTime(const std::function<absl::Status()>& run) const {
+  // Runs it as often as is planned.
+  absl::Status TakeTimes(ModelSpeed& speed, const std::function<absl::Status()>& run) {
     const SteadyClock clock;
     std::vector<double> seconds;
+    backend_.TakeSeconds();
     for (int32_t i = 0; i < plan_.repeat; ++i) {
       const Time begin = clock.Now();
       INCIPIT_RETURN_IF_ERROR(run());
       seconds.push_back(ToSeconds(clock.Now() - begin));
     }
-    return Median(std::move(seconds));
+    speed.seconds = Median(std::move(seconds));
+    speed.operation_seconds = backend_.TakeSeconds();
+    for (double& one : speed.operation_seconds) one /= plan_.repeat;
+    return absl::OkStatus();
   }
 
   const BenchModelPlan& plan_;
   const ModelConfig& config_;
   const ModelTypes types_;
+  TimedBackend& backend_;
   StepDriver driver_;
 };
-
-MatrixType MatrixTypeOf(DType dtype) {
-  if (dtype == DType::kF32) return MatrixType::kF32;
-  return dtype == DType::kF16 ? MatrixType::kF16 : MatrixType::kBF16;
-}
 
 absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config) {
   if (PositionsMax(plan) <= config.max_positions) return absl::OkStatus();
@@ -274,13 +280,14 @@ absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
   report("loading");
   INCIPIT_ASSIGN_OR_RETURN(const Model model, LoadModel(plan.folder, *backend));
   INCIPIT_RETURN_IF_ERROR(CheckLengths(plan, model.config));
+  TimedBackend timed(*backend, model.config.intermediate_size);
   INCIPIT_ASSIGN_OR_RETURN(const auto runner,
-                           TransformerRunner::Create(*backend, model, RunnerOptions(plan)));
+                           TransformerRunner::Create(timed, model, RunnerOptions(plan)));
   BenchModelResult result;
   result.types = {.weights = MatrixTypeOf(model.weights.dtype), .kv = *runner->options().kv_dtype};
   report("what the machine can do");
   result.machine = MeasureMachineRates(plan.cpu);
-  Measurement measurement(plan, model.config, result.types, *runner);
+  Measurement measurement(plan, model.config, result.types, timed, *runner);
   INCIPIT_RETURN_IF_ERROR(Measure(plan, measurement, result, report));
   // Again, for neighbours that were there the first time.
   result.machine = LargerRates(result.machine, MeasureMachineRates(plan.cpu));

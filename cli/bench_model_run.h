@@ -34,7 +34,8 @@ struct ModelSpeed {
   int32_t num_sequences = 0;
   int64_t num_tokens = 0;  // in `seconds`
   double seconds = 0;      // the median of the plan's repeats
-  std::vector<ModelWork> steps;
+  std::vector<OperationWork> steps;
+  OperationSeconds operation_seconds{};  // means of the repeats
 };
 
 struct BenchModelResult {

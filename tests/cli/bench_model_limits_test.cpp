@@ -37,8 +37,8 @@ constexpr double kHead = 1000;
 TEST(ModelWorkTest, CountsEveryMatrixOnceAndAttentionOverWhatATokenSees) {
   // Three tokens from position 5 on see 6, 7 and 8 positions.
   const ModelWork work =
-      WorkOf(SmallConfig(), {.weights = MatrixType::kBF16, .kv = DType::kBF16},
-             {.num_sequences = 1, .num_tokens = 3, .position = 5, .has_logits = false});
+      SumOf(WorkOf(SmallConfig(), {.weights = MatrixType::kBF16, .kv = DType::kBF16},
+                   {.num_sequences = 1, .num_tokens = 3, .position = 5, .has_logits = false}));
   EXPECT_EQ(work.operations, 3 * 2 * kLayers + 2 * (6 + 7 + 8) * 4 * 8);
   EXPECT_EQ(work.bytes, 2 * kLayers + 2 * 8 * (2 * 4) * 2);
 }
@@ -48,8 +48,8 @@ TEST(ModelWorkTest, SequencesShareTheWeightsAndNotTheirKeys) {
   const StepShape one = {.num_sequences = 1, .num_tokens = 1, .position = 9, .has_logits = true};
   StepShape many = one;
   many.num_sequences = 6;
-  const ModelWork alone = WorkOf(SmallConfig(), types, one);
-  const ModelWork together = WorkOf(SmallConfig(), types, many);
+  const ModelWork alone = SumOf(WorkOf(SmallConfig(), types, one));
+  const ModelWork together = SumOf(WorkOf(SmallConfig(), types, many));
   EXPECT_EQ(alone.operations, 2 * (kLayers + kHead) + 2 * 10 * 4 * 8);
   EXPECT_EQ(together.operations, 6 * alone.operations);
   const double weights = 4 * (kLayers + kHead), keys = 2 * 10 * (2 * 4) * 4;
@@ -61,11 +61,11 @@ TEST(ModelWorkTest, AWindowHidesWhatLiesBeforeIt) {
   ModelConfig config = SmallConfig();
   config.layer_windows = {0, 4};
   const ModelTypes types = {.weights = MatrixType::kInt8, .kv = DType::kF32};
-  const ModelWork work = WorkOf(
-      config, types, {.num_sequences = 1, .num_tokens = 2, .position = 2, .has_logits = false});
+  const ModelWork work = SumOf(WorkOf(
+      config, types, {.num_sequences = 1, .num_tokens = 2, .position = 2, .has_logits = false}));
   EXPECT_EQ(work.operations, 2 * 2 * kLayers + (3 + 4 + 3 + 4) * 4 * 8);
-  const ModelWork later = WorkOf(
-      config, types, {.num_sequences = 1, .num_tokens = 2, .position = 20, .has_logits = false});
+  const ModelWork later = SumOf(WorkOf(
+      config, types, {.num_sequences = 1, .num_tokens = 2, .position = 20, .has_logits = false}));
   EXPECT_EQ(later.operations, 2 * 2 * kLayers + (21 + 22 + 4 + 4) * 4 * 8);
   EXPECT_EQ(later.bytes, kLayers + (22 + 5) * (2 * 4) * 4);
 }
@@ -91,6 +91,10 @@ TEST(LeastSecondsTest, TakesTheRateOfTheTypeWhereThereIsAnInstruction) {
   EXPECT_EQ(LeastSeconds(work, MatrixType::kF16, rates), 10);
 }
 
+ModelWork& At(OperationWork& work, StepOperation operation) {
+  return work[static_cast<size_t>(operation)];
+}
+
 BenchModelResult ExampleResult() {
   BenchModelResult result;
   result.types = {.weights = MatrixType::kBF16, .kv = DType::kBF16};
@@ -101,16 +105,23 @@ BenchModelResult ExampleResult() {
   result.machine.int8 = 200e9;
   result.machine.read_bytes = 20e9;
   // One step that the reading bounds (0.5 s), one that the computing bounds (2 s), in 5 s.
-  result.decode.push_back(
-      {.num_sequences = 4,
-       .num_tokens = 8,
-       .seconds = 5,
-       .steps = {{.operations = 1e9, .bytes = 10e9}, {.operations = 200e9, .bytes = 10e9}}});
+  OperationWork first{}, second{};
+  At(first, StepOperation::kGateUp) = {.operations = 1e9, .bytes = 6e9};
+  At(first, StepOperation::kAttention) = {.operations = 0, .bytes = 4e9};
+  At(second, StepOperation::kGateUp) = {.operations = 200e9, .bytes = 10e9};
+  ModelSpeed decode;
+  decode.num_sequences = 4;
+  decode.num_tokens = 8;
+  decode.seconds = 5;
+  decode.steps = {first, second};
+  decode.operation_seconds[static_cast<size_t>(StepOperation::kGateUp)] = 4.6;
+  decode.operation_seconds[static_cast<size_t>(StepOperation::kAttention)] = 0.4;
+  result.decode.push_back(decode);
   return result;
 }
 
 TEST(BenchModelReportTest, RelatesWhatWasDoneToTheTimeAndToTheLimit) {
-  const auto json = ToJson(ExampleResult());
+  const auto json = ToJson(ExampleResult(), false);
   ASSERT_THAT(json["decode"], SizeIs(1));
   const auto& decode = json["decode"][0];
   EXPECT_EQ(decode["sequences"], 4);
@@ -129,8 +140,21 @@ TEST(BenchModelReportTest, RelatesWhatWasDoneToTheTimeAndToTheLimit) {
   EXPECT_DOUBLE_EQ(machine["read_gbytes_per_s"], 20);
 }
 
+TEST(BenchModelReportTest, TheProfileRelatesEachOperationToItsOwnLimit) {
+  const auto profile = ToJson(ExampleResult(), true)["decode"][0]["profile"];
+  ASSERT_THAT(profile, SizeIs(2));
+  EXPECT_EQ(profile[0]["operation"], "attention");
+  EXPECT_DOUBLE_EQ(profile[0]["share"], 0.08);
+  EXPECT_DOUBLE_EQ(profile[0]["fraction_of_limit"], 0.5) << "0.2 s of reading in 0.4 s";
+  EXPECT_EQ(profile[1]["operation"], "gate_up");
+  EXPECT_DOUBLE_EQ(profile[1]["share"], 0.92);
+  EXPECT_DOUBLE_EQ(profile[1]["fraction_of_limit"], 0.5) << "0.3 s and 2 s in 4.6 s";
+  EXPECT_FALSE(ToJson(ExampleResult(), false)["decode"][0].contains("profile"));
+  EXPECT_THAT(Describe(ExampleResult(), true), HasSubstr("92.0 % of the time"));
+}
+
 TEST(BenchModelReportTest, TheTableSaysTheSame) {
-  EXPECT_THAT(Describe(ExampleResult()),
+  EXPECT_THAT(Describe(ExampleResult(), false),
               AllOf(HasSubstr("A CPU, avx2, 2 threads"), HasSubstr("f32 100.0 GFLOP/s"),
                     HasSubstr("read 20.0 GB/s"), HasSubstr("1.6"), HasSubstr("50 %")));
 }
@@ -165,6 +189,13 @@ TEST(BenchModelTest, MeasuresEveryNumberOfSequencesAndCountsItsSteps) {
   EXPECT_EQ(result->decode[1].num_tokens, 21);
   EXPECT_THAT(result->decode[1].steps, SizeIs(7));
   EXPECT_GT(result->decode[1].seconds, 0);
+  for (const StepOperation operation :
+       {StepOperation::kQkv, StepOperation::kAttention, StepOperation::kOutput,
+        StepOperation::kGateUp, StepOperation::kDown, StepOperation::kLogits,
+        StepOperation::kSampling, StepOperation::kOther}) {
+    EXPECT_GT(result->decode[1].operation_seconds[static_cast<size_t>(operation)], 0)
+        << NameOf(operation);
+  }
   EXPECT_THAT(reported, ::testing::Contains("decode, 3 sequences"));
   EXPECT_EQ(result->machine.num_threads, 1);
   EXPECT_GT(result->machine.f32, 0);
