@@ -57,23 +57,36 @@ void SetRates(benchmark::State& state, double operations, double bytes) {
       benchmark::Counter(bytes * iterations * 1e-9, benchmark::Counter::kIsRate);
 }
 
+constexpr int64_t kInt8 = 3;  // beside the types: f32 weights rounded to eight bits
+
+// Memory as the engine has it.
+std::unique_ptr<Buffer> BufferOf(Backend& backend, std::span<const std::byte> contents) {
+  auto buffer = backend.Allocate(contents.size());
+  INCIPIT_CHECK(buffer.ok());
+  std::memcpy((*buffer)->data(), contents.data(), contents.size());
+  return *std::move(buffer);
+}
+
 // Arguments: threads, rows, outputs, inputs, type.
 void Product(benchmark::State& state) {
   const int64_t rows = state.range(1), outputs = state.range(2), inputs = state.range(3);
-  const auto dtype = static_cast<DType>(state.range(4));
+  const bool is_int8 = state.range(4) == kInt8;
+  const auto dtype = is_int8 ? DType::kF32 : static_cast<DType>(state.range(4));
+  const auto format = is_int8 ? WeightFormat::kInt8 : WeightFormat::kAsStored;
   const auto backend = CreateBackend(state.range(0));
-  const auto weight_bytes = static_cast<size_t>(outputs * inputs) * ByteSize(dtype);
+  const size_t weight_bytes =
+      static_cast<size_t>(outputs * inputs) * (is_int8 ? 1 : ByteSize(dtype));
   const std::vector<std::byte> elements = RandomElements(dtype, outputs * inputs, 1);
   const ConstTensorView view = {
       .data = elements.data(), .dtype = dtype, .rows = outputs, .cols = inputs};
   std::vector<std::unique_ptr<Weight>> weights;
   for (size_t bytes = 0; bytes < kBeyondCaches; bytes += weight_bytes) {
-    auto weight = backend->PackWeight({&view, 1}, WeightRole::kOutput, WeightFormat::kAsStored, {});
+    auto weight = backend->PackWeight({&view, 1}, WeightRole::kOutput, format, {});
     INCIPIT_CHECK(weight.ok());
     weights.push_back(*std::move(weight));
   }
-  auto x = RandomElements(DType::kF32, rows * inputs, 2);
-  std::vector<float> hidden(static_cast<size_t>(rows * outputs));
+  const auto x = BufferOf(*backend, RandomElements(DType::kF32, rows * inputs, 2));
+  const auto hidden = BufferOf(*backend, RandomElements(DType::kF32, rows * outputs, 3));
   const std::vector<TokenId> tokens(static_cast<size_t>(rows), 0);
   const std::vector<int32_t> token_begin = {0, static_cast<int32_t>(rows)}, block_begin = {0, 0};
   const std::vector<int32_t> positions(static_cast<size_t>(rows), 0);
@@ -86,10 +99,10 @@ void Product(benchmark::State& state) {
   size_t next = 0;
   for (auto _ : state) {
     backend->ProjectAdd(
-        {.x = {.data = x.data(), .dtype = DType::kF32, .rows = rows, .cols = inputs},
+        {.x = {.data = x->data(), .dtype = DType::kF32, .rows = rows, .cols = inputs},
          .weight = weights[next].get(),
          .bias = nullptr,
-         .hidden = {.data = hidden.data(), .dtype = DType::kF32, .rows = rows, .cols = outputs}});
+         .hidden = {.data = hidden->data(), .dtype = DType::kF32, .rows = rows, .cols = outputs}});
     next = (next + 1) % weights.size();
   }
   SetRates(state, 2.0 * static_cast<double>(rows * outputs * inputs),
@@ -106,12 +119,11 @@ constexpr Matrix kMatrices[] = {
 
 void ProductArguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"threads", "rows", "outputs", "inputs", "type"});
-  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+  for (const int64_t type : {int64_t{2}, int64_t{0}, kInt8}) {
     for (const Matrix& matrix : kMatrices) {
       for (const int64_t rows : {1, 8, 64, 512}) {
         for (const int64_t threads : {1, 2}) {
-          benchmark->Args(
-              {threads, rows, matrix.outputs, matrix.inputs, static_cast<int64_t>(dtype)});
+          benchmark->Args({threads, rows, matrix.outputs, matrix.inputs, type});
         }
       }
     }

@@ -40,7 +40,10 @@ class Weight {
 };
 
 enum class WeightRole : uint8_t { kQkv, kOutput, kGateUp, kDown, kHead, kEmbedding };
-enum class WeightFormat : uint8_t { kAsStored };
+// kInt8: each row rounded to eight bits with a scale (kernels/quantize.h), and so is each row of
+// activations that it is multiplied with. What is gathered from an embedding of that format is the
+// rounded row, as of the head that it may be tied to.
+enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
 struct Shard {  // of a matrix split over devices
   int32_t index = 0, count = 1;
@@ -176,6 +179,7 @@ struct BackendLimits {
   std::string description;           // for the log: instruction set, threads, device
   std::vector<int32_t> block_sizes;  // empty: any power of two from 1 to 256
   std::vector<DType> weight_dtypes, kv_dtypes;
+  std::vector<WeightFormat> weight_formats = {WeightFormat::kAsStored};
   DType activation_dtype = DType::kF32;  // of hidden, query, attention and MLP activations
   int32_t head_dim_multiple = 1;
 };
@@ -210,15 +214,20 @@ class Backend {
   virtual absl::Status Synchronize() = 0;
 };
 
-enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd, kPortable };
+// Whose matrix products: oneDNN's where it is the fastest, or one of the two everywhere.
+enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
 
 struct CpuOptions {
   int32_t num_threads = 0;        // 0: the CPUs that this process may use
   size_t memory_limit_bytes = 0;  // 0: what the machine or the cgroup has left
   CpuMatmul matmul = CpuMatmul::kAuto;
+  std::string isa = {};    // of the inner loops, as CpuIsaNames says; empty: the best
   bool reference = false;  // every operation as its definition: slow, for tests
 };
+// INVALID_ARGUMENT naming what this machine has, if it has no such instruction set.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
+// The instruction sets that this machine can run, best first; the last is "portable".
+std::vector<std::string> CpuIsaNames();
 
 struct CudaOptions {
   int32_t device = 0;

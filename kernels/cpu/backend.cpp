@@ -21,12 +21,13 @@
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/numeric.h"
+#include "kernels/quantize.h"
 #include "kernels/reference/backend.h"
 
 namespace incipit {
 namespace {
 
-// Rows of one pass through a product and what follows it: bounds the memory for results between.
+// Rows of one pass through what lies between a product and its result: bounds that memory.
 constexpr int64_t kPassRows = 512;
 
 float* RowAt(const TensorView& view, int64_t row) {
@@ -34,6 +35,10 @@ float* RowAt(const TensorView& view, int64_t row) {
 }
 
 const float* FloatsOf(const Buffer* buffer) { return static_cast<const float*>(buffer->data()); }
+
+const float* FloatsOrNull(const Buffer* buffer) {
+  return buffer == nullptr ? nullptr : FloatsOf(buffer);
+}
 
 void CheckVector(const Buffer* buffer, int64_t size) {
   INCIPIT_CHECK(buffer == nullptr ||
@@ -53,11 +58,17 @@ class CpuBackend final : public Backend {
         threads_(options.num_threads > 0 ? options.num_threads : AvailableCpus()),
         memory_(options.memory_limit_bytes),
         matmul_(options.matmul),
-        simd_{.kernels = kernels, .threads = threads_, .memory = memory_, .packed_rows = {}},
+        simd_{.kernels = kernels,
+              .threads = threads_,
+              .memory = memory_,
+              .packed_rows = {},
+              .row_scales = {},
+              .row_of_thread = {}},
         attention_(kernels, threads_),
         sampler_(kernels, threads_) {
-    const bool is_used = matmul_ == CpuMatmul::kAuto ? native_.f32 : matmul_ == CpuMatmul::kOneDnn;
-    if (is_used) one_dnn_.emplace(threads_, memory_);
+    const bool is_best = native_.f32 && &kernels == simd::SupportedKernels().front();
+    const bool is_used = matmul_ == CpuMatmul::kAuto ? is_best : matmul_ == CpuMatmul::kOneDnn;
+    if (is_used) one_dnn_.emplace(kernels_, threads_, memory_);
   }
 
   BackendLimits limits() const override {
@@ -67,6 +78,7 @@ class CpuBackend final : public Backend {
             .block_sizes = {},
             .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
             .kv_dtypes = {DType::kF32, DType::kBF16},
+            .weight_formats = {WeightFormat::kAsStored, WeightFormat::kInt8},
             .activation_dtype = DType::kF32,
             .head_dim_multiple = 2};
   }
@@ -85,14 +97,14 @@ class CpuBackend final : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightRole role, WeightFormat,
+                                                     WeightRole role, WeightFormat format,
                                                      Shard shard) override {
     INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
     std::unique_ptr<PackedMatrix> matrix;
     if (role != WeightRole::kEmbedding) {
-      INCIPIT_ASSIGN_OR_RETURN(matrix, PackMatrix(parts));
+      INCIPIT_ASSIGN_OR_RETURN(matrix, PackMatrix({parts, role, format}));
     }
-    return std::make_unique<CpuWeight>(parts, std::move(matrix));
+    return std::make_unique<CpuWeight>(parts, format, std::move(matrix));
   }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override {
@@ -127,13 +139,20 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<PackedMatrix>> PackMatrix(std::span<const ConstTensorView> parts);
+  absl::StatusOr<std::unique_ptr<PackedMatrix>> PackMatrix(const MatrixSource& source);
 
   int64_t num_tokens() const { return std::ssize(inputs_.tokens); }
 
-  // y = RmsNorm(rows of hidden) W^T; y is scratch, valid until the next product.
-  float* NormTimes(const TensorView& hidden, int64_t begin, int64_t count, const NormArgs& norm,
-                   const Weight* weight);
+  // All rows of the step, normalised.
+  ProductInput Normalized(const TensorView& hidden, const NormArgs& norm, int64_t cols) const {
+    INCIPIT_CHECK(hidden.cols == cols);
+    CheckVector(norm.weight, cols);
+    return {.x = RowAt(hidden, 0),
+            .indices = nullptr,
+            .num_rows = num_tokens(),
+            .norm_weight = FloatsOf(norm.weight),
+            .epsilon = norm.epsilon};
+  }
   // Queries, keys and values of one token, from its row of the product.
   void FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv);
 
@@ -148,22 +167,23 @@ class CpuBackend final : public Backend {
   CpuSampler sampler_;
   StepInputs inputs_;
   std::vector<int32_t> sequence_of_;  // for each token of the step
-  Scratch<float> normed_, product_;
+  Scratch<float> product_;
+  Scratch<int8_t> rounded_;
 };
 
 // By oneDNN where it has native instructions for the type, or where it was asked for and can do it.
-absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(
-    std::span<const ConstTensorView> parts) {
-  const DType dtype = CommonDType(parts);
+absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
+  const DType dtype = source.dtype();
   const bool is_forced = matmul_ == CpuMatmul::kOneDnn;
-  const bool is_native =
-      (dtype == DType::kF32 && native_.f32) || (dtype == DType::kBF16 && native_.bf16);
+  const bool is_native = source.format == WeightFormat::kInt8 ? native_.int8
+                         : dtype == DType::kBF16              ? native_.bf16
+                                                              : dtype == DType::kF32 && native_.f32;
   if (one_dnn_.has_value() && (is_forced || is_native)) {
     auto matrix = one_dnn_->Pack(
-        parts, is_forced ? OneDnnUse::kWherePossible : OneDnnUse::kWhereRowsStayApart);
+        source, is_forced ? OneDnnUse::kWherePossible : OneDnnUse::kWhereRowsStayApart);
     if (matrix.status().code() != absl::StatusCode::kUnimplemented) return matrix;
   }
-  return PackSimdMatrix(parts, simd_);
+  return PackSimdMatrix(source, simd_);
 }
 
 void CpuBackend::Embed(const EmbedArgs& args) {
@@ -174,28 +194,15 @@ void CpuBackend::Embed(const EmbedArgs& args) {
     INCIPIT_CHECK(token >= 0 && token < table.rows());
     auto part = table.parts().begin();
     for (; token >= part->rows; ++part) token -= part->rows;
-    float* const out = RowAt(args.hidden, i);
+    const std::span<float> out(RowAt(args.hidden, i), static_cast<size_t>(part->cols));
     for (int64_t d = 0; d < part->cols; ++d) {
       out[d] = LoadF32(part->data, part->dtype, token * part->cols + d);
     }
+    if (table.format() != WeightFormat::kInt8) continue;
+    const std::span<int8_t> numbers(rounded_.Get(part->cols), out.size());
+    const float scale = QuantizeRow(out, numbers);
+    for (size_t d = 0; d < out.size(); ++d) out[d] = static_cast<float>(numbers[d]) * scale;
   }
-}
-
-float* CpuBackend::NormTimes(const TensorView& hidden, int64_t begin, int64_t count,
-                             const NormArgs& norm, const Weight* weight) {
-  const int64_t cols = weight->cols();
-  INCIPIT_CHECK(hidden.cols == cols);
-  CheckVector(norm.weight, cols);
-  float* const x = normed_.Get(count * cols);
-  threads_.ForParts(count, count * cols, [&](int64_t first, int64_t last, int32_t) {
-    for (int64_t i = first; i < last; ++i) {
-      kernels_.rms_norm(RowAt(hidden, begin + i), FloatsOf(norm.weight), norm.epsilon, cols,
-                        x + i * cols);
-    }
-  });
-  float* const y = product_.Get(count * weight->rows());
-  MatrixOf(weight).Multiply(x, count, y);
-  return y;
 }
 
 void CpuBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
@@ -217,7 +224,10 @@ void CpuBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
   }
   for (int64_t begin = 0; begin < num_tokens(); begin += kPassRows) {
     const int64_t count = std::min(kPassRows, num_tokens() - begin);
-    float* const qkv = NormTimes(args.hidden, begin, count, args.norm, args.qkv);
+    float* const qkv = product_.Get(count * width);
+    MatrixOf(args.qkv).Multiply(
+        Normalized(args.hidden, args.norm, args.qkv->cols()).Part(begin, count, args.hidden.cols),
+        {.finish = simd::Finish::kStore, .bias = FloatsOrNull(args.bias), .y = qkv});
     threads_.ForParts(count, count * width, [&](int64_t first, int64_t last, int32_t) {
       for (int64_t i = first; i < last; ++i) FinishToken(args, begin + i, qkv + i * width);
     });
@@ -231,9 +241,6 @@ void CpuBackend::FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* 
   const int32_t position = inputs_.positions[row];
   INCIPIT_CHECK((position + int64_t{1}) * head_dim * sizeof(float) <= args.rope->byte_size());
   const float* const rope = FloatsOf(args.rope) + position * head_dim;
-  if (args.bias != nullptr) {
-    kernels_.add(FloatsOf(args.bias), (num_rotated + args.num_kv_heads) * head_dim, qkv);
-  }
   for (int64_t h = 0; h < num_rotated; ++h) {
     float* const head = qkv + h * head_dim;
     const Buffer* const norm = h < args.num_heads ? args.query_norm : args.key_norm;
@@ -270,17 +277,10 @@ void CpuBackend::ProjectAdd(const ProjectAddArgs& args) {
   CheckActivation(args.x, num_tokens(), cols);
   CheckActivation(args.hidden, num_tokens(), rows);
   CheckVector(args.bias, rows);
-  for (int64_t begin = 0; begin < num_tokens(); begin += kPassRows) {
-    const int64_t count = std::min(kPassRows, num_tokens() - begin);
-    float* const y = product_.Get(count * rows);
-    MatrixOf(args.weight).Multiply(RowAt(args.x, begin), count, y);
-    threads_.ForParts(count, count * rows, [&](int64_t first, int64_t last, int32_t) {
-      for (int64_t i = first; i < last; ++i) {
-        if (args.bias != nullptr) kernels_.add(FloatsOf(args.bias), rows, y + i * rows);
-        kernels_.add(y + i * rows, rows, RowAt(args.hidden, begin + i));
-      }
-    });
-  }
+  MatrixOf(args.weight)
+      .Multiply({.x = RowAt(args.x, 0), .num_rows = num_tokens()}, {.finish = simd::Finish::kAdd,
+                                                                    .bias = FloatsOrNull(args.bias),
+                                                                    .y = RowAt(args.hidden, 0)});
 }
 
 void CpuBackend::GateUpSilu(const GateUpSiluArgs& args) {
@@ -288,18 +288,11 @@ void CpuBackend::GateUpSilu(const GateUpSiluArgs& args) {
   CheckActivation(args.hidden, num_tokens(), args.gate_up->cols());
   CheckActivation(args.out, num_tokens(), size);
   CheckVector(args.bias, 2 * size);
-  for (int64_t begin = 0; begin < num_tokens(); begin += kPassRows) {
-    const int64_t count = std::min(kPassRows, num_tokens() - begin);
-    float* const both = NormTimes(args.hidden, begin, count, args.norm, args.gate_up);
-    // An exponential is worth some dozen multiplications.
-    threads_.ForParts(count, 16 * count * size, [&](int64_t first, int64_t last, int32_t) {
-      for (int64_t i = first; i < last; ++i) {
-        float* const gate = both + i * 2 * size;
-        if (args.bias != nullptr) kernels_.add(FloatsOf(args.bias), 2 * size, gate);
-        kernels_.silu_multiply(gate, gate + size, size, RowAt(args.out, begin + i));
-      }
-    });
-  }
+  MatrixOf(args.gate_up)
+      .Multiply(Normalized(args.hidden, args.norm, args.gate_up->cols()),
+                {.finish = simd::Finish::kSilu,
+                 .bias = FloatsOrNull(args.bias),
+                 .y = RowAt(args.out, 0)});
 }
 
 void CpuBackend::Logits(const LogitsArgs& args) {
@@ -308,16 +301,11 @@ void CpuBackend::Logits(const LogitsArgs& args) {
   CheckActivation(args.logits, args.count, args.head->rows());
   CheckVector(args.norm.weight, cols);
   INCIPIT_CHECK(args.begin >= 0 && args.begin + args.count <= std::ssize(inputs_.logits_rows));
-  for (int64_t begin = 0; begin < args.count; begin += kPassRows) {
-    const int64_t count = std::min(kPassRows, args.count - begin);
-    float* const x = normed_.Get(count * cols);
-    for (int64_t i = 0; i < count; ++i) {
-      const int32_t row = inputs_.logits_rows[args.begin + begin + i];
-      kernels_.rms_norm(RowAt(args.hidden, row), FloatsOf(args.norm.weight), args.norm.epsilon,
-                        cols, x + i * cols);
-    }
-    MatrixOf(args.head).Multiply(x, count, RowAt(args.logits, begin));
-  }
+  ProductInput input = Normalized(args.hidden, args.norm, cols);
+  input.indices = inputs_.logits_rows.data() + args.begin;
+  input.num_rows = args.count;
+  MatrixOf(args.head).Multiply(
+      input, {.finish = simd::Finish::kStore, .bias = nullptr, .y = RowAt(args.logits, 0)});
 }
 
 }  // namespace
@@ -332,9 +320,21 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const simd::Kernel
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
   if (options.reference) return reference::CreateBackend(options.memory_limit_bytes);
-  const bool portable = options.matmul == CpuMatmul::kPortable;
-  return CreateCpuBackendWith(
-      portable ? simd::PortableKernels() : *simd::SupportedKernels().front(), options);
+  for (const simd::Kernels* const kernels : simd::SupportedKernels()) {
+    if (options.isa.empty() || options.isa == kernels->name) {
+      return CreateCpuBackendWith(*kernels, options);
+    }
+  }
+  return InvalidArgument("this machine does not run the instruction set {}; it runs {}",
+                         options.isa, fmt::join(CpuIsaNames(), ", "));
+}
+
+std::vector<std::string> CpuIsaNames() {
+  std::vector<std::string> names;
+  for (const simd::Kernels* const kernels : simd::SupportedKernels()) {
+    names.emplace_back(kernels->name);
+  }
+  return names;
 }
 
 }  // namespace incipit

@@ -1,49 +1,29 @@
 #include "kernels/cpu/host_memory.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
 #include "base/status.h"
 #include "kernels/cpu/host_limits.h"
+#include "kernels/cpu/pages.h"
 #include "kernels/numeric.h"
 
 namespace incipit {
 namespace {
 
-constexpr size_t kHugePageBytes = size_t{2} << 20;
+// From this size on, buffers lie in huge pages.
+constexpr size_t kPagedBytes = size_t{256} << 10;
+// What buffers share; those of half its size have a mapping of their own.
+constexpr size_t kSharedBytes = size_t{64} << 20;
 
 uintptr_t RoundUp(uintptr_t value, uintptr_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Large arrays are read from end to end in every step; huge pages save most of the address
-// translation. Only a hint: without it nothing but speed changes.
-void AdviseHugePages(void* data, size_t bytes) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = RoundUp(reinterpret_cast<uintptr_t>(data), page);
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-}
-
 }  // namespace
 
-HostBuffer::HostBuffer(HostMemory& memory, void* allocation, size_t bytes)
-    : memory_(memory),
-      allocation_(allocation),
-      bytes_(bytes),
-      data_(reinterpret_cast<void*>(
-          RoundUp(reinterpret_cast<uintptr_t>(allocation), kHostAlignment))) {
-  if (bytes >= 2 * kHugePageBytes) AdviseHugePages(data_, bytes);
-}
-
-HostBuffer::~HostBuffer() {
-  std::free(allocation_);
-  memory_.allocated_bytes_ -= bytes_;
-}
+HostBuffer::~HostBuffer() { memory_.allocated_bytes_ -= bytes_; }
 
 HostMemory::HostMemory(size_t limit_bytes)
     : limit_bytes_(limit_bytes > 0 ? limit_bytes : AvailableHostBytes()) {}
@@ -57,14 +37,40 @@ size_t HostMemory::FreeBytes() const {
 absl::StatusOr<std::unique_ptr<HostBuffer>> HostMemory::Allocate(size_t bytes,
                                                                  std::string_view what) {
   const size_t free = FreeBytes();
-  // calloc maps fresh zero pages for large sizes: what is never touched costs nothing.
-  void* allocation = bytes <= free ? std::calloc(bytes + kHostAlignment + kHostSlack, 1) : nullptr;
-  if (allocation == nullptr) {
+  Place place;
+  if (bytes <= free) {
+    place = bytes < kPagedBytes ? OnHeap(bytes + kHostSlack) : InPages(bytes + kHostSlack);
+  }
+  if (place.data == nullptr) {
     return ResourceExhausted("{} needs {} bytes; {} are left of the memory limit of {}", what,
                              bytes, free, limit_bytes_);
   }
   allocated_bytes_ += bytes;
-  return std::make_unique<HostBuffer>(*this, allocation, bytes);
+  return std::make_unique<HostBuffer>(*this, std::move(place.allocation), place.data, bytes);
+}
+
+HostMemory::Place HostMemory::OnHeap(size_t bytes) {
+  std::shared_ptr<void> allocation(std::calloc(bytes + kHostAlignment, 1), std::free);
+  if (allocation == nullptr) return {};
+  const uintptr_t data = RoundUp(reinterpret_cast<uintptr_t>(allocation.get()), kHostAlignment);
+  return {std::move(allocation), reinterpret_cast<void*>(data)};
+}
+
+HostMemory::Place HostMemory::InPages(size_t bytes) {
+  if (bytes >= kSharedBytes / 2) {
+    std::shared_ptr<void> own = MapPages(bytes);
+    void* const data = own.get();
+    return {std::move(own), data};
+  }
+  MutexLock lock(mutex_);
+  size_t begin = RoundUp(shared_used_, kHostAlignment);
+  if (shared_ == nullptr || begin + bytes > kSharedBytes) {
+    shared_ = MapPages(kSharedBytes);
+    begin = 0;
+  }
+  if (shared_ == nullptr) return {};
+  shared_used_ = begin + bytes;
+  return {shared_, static_cast<char*>(shared_.get()) + begin};
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> StoreAsF32(HostMemory& memory,

@@ -6,8 +6,10 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "kernels/backend.h"
 
 namespace incipit {
@@ -22,8 +24,9 @@ class HostMemory;
 
 class HostBuffer final : public Buffer {
  public:
-  // Takes over `allocation`, from calloc, which has room for alignment and slack.
-  HostBuffer(HostMemory& memory, void* allocation, size_t bytes);
+  // `allocation`, which has room for the slack, is what `data` lies in.
+  HostBuffer(HostMemory& memory, std::shared_ptr<void> allocation, void* data, size_t bytes)
+      : memory_(memory), allocation_(std::move(allocation)), data_(data), bytes_(bytes) {}
   ~HostBuffer() override;
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
@@ -33,12 +36,13 @@ class HostBuffer final : public Buffer {
 
  private:
   HostMemory& memory_;
-  void* const allocation_;
-  const size_t bytes_;
+  const std::shared_ptr<void> allocation_;
   void* const data_;
+  const size_t bytes_;
 };
 
-// Counts what a backend has allocated. Thread-safe.
+// Counts what a backend has allocated. Small buffers come from the heap; larger ones share mappings
+// of huge pages, each of which goes back to the kernel with the last buffer in it. Thread-safe.
 class HostMemory {
  public:
   // limit_bytes 0: what the machine and its cgroup have left now.
@@ -53,8 +57,20 @@ class HostMemory {
  private:
   friend class HostBuffer;
 
+  struct Place {
+    std::shared_ptr<void> allocation;
+    void* data = nullptr;
+  };
+  // Nothing where there is no memory.
+  static Place OnHeap(size_t bytes);
+  Place InPages(size_t bytes);
+
   const size_t limit_bytes_;
   std::atomic<size_t> allocated_bytes_{0};
+
+  Mutex mutex_;
+  std::shared_ptr<void> shared_ ABSL_GUARDED_BY(mutex_);  // the mapping that is being filled
+  size_t shared_used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // The parts one after the other, widened to f32.

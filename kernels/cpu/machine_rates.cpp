@@ -74,7 +74,10 @@ std::string CpuName() {
 
 MachineRates MeasureMachineRates(const CpuOptions& options) {
   const Threads threads(options.num_threads > 0 ? options.num_threads : AvailableCpus());
-  const simd::Kernels& kernels = *simd::SupportedKernels().front();
+  const auto supported = simd::SupportedKernels();
+  const auto named = std::ranges::find_if(
+      supported, [&](const simd::Kernels* one) { return options.isa == one->name; });
+  const simd::Kernels& kernels = named == supported.end() ? *supported.front() : **named;
   const simd::RateLoops& loops = simd::RateLoopsOf(kernels);
   return {.cpu = CpuName(),
           .isa = kernels.name,

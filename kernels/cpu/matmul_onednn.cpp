@@ -35,9 +35,23 @@ void LimitInstructionSet() {
   });
 }
 
-dnnl::memory::data_type TypeOf(DType dtype) {
-  INCIPIT_CHECK(dtype != DType::kF16);
-  return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+// What a product multiplies and adds up in.
+struct Types {
+  dnnl::memory::data_type factors, sums;
+  size_t factor_bytes;
+};
+enum class Form : uint8_t { kF32, kBF16, kInt8 };
+Types TypesOf(Form form) {
+  using dnnl::memory;
+  switch (form) {
+    case Form::kF32:
+      return {memory::data_type::f32, memory::data_type::f32, 4};
+    case Form::kBF16:
+      return {memory::data_type::bf16, memory::data_type::f32, 2};
+    case Form::kInt8:
+      return {memory::data_type::s8, memory::data_type::s32, 1};
+  }
+  return {};
 }
 
 absl::Status StatusOf(const dnnl::error& error) {
@@ -47,16 +61,16 @@ absl::Status StatusOf(const dnnl::error& error) {
   return absl::InternalError(message);
 }
 
-// [rows, cols] by columns as rows of a [outputs, inputs] matrix lie in memory.
-dnnl::memory::desc PlainWeights(int64_t outputs, int64_t inputs, DType dtype) {
-  return {{inputs, outputs}, TypeOf(dtype), dnnl::memory::format_tag::ba};
-}
-
 struct Shape {
   int64_t outputs = 0, inputs = 0;
-  DType dtype = DType::kF32;
+  Form form = Form::kF32;
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
+
+// Of a matrix whose rows, [outputs][inputs], lie one after the other.
+dnnl::memory::desc PlainWeights(const Shape& shape) {
+  return {{shape.inputs, shape.outputs}, TypesOf(shape.form).factors, dnnl::memory::format_tag::ba};
+}
 
 }  // namespace
 
@@ -69,11 +83,16 @@ class OneDnnContext::State {
     dnnl::memory x, y, scratchpad;
   };
 
-  State(const Threads& threads, HostMemory& memory)
-      : threads_(threads), memory_(memory), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+  State(const simd::Kernels& kernels, const Threads& threads, HostMemory& memory)
+      : kernels_(kernels),
+        threads_(threads),
+        memory_(memory),
+        engine_(dnnl::engine::kind::cpu, 0),
+        stream_(engine_) {}
 
   dnnl::engine& engine() { return engine_; }
   HostMemory& memory() { return memory_; }
+  const simd::Kernels& kernels() const { return kernels_; }
 
   struct Format {
     dnnl::memory::desc weights;
@@ -85,7 +104,7 @@ class OneDnnContext::State {
     threads_.UseForCallingThread();
     const auto found = formats_.find(shape);
     if (found != formats_.end()) return found->second;
-    const dnnl::memory::desc any({shape.inputs, shape.outputs}, TypeOf(shape.dtype),
+    const dnnl::memory::desc any({shape.inputs, shape.outputs}, TypesOf(shape.form).factors,
                                  dnnl::memory::format_tag::any);
     Format format = {.weights = Describe(shape, kRowsToChooseBy, any).weights_desc(),
                      .rows_stay_apart = true};
@@ -101,17 +120,23 @@ class OneDnnContext::State {
     stream_.wait();
   }
 
-  void Multiply(const Shape& shape, const dnnl::memory& weights, const float* x, int64_t num_rows,
-                float* y) {
-    const int64_t rows = BucketOf(shape, num_rows);
+  struct Weights {
+    const dnnl::memory& packed;
+    const float* scales;  // [outputs], for eight bits
+  };
+  void Multiply(const Shape& shape, const Weights& weights, const ProductInput& input,
+                const ProductOutput& output) {
+    const int64_t rows = BucketOf(shape, input.num_rows);
     Product& product = ProductFor(shape, rows);
-    float* const out = rows == num_rows ? y : padded_y_.Get(rows * shape.outputs);
-    product.x.set_data_handle(Input(shape, x, num_rows, rows));
-    product.y.set_data_handle(out);
+    // Sums that are results as they are need no room of their own.
+    const bool in_place = output.finish == simd::Finish::kStore && rows == input.num_rows;
+    float* const sums = in_place ? output.y : sums_.Get(rows * shape.outputs);
+    product.x.set_data_handle(Factors(shape, input, rows));
+    product.y.set_data_handle(sums);
     product.scratchpad.set_data_handle(
         scratchpad_.Get(static_cast<int64_t>(product.scratchpad.get_desc().get_size())));
     const std::array<dnnl_exec_arg_t, 4> args = {{{DNNL_ARG_SRC, product.x.get()},
-                                                  {DNNL_ARG_WEIGHTS, weights.get()},
+                                                  {DNNL_ARG_WEIGHTS, weights.packed.get()},
                                                   {DNNL_ARG_DST, product.y.get()},
                                                   {DNNL_ARG_SCRATCHPAD, product.scratchpad.get()}}};
     const dnnl_status_t status = dnnl_primitive_execute(product.primitive.get(), stream_.get(),
@@ -119,7 +144,20 @@ class OneDnnContext::State {
     if (status != dnnl_success)
       SetError(Internal("oneDNN: a product failed with status {}", static_cast<int>(status)));
     stream_.wait();
-    if (out != y) std::copy_n(out, num_rows * shape.outputs, y);
+    if (in_place && output.bias == nullptr && weights.scales == nullptr) return;
+    const int64_t width = output.finish == simd::Finish::kSilu ? shape.outputs / 2 : shape.outputs;
+    threads_.ForParts(
+        input.num_rows, input.num_rows * shape.outputs, [&](int64_t begin, int64_t end, int32_t) {
+          for (int64_t row = begin; row < end; ++row) {
+            kernels_.finish_row({.sums = sums + row * shape.outputs,
+                                 .output_scales = weights.scales,
+                                 .row_scale = weights.scales == nullptr ? 1 : scales_.Get(0)[row],
+                                 .num_outputs = shape.outputs,
+                                 .finish = output.finish,
+                                 .bias = output.bias,
+                                 .y = output.y + row * width});
+          }
+        });
   }
 
   void SetError(absl::Status error) {
@@ -132,10 +170,9 @@ class OneDnnContext::State {
 
   dnnl::matmul::primitive_desc Describe(const Shape& shape, int64_t rows,
                                         const dnnl::memory::desc& weights) const {
-    const dnnl::memory::desc x({rows, shape.inputs}, TypeOf(shape.dtype),
-                               dnnl::memory::format_tag::ab);
-    const dnnl::memory::desc y({rows, shape.outputs}, dnnl::memory::data_type::f32,
-                               dnnl::memory::format_tag::ab);
+    const Types types = TypesOf(shape.form);
+    const dnnl::memory::desc x({rows, shape.inputs}, types.factors, dnnl::memory::format_tag::ab);
+    const dnnl::memory::desc y({rows, shape.outputs}, types.sums, dnnl::memory::format_tag::ab);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return {dnnl::matmul::desc(x, weights, y), attributes, engine_};
@@ -143,7 +180,7 @@ class OneDnnContext::State {
 
   // bf16 without instructions for it takes another path for a single row.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
-    const int64_t least = shape.dtype == DType::kBF16 && !native_.bf16 ? 2 : 1;
+    const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));
   }
 
@@ -163,24 +200,43 @@ class OneDnnContext::State {
     return products_.emplace(key, std::move(product)).first->second;
   }
 
-  // x as the product takes it: rounded to the weights' type, padded with zeros.
-  void* Input(const Shape& shape, const float* x, int64_t num_rows, int64_t rows) {
-    const int64_t size = num_rows * shape.inputs, padded_size = rows * shape.inputs;
-    if (shape.dtype == DType::kF32) {
-      if (rows == num_rows) return const_cast<float*>(x);
-      float* const padded = padded_x_.Get(padded_size);
-      std::copy_n(x, size, padded);
-      std::fill_n(padded + size, padded_size - size, 0.0f);
-      return padded;
-    }
-    uint16_t* const rounded = rounded_x_.Get(padded_size);
-    threads_.ForParts(size, size, [&](int64_t begin, int64_t end, int32_t) {
-      for (int64_t i = begin; i < end; ++i) rounded[i] = NarrowBF16(x[i]);
-    });
-    std::fill_n(rounded + size, padded_size - size, uint16_t{0});
-    return rounded;
+  // The rows as the product takes them: normalised, rounded to its type, padded with zeros.
+  void* Factors(const Shape& shape, const ProductInput& input, int64_t rows) {
+    const int64_t cols = shape.inputs;
+    const bool as_they_are = shape.form == Form::kF32 && input.norm_weight == nullptr &&
+                             input.indices == nullptr && rows == input.num_rows;
+    if (as_they_are) return const_cast<float*>(input.x);
+    const auto row_bytes = cols * static_cast<int64_t>(TypesOf(shape.form).factor_bytes);
+    char* const factors = factors_.Get(rows * row_bytes);
+    float* const normed = normed_.Get(threads_.count() * cols);
+    float* const scales = scales_.Get(kRowBuckets.back());
+    threads_.ForParts(
+        input.num_rows, input.num_rows * cols, [&](int64_t begin, int64_t end, int32_t thread) {
+          for (int64_t row = begin; row < end; ++row) {
+            const int64_t index = input.indices == nullptr ? row : input.indices[row];
+            const float* x = input.x + index * cols;
+            if (input.norm_weight != nullptr) {
+              float* const out = normed + thread * cols;
+              kernels_.rms_norm(x, input.norm_weight, input.epsilon, cols, out);
+              x = out;
+            }
+            char* const to = factors + row * row_bytes;
+            if (shape.form == Form::kF32) {
+              std::memcpy(to, x, static_cast<size_t>(row_bytes));
+            } else if (shape.form == Form::kBF16) {
+              auto* const rounded = reinterpret_cast<uint16_t*>(to);
+              for (int64_t i = 0; i < cols; ++i) rounded[i] = NarrowBF16(x[i]);
+            } else {
+              scales[row] = kernels_.quantize_row(x, cols, reinterpret_cast<int8_t*>(to));
+            }
+          }
+        });
+    std::memset(factors + input.num_rows * row_bytes, 0,
+                static_cast<size_t>((rows - input.num_rows) * row_bytes));
+    return factors;
   }
 
+  const simd::Kernels& kernels_;
   const Threads& threads_;
   HostMemory& memory_;
   const simd::NativeProducts native_ = simd::DetectNativeProducts();
@@ -188,25 +244,35 @@ class OneDnnContext::State {
   dnnl::stream stream_;
   std::map<Shape, Format> formats_;
   std::map<std::pair<Shape, int64_t>, Product> products_;
-  Scratch<float> padded_x_, padded_y_;
-  Scratch<uint16_t> rounded_x_;
-  Scratch<char> scratchpad_;
+  Scratch<float> sums_, normed_, scales_;
+  Scratch<char> factors_, scratchpad_;
   absl::Status error_;
 };
 
 class OneDnnContext::Matrix final : public PackedMatrix {
  public:
-  Matrix(State& state, const Shape& shape, std::unique_ptr<HostBuffer> buffer, dnnl::memory weights)
-      : state_(state), shape_(shape), buffer_(std::move(buffer)), weights_(std::move(weights)) {}
+  Matrix(State& state, const Shape& shape, std::unique_ptr<HostBuffer> buffer, dnnl::memory weights,
+         std::vector<float> scales)
+      : state_(state),
+        shape_(shape),
+        buffer_(std::move(buffer)),
+        weights_(std::move(weights)),
+        scales_(std::move(scales)) {}
 
-  size_t byte_size() const override { return buffer_->byte_size(); }
+  size_t byte_size() const override {
+    return buffer_->byte_size() + scales_.size() * sizeof(float);
+  }
 
-  void Multiply(const float* x, int64_t num_rows, float* y) override {
-    for (int64_t begin = 0; begin < num_rows; begin += kRowBuckets.back()) {
-      const int64_t count = std::min(kRowBuckets.back(), num_rows - begin);
+  void Multiply(const ProductInput& input, const ProductOutput& output) override {
+    const int64_t width =
+        output.finish == simd::Finish::kSilu ? shape_.outputs / 2 : shape_.outputs;
+    for (int64_t begin = 0; begin < input.num_rows; begin += kRowBuckets.back()) {
+      const int64_t count = std::min(kRowBuckets.back(), input.num_rows - begin);
       try {
-        state_.Multiply(shape_, weights_, x + begin * shape_.inputs, count,
-                        y + begin * shape_.outputs);
+        state_.Multiply(
+            shape_, {.packed = weights_, .scales = scales_.empty() ? nullptr : scales_.data()},
+            input.Part(begin, count, shape_.inputs),
+            {.finish = output.finish, .bias = output.bias, .y = output.y + begin * width});
       } catch (const dnnl::error& error) {
         state_.SetError(StatusOf(error));
       }
@@ -218,20 +284,69 @@ class OneDnnContext::Matrix final : public PackedMatrix {
   Shape shape_;
   std::unique_ptr<HostBuffer> buffer_;
   dnnl::memory weights_;
+  std::vector<float> scales_;  // for eight bits
 };
 
-OneDnnContext::OneDnnContext(const Threads& threads, HostMemory& memory) {
+namespace {
+
+// One matrix of one type, for the library to put into its format: the source's own memory where it
+// is that already, or else `plain`.
+void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
+                  std::vector<std::byte>& plain, std::vector<float>& scales) {
+  const bool is_int8 = shape.form == Form::kInt8;
+  if (source.parts.size() == 1 && !is_int8) return const_cast<void*>(source.parts[0].data);
+  plain.resize(static_cast<size_t>(shape.outputs * shape.inputs) *
+               TypesOf(shape.form).factor_bytes);
+  std::vector<float> row(static_cast<size_t>(shape.inputs));
+  std::byte* out = plain.data();
+  for (const ConstTensorView& part : source.parts) {
+    if (!is_int8 && part.dtype == source.dtype()) {
+      std::memcpy(out, part.data, part.byte_size());
+      out += part.byte_size();
+      continue;
+    }
+    for (int64_t r = 0; r < part.rows; ++r) {
+      for (int64_t k = 0; k < part.cols; ++k) {
+        row[static_cast<size_t>(k)] = LoadF32(part.data, part.dtype, r * part.cols + k);
+      }
+      if (is_int8) {
+        scales.push_back(
+            kernels.quantize_row(row.data(), part.cols, reinterpret_cast<int8_t*>(out)));
+        out += part.cols;
+      } else {
+        std::memcpy(out, row.data(), row.size() * sizeof(float));
+        out += row.size() * sizeof(float);
+      }
+    }
+  }
+  return plain.data();
+}
+
+}  // namespace
+
+OneDnnContext::OneDnnContext(const simd::Kernels& kernels, const Threads& threads,
+                             HostMemory& memory) {
   LimitInstructionSet();
-  state_ = std::make_unique<State>(threads, memory);
+  state_ = std::make_unique<State>(kernels, threads, memory);
 }
 
 OneDnnContext::~OneDnnContext() = default;
 
-absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(
-    std::span<const ConstTensorView> parts, OneDnnUse use) {
-  Shape shape = {.inputs = parts.front().cols, .dtype = CommonDType(parts)};
-  for (const ConstTensorView& part : parts) shape.outputs += part.rows;
-  if (shape.dtype == DType::kF16) return Unimplemented("oneDNN has no product of f16 weights here");
+absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(const MatrixSource& source,
+                                                                  OneDnnUse use) {
+  const bool is_int8 = source.format == WeightFormat::kInt8;
+  if (source.dtype() == DType::kF16 && !is_int8) {
+    return Unimplemented("oneDNN has no product of f16 weights here");
+  }
+  // Without these instructions it adds up pairs in 16 bits, which overflow.
+  if (is_int8 && !simd::DetectNativeProducts().int8) {
+    return Unimplemented("oneDNN has no exact product of eight-bit weights on this machine");
+  }
+  const Shape shape = {.outputs = source.rows(),
+                       .inputs = source.cols(),
+                       .form = is_int8                          ? Form::kInt8
+                               : source.dtype() == DType::kBF16 ? Form::kBF16
+                                                                : Form::kF32};
   try {
     const State::Format& format = state_->FormatOf(shape);
     if (use == OneDnnUse::kWhereRowsStayApart && !format.rows_stay_apart) {
@@ -241,26 +356,13 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(
     INCIPIT_ASSIGN_OR_RETURN(auto buffer,
                              state_->memory().Allocate(format.weights.get_size(), "a weight"));
     dnnl::memory weights(format.weights, state_->engine(), buffer->data());
-
-    // One matrix of one type, for the library to put into its format.
-    std::vector<std::byte> plain(static_cast<size_t>(shape.outputs * shape.inputs) *
-                                 ByteSize(shape.dtype));
-    std::byte* out = plain.data();
-    for (const ConstTensorView& part : parts) {
-      if (part.dtype == shape.dtype) {
-        std::memcpy(out, part.data, part.byte_size());
-        out += part.byte_size();
-        continue;
-      }
-      for (int64_t i = 0; i < part.rows * part.cols; ++i, out += sizeof(float)) {
-        const float value = LoadF32(part.data, part.dtype, i);
-        std::memcpy(out, &value, sizeof(value));
-      }
-    }
-    dnnl::memory from(PlainWeights(shape.outputs, shape.inputs, shape.dtype), state_->engine(),
-                      plain.data());
+    std::vector<std::byte> plain;
+    std::vector<float> scales;
+    dnnl::memory from(PlainWeights(shape), state_->engine(),
+                      PlainMatrix(source, shape, state_->kernels(), plain, scales));
     state_->Reorder(from, weights);
-    return std::make_unique<Matrix>(*state_, shape, std::move(buffer), std::move(weights));
+    return std::make_unique<Matrix>(*state_, shape, std::move(buffer), std::move(weights),
+                                    std::move(scales));
   } catch (const dnnl::error& error) {
     return StatusOf(error);
   }

@@ -1,15 +1,15 @@
 // Matrix products by oneDNN, with weights in the blocked format that it asks for. It is the fastest
-// where the CPU has instructions for the type (AVX-512 for f32, AVX512_BF16 for bf16), and there
-// its products give a row the same bits whatever the number of rows.
+// where the CPU has instructions for the type (AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI
+// for eight bits), and there its products give a row the same bits whatever the number of rows.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cpu/host_memory.h"
+#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/weight.h"
 
@@ -26,13 +26,12 @@ enum class OneDnnUse : uint8_t {
 // each shape and number of rows. Must outlive the matrices.
 class OneDnnContext {
  public:
-  OneDnnContext(const Threads& threads, HostMemory& memory);
+  OneDnnContext(const simd::Kernels& kernels, const Threads& threads, HostMemory& memory);
   ~OneDnnContext();
 
   // UNIMPLEMENTED where oneDNN has no such product for the type on this machine. With bf16 weights,
   // activations are rounded to bf16.
-  absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(std::span<const ConstTensorView> parts,
-                                                     OneDnnUse use);
+  absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source, OneDnnUse use);
 
   // What failed since the last call.
   absl::Status TakeError();

@@ -1,162 +1,139 @@
 #include "kernels/cpu/matmul_simd.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "base/status.h"
-#include "kernels/numeric.h"
+#include "kernels/cpu/panel_packing.h"
 
 namespace incipit {
 namespace {
 
-// Row `row` of the parts one after the other.
-class RowFinder {
- public:
-  explicit RowFinder(std::span<const ConstTensorView> parts) : parts_(parts) {}
-
-  struct Row {
-    const char* data = nullptr;  // null past the end
-    DType dtype = DType::kF32;
-  };
-  Row Find(int64_t row) const {
-    for (const ConstTensorView& part : parts_) {
-      if (row < part.rows) {
-        const auto bytes = static_cast<size_t>(row * part.cols) * ByteSize(part.dtype);
-        return {static_cast<const char*>(part.data) + bytes, part.dtype};
-      }
-      row -= part.rows;
-    }
-    return {};
-  }
-
- private:
-  std::span<const ConstTensorView> parts_;
-};
-
-// Interleaves `width` rows: out[k * width + j] = row j's element k. A block of columns at a time,
-// so that what is written stays in the cache until it is complete.
-template <class Element, class ReadElement>
-void PackPanel(int64_t cols, int64_t width, Element* out, const ReadElement& read) {
-  constexpr int64_t kColumns = 64;
-  for (int64_t begin = 0; begin < cols; begin += kColumns) {
-    const int64_t end = std::min(cols, begin + kColumns);
-    for (int64_t j = 0; j < width; ++j) {
-      for (int64_t k = begin; k < end; ++k) out[k * width + j] = read(j, k);
-    }
-  }
-}
-
-template <class Element>
-void PackSameType(std::span<const RowFinder::Row> rows, int64_t cols, Element* out) {
-  PackPanel(cols, std::ssize(rows), out, [&](int64_t j, int64_t k) {
-    Element value{};
-    if (rows[j].data != nullptr) {
-      std::memcpy(&value, rows[j].data + k * sizeof(Element), sizeof(Element));
-    }
-    return value;
-  });
-}
+// Rows of one pass: bounds the memory that packed rows take.
+constexpr int64_t kPassRows = 512;
+// Panels that a thread takes at a time; they stay in its cache while all rows pass.
+constexpr int64_t kPanelsAtOnce = 8;
 
 class SimdMatrix final : public PackedMatrix {
  public:
-  SimdMatrix(std::span<const ConstTensorView> parts, std::unique_ptr<HostBuffer> panels,
-             SimdMatmulContext& context)
+  SimdMatrix(const MatrixSource& source, const PanelShape& shape,
+             std::unique_ptr<HostBuffer> memory, SimdMatmulContext& context)
       : context_(context),
-        panels_(std::move(panels)),
-        dtype_(CommonDType(parts)),
-        cols_(parts.front().cols) {
-    for (const ConstTensorView& part : parts) rows_ += part.rows;
-    const RowFinder finder(parts);
-    context_.threads.ForParts(num_panels(), rows_ * cols_,
-                              [&](int64_t begin, int64_t end, int32_t) {
-                                std::vector<RowFinder::Row> rows(width());
-                                for (int64_t panel = begin; panel < end; ++panel) {
-                                  for (int64_t j = 0; j < width(); ++j) {
-                                    rows[j] = finder.Find(panel * width() + j);
-                                  }
-                                  Pack(rows, panel);
-                                }
-                              });
+        shape_(shape),
+        rows_(source.rows()),
+        cols_(source.cols()),
+        memory_(std::move(memory)) {
+    PackPanels(source, shape_, product(), context_.threads,
+               {.panels = panels(), .scales = scales(), .starts = starts()});
   }
 
-  static size_t ByteSizeOf(std::span<const ConstTensorView> parts, int64_t width) {
-    int64_t rows = 0;
-    for (const ConstTensorView& part : parts) rows += part.rows;
-    const int64_t padded = (rows + width - 1) / width * width;
-    return static_cast<size_t>(padded * parts.front().cols) * ByteSize(CommonDType(parts));
+  static size_t ByteSizeOf(const PanelShape& shape) {
+    return shape.byte_size() + (shape.weights == simd::kInt8 ? 2 * SizeOfScales(shape) : 0);
   }
 
-  size_t byte_size() const override { return panels_->byte_size(); }
+  size_t byte_size() const override { return memory_->byte_size(); }
 
-  void Multiply(const float* x, int64_t num_rows, float* y) override {
-    if (num_rows == 0) return;
-    const simd::Kernels& kernels = context_.kernels;
-    const float* packed = x;  // one row is packed as it is
-    if (num_rows > 1) {
-      float* const rows = context_.packed_rows.Get(num_rows * cols_);
-      const int64_t tiles = (num_rows + kernels.tile_rows - 1) / kernels.tile_rows;
-      context_.threads.ForParts(tiles, num_rows * cols_, [&](int64_t begin, int64_t end, int32_t) {
-        kernels.pack_rows({.x = x,
-                           .num_rows = num_rows,
-                           .cols = cols_,
-                           .tile_begin = begin,
-                           .tile_end = end,
-                           .packed = rows});
-      });
-      packed = rows;
+  void Multiply(const ProductInput& input, const ProductOutput& output) override {
+    const int64_t width = output.finish == simd::Finish::kSilu ? rows_ / 2 : rows_;
+    for (int64_t begin = 0; begin < input.num_rows; begin += kPassRows) {
+      const int64_t count = std::min(kPassRows, input.num_rows - begin);
+      MultiplyPass(input.Part(begin, count, cols_),
+                   {.finish = output.finish, .bias = output.bias, .y = output.y + begin * width});
     }
-    const auto multiply = kernels.multiply[static_cast<int>(dtype_)];
-    context_.threads.ForParts(num_panels(), num_rows * rows_ * cols_,
-                              [&](int64_t begin, int64_t end, int32_t) {
-                                multiply({.packed = packed,
-                                          .panels = panels_->data(),
-                                          .num_rows = num_rows,
-                                          .cols = cols_,
-                                          .num_outputs = rows_,
-                                          .panel_begin = begin,
-                                          .panel_end = end,
-                                          .y = y,
-                                          .y_stride = rows_});
-                              });
   }
 
  private:
-  int64_t width() const { return context_.kernels.panel_width; }
-  int64_t num_panels() const { return (rows_ + width() - 1) / width(); }
+  static size_t SizeOfScales(const PanelShape& shape) {
+    return static_cast<size_t>(shape.num_panels * shape.panel_width) * sizeof(float);
+  }
 
-  void Pack(std::span<const RowFinder::Row> rows, int64_t panel) {
-    const size_t panel_bytes = static_cast<size_t>(width() * cols_) * ByteSize(dtype_);
-    char* const out = static_cast<char*>(panels_->data()) + panel * panel_bytes;
-    const bool as_stored = std::all_of(rows.begin(), rows.end(), [&](const RowFinder::Row& row) {
-      return row.data == nullptr || row.dtype == dtype_;
-    });
-    if (!as_stored) {
-      PackPanel(cols_, width(), reinterpret_cast<float*>(out), [&](int64_t j, int64_t k) {
-        return rows[j].data != nullptr ? LoadF32(rows[j].data, rows[j].dtype, k) : 0.0f;
-      });
-    } else if (dtype_ == DType::kF32) {
-      PackSameType(rows, cols_, reinterpret_cast<float*>(out));
-    } else {
-      PackSameType(rows, cols_, reinterpret_cast<uint16_t*>(out));
+  const simd::Product& product() const { return context_.kernels.products[shape_.weights]; }
+  bool is_int8() const { return shape_.weights == simd::kInt8; }
+  char* panels() const { return static_cast<char*>(memory_->data()); }
+  float* scales() const {
+    return is_int8() ? reinterpret_cast<float*>(panels() + shape_.byte_size()) : nullptr;
+  }
+  int32_t* starts() const {
+    return is_int8()
+               ? reinterpret_cast<int32_t*>(panels() + shape_.byte_size() + SizeOfScales(shape_))
+               : nullptr;
+  }
+
+  void MultiplyPass(const ProductInput& input, const ProductOutput& output) {
+    const int64_t tile_rows = context_.kernels.tile_rows;
+    const int64_t num_tiles = (input.num_rows + tile_rows - 1) / tile_rows;
+    const void* const packed = PackRows(input, num_tiles);
+    const auto multiply = [&](int64_t panel_begin, int64_t panel_end) {
+      product().multiply({.packed = packed,
+                          .row_scales = is_int8() ? context_.row_scales.Get(0) : nullptr,
+                          .panels = panels(),
+                          .output_scales = scales(),
+                          .starts = product().offsets_factors ? starts() : nullptr,
+                          .num_rows = input.num_rows,
+                          .cols = cols_,
+                          .num_outputs = rows_,
+                          .tile_begin = 0,
+                          .tile_end = num_tiles,
+                          .panel_begin = panel_begin,
+                          .panel_end = panel_end,
+                          .finish = output.finish,
+                          .bias = output.bias,
+                          .y = output.y,
+                          .y_stride = output.finish == simd::Finish::kSilu ? rows_ / 2 : rows_});
+    };
+    const int64_t work = input.num_rows * rows_ * cols_;
+    const int64_t num_panels = shape_.num_panels;
+    if (num_tiles == 1) {  // the memory's pace: each thread reads on from where it was
+      context_.threads.ForParts(num_panels, work,
+                                [&](int64_t begin, int64_t end, int32_t) { multiply(begin, end); });
+      return;
     }
+    // The same number of parts for each thread, as equal as can be.
+    const int64_t count = context_.threads.count();
+    const int64_t rounds = (num_panels + kPanelsAtOnce * count - 1) / (kPanelsAtOnce * count);
+    const int64_t num_parts = std::min(num_panels, rounds * count);
+    context_.threads.ForEach(num_parts, work, [&](int64_t part, int32_t) {
+      multiply(num_panels * part / num_parts, num_panels * (part + 1) / num_parts);
+    });
+  }
+
+  const void* PackRows(const ProductInput& input, int64_t num_tiles) {
+    float* const packed = context_.packed_rows.Get(input.num_rows * shape_.steps);
+    float* const scales = context_.row_scales.Get(kPassRows);
+    const int64_t row_floats = context_.kernels.tile_rows * simd::PackedRowFloats(cols_);
+    float* const rows = context_.row_of_thread.Get(context_.threads.count() * row_floats);
+    context_.threads.ForParts(num_tiles, input.num_rows * cols_,
+                              [&](int64_t begin, int64_t end, int32_t thread) {
+                                product().pack_rows({.x = input.x,
+                                                     .indices = input.indices,
+                                                     .num_rows = input.num_rows,
+                                                     .cols = cols_,
+                                                     .norm_weight = input.norm_weight,
+                                                     .epsilon = input.epsilon,
+                                                     .tile_begin = begin,
+                                                     .tile_end = end,
+                                                     .row = rows + thread * row_floats,
+                                                     .packed = packed,
+                                                     .scales = scales});
+                              });
+    return packed;
   }
 
   SimdMatmulContext& context_;
-  std::unique_ptr<HostBuffer> panels_;
-  DType dtype_;
-  int64_t rows_ = 0, cols_;
+  const PanelShape shape_;
+  const int64_t rows_, cols_;
+  std::unique_ptr<HostBuffer> memory_;  // panels, then scales and starts
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PackedMatrix>> PackSimdMatrix(std::span<const ConstTensorView> parts,
+absl::StatusOr<std::unique_ptr<PackedMatrix>> PackSimdMatrix(const MatrixSource& source,
                                                              SimdMatmulContext& context) {
-  const size_t bytes = SimdMatrix::ByteSizeOf(parts, context.kernels.panel_width);
-  INCIPIT_ASSIGN_OR_RETURN(auto panels, context.memory.Allocate(bytes, "a weight"));
-  return std::make_unique<SimdMatrix>(parts, std::move(panels), context);
+  const PanelShape shape = PanelShape::Of(source, context.kernels);
+  INCIPIT_ASSIGN_OR_RETURN(auto memory,
+                           context.memory.Allocate(SimdMatrix::ByteSizeOf(shape), "a weight"));
+  return std::make_unique<SimdMatrix>(source, shape, std::move(memory), context);
 }
 
 }  // namespace incipit

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 
 #include "absl/status/statusor.h"
 #include "kernels/cpu/host_memory.h"
@@ -18,11 +17,12 @@ struct SimdMatmulContext {
   const simd::Kernels& kernels;
   const Threads& threads;
   HostMemory& memory;
-  Scratch<float> packed_rows;
+  Scratch<float> packed_rows, row_scales, row_of_thread;
 };
 
-// Weights stay in the type they are stored in, and are widened in registers.
-absl::StatusOr<std::unique_ptr<PackedMatrix>> PackSimdMatrix(std::span<const ConstTensorView> parts,
+// Weights stay in the type they are stored in and are widened in registers, or are rounded to eight
+// bits.
+absl::StatusOr<std::unique_ptr<PackedMatrix>> PackSimdMatrix(const MatrixSource& source,
                                                              SimdMatmulContext& context);
 
 }  // namespace incipit

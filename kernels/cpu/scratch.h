@@ -1,5 +1,5 @@
 // Memory that an operation needs while it runs. Grows to the largest use and stays: a step after
-// warm-up allocates nothing.
+// warm-up allocates nothing. Large ones lie in huge pages.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "kernels/cpu/pages.h"
 
 namespace incipit {
 
@@ -19,12 +20,19 @@ class Scratch {
   T* Get(int64_t size) {
     if (size > size_) {
       memory_.reset();
+      pages_.reset();
       const size_t bytes = (static_cast<size_t>(size) * sizeof(T) + 63) / 64 * 64;
-      memory_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
-      INCIPIT_CHECK(memory_ != nullptr);
+      if (bytes >= kHugePageBytes) {
+        pages_ = MapPages(bytes);
+        data_ = static_cast<T*>(pages_.get());
+      } else {
+        memory_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
+        data_ = memory_.get();
+      }
+      INCIPIT_CHECK(data_ != nullptr);
       size_ = size;
     }
-    return memory_.get();
+    return data_;
   }
 
  private:
@@ -32,6 +40,8 @@ class Scratch {
     void operator()(T* memory) const { std::free(memory); }
   };
   std::unique_ptr<T[], Free> memory_;
+  Pages pages_;
+  T* data_ = nullptr;
   int64_t size_ = 0;
 };
 

@@ -19,8 +19,8 @@ namespace {
 // Read where it lies.
 class ReferenceWeight final : public Weight {
  public:
-  explicit ReferenceWeight(std::span<const ConstTensorView> parts)
-      : parts_(parts.begin(), parts.end()) {}
+  ReferenceWeight(std::span<const ConstTensorView> parts, WeightFormat format)
+      : parts_(parts.begin(), parts.end()), format_(format) {}
 
   int64_t rows() const override {
     int64_t sum = 0;
@@ -34,14 +34,21 @@ class ReferenceWeight final : public Weight {
     std::vector<float> y(static_cast<size_t>(rows()));
     size_t begin = 0;
     for (const ConstTensorView& part : parts_) {
-      Multiply(x, part, std::span(y).subspan(begin, static_cast<size_t>(part.rows)));
+      const auto of_part = std::span(y).subspan(begin, static_cast<size_t>(part.rows));
+      if (format_ == WeightFormat::kInt8) {
+        MultiplyInt8(x, part, of_part);
+      } else {
+        Multiply(x, part, of_part);
+      }
       begin += static_cast<size_t>(part.rows);
     }
     return y;
   }
   void GatherRow(int64_t row, std::span<float> out) const {
     for (const ConstTensorView& part : parts_) {
-      if (row < part.rows) return Gather(part, row, out);
+      if (row < part.rows) {
+        return format_ == WeightFormat::kInt8 ? GatherInt8(part, row, out) : Gather(part, row, out);
+      }
       row -= part.rows;
     }
     INCIPIT_CHECK(false);
@@ -49,6 +56,7 @@ class ReferenceWeight final : public Weight {
 
  private:
   std::vector<ConstTensorView> parts_;
+  WeightFormat format_;
 };
 
 // [layer][block][key, value][slot][head][head_dim].
@@ -133,6 +141,7 @@ class ReferenceBackend final : public Backend {
             .block_sizes = {},
             .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
             .kv_dtypes = {DType::kF32, DType::kBF16},
+            .weight_formats = {WeightFormat::kAsStored, WeightFormat::kInt8},
             .activation_dtype = DType::kF32,
             .head_dim_multiple = 2};
   }
@@ -150,10 +159,10 @@ class ReferenceBackend final : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightRole, WeightFormat,
+                                                     WeightRole, WeightFormat format,
                                                      Shard shard) override {
     INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
-    return std::make_unique<ReferenceWeight>(parts);
+    return std::make_unique<ReferenceWeight>(parts, format);
   }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override {

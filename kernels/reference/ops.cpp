@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/numeric.h"
+#include "kernels/quantize.h"
 
 namespace incipit::reference {
 
@@ -36,6 +37,46 @@ void Gather(const ConstTensorView& weight, int64_t row, std::span<float> out) {
   INCIPIT_CHECK(row >= 0 && row < weight.rows && std::ssize(out) == weight.cols);
   for (int64_t i = 0; i < weight.cols; ++i) {
     out[i] = LoadF32(weight.data, weight.dtype, row * weight.cols + i);
+  }
+}
+
+namespace {
+
+struct RoundedRow {
+  std::vector<int8_t> numbers;
+  float scale = 0;
+};
+
+RoundedRow Rounded(std::span<const float> x) {
+  RoundedRow row = {.numbers = std::vector<int8_t>(x.size())};
+  row.scale = QuantizeRow(x, row.numbers);
+  return row;
+}
+
+RoundedRow RoundedRowOf(const ConstTensorView& weight, int64_t row) {
+  std::vector<float> values(static_cast<size_t>(weight.cols));
+  Gather(weight, row, values);
+  return Rounded(values);
+}
+
+}  // namespace
+
+void MultiplyInt8(std::span<const float> x, const ConstTensorView& weight, std::span<float> y) {
+  INCIPIT_CHECK(std::ssize(x) == weight.cols && std::ssize(y) == weight.rows);
+  const RoundedRow factors = Rounded(x);
+  for (int64_t n = 0; n < weight.rows; ++n) {
+    const RoundedRow row = RoundedRowOf(weight, n);
+    int32_t sum = 0;
+    for (size_t k = 0; k < x.size(); ++k) sum += factors.numbers[k] * row.numbers[k];
+    y[n] = static_cast<float>(sum) * row.scale * factors.scale;
+  }
+}
+
+void GatherInt8(const ConstTensorView& weight, int64_t row, std::span<float> out) {
+  const RoundedRow rounded = RoundedRowOf(weight, row);
+  INCIPIT_CHECK(out.size() == rounded.numbers.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(rounded.numbers[i]) * rounded.scale;
   }
 }
 

@@ -20,6 +20,11 @@ void Multiply(std::span<const float> x, const ConstTensorView& weight, std::span
 // out[i] = weight[row][i].
 void Gather(const ConstTensorView& weight, int64_t row, std::span<float> out);
 
+// The same with x and the rows of the weight rounded to eight bits (kernels/quantize.h): the sum of
+// whole numbers times the row's scale, then times that of x.
+void MultiplyInt8(std::span<const float> x, const ConstTensorView& weight, std::span<float> y);
+void GatherInt8(const ConstTensorView& weight, int64_t row, std::span<float> out);
+
 // y += x.
 void Add(std::span<const float> x, std::span<float> y);
 

@@ -1,6 +1,8 @@
 // Matrix products and what is fused with them, on every backend of the build.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -61,6 +63,121 @@ TEST_P(ProductsTest, ProjectAddAgreesWithTheReference) {
       }
     }
   }
+}
+
+Tensor ProjectInt8(Backend& backend, const Tensor& x, const Tensor& weight) {
+  const auto step = PlainStep(static_cast<int32_t>(x.rows()));
+  const auto packed = Pack(backend, {&weight}, WeightRole::kOutput, WeightFormat::kInt8);
+  Tensor input = x, hidden(DType::kF32, x.rows(), weight.rows());
+  backend.Upload(step->inputs());
+  backend.ProjectAdd(
+      {.x = input.view(), .weight = packed.get(), .bias = nullptr, .hidden = hidden.view()});
+  EXPECT_TRUE(backend.Synchronize().ok());
+  return hidden;
+}
+
+// Whole numbers add up to the same sum in any order.
+TEST_P(ProductsTest, EightBitProductsHaveTheBitsOfTheReference) {
+  for (const DType dtype : kDTypes) {
+    for (const auto [outputs, inputs] : kShapes) {
+      const Tensor weight = Tensor::Random(dtype, outputs, inputs, numbers_);
+      for (const int32_t rows : kRowCounts) {
+        SCOPED_TRACE(testing::Message()
+                     << NameOf(dtype) << " " << rows << " x " << inputs << " x " << outputs);
+        const Tensor x = Tensor::Random(DType::kF32, rows, inputs, numbers_, 3);
+        const Tensor actual = ProjectInt8(*backend_, x, weight);
+        const Tensor expected = ProjectInt8(*reference_, x, weight);
+        for (int64_t r = 0; r < rows; ++r) ExpectSameBits(actual.Row(r), expected.Row(r));
+      }
+    }
+  }
+}
+
+TEST_P(ProductsTest, EightBitProductsReachTheirExtremesWithoutOverflow) {
+  const int64_t inputs = 16384;
+  Tensor weight(DType::kF32, 3, inputs), x(DType::kF32, 2, inputs);
+  for (int64_t k = 0; k < inputs; ++k) {
+    weight.Set(0, k, 127);
+    weight.Set(1, k, -127);
+    weight.Set(2, k, k % 2 == 0 ? 127 : -127);
+    x.Set(0, k, 127);
+    x.Set(1, k, -127);
+  }
+  const Tensor actual = ProjectInt8(*backend_, x, weight);
+  const float sum = 127.0f * 127 * 16384;
+  EXPECT_EQ(actual.At(0, 0), sum);
+  EXPECT_EQ(actual.At(0, 1), -sum);
+  EXPECT_EQ(actual.At(0, 2), 0);
+  EXPECT_EQ(actual.At(1, 0), -sum);
+  EXPECT_EQ(actual.At(1, 1), sum);
+}
+
+TEST_P(ProductsTest, EightBitRowsOfZerosTinyAndNonFiniteNumbersStayWhatTheyAre) {
+  Tensor weight = Tensor::Random(DType::kF32, 20, 37, numbers_);
+  for (int64_t k = 0; k < 37; ++k) weight.Set(3, k, 0);
+  Tensor x = Tensor::Random(DType::kF32, 5, 37, numbers_);
+  for (int64_t k = 0; k < 37; ++k) x.Set(1, k, 0);
+  for (int64_t k = 0; k < 37; ++k) x.Set(2, k, 1e-38f);
+  x.Set(3, 36, std::numeric_limits<float>::infinity());
+  x.Set(4, 0, std::numeric_limits<float>::quiet_NaN());
+  const Tensor y = ProjectInt8(*backend_, x, weight);
+  EXPECT_EQ(y.At(0, 3), 0);
+  EXPECT_NE(y.At(0, 4), 0);
+  for (int64_t n = 0; n < 20; ++n) {
+    EXPECT_EQ(y.At(1, n), 0);
+    EXPECT_EQ(y.At(2, n), 0);
+    EXPECT_TRUE(std::isnan(y.At(3, n)));
+    EXPECT_TRUE(std::isnan(y.At(4, n)));
+  }
+}
+
+TEST_P(ProductsTest, EightBitGateUpAgreesWithTheReference) {
+  for (const int64_t size : {1, 24, 100}) {
+    const Tensor gate = Tensor::Random(DType::kBF16, size, 72, numbers_);
+    const Tensor up = Tensor::Random(DType::kBF16, size, 72, numbers_);
+    const Tensor norm = Tensor::Random(DType::kF32, 1, 72, numbers_);
+    const Tensor bias = Tensor::Random(DType::kF32, 1, 2 * size, numbers_);
+    for (const int32_t rows : {1, 3, 17, 64}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows, " << size);
+      Tensor hidden = Tensor::Random(DType::kF32, rows, 72, numbers_);
+      const auto run = [&](Backend& backend) {
+        const auto step = PlainStep(rows);
+        const auto weight = Pack(backend, {&gate, &up}, WeightRole::kGateUp, WeightFormat::kInt8);
+        const auto norm_weight = StoreVector(backend, norm),
+                   stored_bias = StoreVector(backend, bias);
+        Tensor out(DType::kF32, rows, size);
+        backend.Upload(step->inputs());
+        backend.GateUpSilu({.hidden = hidden.view(),
+                            .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
+                            .gate_up = weight.get(),
+                            .bias = stored_bias.get(),
+                            .out = out.view()});
+        return out;
+      };
+      ExpectNear(run(*backend_), run(*reference_), kInt8NormTolerance);
+    }
+  }
+}
+
+TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
+  const Tensor table = Tensor::Random(DType::kBF16, 37, 19, numbers_);
+  const auto run = [&](Backend& backend) {
+    const auto step = PlainStep(3);
+    step->SetTokens({36, 0, 5});
+    const auto weight = Pack(backend, {&table}, WeightRole::kEmbedding, WeightFormat::kInt8);
+    Tensor hidden(DType::kF32, 3, 19);
+    backend.Upload(step->inputs());
+    backend.Embed({.table = weight.get(), .hidden = hidden.view()});
+    return hidden;
+  };
+  const Tensor actual = run(*backend_), expected = run(*reference_);
+  for (int64_t r = 0; r < 3; ++r) ExpectSameBits(actual.Row(r), expected.Row(r));
+  // A vector that picks one column out multiplies to what is gathered.
+  Tensor unit(DType::kF32, 1, 19);
+  unit.Set(0, 7, 127);
+  const Tensor column = ProjectInt8(*backend_, unit, table);
+  EXPECT_FLOAT_EQ(column.At(0, 36), actual.At(0, 7) * 127);
+  EXPECT_FLOAT_EQ(column.At(0, 5), actual.At(2, 7) * 127);
 }
 
 TEST_P(ProductsTest, GateUpSiluAgreesWithTheReference) {

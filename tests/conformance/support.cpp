@@ -53,7 +53,8 @@ BackendCase OptionsCase(const std::string& name, CpuMatmul matmul) {
 std::vector<BackendCase> AllBackends() {
   const simd::NativeProducts native = simd::DetectNativeProducts();
   std::vector<BackendCase> cases;
-  for (const std::string name : {"portable", "avx2", "avx512"}) cases.push_back(SimdCase(name));
+  for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni"})
+    cases.push_back(SimdCase(name));
   cases.push_back(OptionsCase("Auto", CpuMatmul::kAuto));
   cases.back().rounds_activations = native.bf16;
   cases.push_back(OptionsCase("OneDnn", CpuMatmul::kOneDnn));
@@ -219,10 +220,10 @@ std::unique_ptr<Step> PlainStep(int32_t num_tokens) {
 }
 
 std::unique_ptr<Weight> Pack(Backend& backend, const std::vector<const Tensor*>& parts,
-                             WeightRole role) {
+                             WeightRole role, WeightFormat format) {
   std::vector<ConstTensorView> views;
   for (const Tensor* part : parts) views.push_back(part->const_view());
-  auto weight = backend.PackWeight(views, role, WeightFormat::kAsStored, {});
+  auto weight = backend.PackWeight(views, role, format, {});
   INCIPIT_CHECK(weight.ok());
   return *std::move(weight);
 }

@@ -41,6 +41,9 @@ inline constexpr Tolerance kF16Tolerance = kF32Tolerance;
 inline constexpr Tolerance kBF16Tolerance = kF32Tolerance;
 // ... unless activations are rounded to bf16 (8 bits) as well, which oneDNN does.
 inline constexpr Tolerance kBF16ActivationTolerance = {.products = 1e-2f, .attention = 1e-5f};
+// An activation that lies on the border between two of 255 numbers may be rounded to either, and
+// what is compared has seen a different order of additions before.
+inline constexpr float kInt8NormTolerance = 1e-2f;
 // A key that lies on the border between two bf16 numbers may be stored as either.
 inline constexpr float kBF16StorageTolerance = 4e-3f;
 
@@ -114,7 +117,7 @@ class Step {
 std::unique_ptr<Step> PlainStep(int32_t num_tokens);
 
 std::unique_ptr<Weight> Pack(Backend& backend, const std::vector<const Tensor*>& parts,
-                             WeightRole role);
+                             WeightRole role, WeightFormat format = WeightFormat::kAsStored);
 std::unique_ptr<Buffer> StoreVector(Backend& backend, const Tensor& vector);
 
 }  // namespace incipit

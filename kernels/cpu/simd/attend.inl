@@ -16,10 +16,6 @@
 
 constexpr int64_t kRowPad = 16;
 
-constexpr int64_t RoundUpTo(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 // What the rows of a tile have added up over some positions. Arrays over rows are padded to whole
 // vectors.
 struct AttendState {

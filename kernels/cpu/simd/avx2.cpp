@@ -26,7 +26,8 @@ constexpr const char* kName = "avx2";
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 6;  // 12 sums, 2 weights and a factor: of 16 registers
 constexpr int kAttendRows = 6;
-constexpr int kAttendSums = 12;  // of attention, in registers
+constexpr int kAttendSums = 12;          // of attention, in registers
+constexpr bool kPairsInterleave = true;  // WidenPair: element 2i and 2i + 1 go to lane i
 
 inline Vec Zero() { return {_mm256_setzero_ps()}; }
 inline Vec Broadcast(float x) { return {_mm256_set1_ps(x)}; }
@@ -60,6 +61,39 @@ inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
   const __m256 low = _mm256_unpacklo_ps(even.v, odd.v), high = _mm256_unpackhi_ps(even.v, odd.v);
   even = {_mm256_permute2f128_ps(low, high, 0x20)};
   odd = {_mm256_permute2f128_ps(low, high, 0x31)};
+}
+
+// Eight-bit products: pairs of columns in 16 bits, added up in 32.
+struct IntVec {
+  __m256i v;
+};
+struct IntWeights {
+  __m256i v;
+};
+constexpr int64_t kColsPerFactor = 2;
+constexpr int32_t kFactorOffset = 0;
+
+inline IntVec LoadInts(const void* p) {
+  return {_mm256_loadu_si256(static_cast<const __m256i*>(p))};
+}
+inline void StoreInts(void* p, IntVec a) { _mm256_storeu_si256(static_cast<__m256i*>(p), a.v); }
+inline IntVec BroadcastInts(const char* p) {
+  return {_mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)))};
+}
+inline IntWeights WidenInt8(const char* p) {
+  return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
+  return {_mm256_add_epi32(sum.v, _mm256_madd_epi16(factor.v, weights.v))};
+}
+inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // the same bits
+inline Vec ToFloats(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }
+inline IntVec RoundToInts(Vec a) { return {_mm256_cvtps_epi32(a.v)}; }
+// As factors hold them.
+inline void StoreNumbers(void* p, IntVec a) {
+  const __m128i narrow =
+      _mm_packs_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));
+  _mm_storeu_si128(static_cast<__m128i*>(p), narrow);
 }
 
 inline __m256i LaneIndices() { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }

@@ -12,32 +12,83 @@
 
 namespace incipit::simd {
 
-// How weights, keys and values are stored: indices into the tables below, in the order of DType.
+// How keys and values are stored: indices into the tables below, in the order of DType.
 inline constexpr int kNumStored = 3;  // f32, f16, bf16
+// How the weights of a product are: as those, or in eight bits with a scale for each output.
+inline constexpr int kInt8 = kNumStored;
+inline constexpr int kNumWeightForms = kNumStored + 1;
 
-// Rows of activations, tiled for Multiply: tiles of nearly equal height, at most tile_rows, each
-// [cols][rows of the tile].
+// Rows of activations, normalised where a weight is given, in the form that Multiply reads: tiles
+// of nearly equal height, at most tile_rows, each [steps][rows of the tile] factors of four bytes.
+// A step is cols_per_step columns; those past the last count as zero.
+//
+// For eight-bit weights a row is rounded to whole numbers from -127 to 127 times its scale, the
+// largest magnitude in it over 127, as kernels/quantize.h says.
 struct PackRowsArgs {
-  const float* x;  // [num_rows][cols]
+  const float* x;          // [rows][cols]
+  const int32_t* indices;  // [num_rows]: which rows of x; null: the first num_rows
   int64_t num_rows, cols;
+  const float* norm_weight;  // [cols], or null
+  float epsilon;
   int64_t tile_begin, tile_end;  // which tiles to write
-  float* packed;                 // [num_rows * cols]
+  float* row;                    // [tile_rows][PackedRowFloats(cols)]: working memory
+  void* packed;                  // [num_rows * steps] factors
+  float* scales;                 // [num_rows], for eight-bit weights
 };
 
-// y[r][n] = sum over k of x[r][k] * w[n][k], added up in f32 in ascending k, one fused
-// multiplication at a time: the bits of a row depend on nothing but that row.
+// Room for a row of `cols` columns and the rest of a vector.
+constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 + 16; }
+
+enum class Finish : uint8_t {
+  kStore,  // y = W x + bias
+  kAdd,    // y += W x + bias
+  kSilu,   // y = SiLU(gate) * up with gate | up = W x + bias; panels are half gate, half up
+};
+
+// Sums over k of x[r][k] * w[n][k], and what is done with them. Floating-point weights are widened
+// and added up in f32 in ascending k, one fused multiplication at a time; eight-bit ones add up in
+// whole numbers, and the sum is multiplied by the output's scale, then by the row's. So the bits of
+// a row depend on nothing but that row.
 struct MultiplyArgs {
-  const float* packed;  // from PackRows
-  const void* panels;   // [panel][cols][panel_width], the last panel padded
+  const void* packed;          // from PackRows
+  const float* row_scales;     // [num_rows], for eight-bit weights
+  const void* panels;          // [panel][steps][panel_width][cols_per_step], the last one padded
+  const float* output_scales;  // [panel][panel_width], for eight-bit weights
+  const int32_t* starts;       // likewise: what their sums start from
   int64_t num_rows, cols, num_outputs;
-  int64_t panel_begin, panel_end;  // which panels to multiply
-  float* y;                        // [num_rows][y_stride]
+  int64_t tile_begin, tile_end, panel_begin, panel_end;  // which tiles with which panels
+  Finish finish;
+  const float* bias;  // [num_outputs], or null
+  float* y;           // [num_rows][y_stride]
   int64_t y_stride;
 };
 
 // Positions that are added up by themselves, then combined in order: what several threads can share
 // of one long sequence. Absolute, and the same however many threads there are.
 inline constexpr int64_t kSplit = 1024;
+
+// The same for a whole row of sums, as another library's product leaves them: in 32-bit whole
+// numbers where there are scales, or else in f32.
+struct FinishRowArgs {
+  const void* sums;            // [num_outputs]
+  const float* output_scales;  // [num_outputs], for eight-bit weights
+  float row_scale;             // likewise
+  int64_t num_outputs;
+  Finish finish;
+  const float* bias;  // [num_outputs], or null
+  float* y;           // [num_outputs, or half of them]; may be `sums`
+};
+
+// The product for one form of weights.
+struct Product {
+  int32_t cols_per_step;
+  // Within a step a panel's outputs i and i + panel_width / 2 lie side by side.
+  bool interleaves_halves;
+  // Factors are unsigned, 128 too large: sums start from -128 times the sum of the weights.
+  bool offsets_factors;
+  void (*pack_rows)(const PackRowsArgs& args);
+  void (*multiply)(const MultiplyArgs& args);
+};
 
 // Where one layer's keys and values of one KV head are. Within a block:
 //   keys    [block_size / g][head_dim][g], g = min(16, block_size): g slots side by side
@@ -72,8 +123,10 @@ inline constexpr int64_t kChunk = 64;
 struct Kernels {
   const char* name;
   int32_t panel_width, tile_rows;
-  void (*pack_rows)(const PackRowsArgs& args);
-  void (*multiply[kNumStored])(const MultiplyArgs& args);
+  Product products[kNumWeightForms];
+  void (*finish_row)(const FinishRowArgs& args);
+  // QuantizeRow of kernels/quantize.h.
+  float (*quantize_row)(const float* x, int64_t size, int8_t* numbers);
 
   int64_t (*attend_scratch_floats)(int64_t num_rows, int64_t head_dim);
   int64_t (*attend_state_floats)(int64_t num_rows, int64_t head_dim);

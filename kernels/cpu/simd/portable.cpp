@@ -28,7 +28,8 @@ constexpr const char* kName = "portable";
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 4;  // 8 sums: of 16 registers
 constexpr int kAttendRows = 2;
-constexpr int kAttendSums = 8;  // of attention, in registers
+constexpr int kAttendSums = 8;            // of attention, in registers
+constexpr bool kPairsInterleave = false;  // WidenPair: element 2i and 2i + 1 go to lane i
 
 inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }
 inline Vec Broadcast(float x) { return {Floats{x, x, x, x}}; }
@@ -68,6 +69,49 @@ inline Vec Widen(const F16* p) {
 inline Vec Widen(const BF16* p) {
   const Ints bits = {p[0].bits << 16, p[1].bits << 16, p[2].bits << 16, p[3].bits << 16};
   return {reinterpret_cast<Floats>(bits)};
+}
+
+// Eight-bit products, a pair of columns at a time.
+struct IntVec {
+  Ints v;
+};
+struct IntWeights {
+  Ints first, second;
+};
+constexpr int64_t kColsPerFactor = 2;
+constexpr int32_t kFactorOffset = 0;
+
+inline IntVec LoadInts(const void* p) {
+  IntVec a;
+  __builtin_memcpy(&a.v, p, sizeof(a.v));
+  return a;
+}
+inline void StoreInts(void* p, IntVec a) { __builtin_memcpy(p, &a.v, sizeof(a.v)); }
+inline IntVec BroadcastInts(const char* p) {
+  int32_t pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return {Ints{pair, pair, pair, pair}};
+}
+inline IntWeights WidenInt8(const char* p) {
+  const auto at = [p](int i) { return int32_t{static_cast<int8_t>(p[i])}; };
+  return {Ints{at(0), at(2), at(4), at(6)}, Ints{at(1), at(3), at(5), at(7)}};
+}
+inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
+  const Ints first = factor.v << 16 >> 16, second = factor.v >> 16;
+  return {sum.v + first * weights.first + second * weights.second};
+}
+inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }  // the same bits
+inline Vec ToFloats(IntVec a) { return {__builtin_convertvector(a.v, Floats)}; }
+// To the nearest, ties to even: what adding 1.5 * 2^23 leaves in the lowest bits.
+inline IntVec RoundToInts(Vec a) {
+  const Floats shifted = a.v + 12582912.0f;
+  return {reinterpret_cast<Ints>(shifted) - 0x4B400000};
+}
+// As factors hold them.
+inline void StoreNumbers(void* p, IntVec a) {
+  const int16_t narrow[4] = {static_cast<int16_t>(a.v[0]), static_cast<int16_t>(a.v[1]),
+                             static_cast<int16_t>(a.v[2]), static_cast<int16_t>(a.v[3])};
+  __builtin_memcpy(p, narrow, sizeof(narrow));
 }
 
 inline Vec LoadPartial(const float* p, int64_t lanes) {

@@ -37,11 +37,8 @@ void Rotate(const float* rope, int64_t half, float* head) {
 }
 
 void SiluMultiply(const float* gate, const float* up, int64_t size, float* out) {
-  const Vec one = Broadcast(1.0f);
   ForEachVector(size, [&](int64_t i, int64_t lanes) {
-    const Vec g = LoadSome(gate + i, lanes);
-    const Vec silu = Div(g, Add(one, Exp(Sub(Zero(), g))));
-    StoreSome(out + i, lanes, Mul(silu, LoadSome(up + i, lanes)));
+    StoreSome(out + i, lanes, Mul(Silu(LoadSome(gate + i, lanes)), LoadSome(up + i, lanes)));
   });
 }
 

@@ -12,8 +12,9 @@ std::span<const Kernels* const> SupportedKernels();
 
 // Instructions that multiply a type natively, and so make oneDNN the fastest.
 struct NativeProducts {
-  bool f32 = false;   // AVX-512F
+  bool f32 = false;   // AVX-512
   bool bf16 = false;  // AVX512_BF16
+  bool int8 = false;  // AVX512_VNNI
 };
 NativeProducts DetectNativeProducts();
 

@@ -13,19 +13,28 @@ bool HasF16C() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
+// What Skylake-X brought; oneDNN's fast paths ask for it, too.
+bool HasAvx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
 bool HasAvx512Bf16() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1) != 0;
 }
 
 struct Supported {
-  std::array<const Kernels*, 3> kernels;
+  std::array<const Kernels*, 4> kernels;
   size_t count = 0;
 
   // The builtin also asks whether the operating system saves the registers.
   Supported() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
-    if (avx2 && __builtin_cpu_supports("avx512f")) kernels[count++] = &Avx512Kernels();
+    if (avx2 && HasAvx512()) {
+      if (__builtin_cpu_supports("avx512vnni")) kernels[count++] = &Avx512VnniKernels();
+      kernels[count++] = &Avx512Kernels();
+    }
     if (avx2) kernels[count++] = &Avx2Kernels();
     kernels[count++] = &PortableKernels();
   }
@@ -39,10 +48,10 @@ std::span<const Kernels* const> SupportedKernels() {
 }
 
 NativeProducts DetectNativeProducts() {
-  // oneDNN's fast paths ask for the whole set that Skylake-X brought.
-  const bool core = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  return {.f32 = core, .bf16 = core && HasAvx512Bf16()};
+  const bool avx512 = HasAvx512();
+  return {.f32 = avx512,
+          .bf16 = avx512 && HasAvx512Bf16(),
+          .int8 = avx512 && __builtin_cpu_supports("avx512vnni") != 0};
 }
 
 }  // namespace incipit::simd

@@ -3,14 +3,26 @@
 
 #include "kernels/cpu/simd/attend.inl"
 #include "kernels/cpu/simd/multiply.inl"
+#include "kernels/cpu/simd/pack_rows.inl"
 #include "kernels/cpu/simd/rows.inl"
+
+template <class Format>
+constexpr Product ProductOf() {
+  return {.cols_per_step = Format::kColsPerStep,
+          .interleaves_halves = Format::kInterleavesHalves,
+          .offsets_factors = Format::kOffsetsFactors,
+          .pack_rows = PackRows<Format>,
+          .multiply = Multiply<Format>};
+}
 
 constexpr Kernels kKernels = {
     .name = kName,
     .panel_width = kPanelWidth,
     .tile_rows = kTileRows,
-    .pack_rows = PackRows,
-    .multiply = {Multiply<float>, Multiply<F16>, Multiply<BF16>},
+    .products = {ProductOf<FloatFormat<float>>(), ProductOf<FloatFormat<F16>>(),
+                 ProductOf<PairedBF16Format>(), ProductOf<Int8Format>()},
+    .finish_row = FinishRow,
+    .quantize_row = QuantizeRow,
     .attend_scratch_floats = AttendScratchFloats,
     .attend_state_floats = AttendStateFloats,
     .attend = {Attend<float>, Attend<F16>, Attend<BF16>},

@@ -28,6 +28,8 @@ inline Vec Exp(Vec x) {
   return Mul(y, PowerOfTwo(n));
 }
 
+inline Vec Silu(Vec x) { return Div(x, Add(Broadcast(1.0f), Exp(Sub(Zero(), x)))); }
+
 // SamplingExp of kernels/sampling.h, operation by operation.
 inline Vec SamplingExp(Vec x) {
   x = Max(x, Broadcast(-64.0f));
@@ -41,6 +43,10 @@ inline Vec SamplingExp(Vec x) {
   q = Add(Mul(q, r), Broadcast(0.5f));
   const Vec y = Add(Add(Mul(q, Mul(r, r)), r), Broadcast(1.0f));
   return AddToExponent(y, n);
+}
+
+constexpr int64_t RoundUpTo(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
 }
 
 // Calls f(offset, lanes) for a run of whole vectors and what is left of one.

@@ -7,5 +7,6 @@ namespace incipit::simd {
 
 const Kernels& Avx2Kernels();
 const Kernels& Avx512Kernels();
+const Kernels& Avx512VnniKernels();
 
 }  // namespace incipit::simd

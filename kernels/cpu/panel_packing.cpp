@@ -1,0 +1,157 @@
+#include "kernels/cpu/panel_packing.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "kernels/numeric.h"
+#include "kernels/quantize.h"
+
+namespace incipit {
+namespace {
+
+struct StoredRow {
+  const char* data = nullptr;  // null past the end
+  DType dtype = DType::kF32;
+};
+
+// Row `row` of the parts one after the other.
+StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
+  for (const ConstTensorView& part : parts) {
+    if (row < part.rows) {
+      const auto bytes = static_cast<size_t>(row * part.cols) * ByteSize(part.dtype);
+      return {static_cast<const char*>(part.data) + bytes, part.dtype};
+    }
+    row -= part.rows;
+  }
+  return {};
+}
+
+// Packs one panel after the other; each thread has one.
+class PanelPacker {
+ public:
+  PanelPacker(const MatrixSource& source, const PanelShape& shape, const simd::Product& product,
+              const PanelMemory& memory)
+      : source_(source),
+        shape_(shape),
+        product_(product),
+        memory_(memory),
+        dtype_(source.dtype()),
+        rows_(static_cast<size_t>(shape.panel_width)) {}
+
+  void Pack(int64_t panel) {
+    for (int64_t lane = 0; lane < shape_.panel_width; ++lane) {
+      rows_[static_cast<size_t>(lane)] = RowOf(panel, lane);
+    }
+    char* const out = memory_.panels + panel * shape_.panel_bytes;
+    if (shape_.weights == simd::kInt8) {
+      PackInt8(panel, reinterpret_cast<int8_t*>(out));
+    } else if (dtype_ != DType::kF32) {
+      Interleave(reinterpret_cast<uint16_t*>(out), [](const StoredRow& row, int64_t k) {
+        uint16_t bits;
+        std::memcpy(&bits, row.data + k * 2, sizeof(bits));
+        return bits;
+      });
+    } else {
+      Interleave(reinterpret_cast<float*>(out),
+                 [](const StoredRow& row, int64_t k) { return LoadF32(row.data, row.dtype, k); });
+    }
+  }
+
+ private:
+  // The row behind an output of a panel; gate's and up's meet in one panel.
+  StoredRow RowOf(int64_t panel, int64_t lane) const {
+    if (!shape_.is_gate_up) return FindRow(source_.parts, panel * shape_.panel_width + lane);
+    const int64_t half = shape_.panel_width / 2, size = source_.rows() / 2;
+    const int64_t row = panel * half + lane % half;
+    if (row >= size) return {};
+    return FindRow(source_.parts, lane < half ? row : size + row);
+  }
+
+  // Where in a step an output goes.
+  int64_t PlaceOf(int64_t lane) const {
+    if (!product_.interleaves_halves) return lane;
+    const int64_t half = shape_.panel_width / 2;
+    return lane < half ? 2 * lane : 2 * (lane - half) + 1;
+  }
+
+  // A block of columns at a time, so that what is written stays in the cache until it is complete.
+  template <class Element, class ReadElement>
+  void Interleave(Element* out, const ReadElement& read) const {
+    constexpr int64_t kColumns = 64;
+    const int64_t width = shape_.panel_width, cols = source_.cols();
+    for (int64_t begin = 0; begin < cols; begin += kColumns) {
+      const int64_t end = std::min(cols, begin + kColumns);
+      for (int64_t lane = 0; lane < width; ++lane) {
+        const StoredRow& row = rows_[static_cast<size_t>(lane)];
+        Element* const to = out + PlaceOf(lane);
+        for (int64_t k = begin; k < end; ++k) {
+          to[k * width] = row.data == nullptr ? Element{} : read(row, k);
+        }
+      }
+    }
+  }
+
+  void PackInt8(int64_t panel, int8_t* out) {
+    const int64_t width = shape_.panel_width, cols = source_.cols();
+    const int64_t per_step = product_.cols_per_step;
+    values_.resize(static_cast<size_t>(cols));
+    numbers_.assign(static_cast<size_t>(shape_.steps * per_step), 0);
+    for (int64_t lane = 0; lane < width; ++lane) {
+      const StoredRow& row = rows_[static_cast<size_t>(lane)];
+      for (int64_t k = 0; k < cols; ++k) {
+        values_[static_cast<size_t>(k)] = row.data == nullptr ? 0 : LoadF32(row.data, row.dtype, k);
+      }
+      const int64_t output = panel * width + lane;
+      memory_.scales[output] =
+          QuantizeRow(values_, std::span(numbers_).first(static_cast<size_t>(cols)));
+      int32_t sum = 0;
+      for (int64_t k = 0; k < std::ssize(numbers_); ++k) {
+        const int8_t number = numbers_[static_cast<size_t>(k)];
+        out[(k / per_step * width + lane) * per_step + k % per_step] = number;
+        sum += number;
+      }
+      memory_.starts[output] = product_.offsets_factors ? -128 * sum : 0;
+    }
+  }
+
+  const MatrixSource& source_;
+  const PanelShape& shape_;
+  const simd::Product& product_;
+  const PanelMemory& memory_;
+  const DType dtype_;
+  std::vector<StoredRow> rows_;
+  std::vector<float> values_;
+  std::vector<int8_t> numbers_;
+};
+
+}  // namespace
+
+PanelShape PanelShape::Of(const MatrixSource& source, const simd::Kernels& kernels) {
+  PanelShape shape;
+  const bool is_int8 = source.format == WeightFormat::kInt8;
+  shape.weights = is_int8 ? simd::kInt8 : static_cast<int>(source.dtype());
+  shape.is_gate_up = source.role == WeightRole::kGateUp;
+  shape.panel_width = kernels.panel_width;
+  const int64_t of_a_kind = shape.is_gate_up ? source.rows() / 2 : source.rows();
+  const int64_t per_panel = shape.is_gate_up ? shape.panel_width / 2 : shape.panel_width;
+  shape.num_panels = (of_a_kind + per_panel - 1) / per_panel;
+  const int64_t cols_per_step = kernels.products[shape.weights].cols_per_step;
+  shape.steps = (source.cols() + cols_per_step - 1) / cols_per_step;
+  const size_t element = is_int8 ? 1 : ByteSize(source.dtype());
+  shape.panel_bytes =
+      shape.steps * shape.panel_width * cols_per_step * static_cast<int64_t>(element);
+  return shape;
+}
+
+void PackPanels(const MatrixSource& source, const PanelShape& shape, const simd::Product& product,
+                const Threads& threads, const PanelMemory& memory) {
+  threads.ForParts(shape.num_panels, source.rows() * source.cols(),
+                   [&](int64_t begin, int64_t end, int32_t) {
+                     PanelPacker packer(source, shape, product, memory);
+                     for (int64_t panel = begin; panel < end; ++panel) packer.Pack(panel);
+                   });
+}
+
+}  // namespace incipit

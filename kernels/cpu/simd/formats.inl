@@ -1,0 +1,78 @@
+// How a product reads weights and adds up. Included by every instruction set's file, inside its
+// namespace, after Vec and IntVec.
+#pragma once
+
+#include "kernels/cpu/simd/vector_math.inl"
+
+constexpr int64_t kPanelWidth = kPanelVectors * Vec::kLanes;
+constexpr int64_t kFactorBytes = 4;
+
+// Floating-point weights, widened in registers: a step is one column.
+template <class T>
+struct FloatFormat {
+  using Factor = float;
+  using Weights = Vec;
+  using Sum = Vec;
+  static constexpr int64_t kColsPerStep = 1;
+  static constexpr int64_t kStepBytes = kPanelWidth * static_cast<int64_t>(sizeof(T));
+  static constexpr bool kInterleavesHalves = false;
+  static constexpr bool kOffsetsFactors = false;
+
+  static void LoadWeights(const char* panel, Weights weights[kPanelVectors]) {
+    const auto* const from = reinterpret_cast<const T*>(panel);
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanelVectors; ++v) weights[v] = Widen(from + v * Vec::kLanes);
+  }
+  static Vec BroadcastFactor(const char* x) {
+    return Broadcast(*reinterpret_cast<const Factor*>(x));
+  }
+  static Sum Start(const int32_t*) { return Zero(); }
+  static Sum LoadSum(const float* from) { return Load(from); }
+  static void StoreSum(float* to, Sum sum) { Store(to, sum); }
+  static Sum MultiplyAdd(Vec factor, Weights weights, Sum sum) {
+    return simd::MultiplyAdd(factor, weights, sum);
+  }
+  static Vec Finished(Sum sum, const float*, float) { return sum; }
+};
+
+// A panel's step is one pair of vectors, as WidenPair takes them.
+struct PairedBF16Format : FloatFormat<BF16> {
+  static constexpr bool kInterleavesHalves = kPairsInterleave;
+
+  static void LoadWeights(const char* panel, Weights weights[kPanelVectors]) {
+    static_assert(kPanelVectors == 2);
+    WidenPair(reinterpret_cast<const BF16*>(panel), weights[0], weights[1]);
+  }
+};
+
+// Eight-bit weights, added up in 32 bits. A factor holds kColsPerFactor columns of a row.
+struct Int8Format {
+  using Weights = IntWeights;
+  using Sum = IntVec;
+  static constexpr int64_t kColsPerStep = kColsPerFactor;
+  static constexpr int64_t kStepBytes = kPanelWidth * kColsPerFactor;
+  static constexpr bool kInterleavesHalves = false;
+  static constexpr bool kOffsetsFactors = kFactorOffset != 0;
+
+  static void LoadWeights(const char* panel, Weights weights[kPanelVectors]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanelVectors; ++v) {
+      weights[v] = WidenInt8(panel + v * Vec::kLanes * kColsPerFactor);
+    }
+  }
+  static IntVec BroadcastFactor(const char* x) { return BroadcastInts(x); }
+  static Sum Start(const int32_t* starts) {
+    return starts != nullptr ? LoadInts(starts) : LoadInts(kNoInts);
+  }
+  static Sum LoadSum(const float* from) { return LoadInts(from); }
+  static void StoreSum(float* to, Sum sum) { StoreInts(to, sum); }
+  static Sum MultiplyAdd(IntVec factor, Weights weights, Sum sum) {
+    return MultiplyAddInts(factor, weights, sum);
+  }
+  static Vec Finished(Sum sum, const float* output_scales, float row_scale) {
+    return Mul(Mul(ToFloats(sum), Load(output_scales)), Broadcast(row_scale));
+  }
+
+ private:
+  static constexpr int32_t kNoInts[Vec::kLanes] = {};
+};
