@@ -47,7 +47,7 @@ constexpr int32_t kDecodePromptDefault = 128;
 struct BenchModelOptions {
   BenchModelPlan plan;
   std::optional<int32_t> decode_prompt;
-  std::string kv_dtype = "auto";
+  std::string weights = "auto", kv_dtype = "auto", cpu_isa = "auto";
   bool profile = false, json = false;
 };
 
@@ -74,6 +74,8 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   BenchModelPlan& plan = options.plan;
   flags.Group("Model");
   flags.String({"model", "DIR", "The model's folder."}, plan.folder);
+  flags.Choice({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
+               options.weights, {"auto", "int8"});
   flags.Choice({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
                options.kv_dtype, {"auto", "f32", "bf16"});
   flags.Group("Work");
@@ -95,6 +97,8 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   flags.Group("Machine");
   flags.Integer({"threads", "N", "0: the CPUs that the process may use."}, plan.cpu.num_threads,
                 {0, 4096});
+  flags.Choice({"cpu-isa", "NAME", "Instruction set. auto: the machine's best."}, options.cpu_isa,
+               {"auto", "avx512_vnni", "avx512", "avx2", "portable"});
   flags.Group("Output");
   flags.Switch(
       {"profile", "", "Say what each operation takes, and how near it is to its own limit."},
@@ -105,6 +109,8 @@ void Bind(Flags& flags, BenchModelOptions& options) {
 void Complete(BenchModelOptions& options) {
   BenchModelPlan& plan = options.plan;
   plan.decode_prompt = options.decode_prompt.value_or(std::min(plan.prompt, kDecodePromptDefault));
+  if (options.weights == "int8") plan.weights = WeightFormat::kInt8;
+  if (options.cpu_isa != "auto") plan.cpu.isa = options.cpu_isa;
   if (options.kv_dtype == "f32") plan.kv_dtype = DType::kF32;
   if (options.kv_dtype == "bf16") plan.kv_dtype = DType::kBF16;
 }

@@ -20,6 +20,7 @@ namespace incipit {
 struct BenchModelPlan {
   std::string folder;
   CpuOptions cpu;
+  WeightFormat weights = WeightFormat::kAsStored;
   std::optional<DType> kv_dtype;  // none: as the server has it
   int32_t prompt = 512;           // tokens whose prefill is measured
   int32_t decode_prompt = 128;    // tokens of each sequence that are there before decoding

@@ -84,6 +84,8 @@ void BindModel(Options& o, Flags& flags) {
       flags,
       {"max-model-len", "N|auto", "Tokens of prompt and answer together. auto: the model's."},
       o.max_model_len, 2);
+  flags.Choice({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
+               o.weights, {"auto", "int8"});
   flags.Choice({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
                o.kv_dtype, {"auto", "f32", "f16", "bf16"});
   flags.String({"chat-template", "FILE|none",
@@ -94,6 +96,8 @@ void BindModel(Options& o, Flags& flags) {
                o.backend, {"auto", "cpu", "cuda"});
   flags.Integer({"threads", "N", "Of the CPU backend. 0: the CPUs that the process may use."},
                 o.threads, {0, 4096});
+  flags.Choice({"cpu-isa", "NAME", "Instruction set of the CPU backend. auto: the machine's best."},
+               o.cpu_isa, {"auto", "avx512_vnni", "avx512", "avx2", "portable"});
 }
 
 void BindPrefixCache(Options& o, Flags& flags) {

@@ -25,11 +25,13 @@ struct Options {
   std::string model;       // folder
   std::string model_name;  // empty: the folder's name
   std::optional<int32_t> max_model_len;
+  std::string weights = "auto";
   std::string kv_dtype = "auto";
   std::string chat_template;  // file; empty: the model's own; "none"
 
   std::string backend = "auto";
   int32_t threads = 0;  // 0: the CPUs that the process may use
+  std::string cpu_isa = "auto";
 
   bool prefix_cache = true;
   std::string prefix_cache_hash = "sha256";

@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   }
   CpuOptions cpu;
   cpu.num_threads = options.threads;
+  if (options.cpu_isa != "auto") cpu.isa = options.cpu_isa;
   return CreateCpuBackend(cpu);
 }
 
@@ -208,7 +209,8 @@ Failure Load(const Options& options, Loaded& loaded) {
   if (absl::Status status = CheckKvDtype(options, loaded.backend->limits()); !status.ok()) {
     return {kExitUsage, status};
   }
-  auto model = LoadModel(options.model, *loaded.backend);
+  const auto format = options.weights == "int8" ? WeightFormat::kInt8 : WeightFormat::kAsStored;
+  auto model = LoadModel(options.model, *loaded.backend, format);
   if (!model.ok()) return {kExitModel, model.status()};
   loaded.model.emplace(*std::move(model));
   const int32_t context = loaded.model->config.max_positions;

@@ -6,11 +6,12 @@
 
 namespace incipit {
 
-absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend) {
+absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
+                                WeightFormat format) {
   absl::StatusOr<ModelConfig> config = ReadModelConfig(folder);
   if (!config.ok()) return Annotate(config.status(), folder.string());
   INCIPIT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
-  absl::StatusOr<ModelWeights> weights = LoadWeights(*config, checkpoint, backend);
+  absl::StatusOr<ModelWeights> weights = LoadWeights(*config, checkpoint, backend, format);
   if (!weights.ok()) return Annotate(weights.status(), folder.string());
   return Model{*std::move(config), std::move(checkpoint), *std::move(weights)};
 }

@@ -19,7 +19,9 @@ struct Model {
   ModelWeights weights;
 };
 
-// Reads config.json, generation_config.json and the weights of `folder`.
-absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend);
+// Reads config.json, generation_config.json and the weights of `folder`, which the backend packs in
+// the format asked for.
+absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
+                                WeightFormat format = WeightFormat::kAsStored);
 
 }  // namespace incipit

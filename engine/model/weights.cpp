@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "engine/model/tensor_names.h"
 
@@ -47,12 +48,14 @@ class WeightLoader {
 
   absl::Status Load() {
     const EndNames ends = NamesOfEnds(config_, tensors_);
+    is_tied_ = ends.embedding == ends.head;
+    // The largest matrix first: what packing it takes for a while comes on top of nothing else.
+    INCIPIT_RETURN_IF_ERROR(Pack({ends.head}, WeightRole::kHead, weights_.head));
     INCIPIT_RETURN_IF_ERROR(Pack({ends.embedding}, WeightRole::kEmbedding, weights_.embedding));
     for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
       INCIPIT_RETURN_IF_ERROR(LoadLayer(layer, weights_.layers.emplace_back()));
     }
-    INCIPIT_RETURN_IF_ERROR(Store({kFinalNormName}, weights_.final_norm));
-    return Pack({ends.head}, WeightRole::kHead, weights_.head);
+    return Store({kFinalNormName}, weights_.final_norm);
   }
 
  private:
@@ -86,9 +89,11 @@ class WeightLoader {
 
   absl::Status Pack(Names names, WeightRole role, std::unique_ptr<Weight>& to) {
     const std::vector<ConstTensorView> parts = Views(names);
-    absl::StatusOr<std::unique_ptr<Weight>> weight =
-        backend_.PackWeight(parts, role, WeightFormat::kAsStored, Shard());
+    const bool as_stored = role == WeightRole::kEmbedding && !is_tied_;
+    absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.PackWeight(
+        parts, role, as_stored ? WeightFormat::kAsStored : weights_.format, Shard());
     if (!weight.ok()) return Annotate(weight.status(), *names.begin());
+    for (const std::string_view name : names) ReleasePages(tensors_.find(name)->second.bytes);
     to = *std::move(weight);
     return absl::OkStatus();
   }
@@ -136,12 +141,18 @@ class WeightLoader {
   const StoredTensors& tensors_;
   Backend& backend_;
   ModelWeights& weights_;
+  bool is_tied_ = false;
 };
 
-absl::Status CheckBackend(const ModelConfig& config, DType dtype, const BackendLimits& limits) {
+absl::Status CheckBackend(const ModelConfig& config, const ModelWeights& weights,
+                          const BackendLimits& limits) {
+  const DType dtype = weights.dtype;
   if (std::ranges::find(limits.weight_dtypes, dtype) == limits.weight_dtypes.end()) {
     return Unimplemented("the weights are {}, which the backend {} does not compute with",
                          NameOf(dtype), limits.name);
+  }
+  if (std::ranges::find(limits.weight_formats, weights.format) == limits.weight_formats.end()) {
+    return Unimplemented("the backend {} does not compute with eight-bit weights", limits.name);
   }
   if (config.head_dim % limits.head_dim_multiple != 0) {
     return Unimplemented("head_dim is {}; the backend {} needs a multiple of {}", config.head_dim,
@@ -153,12 +164,13 @@ absl::Status CheckBackend(const ModelConfig& config, DType dtype, const BackendL
 }  // namespace
 
 absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
-                                         Backend& backend) {
+                                         Backend& backend, WeightFormat format) {
   const StoredTensors& tensors = checkpoint.tensors();
   INCIPIT_RETURN_IF_ERROR(CheckTensors(config, tensors));
   ModelWeights weights;
   weights.dtype = *tensors.find(kFinalNormName)->second.dtype;
-  INCIPIT_RETURN_IF_ERROR(CheckBackend(config, weights.dtype, backend.limits()));
+  weights.format = format;
+  INCIPIT_RETURN_IF_ERROR(CheckBackend(config, weights, backend.limits()));
   INCIPIT_RETURN_IF_ERROR(WeightLoader(config, tensors, backend, weights).Load());
   return weights;
 }

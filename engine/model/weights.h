@@ -30,7 +30,8 @@ struct LayerWeights {
 };
 
 struct ModelWeights {
-  DType dtype = DType::kF32;          // of every tensor
+  DType dtype = DType::kF32;  // of every tensor
+  WeightFormat format = WeightFormat::kAsStored;
   std::unique_ptr<Weight> embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
   std::unique_ptr<Buffer> final_norm;  // f32 [hidden]
@@ -41,8 +42,9 @@ struct ModelWeights {
 
 // Hands every tensor to the backend, which may use it in place: `checkpoint` must outlive the
 // result. INVALID_ARGUMENT for a tensor that is missing, left over, or of another shape or dtype
-// than the configuration says; UNIMPLEMENTED for a dtype or a head size that the backend lacks.
+// than the configuration says; UNIMPLEMENTED for a dtype, a format or a head size that the backend
+// lacks. In eight bits an embedding stays as stored unless the head is tied to it.
 absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
-                                         Backend& backend);
+                                         Backend& backend, WeightFormat format);
 
 }  // namespace incipit
