@@ -257,17 +257,26 @@ absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config)
                     plan.decode_prompt + plan.generate, config.max_positions);
 }
 
+// Measures the plan's rows, and the machine before and after each: neighbours lower its rates for a
+// while.
 absl::Status Measure(const BenchModelPlan& plan, Measurement& measurement, BenchModelResult& result,
                      const std::function<void(std::string_view)>& report) {
+  const auto measure_machine = [&] {
+    result.machine = LargerRates(result.machine, MeasureMachineRates(plan.cpu));
+  };
+  report("what the machine can do");
+  result.machine = MeasureMachineRates(plan.cpu);
   report(fmt::format("prefill of {} tokens", plan.prompt));
   INCIPIT_ASSIGN_OR_RETURN(ModelSpeed prefill, measurement.Prefill());
   result.prefill.push_back(std::move(prefill));
+  measure_machine();
   report(fmt::format("a prompt of {} tokens to decode from", plan.decode_prompt));
   INCIPIT_RETURN_IF_ERROR(measurement.PreparePrompts());
   for (const int32_t num_sequences : plan.sequences) {
     report(fmt::format("decode, {} sequences", num_sequences));
     INCIPIT_ASSIGN_OR_RETURN(ModelSpeed decode, measurement.Decode(num_sequences));
     result.decode.push_back(std::move(decode));
+    measure_machine();
   }
   return absl::OkStatus();
 }
@@ -276,7 +285,12 @@ absl::Status Measure(const BenchModelPlan& plan, Measurement& measurement, Bench
 
 absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
                                             const std::function<void(std::string_view)>& report) {
-  INCIPIT_ASSIGN_OR_RETURN(const auto backend, CreateCpuBackend(plan.cpu));
+  const auto created = CreateCpuBackend(plan.cpu);
+  if (absl::IsInvalidArgument(created.status())) {
+    return MakeStatus(absl::StatusCode::kOutOfRange, "{}", MessageOf(created.status()));
+  }
+  INCIPIT_RETURN_IF_ERROR(created.status());
+  Backend* const backend = created->get();
   report("loading");
   INCIPIT_ASSIGN_OR_RETURN(const Model model, LoadModel(plan.folder, *backend, plan.weights));
   INCIPIT_RETURN_IF_ERROR(CheckLengths(plan, model.config));
@@ -287,12 +301,8 @@ absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
   const bool is_int8 = plan.weights == WeightFormat::kInt8;
   result.types = {.weights = is_int8 ? MatrixType::kInt8 : MatrixTypeOf(model.weights.dtype),
                   .kv = *runner->options().kv_dtype};
-  report("what the machine can do");
-  result.machine = MeasureMachineRates(plan.cpu);
   Measurement measurement(plan, model.config, result.types, timed, *runner);
   INCIPIT_RETURN_IF_ERROR(Measure(plan, measurement, result, report));
-  // Again, for neighbours that were there the first time.
-  result.machine = LargerRates(result.machine, MeasureMachineRates(plan.cpu));
   return result;
 }
 

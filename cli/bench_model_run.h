@@ -46,7 +46,7 @@ struct BenchModelResult {
 };
 
 // Loads and measures. `report` is told what is being measured. OUT_OF_RANGE names what of the
-// plan is longer than the model's context.
+// plan the model or the machine does not take.
 absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
                                             const std::function<void(std::string_view)>& report);
 

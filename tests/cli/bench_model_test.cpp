@@ -60,6 +60,19 @@ TEST_F(BenchModelCommandTest, PrintsATableForPeople) {
   EXPECT_THAT(lines[6], HasSubstr("decode"));
 }
 
+TEST_F(BenchModelCommandTest, TakesTheWeightsAndTheInstructionSetThatWereAskedFor) {
+  ASSERT_EQ(RunWith({"--model", model_, "--prompt", "8", "--generate", "2", "--sequences", "1",
+                     "--repeat", "1", "--threads", "1", "--weights", "int8", "--cpu-isa",
+                     "portable", "--profile", "--json"}),
+            kExitOk)
+      << err();
+  const auto json = nlohmann::json::parse(OutLines().at(0));
+  EXPECT_EQ(json["weights"], "int8");
+  EXPECT_EQ(json["machine"]["isa"], "portable");
+  EXPECT_TRUE(json["machine"]["int8_gops"].is_null());
+  EXPECT_FALSE(json["decode"][0]["profile"].empty());
+}
+
 TEST_F(BenchModelCommandTest, RefusesAWrongFlagByName) {
   const auto expect_refused = [this](std::vector<std::string> arguments, const char* message) {
     EXPECT_EQ(RunWith(std::move(arguments)), kExitUsage);

@@ -105,11 +105,9 @@ __attribute__((target("avx512f,avx512vnni"))) int64_t DotInt8Avx512(int64_t roun
   return rounds * kChains * 64;
 }
 
-RateLoops Avx512Loops() {
-  const bool has_bf16 = DetectNativeProducts().bf16;
-  const bool has_vnni = __builtin_cpu_supports("avx512vnni");
+RateLoops Avx512Loops(bool has_vnni) {
   return {.f32 = &MultiplyAddAvx512,
-          .bf16 = has_bf16 ? &DotBf16Avx512 : nullptr,
+          .bf16 = DetectNativeProducts().bf16 ? &DotBf16Avx512 : nullptr,
           .int8 = has_vnni ? &DotInt8Avx512 : &DotInt8Avx2,
           .read = &ReadAvx2};
 }
@@ -119,8 +117,9 @@ RateLoops Avx512Loops() {
 const RateLoops& RateLoopsOf(const Kernels& kernels) {
   static constexpr RateLoops kAvx2 = {
       .f32 = &MultiplyAddAvx2, .bf16 = nullptr, .int8 = &DotInt8Avx2, .read = &ReadAvx2};
-  static const RateLoops kAvx512 = Avx512Loops();
-  if (std::strncmp(kernels.name, "avx512", 6) == 0) return kAvx512;
+  static const RateLoops kAvx512 = Avx512Loops(false), kAvx512Vnni = Avx512Loops(true);
+  if (std::strcmp(kernels.name, "avx512_vnni") == 0) return kAvx512Vnni;
+  if (std::strcmp(kernels.name, "avx512") == 0) return kAvx512;
   if (std::strcmp(kernels.name, "avx2") == 0) return kAvx2;
   return PortableRateLoops();
 }
