@@ -92,6 +92,17 @@ class AttentionLayer {
 
   // Appends the chunks' keys and values and attends: the output of every token.
   Tensor Run(const std::vector<Chunk>& chunks, int32_t layer = 0) {
+    Tensor hidden = InputOf(chunks);
+    return RunOn(chunks, hidden, layer);
+  }
+  // Appends without attending, where only what comes after is of interest.
+  void Fill(const std::vector<Chunk>& chunks) {
+    Tensor hidden = InputOf(chunks);
+    Append(chunks, hidden, 0);
+  }
+
+ private:
+  static Tensor InputOf(const std::vector<Chunk>& chunks) {
     Tensor hidden(DType::kF32, CountTokens(chunks), kHiddenSize);
     int64_t row = 0;
     for (const Chunk& chunk : chunks) {
@@ -101,10 +112,9 @@ class AttentionLayer {
         for (float& value : hidden.Row(row)) value = numbers.Uniform(-1, 1);
       }
     }
-    return RunOn(chunks, hidden, layer);
+    return hidden;
   }
 
- private:
   static int64_t CountTokens(const std::vector<Chunk>& chunks) {
     int64_t count = 0;
     for (const Chunk& chunk : chunks) count += chunk.num_tokens;
@@ -276,8 +286,8 @@ TEST_P(AttentionTest, AgreesWithTheReferenceWithBiasAndHeadNorms) {
 constexpr int32_t kLongLength = 2200;
 
 AttentionShape LongShape(int32_t window, DType dtype) {
-  return {.num_heads = 3,
-          .num_kv_heads = 1,
+  return {.num_heads = 5,
+          .num_kv_heads = 5,
           .head_dim = 8,
           .block_size = 32,
           .num_blocks = 150,
@@ -296,10 +306,13 @@ TEST_P(AttentionTest, AgreesWithTheReferenceOverLongContexts) {
     const std::vector<BlockId> first = ScatteredBlocks(shape, 0, kLongLength + 10),
                                second = ScatteredBlocks(shape, 1, kLongLength + 10);
     const std::vector<std::vector<Chunk>> steps = {
-        {{0, 0, kLongLength, first}, {1, 0, 70, second}},
+        {{0, kLongLength - 20, 20, first}, {1, 0, 70, second}},
         {{1, 70, 1, second}, {0, kLongLength, 1, first}},
         {{0, kLongLength + 1, 7, first}},
     };
+    for (AttentionLayer* each : {&layer, &expected}) {
+      each->Fill({{0, 0, kLongLength - 20, first}});
+    }
     for (const std::vector<Chunk>& step : steps) {
       ExpectNear(layer.Run(step), expected.Run(step), ToleranceFor(shape));
     }
