@@ -15,6 +15,11 @@ constexpr int32_t kTileRowsMax = 48;
 // others could be waiting for the one that has it.
 constexpr int64_t kPartMax = 4;
 
+// Of the groups that a tile takes together, each has at most this many rows; what a block has of
+// them in memory need not be more than this to be read at full speed.
+constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
+constexpr int64_t kRunBytes = 16384;
+
 constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
 
 }  // namespace
@@ -38,8 +43,8 @@ void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
     attend.split_begin = unit.split_begin;
     attend.split_end = unit.split_end;
     if (tile.states >= 0) {
-      const int64_t size =
-          kernels_.attend_state_floats(tile.num_tokens * tile.num_heads, shape.head_dim);
+      const int64_t size = tile.num_groups * kernels_.attend_state_floats(
+                                                 tile.num_tokens * tile.num_heads, shape.head_dim);
       attend.states += (unit.split_begin - tile.split_begin) * size;
     }
     kernels_.attend[dtype](attend);
@@ -48,7 +53,7 @@ void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
   int64_t num_rows = 0;
   for (const int32_t tile : apart_) {
     num_rows += int64_t{tiles_[tile].num_tokens} * tiles_[tile].num_heads *
-                (tiles_[tile].split_end - tiles_[tile].split_begin);
+                tiles_[tile].num_groups * (tiles_[tile].split_end - tiles_[tile].split_begin);
   }
   threads_.ForEach(std::ssize(apart_), num_rows * shape.head_dim, [&](int64_t i, int32_t thread) {
     kernels_.attend_combine[dtype](ArgsOf(args, inputs, tiles_[apart_[i]], thread));
@@ -56,49 +61,55 @@ void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
 }
 
 void CpuAttention::CutIntoTiles(const AttentionArgs& args, const StepInputs& inputs) {
-  const auto num_sequences = static_cast<int32_t>(inputs.token_begin.size()) - 1;
-  const int32_t heads_per_tile = HeadsPerTile(args, inputs);
+  const KvPoolShape& shape = args.pool->shape();
+  const int32_t group = args.num_heads / shape.num_kv_heads;
+  const int64_t parts = std::max<int64_t>(1, CountParts(args, inputs)), threads = threads_.count();
+  // Heads of a group share each load of keys and values, unless threads would be left idle.
+  const int64_t cuts = (threads + parts - 1) / parts;
+  heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
+  // Groups together read longer runs of memory, as long as every thread has several tiles.
+  const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
+  const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
+  groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
   tiles_.clear();
-  for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, inputs, s, heads_per_tile);
+  const auto num_sequences = static_cast<int32_t>(inputs.token_begin.size()) - 1;
+  for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, inputs, s);
 }
 
-// Heads of a group share each load of keys and values, unless threads would be left idle.
-int32_t CpuAttention::HeadsPerTile(const AttentionArgs& args, const StepInputs& inputs) const {
-  const int32_t num_kv_heads = args.pool->shape().num_kv_heads;
-  const int32_t group = args.num_heads / num_kv_heads;
-  int64_t parts = 0;  // that can be worked on at once, with all heads of a group together
+// What can be worked on at once, with all heads of a group and all tokens of a sequence together.
+int64_t CpuAttention::CountParts(const AttentionArgs& args, const StepInputs& inputs) const {
+  int64_t parts = 0;
   for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
     const int32_t end = inputs.token_begin[s + 1];
     if (inputs.token_begin[s] < end) parts += inputs.positions[end - 1] / kSplit + 1;
   }
-  parts *= num_kv_heads;
-  if (parts == 0) return group;
-  const int64_t cuts = std::max<int64_t>(1, (threads_.count() + parts - 1) / parts);
-  return std::clamp<int32_t>(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
+  return parts * args.pool->shape().num_kv_heads;
 }
 
-void CpuAttention::AddTiles(const AttentionArgs& args, const StepInputs& inputs, int32_t sequence,
-                            int32_t heads_per_tile) {
+void CpuAttention::AddTiles(const AttentionArgs& args, const StepInputs& inputs, int32_t sequence) {
   const int32_t group = args.num_heads / args.pool->shape().num_kv_heads;
-  const int32_t tokens_per_tile = std::max(1, kTileRowsMax / heads_per_tile);
+  const int32_t tokens_per_tile = std::max(1, kTileRowsMax / heads_per_tile_);
   const int32_t begin = inputs.token_begin[sequence], end = inputs.token_begin[sequence + 1];
   for (int32_t token = begin; token < end; token += tokens_per_tile) {
     const int32_t num_tokens = std::min(tokens_per_tile, end - token);
     const int32_t first = inputs.positions[token], last = first + num_tokens - 1;
     const int32_t oldest = args.window > 0 ? std::max(0, first + 1 - args.window) : 0;
+    const bool has_few_rows = heads_per_tile_ == group && num_tokens * group <= kGroupRowsMax;
     for (int32_t head = 0; head < args.num_heads;) {
-      // Never across two KV heads.
-      const int32_t left_in_group = group - head % group;
-      const int32_t num_heads = std::min(heads_per_tile, left_in_group);
+      // Never across two KV heads, unless all of them.
+      const int32_t num_heads = std::min(heads_per_tile_, group - head % group);
+      const int32_t num_groups =
+          has_few_rows ? std::min(groups_per_tile_, (args.num_heads - head) / group) : 1;
       tiles_.push_back({.sequence = sequence,
                         .token_begin = token,
                         .num_tokens = num_tokens,
                         .head_begin = head,
                         .num_heads = num_heads,
+                        .num_groups = num_groups,
                         .split_begin = oldest / kSplit,
                         .split_end = last / kSplit + 1,
-                        .cost = int64_t{last + 1 - oldest} * num_tokens * num_heads});
-      head += num_heads;
+                        .cost = int64_t{last + 1 - oldest} * num_tokens * num_heads * num_groups});
+      head += num_heads * num_groups;
     }
   }
 }
@@ -119,7 +130,7 @@ void CpuAttention::CutIntoUnits(int64_t head_dim) {
     }
     apart_.push_back(index);
     tile.states = floats;
-    floats += num_splits *
+    floats += int64_t{num_splits} * tile.num_groups *
               kernels_.attend_state_floats(int64_t{tile.num_tokens} * tile.num_heads, head_dim);
     for (int32_t split = tile.split_begin; split < tile.split_end; ++split) {
       units_.push_back({index, split, split + 1, tile.cost / num_splits});
@@ -142,6 +153,7 @@ simd::AttendArgs CpuAttention::ArgsOf(const AttentionArgs& args, const StepInput
       tile.token_begin * args.query.cols + int64_t{tile.head_begin} * shape.head_dim;
   return {.kv = {.data = pool.Head(args.layer, kv_head),
                  .block_stride = pool.block_stride(),
+                 .head_stride = pool.block_stride() / shape.num_kv_heads,
                  .blocks = reinterpret_cast<const int32_t*>(inputs.blocks.data() +
                                                             inputs.block_begin[tile.sequence]),
                  .block_size = shape.block_size,
@@ -152,6 +164,7 @@ simd::AttendArgs CpuAttention::ArgsOf(const AttentionArgs& args, const StepInput
           .first_position = inputs.positions[tile.token_begin],
           .num_tokens = tile.num_tokens,
           .num_heads = tile.num_heads,
+          .num_groups = tile.num_groups,
           .window = args.window,
           .scale = args.scale,
           .split_begin = tile.split_begin,

@@ -21,10 +21,10 @@ class CpuAttention {
   void Run(const AttentionArgs& args, const StepInputs& inputs);
 
  private:
-  // Consecutive tokens of one sequence, and heads that share a KV head.
+  // Consecutive tokens of one sequence, and heads of one KV head, or all those of several.
   struct Tile {
     int32_t sequence = 0, token_begin = 0, num_tokens = 0;
-    int32_t head_begin = 0, num_heads = 0;
+    int32_t head_begin = 0, num_heads = 0, num_groups = 0;
     int32_t split_begin = 0, split_end = 0;  // that its tokens see
     int64_t cost = 0;
     int64_t states = -1;  // where in states_, if its splits are handed out one by one
@@ -36,9 +36,8 @@ class CpuAttention {
   };
 
   void CutIntoTiles(const AttentionArgs& args, const StepInputs& inputs);
-  int32_t HeadsPerTile(const AttentionArgs& args, const StepInputs& inputs) const;
-  void AddTiles(const AttentionArgs& args, const StepInputs& inputs, int32_t sequence,
-                int32_t heads_per_tile);
+  int64_t CountParts(const AttentionArgs& args, const StepInputs& inputs) const;
+  void AddTiles(const AttentionArgs& args, const StepInputs& inputs, int32_t sequence);
   void CutIntoUnits(int64_t head_dim);
   simd::AttendArgs ArgsOf(const AttentionArgs& args, const StepInputs& inputs, const Tile& tile,
                           int32_t thread);
@@ -51,6 +50,7 @@ class CpuAttention {
   Scratch<float> scratch_;      // a part for each thread
   Scratch<float> states_;
   int64_t scratch_floats_ = 0;
+  int32_t heads_per_tile_ = 0, groups_per_tile_ = 0;
 };
 
 }  // namespace incipit

@@ -40,7 +40,7 @@ struct AttendState {
   }
 };
 
-// What a call works in.
+// What a call works in, for one of its KV heads; `query` and `states` are that one's own.
 struct AttendScratch {
   float* query;   // [tile][head_dim][rows of the tile], times the scale
   float* scores;  // [row][kStep], then the weights
@@ -48,12 +48,12 @@ struct AttendScratch {
   void *keys, *values;       // one step, gathered where blocks are smaller than kBlock
   float* states[2];          // memory of an AttendState each
 
+  // For num_rows rows of all KV heads together, each one's a multiple of kRowPad.
   static int64_t Floats(int64_t num_rows, int64_t head_dim) {
-    const int64_t rows = RoundUpTo(num_rows, kRowPad);
-    return rows * (head_dim + kStep + 2) + 2 * (kStep * head_dim + 2 * kRowPad) +
+    return num_rows * (head_dim + kStep + 2) + 2 * (kStep * head_dim + 2 * kRowPad) +
            2 * AttendState::Floats(num_rows, head_dim);
   }
-  static AttendScratch In(float* memory, int64_t num_rows, int64_t head_dim) {
+  static AttendScratch In(float* memory, int64_t num_rows, int64_t head_dim, int64_t group) {
     const int64_t rows = RoundUpTo(num_rows, kRowPad);
     AttendScratch s;
     const auto take = [&memory](int64_t floats) {
@@ -64,16 +64,17 @@ struct AttendScratch {
     s.scores = take(rows * kStep);
     s.new_max = take(rows);
     s.rescale = take(rows);
-    for (float*& state : s.states) state = take(AttendState::Floats(num_rows, head_dim));
-    s.query = take(rows * head_dim);
     s.keys = take(kStep * head_dim + 2 * kRowPad);
     s.values = take(kStep * head_dim + 2 * kRowPad);  // a vector load may pass its end
+    memory += group * (rows * head_dim + 2 * AttendState::Floats(num_rows, head_dim));
+    for (float*& state : s.states) state = take(AttendState::Floats(num_rows, head_dim));
+    s.query = take(rows * head_dim);
     return s;
   }
 };
 
 int64_t AttendScratchFloats(int64_t num_rows, int64_t head_dim) {
-  return AttendScratch::Floats(num_rows, head_dim);
+  return AttendScratch::Floats(RoundUpTo(num_rows, kRowPad), head_dim);
 }
 
 int64_t AttendStateFloats(int64_t num_rows, int64_t head_dim) {
@@ -124,10 +125,15 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
+// Whose keys are wanted after this step's: `positions` further on, `elements` away in the block.
+struct NextKeys {
+  int64_t positions, elements;
+};
+
 // The blocks of the step at `first` that hold positions of the range. Slots of other positions may
 // hold anything.
 template <class T>
-StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range,
+StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextKeys next,
                          const AttendScratch& scratch) {
   StepBlocks<T> out = {};
   out.begin = range.begin > first ? (range.begin - first) / kBlock : 0;
@@ -144,7 +150,9 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range,
   for (int64_t b = out.begin; b < out.end; ++b) {
     const int64_t position = first + b * kBlock;
     out.keys[b] = out.next_keys[b] = keys_of(position);
-    if (position + kStep < range.end) out.next_keys[b] = keys_of(position + kStep);
+    if (position + next.positions < range.end) {
+      out.next_keys[b] = keys_of(position + next.positions) + next.elements;
+    }
     out.values[b] = out.keys[b] + size * head_dim;
   }
   return out;
@@ -273,32 +281,68 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   }
 }
 
-// The positions of one split, added up from nothing.
+// The KV heads of a call, each with what is its own.
+struct AttendGroups {
+  int64_t count;
+  Tiles tiles;
+  AttendArgs args[kAttendGroupsMax];
+  AttendScratch scratch[kAttendGroupsMax];
+};
+
 template <class T>
-void AttendSplit(const AttendArgs& args, int64_t split, const Tiles& tiles, const AttendScratch& s,
-                 const AttendState& state) {
-  const int64_t head_dim = args.kv.head_dim;
+AttendGroups GroupsOf(const AttendArgs& args) {
+  const int64_t num_rows = NumRows(args), head_dim = args.kv.head_dim;
+  AttendGroups groups = {};
+  groups.count = args.num_groups;
+  groups.tiles = Tiles::Of(num_rows, kAttendRows);
+  for (int64_t g = 0; g < groups.count; ++g) {
+    AttendArgs& own = groups.args[g];
+    own = args;
+    own.kv.data = static_cast<const T*>(args.kv.data) + g * args.kv.head_stride;
+    own.query += g * args.num_heads * head_dim;
+    own.out += g * args.num_heads * head_dim;
+    groups.scratch[g] = AttendScratch::In(args.scratch, num_rows, head_dim, g);
+  }
+  return groups;
+}
+
+template <class T>
+void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& blocks,
+                const Tiles& tiles, const AttendScratch& s, const AttendState& state) {
+  const int64_t num_fetching = tiles.count < kStepBlocks ? tiles.count : kStepBlocks;
+  for (int64_t tile = 0; tile < tiles.count; ++tile) {
+    const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
+    TileFunctionsOf<T>(rows, tile < num_fetching)
+        .score({.query = s.query + begin * args.kv.head_dim,
+                .blocks = &blocks,
+                .head_dim = args.kv.head_dim,
+                .scores = s.scores + begin * kStep,
+                .turn = {tile, num_fetching}});
+  }
+  WeighStep(args, first, s, state);
+  for (int64_t tile = 0; tile < tiles.count; ++tile) {
+    const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
+    AccumulateRows<T>(args, blocks, first, begin, rows, {tile, num_fetching}, s, state);
+  }
+}
+
+// The positions of one split, added up from nothing; all KV heads of a step before the next one.
+template <class T>
+void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* states) {
+  const AttendArgs& args = groups.args[0];
   const SeenRange range = {SeenPositions(args, 0).begin, args.first_position + args.num_tokens};
   const int64_t split_end = (split + 1) * kSplit < range.end ? (split + 1) * kSplit : range.end;
   int64_t first = split * kSplit;
   if (range.begin > first) first = range.begin / kStep * kStep;
-  const int64_t num_fetching = tiles.count < kStepBlocks ? tiles.count : kStepBlocks;
-  state.Clear(tiles.num_rows);
+  for (int64_t g = 0; g < groups.count; ++g) states[g].Clear(groups.tiles.num_rows);
   for (; first < split_end; first += kStep) {
-    const StepBlocks<T> blocks = LocateStep<T>(args.kv, first, range, s);
-    for (int64_t tile = 0; tile < tiles.count; ++tile) {
-      const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-      TileFunctionsOf<T>(rows, tile < num_fetching)
-          .score({.query = s.query + begin * head_dim,
-                  .blocks = &blocks,
-                  .head_dim = head_dim,
-                  .scores = s.scores + begin * kStep,
-                  .turn = {tile, num_fetching}});
-    }
-    WeighStep(args, first, s, state);
-    for (int64_t tile = 0; tile < tiles.count; ++tile) {
-      const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-      AccumulateRows<T>(args, blocks, first, begin, rows, {tile, num_fetching}, s, state);
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const bool is_last = g + 1 == groups.count;
+      const int64_t stride = args.kv.head_stride;
+      const NextKeys next = {is_last ? kStep : 0, is_last ? -g * stride : stride};
+      const KvView& kv = groups.args[g].kv;
+      const StepBlocks<T> blocks = LocateStep<T>(kv, first, range, next, groups.scratch[g]);
+      AttendStep<T>(groups.args[g], first, blocks, groups.tiles, groups.scratch[g], states[g]);
     }
   }
 }
@@ -353,35 +397,47 @@ void WriteRows(const AttendArgs& args, const AttendState& state) {
 template <class T>
 void Attend(const AttendArgs& args) {
   const int64_t num_rows = NumRows(args), head_dim = args.kv.head_dim;
-  const AttendScratch s = AttendScratch::In(args.scratch, num_rows, head_dim);
-  const Tiles tiles = Tiles::Of(num_rows, kAttendRows);
-  LoadQuery(args, tiles, s);
-  if (args.states != nullptr) {
-    const int64_t size = AttendState::Floats(num_rows, head_dim);
-    for (int64_t split = args.split_begin; split < args.split_end; ++split) {
-      float* const memory = args.states + (split - args.split_begin) * size;
-      AttendSplit<T>(args, split, tiles, s, AttendState::In(memory, num_rows, head_dim));
+  const int64_t size = AttendState::Floats(num_rows, head_dim);
+  const AttendGroups groups = GroupsOf<T>(args);
+  AttendState totals[kAttendGroupsMax], parts[kAttendGroupsMax];
+  for (int64_t g = 0; g < groups.count; ++g) {
+    const AttendScratch& s = groups.scratch[g];
+    LoadQuery(groups.args[g], groups.tiles, s);
+    totals[g] = AttendState::In(s.states[0], num_rows, head_dim);
+    parts[g] = AttendState::In(s.states[1], num_rows, head_dim);
+  }
+  float* memory = args.states;
+  for (int64_t split = args.split_begin; split < args.split_end; ++split) {
+    if (args.states != nullptr) {
+      for (int64_t g = 0; g < groups.count; ++g, memory += size) {
+        parts[g] = AttendState::In(memory, num_rows, head_dim);
+      }
     }
-    return;
+    const bool is_first = args.states == nullptr && split == args.split_begin;
+    AttendSplit<T>(groups, split, is_first ? totals : parts);
+    if (args.states != nullptr || is_first) continue;
+    for (int64_t g = 0; g < groups.count; ++g) {
+      FoldSplit(groups.args[g], split, totals[g], parts[g]);
+    }
   }
-  const AttendState total = AttendState::In(s.states[0], num_rows, head_dim);
-  AttendSplit<T>(args, args.split_begin, tiles, s, total);
-  const AttendState part = AttendState::In(s.states[1], num_rows, head_dim);
-  for (int64_t split = args.split_begin + 1; split < args.split_end; ++split) {
-    AttendSplit<T>(args, split, tiles, s, part);
-    FoldSplit(args, split, total, part);
-  }
-  WriteRows<T>(args, total);
+  if (args.states != nullptr) return;
+  for (int64_t g = 0; g < groups.count; ++g) WriteRows<T>(groups.args[g], totals[g]);
 }
 
 template <class T>
 void CombineSplits(const AttendArgs& args) {
   const int64_t num_rows = NumRows(args), head_dim = args.kv.head_dim;
   const int64_t size = AttendState::Floats(num_rows, head_dim);
-  const AttendState total = AttendState::In(args.states, num_rows, head_dim);
-  for (int64_t split = args.split_begin + 1; split < args.split_end; ++split) {
-    float* const memory = args.states + (split - args.split_begin) * size;
-    FoldSplit(args, split, total, AttendState::In(memory, num_rows, head_dim));
+  const AttendGroups groups = GroupsOf<T>(args);
+  const auto state_of = [&](int64_t split, int64_t group) {
+    const int64_t index = (split - args.split_begin) * groups.count + group;
+    return AttendState::In(args.states + index * size, num_rows, head_dim);
+  };
+  for (int64_t g = 0; g < groups.count; ++g) {
+    const AttendState total = state_of(args.split_begin, g);
+    for (int64_t split = args.split_begin + 1; split < args.split_end; ++split) {
+      FoldSplit(groups.args[g], split, total, state_of(split, g));
+    }
+    WriteRows<T>(groups.args[g], total);
   }
-  WriteRows<T>(args, total);
 }

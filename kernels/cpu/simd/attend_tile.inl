@@ -12,9 +12,9 @@ constexpr int64_t kStep = 64;   // absolute positions in one step of the softmax
 constexpr int64_t kStepBlocks = kStep / kBlock;
 constexpr int kBlockVectors = kBlock / Vec::kLanes;
 
-// Where the blocks of a step are, those from `begin` to `end`. Blocks lie anywhere, and the processor
-// cannot guess where: while scores are added up, this step's values are fetched from memory; while
-// values are, the next step's keys.
+// Where the blocks of a step are, those from `begin` to `end`. Blocks lie anywhere, and the
+// processor cannot guess where: while scores are added up, this step's values are fetched from
+// memory; while values are, the keys that come next.
 template <class T>
 struct StepBlocks {
   int64_t begin, end;
@@ -22,8 +22,8 @@ struct StepBlocks {
   const T* values[kStepBlocks];                         // [kBlock][head_dim]
 };
 
-// What part of those a tile fetches: each its own, and in the rhythm of its loops, so that memory is
-// busy all the time and never asked for more at once than it can take.
+// What part of those a tile fetches: each its own, and in the rhythm of its loops, so that memory
+// is busy all the time and never asked for more at once than it can take.
 struct FetchTurn {
   int64_t tile, count;  // of those that fetch
 };
@@ -122,7 +122,9 @@ void ScoreTile(const ScoreArgs<T>& args) {
   constexpr int kBlocks = FittingPower(ROWS * kBlockVectors, kStepBlocks);
   int64_t block = args.blocks->begin;
   const int64_t end = args.blocks->end;
-  for (; block + kBlocks <= end; block += kBlocks) ScoreBlocks<T, ROWS, kBlocks, FETCH>(args, block);
+  for (; block + kBlocks <= end; block += kBlocks) {
+    ScoreBlocks<T, ROWS, kBlocks, FETCH>(args, block);
+  }
   for (; block < end; ++block) ScoreBlocks<T, ROWS, 1, FETCH>(args, block);
 }
 

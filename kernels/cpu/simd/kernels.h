@@ -96,24 +96,31 @@ struct Product {
 struct KvView {
   const void* data;       // of block 0
   int64_t block_stride;   // elements from one block to the next
+  int64_t head_stride;    // elements from one KV head of a block to the next
   const int32_t* blocks;  // the sequence's table
   int32_t block_size, head_dim;
 };
 
-// Causal attention of num_tokens consecutive tokens, num_heads query heads that share one KV head.
+// KV heads that one call of `attend` takes: what a block has of them lies together in memory.
+inline constexpr int32_t kAttendGroupsMax = 3;
+
+// Causal attention of num_tokens consecutive tokens, for num_groups KV heads, from that of `kv` on,
+// with num_heads query heads each.
 struct AttendArgs {
   KvView kv;
   const float* query;  // [num_tokens][token_stride], the heads' vectors one after the other
   float* out;          // likewise
   int64_t token_stride;
-  int32_t first_position, num_tokens, num_heads, window;  // window 0: none
+  int32_t first_position, num_tokens, num_heads, num_groups;
+  int32_t window;  // 0: none
   float scale;
   // Those of kSplit positions that have what the tokens see, or some of them; see `states`.
   int32_t split_begin, split_end;
-  float* scratch;  // attend_scratch_floats(num_tokens * num_heads, head_dim)
+  // attend_scratch_floats(num_groups * (num_tokens * num_heads, rounded up to 16), head_dim)
+  float* scratch;
   // Where given, nothing is written to `out`, but what each split adds up to comes here:
-  // [split][attend_state_floats(num_tokens * num_heads, head_dim)]. All of them, from the first
-  // that any of the tokens sees to the last, give attend_combine the result.
+  // [split][group][attend_state_floats(num_tokens * num_heads, head_dim)]. All of them, from the
+  // first that any of the tokens sees to the last, give attend_combine the result.
   float* states;
 };
 
