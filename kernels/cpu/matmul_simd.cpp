@@ -61,7 +61,7 @@ class SimdMatrix final : public PackedMatrix {
   }
 
   void MultiplyPass(const ProductInput& input, const ProductOutput& output) {
-    const int64_t tile_rows = context_.kernels.tile_rows;
+    const int64_t tile_rows = product().tile_rows;
     const int64_t num_tiles = (input.num_rows + tile_rows - 1) / tile_rows;
     const void* const packed = PackRows(input, num_tiles);
     const auto multiply = [&](int64_t panel_begin, int64_t panel_end) {
@@ -83,25 +83,28 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.finish == simd::Finish::kSilu ? rows_ / 2 : rows_});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    const int64_t num_panels = shape_.num_panels;
+    // What cannot be parted: a panel, or a panel of gate with that of up.
+    const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
     if (num_tiles == 1) {  // the memory's pace: each thread reads on from where it was
-      context_.threads.ForParts(num_panels, work,
-                                [&](int64_t begin, int64_t end, int32_t) { multiply(begin, end); });
+      context_.threads.ForParts(num_units, work, [&](int64_t begin, int64_t end, int32_t) {
+        multiply(begin * unit, end * unit);
+      });
       return;
     }
     // The same number of parts for each thread, as equal as can be.
     const int64_t count = context_.threads.count();
-    const int64_t rounds = (num_panels + kPanelsAtOnce * count - 1) / (kPanelsAtOnce * count);
-    const int64_t num_parts = std::min(num_panels, rounds * count);
+    const int64_t per_round = kPanelsAtOnce / unit * count;
+    const int64_t rounds = (num_units + per_round - 1) / per_round;
+    const int64_t num_parts = std::min(num_units, rounds * count);
     context_.threads.ForEach(num_parts, work, [&](int64_t part, int32_t) {
-      multiply(num_panels * part / num_parts, num_panels * (part + 1) / num_parts);
+      multiply(num_units * part / num_parts * unit, num_units * (part + 1) / num_parts * unit);
     });
   }
 
   const void* PackRows(const ProductInput& input, int64_t num_tiles) {
     float* const packed = context_.packed_rows.Get(input.num_rows * shape_.steps);
     float* const scales = context_.row_scales.Get(kPassRows);
-    const int64_t row_floats = context_.kernels.tile_rows * simd::PackedRowFloats(cols_);
+    const int64_t row_floats = product().tile_rows * simd::PackedRowFloats(cols_);
     float* const rows = context_.row_of_thread.Get(context_.threads.count() * row_floats);
     context_.threads.ForParts(num_tiles, input.num_rows * cols_,
                               [&](int64_t begin, int64_t end, int32_t thread) {

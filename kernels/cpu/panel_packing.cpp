@@ -60,20 +60,20 @@ class PanelPacker {
   }
 
  private:
-  // The row behind an output of a panel; gate's and up's meet in one panel.
+  // The row behind an output of a panel; panels of gate and of up take turns.
   StoredRow RowOf(int64_t panel, int64_t lane) const {
     if (!shape_.is_gate_up) return FindRow(source_.parts, panel * shape_.panel_width + lane);
-    const int64_t half = shape_.panel_width / 2, size = source_.rows() / 2;
-    const int64_t row = panel * half + lane % half;
+    const int64_t size = source_.rows() / 2, row = panel / 2 * shape_.panel_width + lane;
     if (row >= size) return {};
-    return FindRow(source_.parts, lane < half ? row : size + row);
+    return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
   // Where in a step an output goes.
   int64_t PlaceOf(int64_t lane) const {
-    if (!product_.interleaves_halves) return lane;
-    const int64_t half = shape_.panel_width / 2;
-    return lane < half ? 2 * lane : 2 * (lane - half) + 1;
+    const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
+    if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;
+    const int64_t in_pair = lane - pair;
+    return pair + (in_pair < lanes ? 2 * in_pair : 2 * (in_pair - lanes) + 1);
   }
 
   // A block of columns at a time, so that what is written stays in the cache until it is complete.
@@ -133,11 +133,13 @@ PanelShape PanelShape::Of(const MatrixSource& source, const simd::Kernels& kerne
   const bool is_int8 = source.format == WeightFormat::kInt8;
   shape.weights = is_int8 ? simd::kInt8 : static_cast<int>(source.dtype());
   shape.is_gate_up = source.role == WeightRole::kGateUp;
-  shape.panel_width = kernels.panel_width;
+  const simd::Product& product = kernels.products[shape.weights];
+  shape.panel_width = product.panel_width;
+  shape.pair_lanes = kernels.pair_lanes;
   const int64_t of_a_kind = shape.is_gate_up ? source.rows() / 2 : source.rows();
-  const int64_t per_panel = shape.is_gate_up ? shape.panel_width / 2 : shape.panel_width;
-  shape.num_panels = (of_a_kind + per_panel - 1) / per_panel;
-  const int64_t cols_per_step = kernels.products[shape.weights].cols_per_step;
+  const int64_t panels_of_a_kind = (of_a_kind + shape.panel_width - 1) / shape.panel_width;
+  shape.num_panels = shape.is_gate_up ? 2 * panels_of_a_kind : panels_of_a_kind;
+  const int64_t cols_per_step = product.cols_per_step;
   shape.steps = (source.cols() + cols_per_step - 1) / cols_per_step;
   const size_t element = is_int8 ? 1 : ByteSize(source.dtype());
   shape.panel_bytes =

@@ -17,8 +17,8 @@ struct PanelShape {
   size_t byte_size() const { return static_cast<size_t>(num_panels * panel_bytes); }
 
   int weights = 0;  // index into Kernels::products
-  int64_t num_panels = 0, panel_width = 0, steps = 0, panel_bytes = 0;
-  bool is_gate_up = false;  // panels are half gate, half up
+  int64_t num_panels = 0, panel_width = 0, pair_lanes = 0, steps = 0, panel_bytes = 0;
+  bool is_gate_up = false;  // panels of gate and of up take turns
 };
 
 struct PanelMemory {

@@ -23,11 +23,13 @@ struct Vec {
 using Mask = __m256;
 
 constexpr const char* kName = "avx2";
-constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 6;  // 12 sums, 2 weights and a factor: of 16 registers
+constexpr int kPanelVectors = 3;
+constexpr int kTileRows = 4;  // 12 sums, 3 weights and a factor: of 16 registers
+constexpr int kInt8PanelVectors = 2;
+constexpr int kInt8TileRows = 4;
 constexpr int kAttendRows = 6;
-constexpr int kAttendSums = 12;          // of attention, in registers
-constexpr bool kPairsInterleave = true;  // WidenPair: element 2i and 2i + 1 go to lane i
+constexpr int kAttendSums = 12;  // of attention, in registers
+constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm256_setzero_ps()}; }
 inline Vec Broadcast(float x) { return {_mm256_set1_ps(x)}; }

@@ -16,9 +16,11 @@ using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 12;  // 24 sums, 2 weights and a factor: of 32 registers
+constexpr int kInt8PanelVectors = 2;
+constexpr int kInt8TileRows = 12;
 constexpr int kAttendRows = 8;
 constexpr int kAttendSums = 24;  // of attention, in registers
-constexpr bool kPairsInterleave = true;  // WidenPair: element 2i and 2i + 1 go to lane i
+constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm512_setzero_ps()}; }
 inline Vec Broadcast(float x) { return {_mm512_set1_ps(x)}; }

@@ -7,7 +7,7 @@
 
 struct PanelSums {
   const float* sums;  // [num_rows][sums_stride]
-  int64_t sums_stride;
+  int64_t sums_stride, up_offset;
   int64_t row, num_rows;
   int64_t panel;
 };
@@ -16,32 +16,27 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
   return bias == nullptr ? value : Add(value, LoadSome(bias + output, lanes));
 }
 
+// A panel, or for kSilu the one of gate; that of up follows it in `sums`, `up_offset` further on.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
-  const float* const scales =
-      args.output_scales == nullptr ? nullptr : args.output_scales + panel.panel * kPanelWidth;
   const bool is_silu = args.finish == Finish::kSilu;
   const int64_t num_outputs = is_silu ? args.num_outputs / 2 : args.num_outputs;
-  const int64_t first = panel.panel * (is_silu ? kPanelWidth / 2 : kPanelWidth);
-  const auto lanes_at = [&](int64_t output) {
-    return num_outputs - output < Vec::kLanes ? num_outputs - output : int64_t{Vec::kLanes};
-  };
+  const int64_t first = (is_silu ? panel.panel / 2 : panel.panel) * Format::kWidth;
+  const float* const scales =
+      args.output_scales == nullptr ? nullptr : args.output_scales + panel.panel * Format::kWidth;
   for (int64_t r = 0; r < panel.num_rows; ++r) {
     const float* const sums = panel.sums + r * panel.sums_stride;
     const float row_scale = args.row_scales == nullptr ? 1 : args.row_scales[panel.row + r];
     float* const y = args.y + (panel.row + r) * args.y_stride;
-    const auto value = [&](int v) {
-      const int64_t lane = v * Vec::kLanes;
-      return Format::Finished(Format::LoadSum(sums + lane), scales + lane, row_scale);
-    };
-    constexpr int kHalf = kPanelVectors / 2;
-    for (int v = 0; v < (is_silu ? kHalf : kPanelVectors); ++v) {
-      const int64_t output = first + v * Vec::kLanes, lanes = lanes_at(output);
-      if (lanes <= 0) break;
-      Vec result = AddBias(value(v), args.bias, output, lanes);
+    for (int64_t lane = 0; lane < Format::kWidth && first + lane < num_outputs; lane += Vec::kLanes) {
+      const int64_t output = first + lane, left = num_outputs - output;
+      const int64_t lanes = left < Vec::kLanes ? left : int64_t{Vec::kLanes};
+      const Vec value = Format::Finished(Format::LoadSum(sums + lane), scales + lane, row_scale);
+      Vec result = AddBias(value, args.bias, output, lanes);
       if (is_silu) {
-        const Vec up = AddBias(value(v + kHalf), args.bias, num_outputs + output, lanes);
-        result = Mul(Silu(result), up);
+        const Vec up = Format::Finished(Format::LoadSum(sums + panel.up_offset + lane),
+                                        scales + Format::kWidth + lane, row_scale);
+        result = Mul(Silu(result), AddBias(up, args.bias, num_outputs + output, lanes));
       } else if (args.finish == Finish::kAdd) {
         result = Add(LoadSome(y + output, lanes), result);
       }

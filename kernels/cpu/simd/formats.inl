@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/simd/vector_math.inl"
 
-constexpr int64_t kPanelWidth = kPanelVectors * Vec::kLanes;
 constexpr int64_t kFactorBytes = 4;
 
 // Floating-point weights, widened in registers: a step is one column.
@@ -13,15 +12,24 @@ struct FloatFormat {
   using Factor = float;
   using Weights = Vec;
   using Sum = Vec;
+  static constexpr int kVectors = kPanelVectors;  // of a panel
+  static constexpr int kRows = kTileRows;         // of the highest tile
+  static constexpr int64_t kWidth = kVectors * Vec::kLanes;
   static constexpr int64_t kColsPerStep = 1;
-  static constexpr int64_t kStepBytes = kPanelWidth * static_cast<int64_t>(sizeof(T));
-  static constexpr bool kInterleavesHalves = false;
+  static constexpr int64_t kStepBytes = kWidth * static_cast<int64_t>(sizeof(T));
+  static constexpr bool kInterleavesPairs = kPairsInterleave<T>;
   static constexpr bool kOffsetsFactors = false;
 
-  static void LoadWeights(const char* panel, Weights weights[kPanelVectors]) {
+  static void LoadWeights(const char* panel, Weights weights[kVectors]) {
     const auto* const from = reinterpret_cast<const T*>(panel);
+    // As WidenPair takes them, and an odd one at the end.
 #pragma GCC unroll 4
-    for (int v = 0; v < kPanelVectors; ++v) weights[v] = Widen(from + v * Vec::kLanes);
+    for (int v = 0; v + 1 < kVectors; v += 2) {
+      WidenPair(from + v * Vec::kLanes, weights[v], weights[v + 1]);
+    }
+    if constexpr (kVectors % 2 == 1) {
+      weights[kVectors - 1] = Widen(from + (kVectors - 1) * Vec::kLanes);
+    }
   }
   static Vec BroadcastFactor(const char* x) {
     return Broadcast(*reinterpret_cast<const Factor*>(x));
@@ -35,28 +43,21 @@ struct FloatFormat {
   static Vec Finished(Sum sum, const float*, float) { return sum; }
 };
 
-// A panel's step is one pair of vectors, as WidenPair takes them.
-struct PairedBF16Format : FloatFormat<BF16> {
-  static constexpr bool kInterleavesHalves = kPairsInterleave;
-
-  static void LoadWeights(const char* panel, Weights weights[kPanelVectors]) {
-    static_assert(kPanelVectors == 2);
-    WidenPair(reinterpret_cast<const BF16*>(panel), weights[0], weights[1]);
-  }
-};
-
 // Eight-bit weights, added up in 32 bits. A factor holds kColsPerFactor columns of a row.
 struct Int8Format {
   using Weights = IntWeights;
   using Sum = IntVec;
+  static constexpr int kVectors = kInt8PanelVectors;
+  static constexpr int kRows = kInt8TileRows;
+  static constexpr int64_t kWidth = kVectors * Vec::kLanes;
   static constexpr int64_t kColsPerStep = kColsPerFactor;
-  static constexpr int64_t kStepBytes = kPanelWidth * kColsPerFactor;
-  static constexpr bool kInterleavesHalves = false;
+  static constexpr int64_t kStepBytes = kWidth * kColsPerFactor;
+  static constexpr bool kInterleavesPairs = false;
   static constexpr bool kOffsetsFactors = kFactorOffset != 0;
 
-  static void LoadWeights(const char* panel, Weights weights[kPanelVectors]) {
+  static void LoadWeights(const char* panel, Weights weights[kVectors]) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kPanelVectors; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       weights[v] = WidenInt8(panel + v * Vec::kLanes * kColsPerFactor);
     }
   }

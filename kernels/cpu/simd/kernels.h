@@ -42,7 +42,7 @@ constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 +
 enum class Finish : uint8_t {
   kStore,  // y = W x + bias
   kAdd,    // y += W x + bias
-  kSilu,   // y = SiLU(gate) * up with gate | up = W x + bias; panels are half gate, half up
+  kSilu,   // y = SiLU(gate) * up with gate | up = W x + bias; panels are of gate and of up in turn
 };
 
 // Sums over k of x[r][k] * w[n][k], and what is done with them. Floating-point weights are widened
@@ -56,7 +56,8 @@ struct MultiplyArgs {
   const float* output_scales;  // [panel][panel_width], for eight-bit weights
   const int32_t* starts;       // likewise: what their sums start from
   int64_t num_rows, cols, num_outputs;
-  int64_t tile_begin, tile_end, panel_begin, panel_end;  // which tiles with which panels
+  int64_t tile_begin, tile_end, panel_begin, panel_end;  // which tiles with which panels; of
+                                                         // gate and up only whole pairs
   Finish finish;
   const float* bias;  // [num_outputs], or null
   float* y;           // [num_rows][y_stride]
@@ -81,9 +82,10 @@ struct FinishRowArgs {
 
 // The product for one form of weights.
 struct Product {
-  int32_t cols_per_step;
-  // Within a step a panel's outputs i and i + panel_width / 2 lie side by side.
-  bool interleaves_halves;
+  int32_t panel_width, tile_rows, cols_per_step;
+  // Within a step outputs i and i + pair_lanes of each 2 * pair_lanes lie side by side, as far as a
+  // panel has so many.
+  bool interleaves_pairs;
   // Factors are unsigned, 128 too large: sums start from -128 times the sum of the weights.
   bool offsets_factors;
   void (*pack_rows)(const PackRowsArgs& args);
@@ -129,7 +131,7 @@ inline constexpr int64_t kChunk = 64;
 
 struct Kernels {
   const char* name;
-  int32_t panel_width, tile_rows;
+  int32_t pair_lanes;
   Product products[kNumWeightForms];
   void (*finish_row)(const FinishRowArgs& args);
   // QuantizeRow of kernels/quantize.h.

@@ -55,10 +55,10 @@ template <class Format>
 void PackRows(const PackRowsArgs& args) {
   const int64_t steps = (args.cols + Format::kColsPerStep - 1) / Format::kColsPerStep;
   const int64_t row_floats = PackedRowFloats(args.cols);
-  const Tiles tiles = Tiles::Of(args.num_rows, kTileRows);
+  const Tiles tiles = Tiles::Of(args.num_rows, Format::kRows);
   for (int64_t tile = args.tile_begin; tile < args.tile_end; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-    const float* factors[kTileRows];
+    const float* factors[Format::kRows];
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t index = args.indices == nullptr ? begin + r : args.indices[begin + r];
       const float* x = args.x + index * args.cols;

@@ -27,9 +27,11 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 4;  // 8 sums: of 16 registers
+constexpr int kInt8PanelVectors = 2;
+constexpr int kInt8TileRows = 4;
 constexpr int kAttendRows = 2;
-constexpr int kAttendSums = 8;            // of attention, in registers
-constexpr bool kPairsInterleave = false;  // WidenPair: element 2i and 2i + 1 go to lane i
+constexpr int kAttendSums = 8;  // of attention, in registers
+constexpr bool kBF16PairsInterleave = false;
 
 inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }
 inline Vec Broadcast(float x) { return {Floats{x, x, x, x}}; }

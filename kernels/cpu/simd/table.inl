@@ -8,8 +8,10 @@
 
 template <class Format>
 constexpr Product ProductOf() {
-  return {.cols_per_step = Format::kColsPerStep,
-          .interleaves_halves = Format::kInterleavesHalves,
+  return {.panel_width = Format::kWidth,
+          .tile_rows = Format::kRows,
+          .cols_per_step = Format::kColsPerStep,
+          .interleaves_pairs = Format::kInterleavesPairs,
           .offsets_factors = Format::kOffsetsFactors,
           .pack_rows = PackRows<Format>,
           .multiply = Multiply<Format>};
@@ -17,10 +19,9 @@ constexpr Product ProductOf() {
 
 constexpr Kernels kKernels = {
     .name = kName,
-    .panel_width = kPanelWidth,
-    .tile_rows = kTileRows,
+    .pair_lanes = Vec::kLanes,
     .products = {ProductOf<FloatFormat<float>>(), ProductOf<FloatFormat<F16>>(),
-                 ProductOf<PairedBF16Format>(), ProductOf<Int8Format>()},
+                 ProductOf<FloatFormat<BF16>>(), ProductOf<Int8Format>()},
     .finish_row = FinishRow,
     .quantize_row = QuantizeRow,
     .attend_scratch_floats = AttendScratchFloats,

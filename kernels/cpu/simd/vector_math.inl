@@ -10,6 +10,10 @@ inline void WidenPair(const T* p, Vec& first, Vec& second) {
 }
 template <class T>
 inline void PutInOrder(const T*, Vec&, Vec&) {}
+// Whether elements 2i and 2i + 1 go to lane i of the two.
+template <class T>
+constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF16) &&
+                                  !__is_same(T, F16);
 
 // exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln(2) / 2. A NaN stays one; beyond 88 the
 // result is that of 88, below -87.3 that of -87.3 (2^-126). exp(0) is exactly 1.
