@@ -4,10 +4,9 @@
 // The innermost loop keeps a tile of ROWS x (PANELS * width) sums in registers and adds
 // x[r][k] * w[k][n] for one step after the other. Around it, as in Goto, van de Geijn: "Anatomy of
 // High-Performance Matrix Multiplication" (2008): a part of a panel stays in the first-level cache
-// while the tiles of a group use it, the group's rows stay in the second-level cache from panel to
-// panel, and panels are read in the order in which they lie in memory. Sums wait in a small buffer
-// between the parts of a panel and come back unchanged: so the order of additions is k = 0, 1, 2 ...
-// for every shape of tile.
+// while the tiles of a group use it, and a chunk of the group's rows in the second-level cache while
+// a block of panels uses it. Sums wait in a small buffer in between and come back unchanged: so the
+// order of additions is k = 0, 1, 2 ... for every shape of tile.
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
@@ -16,10 +15,10 @@
 
 // The part of a panel that tiles share.
 constexpr int64_t kPassBytes = 16384;
-// The rows of a group, but never fewer or more tiles than that.
-constexpr int64_t kGroupBytes = 128 * 1024;
-constexpr int64_t kGroupRowsMax = 96;
-constexpr int64_t kGroupTilesMin = 4;
+// A chunk of a group's rows, and the rows of a group.
+constexpr int64_t kChunkBytes = 192 * 1024;
+constexpr int64_t kGroupRowsMax = 64;
+constexpr int64_t kBlockPanels = 8;
 // How far ahead of its use a lone tile fetches weights.
 constexpr int64_t kPrefetchBytes = 1024;
 
@@ -149,34 +148,50 @@ struct TiledProduct {
 
   // Panels from `panel` on.
   void RunGroup(int64_t first_tile, int64_t last_tile, int64_t panel) const {
-    alignas(64) float sums[2 * kGroupRowsMax * Format::kWidth];
+    alignas(64) float sums[kBlockPanels * kGroupRowsMax * Format::kWidth];
     const int64_t first_row = tiles.Begin(first_tile);
     const int64_t num_rows = tiles.Begin(last_tile) - first_row;
-    for (; panel < args.panel_end; panel += Unit()) {
-      for (int64_t i = 0; i < Unit(); ++i) {
-        MultiplyPanel(first_tile, last_tile, panel + i, sums + i * num_rows * Format::kWidth);
+    const int64_t sums_size = num_rows * Format::kWidth;
+    const int64_t chunk_max = kChunkBytes / (num_rows * kFactorBytes);
+    while (panel < args.panel_end) {
+      const int64_t left = args.panel_end - panel;
+      const int64_t count = left < kBlockPanels ? left : kBlockPanels;
+      for (int64_t begin = 0; begin < steps; begin += chunk_max) {
+        const int64_t end = steps - begin < chunk_max ? steps : begin + chunk_max;
+        for (int64_t i = 0; i < count; ++i) {
+          MultiplyChunk({first_tile, last_tile, panel + i, begin, end}, sums + i * sums_size);
+        }
       }
-      FinishPanel<Format>(args, {.sums = sums,
-                                 .sums_stride = Format::kWidth,
-                                 .up_offset = num_rows * Format::kWidth,
-                                 .row = first_row,
-                                 .num_rows = num_rows,
-                                 .panel = panel});
+      for (int64_t i = 0; i < count; i += Unit()) {
+        FinishPanel<Format>(args, {.sums = sums + i * sums_size,
+                                   .sums_stride = Format::kWidth,
+                                   .up_offset = sums_size,
+                                   .row = first_row,
+                                   .num_rows = num_rows,
+                                   .panel = panel + i});
+      }
+      panel += count;
     }
   }
 
+  struct Chunk {
+    int64_t first_tile, last_tile, panel, begin, end;  // steps begin .. end
+  };
   // Into sums [rows of the tiles][width].
-  void MultiplyPanel(int64_t first_tile, int64_t last_tile, int64_t panel, float* sums) const {
+  void MultiplyChunk(const Chunk& chunk, float* sums) const {
     constexpr int64_t kStepsPerPass = kPassBytes / Format::kStepBytes;
-    const int64_t first_row = tiles.Begin(first_tile), num_tiles = last_tile - first_tile;
-    for (int64_t step = 0; step < steps; step += kStepsPerPass) {
-      const int64_t count = steps - step < kStepsPerPass ? steps - step : kStepsPerPass;
-      const char* const weights = Panel(panel) + step * Format::kStepBytes;
+    const int64_t first_row = tiles.Begin(chunk.first_tile);
+    const int64_t num_tiles = chunk.last_tile - chunk.first_tile;
+    for (int64_t step = chunk.begin; step < chunk.end; step += kStepsPerPass) {
+      const bool is_last = chunk.end - step <= kStepsPerPass;
+      const int64_t count = is_last ? chunk.end - step : kStepsPerPass;
+      const char* const weights = Panel(chunk.panel) + step * Format::kStepBytes;
       // Each tile fetches its share of what follows this part.
       const int64_t prefetch_step = Format::kStepBytes / num_tiles;
-      const char* const next =
-          weights + (num_tiles == 1 ? kPrefetchBytes : count * Format::kStepBytes);
-      for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+      const char* const next = num_tiles == 1 ? weights + kPrefetchBytes
+                               : is_last ? Panel(chunk.panel + 1) + chunk.begin * Format::kStepBytes
+                                         : weights + count * Format::kStepBytes;
+      for (int64_t tile = chunk.first_tile; tile < chunk.last_tile; ++tile) {
         const int64_t row = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - row;
         TileFunctionOf<Format>(rows)(
             {.x = Rows(row) + step * rows * kFactorBytes,
@@ -185,8 +200,8 @@ struct TiledProduct {
              .steps = count,
              .sums = sums + (row - first_row) * Format::kWidth,
              .resume = step > 0,
-             .starts = Starts(panel),
-             .prefetch = next + (tile - first_tile) * count * prefetch_step,
+             .starts = Starts(chunk.panel),
+             .prefetch = next + (tile - chunk.first_tile) * count * prefetch_step,
              .prefetch_step = prefetch_step});
       }
     }
@@ -195,12 +210,7 @@ struct TiledProduct {
   void Run() const {
     const int64_t num_tiles = args.tile_end - args.tile_begin;
     if (num_tiles == 1) return RunLoneTile(args.tile_begin);
-    constexpr int64_t kTilesMax = kGroupRowsMax / Format::kRows;
-    const int64_t fitting = kGroupBytes / (steps * kFactorBytes * Format::kRows);
-    const int64_t per_group = fitting < kGroupTilesMin   ? kGroupTilesMin
-                              : fitting > kTilesMax ? kTilesMax
-                                                         : fitting;
-    const Tiles groups = Tiles::Of(num_tiles, per_group);
+    const Tiles groups = Tiles::Of(num_tiles, kGroupRowsMax / Format::kRows);
     for (int64_t group = 0; group < groups.count; ++group) {
       RunGroup(args.tile_begin + groups.Begin(group), args.tile_begin + groups.Begin(group + 1),
                args.panel_begin);
