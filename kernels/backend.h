@@ -194,7 +194,8 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) = 0;
   // Takes the matrices that are multiplied together (q|k|v, gate|up) once, rows one part after the
-  // other. The views must outlive the weight: a backend may use them in place.
+  // other. The views may start at any address and must outlive the weight: a backend may use them
+  // in place.
   virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
                                                              WeightRole role, WeightFormat format,
                                                              Shard shard) = 0;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "kernels/tensor.h"
 
@@ -41,6 +42,21 @@ inline float LoadF32(const void* data, DType dtype, int64_t index) {
   uint16_t bits;
   std::memcpy(&bits, bytes, sizeof(bits));
   return dtype == DType::kF16 ? WidenF16(bits) : WidenBF16(bits);
+}
+
+// The same of a whole row. Runs of a fixed length, so that a compiler makes vectors of them.
+inline void WidenRow(const void* data, DType dtype, std::span<float> out) {
+  constexpr size_t kRun = 16;
+  size_t i = 0;
+  if (dtype == DType::kBF16) {
+    const auto* const bytes = static_cast<const char*>(data);
+    for (; i + kRun <= out.size(); i += kRun) {
+      uint16_t bits[kRun];
+      std::memcpy(bits, bytes + 2 * i, sizeof(bits));
+      for (size_t j = 0; j < kRun; ++j) out[i + j] = WidenBF16(bits[j]);
+    }
+  }
+  for (; i < out.size(); ++i) out[i] = LoadF32(data, dtype, static_cast<int64_t>(i));
 }
 
 }  // namespace incipit

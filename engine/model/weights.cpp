@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -15,26 +16,33 @@
 namespace incipit {
 namespace {
 
-// True where an exponent is all ones. Works on the bits, so that the loop vectorises.
-template <typename Bits, Bits kExponent>
-bool HasNonFinite(std::span<const std::byte> bytes) {
-  bool found = false;
-  for (size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
-    Bits bits;
-    std::memcpy(&bits, bytes.data() + i, sizeof(Bits));
-    found |= (bits & kExponent) == kExponent;
+// True where an exponent is all ones: adding one to its lowest bit then carries into the sign's
+// place. Eight bytes at a time.
+template <typename Bits>
+bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
+  constexpr uint64_t kLanes = ~uint64_t{0} / std::numeric_limits<Bits>::max();
+  const uint64_t mask = kLanes * exponent;
+  const uint64_t lowest = kLanes * static_cast<Bits>(exponent & -exponent);
+  uint64_t carried = 0, word = 0;
+  size_t i = 0;
+  for (; i + sizeof(word) <= bytes.size(); i += sizeof(word)) {
+    std::memcpy(&word, bytes.data() + i, sizeof(word));
+    carried |= (word & mask) + lowest;
   }
-  return found;
+  word = 0;
+  if (i < bytes.size()) std::memcpy(&word, bytes.data() + i, bytes.size() - i);
+  carried |= (word & mask) + lowest;
+  return (carried & kLanes << (8 * sizeof(Bits) - 1)) != 0;
 }
 
 bool IsFinite(DType dtype, std::span<const std::byte> bytes) {
   switch (dtype) {
     case DType::kF32:
-      return !HasNonFinite<uint32_t, 0x7F800000>(bytes);
+      return !HasNonFinite<uint32_t>(bytes, 0x7F800000);
     case DType::kF16:
-      return !HasNonFinite<uint16_t, 0x7C00>(bytes);
+      return !HasNonFinite<uint16_t>(bytes, 0x7C00);
     case DType::kBF16:
-      return !HasNonFinite<uint16_t, 0x7F80>(bytes);
+      return !HasNonFinite<uint16_t>(bytes, 0x7F80);
   }
   return true;
 }
@@ -118,18 +126,10 @@ class WeightLoader {
     const StoredTensor& tensor = found->second;
     if (!IsFinite(*tensor.dtype, tensor.bytes)) AddNonFinite(name);
     const bool is_vector = tensor.shape.size() == 1;
-    return {.data = Aligned(tensor),
+    return {.data = tensor.bytes.data(),
             .dtype = *tensor.dtype,
             .rows = is_vector ? 1 : tensor.shape[0],
             .cols = is_vector ? tensor.shape[0] : tensor.shape[1]};
-  }
-
-  // The format aligns the data of a file, but does not have to.
-  const std::byte* Aligned(const StoredTensor& tensor) {
-    const auto address = reinterpret_cast<uintptr_t>(tensor.bytes.data());
-    if (address % ByteSize(*tensor.dtype) == 0) return tensor.bytes.data();
-    weights_.realigned.emplace_back(tensor.bytes.begin(), tensor.bytes.end());
-    return weights_.realigned.back().data();
   }
 
   void AddNonFinite(std::string_view name) {

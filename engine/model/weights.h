@@ -34,10 +34,9 @@ struct ModelWeights {
   WeightFormat format = WeightFormat::kAsStored;
   std::unique_ptr<Weight> embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
-  std::unique_ptr<Buffer> final_norm;  // f32 [hidden]
-  std::unique_ptr<Weight> head;        // [vocab, hidden]; of a tied model, the embedding again
-  std::vector<std::vector<std::byte>> realigned;  // copies of tensors that lie at odd addresses
-  std::vector<std::string> non_finite;            // names of tensors with an infinity or a NaN
+  std::unique_ptr<Buffer> final_norm;   // f32 [hidden]
+  std::unique_ptr<Weight> head;         // [vocab, hidden]; of a tied model, the embedding again
+  std::vector<std::string> non_finite;  // names of tensors with an infinity or a NaN
 };
 
 // Hands every tensor to the backend, which may use it in place: `checkpoint` must outlive the

@@ -21,7 +21,6 @@
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/numeric.h"
-#include "kernels/quantize.h"
 #include "kernels/reference/backend.h"
 
 namespace incipit {
@@ -195,12 +194,11 @@ void CpuBackend::Embed(const EmbedArgs& args) {
     auto part = table.parts().begin();
     for (; token >= part->rows; ++part) token -= part->rows;
     const std::span<float> out(RowAt(args.hidden, i), static_cast<size_t>(part->cols));
-    for (int64_t d = 0; d < part->cols; ++d) {
-      out[d] = LoadF32(part->data, part->dtype, token * part->cols + d);
-    }
+    const size_t offset = static_cast<size_t>(token * part->cols) * ByteSize(part->dtype);
+    WidenRow(static_cast<const char*>(part->data) + offset, part->dtype, out);
     if (table.format() != WeightFormat::kInt8) continue;
     const std::span<int8_t> numbers(rounded_.Get(part->cols), out.size());
-    const float scale = QuantizeRow(out, numbers);
+    const float scale = kernels_.quantize_row(out.data(), part->cols, numbers.data());
     for (size_t d = 0; d < out.size(); ++d) out[d] = static_cast<float>(numbers[d]) * scale;
   }
 }

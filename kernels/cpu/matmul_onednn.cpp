@@ -294,7 +294,9 @@ namespace {
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;
-  if (source.parts.size() == 1 && !is_int8) return const_cast<void*>(source.parts[0].data);
+  const void* const only = source.parts[0].data;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(only) % TypesOf(shape.form).factor_bytes == 0;
+  if (source.parts.size() == 1 && is_aligned && !is_int8) return const_cast<void*>(only);
   plain.resize(static_cast<size_t>(shape.outputs * shape.inputs) *
                TypesOf(shape.form).factor_bytes);
   std::vector<float> row(static_cast<size_t>(shape.inputs));
@@ -306,9 +308,8 @@ void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Ke
       continue;
     }
     for (int64_t r = 0; r < part.rows; ++r) {
-      for (int64_t k = 0; k < part.cols; ++k) {
-        row[static_cast<size_t>(k)] = LoadF32(part.data, part.dtype, r * part.cols + k);
-      }
+      const size_t offset = static_cast<size_t>(r * part.cols) * ByteSize(part.dtype);
+      WidenRow(static_cast<const char*>(part.data) + offset, part.dtype, row);
       if (is_int8) {
         scales.push_back(
             kernels.quantize_row(row.data(), part.cols, reinterpret_cast<int8_t*>(out)));

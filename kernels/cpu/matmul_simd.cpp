@@ -24,7 +24,7 @@ class SimdMatrix final : public PackedMatrix {
         rows_(source.rows()),
         cols_(source.cols()),
         memory_(std::move(memory)) {
-    PackPanels(source, shape_, product(), context_.threads,
+    PackPanels(source, shape_, context_.kernels, context_.threads,
                {.panels = panels(), .scales = scales(), .starts = starts()});
   }
 

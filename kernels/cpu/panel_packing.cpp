@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "kernels/numeric.h"
-#include "kernels/quantize.h"
 
 namespace incipit {
 namespace {
@@ -31,11 +32,12 @@ StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
 // Packs one panel after the other; each thread has one.
 class PanelPacker {
  public:
-  PanelPacker(const MatrixSource& source, const PanelShape& shape, const simd::Product& product,
+  PanelPacker(const MatrixSource& source, const PanelShape& shape, const simd::Kernels& kernels,
               const PanelMemory& memory)
       : source_(source),
         shape_(shape),
-        product_(product),
+        kernels_(kernels),
+        product_(kernels.products[shape.weights]),
         memory_(memory),
         dtype_(source.dtype()),
         rows_(static_cast<size_t>(shape.panel_width)) {}
@@ -94,30 +96,42 @@ class PanelPacker {
   }
 
   void PackInt8(int64_t panel, int8_t* out) {
-    const int64_t width = shape_.panel_width, cols = source_.cols();
-    const int64_t per_step = product_.cols_per_step;
-    values_.resize(static_cast<size_t>(cols));
-    numbers_.assign(static_cast<size_t>(shape_.steps * per_step), 0);
+    const int64_t width = shape_.panel_width;
+    values_.resize(static_cast<size_t>(source_.cols()));
+    numbers_.assign(static_cast<size_t>(shape_.steps * product_.cols_per_step), 0);
     for (int64_t lane = 0; lane < width; ++lane) {
       const StoredRow& row = rows_[static_cast<size_t>(lane)];
-      for (int64_t k = 0; k < cols; ++k) {
-        values_[static_cast<size_t>(k)] = row.data == nullptr ? 0 : LoadF32(row.data, row.dtype, k);
-      }
+      if (row.data != nullptr) WidenRow(row.data, row.dtype, values_);
+      if (row.data == nullptr) std::ranges::fill(values_, 0.0f);
       const int64_t output = panel * width + lane;
       memory_.scales[output] =
-          QuantizeRow(values_, std::span(numbers_).first(static_cast<size_t>(cols)));
-      int32_t sum = 0;
-      for (int64_t k = 0; k < std::ssize(numbers_); ++k) {
-        const int8_t number = numbers_[static_cast<size_t>(k)];
-        out[(k / per_step * width + lane) * per_step + k % per_step] = number;
-        sum += number;
+          kernels_.quantize_row(values_.data(), std::ssize(values_), numbers_.data());
+      memory_.starts[output] = product_.offsets_factors
+                                   ? -128 * std::accumulate(numbers_.begin(), numbers_.end(), 0)
+                                   : 0;
+      if (product_.cols_per_step == 2) {
+        Scatter<2>(lane, out);
+      } else {
+        INCIPIT_CHECK(product_.cols_per_step == 4);
+        Scatter<4>(lane, out);
       }
-      memory_.starts[output] = product_.offsets_factors ? -128 * sum : 0;
+    }
+  }
+
+  template <int COLS_PER_STEP>
+  void Scatter(int64_t lane, int8_t* out) const {
+    const int8_t* from = numbers_.data();
+    int8_t* to = out + lane * COLS_PER_STEP;
+    for (int64_t step = 0; step < shape_.steps; ++step) {
+      std::memcpy(to, from, COLS_PER_STEP);
+      from += COLS_PER_STEP;
+      to += shape_.panel_width * COLS_PER_STEP;
     }
   }
 
   const MatrixSource& source_;
   const PanelShape& shape_;
+  const simd::Kernels& kernels_;
   const simd::Product& product_;
   const PanelMemory& memory_;
   const DType dtype_;
@@ -147,11 +161,11 @@ PanelShape PanelShape::Of(const MatrixSource& source, const simd::Kernels& kerne
   return shape;
 }
 
-void PackPanels(const MatrixSource& source, const PanelShape& shape, const simd::Product& product,
+void PackPanels(const MatrixSource& source, const PanelShape& shape, const simd::Kernels& kernels,
                 const Threads& threads, const PanelMemory& memory) {
   threads.ForParts(shape.num_panels, source.rows() * source.cols(),
                    [&](int64_t begin, int64_t end, int32_t) {
-                     PanelPacker packer(source, shape, product, memory);
+                     PanelPacker packer(source, shape, kernels, memory);
                      for (int64_t panel = begin; panel < end; ++panel) packer.Pack(panel);
                    });
 }

@@ -27,7 +27,7 @@ struct PanelMemory {
   int32_t* starts = nullptr;  // likewise
 };
 
-void PackPanels(const MatrixSource& source, const PanelShape& shape, const simd::Product& product,
+void PackPanels(const MatrixSource& source, const PanelShape& shape, const simd::Kernels& kernels,
                 const Threads& threads, const PanelMemory& memory);
 
 }  // namespace incipit
