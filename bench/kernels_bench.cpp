@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/machine_rates.h"
 #include "kernels/numeric.h"
 
 namespace incipit {
@@ -132,10 +134,27 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
+// What the machine can do with that many threads: the best of all that was measured so far.
+const MachineRates& RatesSoFar(int32_t num_threads) {
+  static std::map<int32_t, MachineRates> rates;
+  MachineRates& best = rates[num_threads];
+  best = LargerRates(best, MeasureMachineRates({.num_threads = num_threads}));
+  return best;
+}
+
+struct Heads {
+  int32_t num_heads, num_kv_heads, head_dim;
+};
+constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};  // 0.5B, 125M, 8B
+
 // Arguments: threads, sequences, tokens of each in the step, positions before them, type of keys
-// and values. 14 heads on 2, as the 0.5B model.
+// and values, heads, whether blocks lie anywhere or in order. of_read and of_fma are parts of what
+// the machine does with as many threads.
 void Attention(benchmark::State& state) {
-  constexpr int32_t kHeads = 14, kKvHeads = 2, kHeadDim = 64, kBlockSize = 16;
+  constexpr int32_t kBlockSize = 16;
+  const Heads& heads = kHeads[state.range(5)];
+  const bool is_scattered = state.range(6) != 0;
+  const int32_t query_size = heads.num_heads * heads.head_dim;
   const auto num_sequences = static_cast<int32_t>(state.range(1));
   const auto num_tokens = static_cast<int32_t>(state.range(2));
   const auto before = static_cast<int32_t>(state.range(3));
@@ -144,14 +163,14 @@ void Attention(benchmark::State& state) {
   const int32_t blocks_each = (before + num_tokens + kBlockSize - 1) / kBlockSize;
   const int32_t num_blocks = blocks_each * num_sequences;
   const size_t layer_bytes =
-      size_t{2} * num_blocks * kBlockSize * kKvHeads * kHeadDim * ByteSize(dtype);
+      size_t{2} * num_blocks * kBlockSize * heads.num_kv_heads * heads.head_dim * ByteSize(dtype);
   const auto num_layers =
       static_cast<int32_t>(std::clamp<size_t>(kBeyondCaches / layer_bytes, 1, 64));
   auto pool = backend->CreateKvPool({.num_layers = num_layers,
                                      .num_blocks = num_blocks,
                                      .block_size = kBlockSize,
-                                     .num_kv_heads = kKvHeads,
-                                     .head_dim = kHeadDim,
+                                     .num_kv_heads = heads.num_kv_heads,
+                                     .head_dim = heads.head_dim,
                                      .dtype = dtype});
   INCIPIT_CHECK(pool.ok());
 
@@ -164,7 +183,7 @@ void Attention(benchmark::State& state) {
   }
   std::vector<BlockId> blocks;
   for (int32_t i = 0; i < num_blocks; ++i) blocks.push_back(BlockId{i});
-  for (int32_t i = num_blocks - 1; i > 0; --i) {
+  for (int32_t i = is_scattered ? num_blocks - 1 : 0; i > 0; --i) {
     std::swap(blocks[i], blocks[RandomBits(7, 0, static_cast<uint64_t>(i)) % (i + 1)]);
   }
   backend->Upload({.tokens = tokens,
@@ -181,10 +200,10 @@ void Attention(benchmark::State& state) {
   backend->CopyBlocks(**pool, copies);
 
   const auto rows = static_cast<int64_t>(tokens.size());
-  auto query = RandomElements(DType::kF32, rows * kHeads * kHeadDim, 3);
-  std::vector<float> out(static_cast<size_t>(rows * kHeads * kHeadDim));
+  auto query = RandomElements(DType::kF32, rows * query_size, 3);
+  std::vector<float> out(static_cast<size_t>(rows * query_size));
   const TensorView query_view = {
-      .data = query.data(), .dtype = DType::kF32, .rows = rows, .cols = kHeads * kHeadDim};
+      .data = query.data(), .dtype = DType::kF32, .rows = rows, .cols = query_size};
   TensorView out_view = query_view;
   out_view.data = out.data();
   int32_t layer = 0;
@@ -192,7 +211,7 @@ void Attention(benchmark::State& state) {
     backend->Attention({.query = query_view,
                         .pool = pool->get(),
                         .layer = layer,
-                        .num_heads = kHeads,
+                        .num_heads = heads.num_heads,
                         .scale = 0.125f,
                         .window = 0,
                         .out = out_view});
@@ -200,24 +219,38 @@ void Attention(benchmark::State& state) {
   }
   double pairs = 0;  // of a token and a position that it sees
   for (const int32_t position : positions) pairs += position + 1;
-  SetRates(state, 4.0 * pairs * kHeads * kHeadDim, static_cast<double>(layer_bytes));
+  const double operations = 4.0 * pairs * query_size;
+  SetRates(state, operations, static_cast<double>(layer_bytes));
+  const MachineRates& rates = RatesSoFar(static_cast<int32_t>(state.range(0)));
+  const auto iterations = static_cast<double>(state.iterations());
+  state.counters["of_read"] =
+      benchmark::Counter(static_cast<double>(layer_bytes) * iterations / rates.read_bytes,
+                         benchmark::Counter::kIsRate);
+  state.counters["of_fma"] =
+      benchmark::Counter(operations * iterations / rates.f32, benchmark::Counter::kIsRate);
 }
 template <int64_t kThreads>
 void AttentionArguments(benchmark::internal::Benchmark* benchmark) {
   constexpr auto kBF16 = static_cast<int64_t>(DType::kBF16);
   constexpr auto kF32 = static_cast<int64_t>(DType::kF32);
-  benchmark->ArgNames({"threads", "sequences", "tokens", "before", "type"})
-      ->Args({kThreads, 1, 512, 0, kBF16})
-      ->Args({kThreads, 1, 4096, 0, kBF16})
-      ->Args({kThreads, 1, 4096, 0, kF32})
-      ->Args({kThreads, 8, 1, 1023, kBF16})
-      ->Args({kThreads, 8, 1, 4095, kBF16})
-      ->Args({kThreads, 8, 1, 4095, kF32})
-      ->Args({kThreads, 8, 1, 16383, kBF16})
-      ->Args({kThreads, 8, 1, 16383, kF32})
-      ->Args({kThreads, 1, 1, 4095, kBF16})
-      ->Args({kThreads, 1, 1, 16383, kBF16})
-      ->Args({kThreads, 32, 1, 127, kBF16});
+  benchmark->ArgNames({"threads", "sequences", "tokens", "before", "type", "heads", "scattered"})
+      ->Args({kThreads, 1, 512, 0, kBF16, 0, 1})
+      ->Args({kThreads, 1, 4096, 0, kBF16, 0, 1})
+      ->Args({kThreads, 1, 4096, 0, kF32, 0, 1})
+      ->Args({kThreads, 1, 4096, 0, kBF16, 2, 1})
+      ->Args({kThreads, 8, 1, 1023, kBF16, 0, 1})
+      ->Args({kThreads, 1, 1, 4095, kBF16, 0, 1})
+      ->Args({kThreads, 1, 1, 16383, kBF16, 0, 1})
+      ->Args({kThreads, 32, 1, 127, kBF16, 0, 1});
+  for (const int64_t heads : {0, 1, 2}) {
+    for (const int64_t before : {4095, 16383}) {
+      for (const int64_t type : {kBF16, kF32}) {
+        for (const int64_t scattered : {0, 1}) {
+          benchmark->Args({kThreads, 8, 1, before, type, heads, scattered});
+        }
+      }
+    }
+  }
 }
 BENCHMARK(Attention)->Apply(AttentionArguments<1>);
 BENCHMARK(Attention)->Apply(AttentionArguments<2>)->UseRealTime();
