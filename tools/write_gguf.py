@@ -228,6 +228,12 @@ class Reader:
             self.tensors[name] = (shape, self.unpack("<I"), self.unpack("<Q"))
         self.begin = padded(self.file.tell())
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
     def unpack(self, form):
         return struct.unpack(form, self.file.read(struct.calcsize(form)))[0]
 
@@ -249,20 +255,21 @@ class Reader:
 
 def check(folder, path, dtype):
     """Every tensor of the file is the checkpoint's, as exactly as its type allows."""
-    checkpoint, reader = Checkpoint(folder), Reader(path)
-    assert len(reader.metadata["tokenizer.ggml.tokens"]) == checkpoint.config["vocab_size"]
-    assert len(set(reader.metadata["tokenizer.ggml.tokens"])) == checkpoint.config["vocab_size"]
-    assert set(reader.tensors) == {name_of(name) for name in checkpoint.header}
-    relative = {"f32": 0, "f16": 2**-11, "bf16": 2**-8}
-    for name in checkpoint.header:
-        expected = tensor(checkpoint, name)
-        found, stored = reader.read(name_of(name))
-        assert stored == dtype_of(expected.shape, dtype) and found.shape == expected.shape, name
-        if stored == "q8_0":
-            largest = numpy.abs(expected.reshape(-1, BLOCK)).max(axis=1, keepdims=True)
-            assert (numpy.abs(found - expected).reshape(-1, BLOCK) <= largest * (0.51 / 127 + 2**-11)).all(), name
-        else:
-            assert (numpy.abs(found - expected) <= relative[stored] * numpy.abs(expected) + 2**-25).all(), name
+    checkpoint = Checkpoint(folder)
+    with Reader(path) as reader:
+        assert len(reader.metadata["tokenizer.ggml.tokens"]) == checkpoint.config["vocab_size"]
+        assert len(set(reader.metadata["tokenizer.ggml.tokens"])) == checkpoint.config["vocab_size"]
+        assert set(reader.tensors) == {name_of(name) for name in checkpoint.header}
+        relative = {"f32": 0, "f16": 2**-11, "bf16": 2**-8}
+        for name in checkpoint.header:
+            expected = tensor(checkpoint, name)
+            found, stored = reader.read(name_of(name))
+            assert stored == dtype_of(expected.shape, dtype) and found.shape == expected.shape, name
+            if stored == "q8_0":
+                largest = numpy.abs(expected.reshape(-1, BLOCK)).max(axis=1, keepdims=True)
+                assert (numpy.abs(found - expected).reshape(-1, BLOCK) <= largest * (0.51 / 127 + 2**-11)).all(), name
+            else:
+                assert (numpy.abs(found - expected) <= relative[stored] * numpy.abs(expected) + 2**-25).all(), name
     print(f"{path}: {len(checkpoint.header)} tensors as in {folder}")
 
 
