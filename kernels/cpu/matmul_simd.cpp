@@ -12,8 +12,10 @@ namespace {
 
 // Rows of one pass: bounds the memory that packed rows take.
 constexpr int64_t kPassRows = 512;
-// Panels that a thread takes at a time; they stay in its cache while all rows pass.
+// Panels that a thread takes at a time at most; they stay in its cache while all rows pass.
 constexpr int64_t kPanelsAtOnce = 8;
+// Parts of a product for each thread, where it has so many panels.
+constexpr int64_t kPartsMin = 8;
 
 class SimdMatrix final : public PackedMatrix {
  public:
@@ -91,10 +93,11 @@ class SimdMatrix final : public PackedMatrix {
       });
       return;
     }
-    // The same number of parts for each thread, as equal as can be.
+    // The same number of parts for each thread, as equal as can be; enough of them that a thread
+    // which is held up leaves little for the others to wait for.
     const int64_t count = context_.threads.count();
     const int64_t per_round = kPanelsAtOnce / unit * count;
-    const int64_t rounds = (num_units + per_round - 1) / per_round;
+    const int64_t rounds = std::max(kPartsMin, (num_units + per_round - 1) / per_round);
     const int64_t num_parts = std::min(num_units, rounds * count);
     context_.threads.ForEach(num_parts, work, [&](int64_t part, int32_t) {
       multiply(num_units * part / num_parts * unit, num_units * (part + 1) / num_parts * unit);

@@ -42,8 +42,8 @@ struct AttendState {
 
 // What a call works in, for one of its KV heads; `query` and `states` are that one's own.
 struct AttendScratch {
-  float* query;   // [tile][head_dim][rows of the tile], times the scale
-  float* scores;  // [row][kStep], then the weights
+  float* query;              // [tile][head_dim][rows of the tile], times the scale
+  float* scores;             // [row][kStep], then the weights
   float *new_max, *rescale;  // [row]
   void *keys, *values;       // one step, gathered where blocks are smaller than kBlock
   float* states[2];          // memory of an AttendState each
@@ -209,8 +209,8 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   const Vec largest = Broadcast(max);
   Vec sum = Zero();
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {
-    const Vec weight = SelectLanes(seen.begin - i, seen.end - i,
-                                   Exp(Sub(Load(scores + i), largest)), Zero());
+    const Vec weight =
+        SelectLanes(seen.begin - i, seen.end - i, Exp(Sub(Load(scores + i), largest)), Zero());
     Store(scores + i, weight);
     sum = Add(sum, weight);
   }
@@ -365,9 +365,8 @@ void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
     const Vec max = Max(before, now);
     const Vec rescale = Exp(Sub(before, max)), weight = Exp(Sub(now, max));
     total.max[row] = ReduceMax(max);
-    total.denominator[row] =
-        ReduceMax(MultiplyAdd(weight, Broadcast(part.denominator[row]),
-                              Mul(rescale, Broadcast(total.denominator[row]))));
+    total.denominator[row] = ReduceMax(MultiplyAdd(
+        weight, Broadcast(part.denominator[row]), Mul(rescale, Broadcast(total.denominator[row]))));
     for (int64_t i = 0; i < stride; i += Vec::kLanes) {
       Store(sums + i, MultiplyAdd(weight, Load(more + i), Mul(rescale, Load(sums + i))));
     }

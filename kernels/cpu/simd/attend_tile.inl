@@ -160,8 +160,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
     const int64_t first = block * kBlock < args.begin ? args.begin - block * kBlock : 0;
     const int64_t last = args.end - block * kBlock < kBlock ? args.end - block * kBlock : kBlock;
     const T* values = args.blocks->values[block] + first * args.head_dim + d;
-    const char* fetch =
-        reinterpret_cast<const char*>(args.blocks->next_keys[block]) + fetch_begin;
+    const char* fetch = reinterpret_cast<const char*>(args.blocks->next_keys[block]) + fetch_begin;
     const float* weights = args.weights + block * kBlock + first;
     for (int64_t t = first; t < last; ++t) {
       if constexpr (FETCH) {

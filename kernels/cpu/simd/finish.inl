@@ -28,7 +28,8 @@ void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
     const float* const sums = panel.sums + r * panel.sums_stride;
     const float row_scale = args.row_scales == nullptr ? 1 : args.row_scales[panel.row + r];
     float* const y = args.y + (panel.row + r) * args.y_stride;
-    for (int64_t lane = 0; lane < Format::kWidth && first + lane < num_outputs; lane += Vec::kLanes) {
+    for (int64_t lane = 0; lane < Format::kWidth && first + lane < num_outputs;
+         lane += Vec::kLanes) {
       const int64_t output = first + lane, left = num_outputs - output;
       const int64_t lanes = left < Vec::kLanes ? left : int64_t{Vec::kLanes};
       const Vec value = Format::Finished(Format::LoadSum(sums + lane), scales + lane, row_scale);

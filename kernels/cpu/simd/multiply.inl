@@ -4,9 +4,9 @@
 // The innermost loop keeps a tile of ROWS x (PANELS * width) sums in registers and adds
 // x[r][k] * w[k][n] for one step after the other. Around it, as in Goto, van de Geijn: "Anatomy of
 // High-Performance Matrix Multiplication" (2008): a part of a panel stays in the first-level cache
-// while the tiles of a group use it, and a chunk of the group's rows in the second-level cache while
-// a block of panels uses it. Sums wait in a small buffer in between and come back unchanged: so the
-// order of additions is k = 0, 1, 2 ... for every shape of tile.
+// while the tiles of a group use it, and a chunk of the group's rows in the second-level cache
+// while a block of panels uses it. Sums wait in a small buffer in between and come back unchanged:
+// so the order of additions is k = 0, 1, 2 ... for every shape of tile.
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
@@ -43,8 +43,9 @@ void MultiplyTile(const TileArgs& args) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       const int64_t lane = v * Vec::kLanes;
-      sums[r][v] = args.resume ? Format::LoadSum(args.sums + r * kVectors * Vec::kLanes + lane)
-                               : Format::Start(args.starts == nullptr ? nullptr : args.starts + lane);
+      sums[r][v] = args.resume
+                       ? Format::LoadSum(args.sums + r * kVectors * Vec::kLanes + lane)
+                       : Format::Start(args.starts == nullptr ? nullptr : args.starts + lane);
     }
   }
   const char* panel = args.panel;

@@ -1,13 +1,13 @@
-// Activations in the form that a product reads. Included by every instruction set's file, inside its
-// namespace.
+// Activations in the form that a product reads. Included by every instruction set's file, inside
+// its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/rows.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// QuantizeRow of kernels/quantize.h, bit for bit: calls store(column, lanes, numbers) for one vector
-// after the other and returns the scale. Numbers past the end of the row are zeros.
+// QuantizeRow of kernels/quantize.h, bit for bit: calls store(column, lanes, numbers) for one
+// vector after the other and returns the scale. Numbers past the end of the row are zeros.
 template <class Store>
 float RoundRow(const float* x, int64_t size, const Store& store) {
   constexpr float kLeastMagnitude = 1e-30f;
@@ -40,14 +40,42 @@ float QuantizeRow(const float* x, int64_t size, int8_t* numbers) {
   });
 }
 
+using Factors4 = float __attribute__((vector_size(16)));
+
+// Four steps of four rows, whose factors go to `out`, [4][stride].
+inline void InterleaveFour(const float* const* from, int64_t step, int64_t stride, float* out) {
+  Factors4 rows[4];
+#pragma GCC unroll 4
+  for (int r = 0; r < 4; ++r) __builtin_memcpy(&rows[r], from[r] + step, sizeof(rows[r]));
+  const Factors4 low01 = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+  const Factors4 high01 = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+  const Factors4 low23 = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
+  const Factors4 high23 = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+  const Factors4 steps[4] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                             __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                             __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                             __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) __builtin_memcpy(out + i * stride, &steps[i], sizeof(steps[i]));
+}
+
 // [rows][steps] factors to [steps][rows].
 inline void InterleaveFactors(const float* const* from, int64_t rows, int64_t steps, float* out) {
   if (rows == 1) {
     __builtin_memcpy(out, from[0], static_cast<uint64_t>(steps * kFactorBytes));
     return;
   }
-  for (int64_t step = 0; step < steps; ++step) {
-    for (int64_t r = 0; r < rows; ++r) *out++ = from[r][step];
+  const int64_t whole_rows = rows / 4 * 4, whole_steps = steps / 4 * 4;
+  for (int64_t r = 0; r < whole_rows; r += 4) {
+    for (int64_t step = 0; step < whole_steps; step += 4) {
+      InterleaveFour(from + r, step, rows, out + step * rows + r);
+    }
+    for (int64_t step = whole_steps; step < steps; ++step) {
+      for (int64_t i = r; i < r + 4; ++i) out[step * rows + i] = from[i][step];
+    }
+  }
+  for (int64_t r = whole_rows; r < rows; ++r) {
+    for (int64_t step = 0; step < steps; ++step) out[step * rows + r] = from[r][step];
   }
 }
 
@@ -70,15 +98,13 @@ void PackRows(const PackRowsArgs& args) {
       if constexpr (Format::kColsPerStep > 1) {
         // Numbers are no wider than what they are made of: those ahead are still unread.
         auto* const numbers = reinterpret_cast<char*>(own);
-        args.scales[begin + r] =
-            RoundRow(x, args.cols, [&](int64_t i, int64_t, IntVec rounded) {
-              StoreNumbers(numbers + i * kFactorBytes / Format::kColsPerStep, rounded);
-            });
+        args.scales[begin + r] = RoundRow(x, args.cols, [&](int64_t i, int64_t, IntVec rounded) {
+          StoreNumbers(numbers + i * kFactorBytes / Format::kColsPerStep, rounded);
+        });
         x = own;
       }
       factors[r] = x;
     }
-    InterleaveFactors(factors, rows, steps,
-                      static_cast<float*>(args.packed) + begin * steps);
+    InterleaveFactors(factors, rows, steps, static_cast<float*>(args.packed) + begin * steps);
   }
 }
