@@ -28,9 +28,9 @@ TransformerRunnerOptions CheckpointRun::OptionsFor(size_t num_tokens) {
 }
 
 CheckpointRun::CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu,
-                             TransformerRunnerOptions options)
+                             TransformerRunnerOptions options, WeightFormat format)
     : backend_(ValueOf(CreateCpuBackend(cpu))) {
-  model_.emplace(ValueOf(LoadModel(folder, *backend_)));
+  model_.emplace(ValueOf(LoadModel(folder, *backend_, format)));
   runner_ = ValueOf(TransformerRunner::Create(*backend_, *model_, options));
   const int32_t num_blocks = runner_->options().num_blocks;
   const int32_t stride = num_blocks % 7 != 0 ? 7 : 11;  // coprime: visits every block once

@@ -21,7 +21,8 @@ class CheckpointRun {
  public:
   // Fails the test and aborts it where the folder cannot be loaded.
   explicit CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu = {},
-                         TransformerRunnerOptions options = OptionsFor(128));
+                         TransformerRunnerOptions options = OptionsFor(128),
+                         WeightFormat format = WeightFormat::kAsStored);
 
   // Room for one sequence of that many tokens, and for all of it in one step.
   static TransformerRunnerOptions OptionsFor(size_t num_tokens);

@@ -26,6 +26,8 @@ constexpr double kRelativeErrorMax = 2e-5;
 // Keys, values and perhaps activations rounded to 8 bits of mantissa, over weights that are drawn
 // large, move a logit by about 1 % of the largest.
 constexpr double kBf16ErrorMax = 0.025;
+// Weights and activations rounded to eight bits move it by 3 to 9 %.
+constexpr double kInt8ErrorMax = 0.15;
 // Tokens whose logits are closer than this may change places.
 constexpr double kNearTie = 1e-3;
 
@@ -153,6 +155,17 @@ TEST_P(HuggingFaceTest, LogitsAgreeNearlyWithKeysAsBf16) {
   RecordProperty("bf16", std::to_string(RelativeError(whole, golden_)));
   EXPECT_LT(RelativeError(whole, golden_), kBf16ErrorMax);
   ExpectSameArgmax(whole, golden_, kBf16ErrorMax * golden_.largest_logit);
+  EXPECT_EQ(run.AllLogprobs(golden_.tokens, 7), whole);
+}
+
+// Random weights are the worst case: every channel counts.
+TEST_P(HuggingFaceTest, LogitsAgreeNearlyWithWeightsInEightBits) {
+  TransformerRunnerOptions options = CheckpointRun::OptionsFor(golden_.tokens.size());
+  options.kv_dtype = DType::kF32;
+  CheckpointRun run(folder_, {}, options, WeightFormat::kInt8);
+  const auto whole = run.AllLogprobs(golden_.tokens, 1'000'000);
+  RecordProperty("int8", std::to_string(RelativeError(whole, golden_)));
+  EXPECT_LT(RelativeError(whole, golden_), kInt8ErrorMax);
   EXPECT_EQ(run.AllLogprobs(golden_.tokens, 7), whole);
 }
 
