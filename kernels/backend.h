@@ -220,6 +220,7 @@ enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
 
 struct CpuOptions {
   int32_t num_threads = 0;        // 0: the CPUs that this process may use
+  bool pin_threads = false;       // each to a CPU of its own
   size_t memory_limit_bytes = 0;  // 0: what the machine or the cgroup has left
   CpuMatmul matmul = CpuMatmul::kAuto;
   std::string isa = {};    // of the inner loops, as CpuIsaNames says; empty: the best

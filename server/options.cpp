@@ -96,6 +96,8 @@ void BindModel(Options& o, Flags& flags) {
                o.backend, {"auto", "cpu", "cuda"});
   flags.Integer({"threads", "N", "Of the CPU backend. 0: the CPUs that the process may use."},
                 o.threads, {0, 4096});
+  flags.Switch({"pin-threads", "", "Keep each of these threads on a CPU of its own (on or off)."},
+               o.pin_threads);
   flags.Choice({"cpu-isa", "NAME", "Instruction set of the CPU backend. auto: the machine's best."},
                o.cpu_isa, {"auto", "avx512_vnni", "avx512", "avx2", "portable"});
 }

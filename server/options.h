@@ -31,6 +31,7 @@ struct Options {
 
   std::string backend = "auto";
   int32_t threads = 0;  // 0: the CPUs that the process may use
+  bool pin_threads = false;
   std::string cpu_isa = "auto";
 
   bool prefix_cache = true;

@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   }
   CpuOptions cpu;
   cpu.num_threads = options.threads;
+  cpu.pin_threads = options.pin_threads;
   if (options.cpu_isa != "auto") cpu.isa = options.cpu_isa;
   return CreateCpuBackend(cpu);
 }

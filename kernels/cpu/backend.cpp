@@ -54,7 +54,8 @@ class CpuBackend final : public Backend {
  public:
   CpuBackend(const simd::Kernels& kernels, const CpuOptions& options)
       : kernels_(kernels),
-        threads_(options.num_threads > 0 ? options.num_threads : AvailableCpus()),
+        threads_(options.num_threads > 0 ? options.num_threads : AvailableCpus(),
+                 options.pin_threads),
         memory_(options.memory_limit_bytes),
         matmul_(options.matmul),
         simd_{.kernels = kernels,
@@ -114,6 +115,7 @@ class CpuBackend final : public Backend {
     CheckStepInputs(inputs);
     inputs_ = inputs;
     threads_.UseForCallingThread();
+    threads_.PinOnce();
   }
 
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
@@ -156,7 +158,7 @@ class CpuBackend final : public Backend {
   void FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv);
 
   const simd::Kernels& kernels_;
-  const Threads threads_;
+  Threads threads_;
   HostMemory memory_;
   const CpuMatmul matmul_;
   const simd::NativeProducts native_ = simd::DetectNativeProducts();

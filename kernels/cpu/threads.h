@@ -6,18 +6,25 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <thread>
 
 namespace incipit {
 
 class Threads {
  public:
-  explicit Threads(int32_t count) : count_(count) {}
+  explicit Threads(int32_t count, bool pins = false) : count_(count), pins_(pins) {}
 
   int32_t count() const { return count_; }
 
   // oneDNN asks OpenMP how many threads to use, and the answer belongs to the calling thread.
   void UseForCallingThread() const {
     if (omp_get_max_threads() != count_) omp_set_num_threads(count_);
+  }
+
+  // Where asked for, keeps the calling thread, which drives the backend from now on, and those that
+  // help it on a CPU each, of those that it may use, in turn.
+  void PinOnce() {
+    if (pins_ && pinned_for_ != std::this_thread::get_id()) Pin();
   }
 
   // f(begin, end, thread) on contiguous parts of [0, size), one for each thread. `work` is about
@@ -52,7 +59,11 @@ class Threads {
  private:
   static constexpr int64_t kWorkMin = 32768;  // some microseconds on one core
 
+  void Pin();
+
   int32_t count_;
+  bool pins_;
+  std::thread::id pinned_for_;
 };
 
 }  // namespace incipit

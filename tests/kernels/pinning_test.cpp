@@ -1,0 +1,49 @@
+// Which CPUs the threads of a backend run on.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <thread>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace incipit {
+namespace {
+
+int CpusOfThisThread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  return CPU_COUNT(&set);
+}
+
+// How many CPUs a thread may use after it has begun a step.
+int CpusAfterUpload(const CpuOptions& options) {
+  int cpus = 0;
+  std::thread([&] {
+    const auto backend = CreateCpuBackend(options);
+    ASSERT_TRUE(backend.ok());
+    const std::vector<int32_t> begin = {0};
+    (*backend)->Upload({.tokens = {},
+                        .positions = {},
+                        .token_begin = begin,
+                        .block_begin = begin,
+                        .blocks = {},
+                        .logits_rows = {}});
+    cpus = CpusOfThisThread();
+  }).join();
+  return cpus;
+}
+
+TEST(PinningTest, TheThreadThatDrivesAPinningBackendStaysOnOneCpu) {
+  const int before = CpusOfThisThread();
+  CpuOptions options;
+  options.num_threads = 2;
+  EXPECT_EQ(CpusAfterUpload(options), before);
+  options.pin_threads = true;
+  EXPECT_EQ(CpusAfterUpload(options), 1);
+  EXPECT_EQ(CpusOfThisThread(), before);  // nobody else is touched
+}
+
+}  // namespace
+}  // namespace incipit
