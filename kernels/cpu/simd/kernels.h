@@ -146,10 +146,6 @@ struct Kernels {
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int64_t size, float* out);
   // Rotates (head[i], head[half + i]) by the angle with cosine rope[i], sine rope[half + i].
   void (*rotate)(const float* rope, int64_t half, float* head);
-  // out = SiLU(gate) * up; `out` may be either.
-  void (*silu_multiply)(const float* gate, const float* up, int64_t size, float* out);
-  // y += x.
-  void (*add)(const float* x, int64_t size, float* y);
   // exp(x) for x up to 88, at most 2 units in the last place off; 2^-126 below -87.3.
   void (*exp)(const float* x, int64_t size, float* out);
 

@@ -36,18 +36,6 @@ void Rotate(const float* rope, int64_t half, float* head) {
   });
 }
 
-void SiluMultiply(const float* gate, const float* up, int64_t size, float* out) {
-  ForEachVector(size, [&](int64_t i, int64_t lanes) {
-    StoreSome(out + i, lanes, Mul(Silu(LoadSome(gate + i, lanes)), LoadSome(up + i, lanes)));
-  });
-}
-
-void AddTo(const float* x, int64_t size, float* y) {
-  ForEachVector(size, [&](int64_t i, int64_t lanes) {
-    StoreSome(y + i, lanes, Add(LoadSome(y + i, lanes), LoadSome(x + i, lanes)));
-  });
-}
-
 void ExpOf(const float* x, int64_t size, float* out) {
   ForEachVector(size, [&](int64_t i, int64_t lanes) {
     StoreSome(out + i, lanes, Exp(LoadSome(x + i, lanes)));
