@@ -32,11 +32,11 @@ void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
          lane += Vec::kLanes) {
       const int64_t output = first + lane, left = num_outputs - output;
       const int64_t lanes = left < Vec::kLanes ? left : int64_t{Vec::kLanes};
-      const Vec value = Format::Finished(Format::LoadSum(sums + lane), scales + lane, row_scale);
+      const Vec value = Format::Finished(Format::LoadSum(sums + lane), scales, lane, row_scale);
       Vec result = AddBias(value, args.bias, output, lanes);
       if (is_silu) {
-        const Vec up = Format::Finished(Format::LoadSum(sums + panel.up_offset + lane),
-                                        scales + Format::kWidth + lane, row_scale);
+        const auto up_sum = Format::LoadSum(sums + panel.up_offset + lane);
+        const Vec up = Format::Finished(up_sum, scales, Format::kWidth + lane, row_scale);
         result = Mul(Silu(result), AddBias(up, args.bias, num_outputs + output, lanes));
       } else if (args.finish == Finish::kAdd) {
         result = Add(LoadSome(y + output, lanes), result);

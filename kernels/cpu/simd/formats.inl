@@ -40,7 +40,7 @@ struct FloatFormat {
   static Sum MultiplyAdd(Vec factor, Weights weights, Sum sum) {
     return simd::MultiplyAdd(factor, weights, sum);
   }
-  static Vec Finished(Sum sum, const float*, float) { return sum; }
+  static Vec Finished(Sum sum, const float*, int64_t, float) { return sum; }
 };
 
 // Eight-bit weights, added up in 32 bits. A factor holds kColsPerFactor columns of a row.
@@ -70,8 +70,9 @@ struct Int8Format {
   static Sum MultiplyAdd(IntVec factor, Weights weights, Sum sum) {
     return MultiplyAddInts(factor, weights, sum);
   }
-  static Vec Finished(Sum sum, const float* output_scales, float row_scale) {
-    return Mul(Mul(ToFloats(sum), Load(output_scales)), Broadcast(row_scale));
+  // With the scales from `lane` on.
+  static Vec Finished(Sum sum, const float* output_scales, int64_t lane, float row_scale) {
+    return Mul(Mul(ToFloats(sum), Load(output_scales + lane)), Broadcast(row_scale));
   }
 
  private:
