@@ -75,8 +75,6 @@ class SimdMatrix final : public PackedMatrix {
                           .num_rows = input.num_rows,
                           .cols = cols_,
                           .num_outputs = rows_,
-                          .tile_begin = 0,
-                          .tile_end = num_tiles,
                           .panel_begin = panel_begin,
                           .panel_end = panel_end,
                           .finish = output.finish,

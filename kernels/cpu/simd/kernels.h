@@ -56,8 +56,7 @@ struct MultiplyArgs {
   const float* output_scales;  // [panel][panel_width], for eight-bit weights
   const int32_t* starts;       // likewise: what their sums start from
   int64_t num_rows, cols, num_outputs;
-  int64_t tile_begin, tile_end, panel_begin, panel_end;  // which tiles with which panels; of
-                                                         // gate and up only whole pairs
+  int64_t panel_begin, panel_end;  // which panels; of gate and up only whole pairs
   Finish finish;
   const float* bias;  // [num_outputs], or null
   float* y;           // [num_rows][y_stride]

@@ -116,11 +116,10 @@ struct TiledProduct {
   // A lone tile streams panels; a low one several side by side, so that enough sums are under way
   // to hide the latency of one.
   template <int ROWS, int PANELS>
-  void Stream(int64_t tile, int64_t& panel) const {
+  void Stream(int64_t& panel) const {
     alignas(64) float sums[ROWS * PANELS * Format::kWidth];
-    const int64_t row = tiles.Begin(tile);
     for (; panel + PANELS <= args.panel_end; panel += PANELS) {
-      MultiplyTile<Format, ROWS, PANELS>({.x = Rows(row),
+      MultiplyTile<Format, ROWS, PANELS>({.x = Rows(0),
                                           .panel = Panel(panel),
                                           .panel_bytes = panel_bytes,
                                           .steps = steps,
@@ -133,18 +132,17 @@ struct TiledProduct {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,
                                    .sums_stride = PANELS * Format::kWidth,
                                    .up_offset = Format::kWidth,
-                                   .row = row,
+                                   .row = 0,
                                    .num_rows = ROWS,
                                    .panel = panel + p});
       }
     }
   }
 
-  void RunLoneTile(int64_t tile) const {
+  void RunLoneTile() const {
     int64_t panel = args.panel_begin;
-    const int64_t rows = tiles.Begin(tile + 1) - tiles.Begin(tile);
-    if (rows == 1) Stream<1, 4>(tile, panel);
-    RunGroup(tile, tile + 1, panel);
+    if (tiles.num_rows == 1) Stream<1, 4>(panel);
+    RunGroup(0, 1, panel);
   }
 
   // Panels from `panel` on.
@@ -209,12 +207,10 @@ struct TiledProduct {
   }
 
   void Run() const {
-    const int64_t num_tiles = args.tile_end - args.tile_begin;
-    if (num_tiles == 1) return RunLoneTile(args.tile_begin);
-    const Tiles groups = Tiles::Of(num_tiles, kGroupRowsMax / Format::kRows);
+    if (tiles.count == 1) return RunLoneTile();
+    const Tiles groups = Tiles::Of(tiles.count, kGroupRowsMax / Format::kRows);
     for (int64_t group = 0; group < groups.count; ++group) {
-      RunGroup(args.tile_begin + groups.Begin(group), args.tile_begin + groups.Begin(group + 1),
-               args.panel_begin);
+      RunGroup(groups.Begin(group), groups.Begin(group + 1), args.panel_begin);
     }
   }
 };
