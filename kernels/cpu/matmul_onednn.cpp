@@ -145,7 +145,7 @@ class OneDnnContext::State {
       SetError(Internal("oneDNN: a product failed with status {}", static_cast<int>(status)));
     stream_.wait();
     if (in_place && output.bias == nullptr && weights.scales == nullptr) return;
-    const int64_t width = output.finish == simd::Finish::kSilu ? shape.outputs / 2 : shape.outputs;
+    const int64_t width = output.Width(shape.outputs);
     threads_.ForParts(
         input.num_rows, input.num_rows * shape.outputs, [&](int64_t begin, int64_t end, int32_t) {
           for (int64_t row = begin; row < end; ++row) {
@@ -264,8 +264,7 @@ class OneDnnContext::Matrix final : public PackedMatrix {
   }
 
   void Multiply(const ProductInput& input, const ProductOutput& output) override {
-    const int64_t width =
-        output.finish == simd::Finish::kSilu ? shape_.outputs / 2 : shape_.outputs;
+    const int64_t width = output.Width(shape_.outputs);
     for (int64_t begin = 0; begin < input.num_rows; begin += kRowBuckets.back()) {
       const int64_t count = std::min(kRowBuckets.back(), input.num_rows - begin);
       try {

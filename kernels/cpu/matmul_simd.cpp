@@ -37,7 +37,7 @@ class SimdMatrix final : public PackedMatrix {
   size_t byte_size() const override { return memory_->byte_size(); }
 
   void Multiply(const ProductInput& input, const ProductOutput& output) override {
-    const int64_t width = output.finish == simd::Finish::kSilu ? rows_ / 2 : rows_;
+    const int64_t width = output.Width(rows_);
     for (int64_t begin = 0; begin < input.num_rows; begin += kPassRows) {
       const int64_t count = std::min(kPassRows, input.num_rows - begin);
       MultiplyPass(input.Part(begin, count, cols_),
@@ -80,7 +80,7 @@ class SimdMatrix final : public PackedMatrix {
                           .finish = output.finish,
                           .bias = output.bias,
                           .y = output.y,
-                          .y_stride = output.finish == simd::Finish::kSilu ? rows_ / 2 : rows_});
+                          .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
     // What cannot be parted: a panel, or a panel of gate with that of up.

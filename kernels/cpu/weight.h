@@ -37,7 +37,11 @@ struct ProductInput {
 struct ProductOutput {
   simd::Finish finish = simd::Finish::kStore;
   const float* bias = nullptr;  // [outputs], or null
-  float* y = nullptr;           // [num_rows][outputs, or half of them for kSilu]
+  float* y = nullptr;           // [num_rows][Width(outputs)]
+
+  int64_t Width(int64_t outputs) const {
+    return finish == simd::Finish::kSilu ? outputs / 2 : outputs;
+  }
 };
 
 // A matrix that is multiplied: [rows = outputs, cols = inputs], in some packed form.
