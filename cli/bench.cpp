@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/flags.h"
+#include "base/scheduling.h"
 #include "base/status.h"
 #include "cli/bench_load.h"
 #include "cli/bench_prompts.h"
@@ -40,7 +41,10 @@ constexpr CommandText kBenchText = {
     "its prompts cached.\n"
     "\n"
     "--json prints one object: requests, errors, duration_s, prompt_tokens, cached_tokens,\n"
-    "output_tokens, output_tokens_per_s, and ttft_ms, itl_ms, e2e_ms, each {p50, p90, p99, max}.\n"
+    "output_tokens, output_tokens_per_s, full_load_s, full_load_output_tokens_per_s (while all\n"
+    "--concurrency requests were answering; null if they never were), and ttft_ms, itl_ms, "
+    "e2e_ms,\n"
+    "each {p50, p90, p99, max}.\n"
     "\n"
     "Exit code: 0, 1 if no request succeeded, 2 if a flag is wrong.",
     "  incipit bench --requests 200 --concurrency 16\n"
@@ -157,6 +161,7 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
+  InterruptNobody();  // least of all a server on the same machine
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));
   const int64_t num_tokens = int64_t{options.prompt_tokens} + options.output_tokens;

@@ -44,6 +44,7 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
 
   void OnDone(const grpc::Status& status) override {
     record_.is_done = true;
+    record_.due = ToSeconds(due_ - load_.begin_);
     record_.total = ToSeconds(Now() - due_);
     if (!status.ok()) record_.error = DescribeError(load_.client_, status);
     load_.OnDone(index_, std::move(record_));
@@ -99,7 +100,7 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
   }
   const double seconds = ToSeconds(Now() - begin_);
   const MutexLock lock(mutex_);
-  return {std::move(records_), seconds};
+  return {std::move(records_), seconds, plan_.arrivals.empty() ? plan_.concurrency : 0};
 }
 
 // Waits for the moment of request `index`, or for all answers after the last one; false if a report

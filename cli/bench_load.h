@@ -23,6 +23,7 @@ struct BenchRecord {
   double first_token = 0, total = 0;
   std::vector<double> inter_token;
   uint32_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  double due = 0;  // since the run's beginning
 };
 
 struct BenchProgress {
@@ -40,7 +41,8 @@ struct BenchPlan {
 
 struct BenchResult {
   std::vector<BenchRecord> records;
-  double seconds = 0;  // from the first request to the last answer
+  double seconds = 0;       // from the first request to the last answer
+  int32_t concurrency = 0;  // of a closed loop
 };
 
 // One run. Answers arrive on gRPC's threads, so that in an open loop a slow answer delays no

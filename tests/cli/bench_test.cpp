@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -96,9 +97,9 @@ TEST(PercentilesTest, AreNearestRanksInMilliseconds) {
 TEST(BenchSummaryTest, CountsErrorsApartFromTimes) {
   BenchResult result;
   result.seconds = 2;
-  result.records = {{true, "", 0.1, 0.5, {0.2, 0.2}, 10, 4, 3},
-                    {true, "RESOURCE_EXHAUSTED: full", 0, 0.001, {}, 0, 0, 0},
-                    {true, "", 0.3, 0.3, {}, 10, 0, 1}};
+  result.records = {{true, "", 0.1, 0.5, {0.2, 0.2}, 10, 4, 3, 0},
+                    {true, "RESOURCE_EXHAUSTED: full", 0, 0.001, {}, 0, 0, 0, 0},
+                    {true, "", 0.3, 0.3, {}, 10, 0, 1, 0}};
   const auto json = ToJson(Summarize(result));
   EXPECT_EQ(json["requests"], 3);
   EXPECT_EQ(json["errors"], 1);
@@ -111,6 +112,29 @@ TEST(BenchSummaryTest, CountsErrorsApartFromTimes) {
   EXPECT_EQ(json["itl_ms"]["p99"], 200);
   EXPECT_EQ(json["e2e_ms"]["p50"], 300);
   EXPECT_THAT(Describe(Summarize(result)), HasSubstr("1 x RESOURCE_EXHAUSTED: full"));
+}
+
+// Two at a time: [0.5, 2.5], [1, 2] and [3, 4], so both of them answer from 1 to 2 only.
+TEST(BenchSummaryTest, FullLoadIsWhileAllAreAnswering) {
+  BenchResult result;
+  result.seconds = 4;
+  result.concurrency = 2;
+  result.records = {{true, "", 0.5, 2.5, {0.25, 0.5, 0.5, 0.75}, 1, 0, 5, 0},
+                    {true, "", 0.5, 1.5, {0.25, 0.25, 0.5}, 1, 0, 4, 0.5},
+                    {true, "RESOURCE_EXHAUSTED: full", 0, 0.001, {}, 0, 0, 0, 2},
+                    {true, "", 0.5, 1.5, {1}, 1, 0, 2, 2.5}};
+  const FullLoad full = FullLoadOf(result);
+  EXPECT_DOUBLE_EQ(full.seconds, 1);
+  // The first answer's tokens at 0.75 + 0.5 (half of its time is within), 1.75 and 2.5 (a third).
+  EXPECT_NEAR(full.output_tokens_per_s, (0.5 + 1 + 1.0 / 3) + 3, 1e-9);
+  EXPECT_EQ(ToJson(Summarize(result))["full_load_s"], 1);
+  EXPECT_THAT(Describe(Summarize(result)),
+              HasSubstr("4.8 a second while all 2 were answering (1.00 s)"));
+
+  result.concurrency = 3;
+  EXPECT_TRUE(ToJson(Summarize(result))["full_load_output_tokens_per_s"].is_null());
+  result.concurrency = 0;
+  EXPECT_TRUE(ToJson(Summarize(result))["full_load_s"].is_null()) << "an open loop";
 }
 
 // Holds every call until a number of them is there.
@@ -202,6 +226,7 @@ TEST_F(BenchTest, AClosedLoopKeepsItsConcurrencyAndNeverMore) {
     EXPECT_EQ(record.prompt_tokens, 8u);
     EXPECT_EQ(record.cached_tokens, 3u);
     EXPECT_GE(record.total, record.first_token);
+    EXPECT_LE(record.due + record.total, result.seconds);
   }
 }
 
@@ -252,6 +277,17 @@ TEST_F(BenchTest, TheCommandPrintsATableForPeople) {
                           HasSubstr("32 prompt tokens, 12 of them cached (37.5 %)"),
                           HasSubstr("time to first token"), HasSubstr("between tokens")));
   EXPECT_EQ(err_, "") << "progress is for terminals";
+}
+
+// A server on the same machine would be what it interrupts.
+TEST_F(BenchTest, TheCommandInterruptsNobody) {
+  const sched_param parameters{};
+  ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &parameters), 0);
+  Gate gate(1);
+  Serve(gate);
+  EXPECT_EQ(RunCommand({"--requests", "1", "--prompt-tokens", "8", "--output-tokens", "2"}),
+            kExitOk);
+  EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH);
 }
 
 TEST_F(BenchTest, ARunWhereEveryRequestFailsFails) {

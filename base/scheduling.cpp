@@ -1,0 +1,13 @@
+#include "base/scheduling.h"
+
+#include <sched.h>
+
+namespace incipit {
+
+void InterruptNobody() {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;
+  const sched_param parameters{};
+  sched_setscheduler(0, SCHED_BATCH, &parameters);
+}
+
+}  // namespace incipit
