@@ -66,7 +66,9 @@ class SimdMatrix final : public PackedMatrix {
     const int64_t tile_rows = product().tile_rows;
     const int64_t num_tiles = (input.num_rows + tile_rows - 1) / tile_rows;
     const void* const packed = PackRows(input, num_tiles);
-    const auto multiply = [&](int64_t panel_begin, int64_t panel_end) {
+    const int64_t num_groups = product().num_groups(input.num_rows);
+    const auto multiply = [&](int64_t panel_begin, int64_t panel_end, int64_t group_begin,
+                              int64_t group_end) {
       product().multiply({.packed = packed,
                           .row_scales = is_int8() ? context_.row_scales.Get(0) : nullptr,
                           .panels = panels(),
@@ -77,6 +79,8 @@ class SimdMatrix final : public PackedMatrix {
                           .num_outputs = rows_,
                           .panel_begin = panel_begin,
                           .panel_end = panel_end,
+                          .group_begin = group_begin,
+                          .group_end = group_end,
                           .finish = output.finish,
                           .bias = output.bias,
                           .y = output.y,
@@ -87,18 +91,22 @@ class SimdMatrix final : public PackedMatrix {
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
     if (num_tiles == 1) {  // the memory's pace: each thread reads on from where it was
       context_.threads.ForParts(num_units, work, [&](int64_t begin, int64_t end, int32_t) {
-        multiply(begin * unit, end * unit);
+        multiply(begin * unit, end * unit, 0, 1);
       });
       return;
     }
-    // The same number of parts for each thread, as equal as can be; enough of them that a thread
-    // which is held up leaves little for the others to wait for.
+    // Parts of a group of rows and some panels, panels first, so that a thread finds the rows that
+    // it shares with others in a cache. The same number of parts for each thread, as equal as can
+    // be; enough of them that a thread which is held up leaves little for the others to wait for.
     const int64_t count = context_.threads.count();
-    const int64_t per_round = kPanelsAtOnce / unit * count;
-    const int64_t rounds = std::max(kPartsMin, (num_units + per_round - 1) / per_round);
-    const int64_t num_parts = std::min(num_units, rounds * count);
-    context_.threads.ForEach(num_parts, work, [&](int64_t part, int32_t) {
-      multiply(num_units * part / num_parts * unit, num_units * (part + 1) / num_parts * unit);
+    int64_t num_ranges = std::max((num_units * unit + kPanelsAtOnce - 1) / kPanelsAtOnce,
+                                  (kPartsMin * count + num_groups - 1) / num_groups);
+    while (num_ranges * num_groups % count != 0) ++num_ranges;
+    num_ranges = std::min(num_units, num_ranges);
+    context_.threads.ForEach(num_ranges * num_groups, work, [&](int64_t part, int32_t) {
+      const int64_t range = part / num_groups, group = part % num_groups;
+      multiply(num_units * range / num_ranges * unit, num_units * (range + 1) / num_ranges * unit,
+               group, group + 1);
     });
   }
 

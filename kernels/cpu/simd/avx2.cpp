@@ -23,10 +23,11 @@ struct Vec {
 using Mask = __m256;
 
 constexpr const char* kName = "avx2";
-constexpr int kPanelVectors = 3;
-constexpr int kTileRows = 4;  // 12 sums, 3 weights and a factor: of 16 registers
+constexpr int kPanelVectors = 2;
+constexpr int kTileRows = 6;  // 12 sums, 2 weights and a factor: of 16 registers
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
+constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 6;
 constexpr int kAttendSums = 12;  // of attention, in registers
 constexpr bool kBF16PairsInterleave = true;
@@ -86,7 +87,9 @@ inline IntWeights WidenInt8(const char* p) {
   return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
-  return {_mm256_add_epi32(sum.v, _mm256_madd_epi16(factor.v, weights.v))};
+  sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(factor.v, weights.v));
+  asm("" : "+x"(sum.v));  // else the products of several steps are added up first, out of registers
+  return sum;
 }
 inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // the same bits
 inline Vec ToFloats(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }

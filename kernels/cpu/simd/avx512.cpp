@@ -21,7 +21,9 @@ inline IntWeights WidenInt8(const char* p) {
   return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
-  return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(factor.v, weights.v))};
+  sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(factor.v, weights.v));
+  asm("" : "+v"(sum.v));  // else the products of several steps are added up first, out of registers
+  return sum;
 }
 // As factors hold them.
 inline void StoreNumbers(void* p, IntVec a) {

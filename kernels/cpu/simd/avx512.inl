@@ -18,6 +18,7 @@ constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 12;  // 24 sums, 2 weights and a factor: of 32 registers
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;
+constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 8;
 constexpr int kAttendSums = 24;  // of attention, in registers
 constexpr bool kBF16PairsInterleave = true;

@@ -12,6 +12,8 @@ struct FloatFormat {
   using Factor = float;
   using Weights = Vec;
   using Sum = Vec;
+  using Wide = FloatFormat<float>;                // what several tiles read
+  static constexpr int kUnroll = 4;               // steps in one turn of the innermost loop
   static constexpr int kVectors = kPanelVectors;  // of a panel
   static constexpr int kRows = kTileRows;         // of the highest tile
   static constexpr int64_t kWidth = kVectors * Vec::kLanes;
@@ -31,6 +33,17 @@ struct FloatFormat {
       weights[kVectors - 1] = Widen(from + (kVectors - 1) * Vec::kLanes);
     }
   }
+  // To [steps][kWidth] of f32.
+  static void WidenSteps(const char* panel, int64_t steps, char* wide) {
+    auto* to = reinterpret_cast<float*>(wide);
+    for (int64_t step = 0; step < steps; ++step) {
+      Weights weights[kVectors];
+      LoadWeights(panel + step * kStepBytes, weights);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) Store(to + v * Vec::kLanes, weights[v]);
+      to += kWidth;
+    }
+  }
   static Vec BroadcastFactor(const char* x) {
     return Broadcast(*reinterpret_cast<const Factor*>(x));
   }
@@ -47,6 +60,8 @@ struct FloatFormat {
 struct Int8Format {
   using Weights = IntWeights;
   using Sum = IntVec;
+  using Wide = Int8Format;
+  static constexpr int kUnroll = kInt8Unroll;
   static constexpr int kVectors = kInt8PanelVectors;
   static constexpr int kRows = kInt8TileRows;
   static constexpr int64_t kWidth = kVectors * Vec::kLanes;

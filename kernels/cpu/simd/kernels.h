@@ -57,6 +57,7 @@ struct MultiplyArgs {
   const int32_t* starts;       // likewise: what their sums start from
   int64_t num_rows, cols, num_outputs;
   int64_t panel_begin, panel_end;  // which panels; of gate and up only whole pairs
+  int64_t group_begin, group_end;  // which groups of rows, of Product::num_groups
   Finish finish;
   const float* bias;  // [num_outputs], or null
   float* y;           // [num_rows][y_stride]
@@ -87,6 +88,8 @@ struct Product {
   bool interleaves_pairs;
   // Factors are unsigned, 128 too large: sums start from -128 times the sum of the weights.
   bool offsets_factors;
+  // Of as many rows: rows that share what a processor's caches have of a panel.
+  int64_t (*num_groups)(int64_t num_rows);
   void (*pack_rows)(const PackRowsArgs& args);
   void (*multiply)(const MultiplyArgs& args);
 };

@@ -3,10 +3,10 @@
 //
 // The innermost loop keeps a tile of ROWS x (PANELS * width) sums in registers and adds
 // x[r][k] * w[k][n] for one step after the other. Around it, as in Goto, van de Geijn: "Anatomy of
-// High-Performance Matrix Multiplication" (2008): a part of a panel stays in the first-level cache
-// while the tiles of a group use it, and a chunk of the group's rows in the second-level cache
-// while a block of panels uses it. Sums wait in a small buffer in between and come back unchanged:
-// so the order of additions is k = 0, 1, 2 ... for every shape of tile.
+// High-Performance Matrix Multiplication" (2008): a part of a panel, widened once, stays in the
+// first-level cache while the tiles of a group use it, and a chunk of the group's rows in the
+// second-level cache while a block of panels uses it. Sums wait in a small buffer in between and
+// come back unchanged: so the order of additions is k = 0, 1, 2 ... for every shape of tile.
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
@@ -16,11 +16,15 @@
 // The part of a panel that tiles share.
 constexpr int64_t kPassBytes = 16384;
 // A chunk of a group's rows, and the rows of a group.
-constexpr int64_t kChunkBytes = 192 * 1024;
-constexpr int64_t kGroupRowsMax = 64;
+constexpr int64_t kChunkBytes = 256 * 1024;
+constexpr int64_t kGroupRowsMax = 192;
 constexpr int64_t kBlockPanels = 8;
-// How far ahead of its use a lone tile fetches weights.
-constexpr int64_t kPrefetchBytes = 1024;
+// Tiles that make it worth while to widen weights once for all of them.
+constexpr int64_t kWidenTilesMin = 9;
+// How far ahead of its use a lone tile fetches weights, of all its panels together and of one.
+constexpr int64_t kPrefetchBytes = 2048;
+constexpr int64_t kPrefetchBytesMax = 2048;
+constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
   const char* x;        // [steps][ROWS] factors
@@ -31,13 +35,46 @@ struct TileArgs {
   bool resume;            // go on from them
   const int32_t* starts;  // or else start from here, where given
   const char* prefetch;   // what is wanted soon: fetched from memory while the units compute,
-  int64_t prefetch_step;  // so many bytes further with each step
+  int64_t prefetch_step;  // so many bytes further with each Format::kUnroll steps
+  const char* next_x;     // the next tile's: from the second-level cache
 };
 
+constexpr int64_t PrefetchBytes(int64_t panels) {
+  const int64_t bytes = kPrefetchBytes / panels;
+  return bytes < kPrefetchBytesMax ? bytes : kPrefetchBytesMax;
+}
+
 template <class Format, int ROWS, int PANELS>
+using TileSums = typename Format::Sum[ROWS][PANELS * Format::kVectors];
+
+template <class Format, int ROWS, int PANELS>
+__attribute__((always_inline)) inline void MultiplyStep(const char* x, const char* panel,
+                                                        int64_t panel_bytes,
+                                                        TileSums<Format, ROWS, PANELS>& sums) {
+#pragma GCC unroll 4
+  for (int p = 0; p < PANELS; ++p) {
+    typename Format::Weights weights[Format::kVectors];
+    Format::LoadWeights(panel + p * panel_bytes, weights);
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) {
+      const auto factor = Format::BroadcastFactor(x + r * kFactorBytes);
+#pragma GCC unroll 4
+      for (int v = 0; v < Format::kVectors; ++v) {
+        auto& sum = sums[r][p * Format::kVectors + v];
+        sum = Format::MultiplyAdd(factor, weights[v], sum);
+      }
+    }
+  }
+}
+
+// A lone tile fetches all that it reads, one of several a line at a time.
+template <class Format, int ROWS, int PANELS, bool IS_LONE>
 void MultiplyTile(const TileArgs& args) {
-  constexpr int kVectors = PANELS * Format::kVectors;
-  typename Format::Sum sums[ROWS][kVectors];
+  constexpr int kVectors = PANELS * Format::kVectors, kUnroll = Format::kUnroll;
+  constexpr int64_t kFetched = IS_LONE ? kUnroll * Format::kStepBytes : 1;
+  constexpr int64_t kAhead = PrefetchBytes(PANELS) / Format::kStepBytes;
+  constexpr int64_t kFetchedX = IS_LONE ? 0 : kUnroll * ROWS * kFactorBytes;
+  TileSums<Format, ROWS, PANELS> sums;
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {
 #pragma GCC unroll 16
@@ -50,24 +87,36 @@ void MultiplyTile(const TileArgs& args) {
   }
   const char* panel = args.panel;
   const char* x = args.x;
-  const char* prefetch = args.prefetch;
-  for (int64_t step = 0; step < args.steps; ++step) {
+  const char *prefetch = args.prefetch, *next_x = args.next_x;
+  const int64_t panel_bytes = args.panel_bytes;
+  int64_t left = args.steps;
+  for (; left >= kUnroll; left -= kUnroll) {
 #pragma GCC unroll 4
     for (int p = 0; p < PANELS; ++p) {
-      __builtin_prefetch(prefetch + p * args.panel_bytes, 0, 2);
-      typename Format::Weights weights[Format::kVectors];
-      Format::LoadWeights(panel + p * args.panel_bytes, weights);
-#pragma GCC unroll 16
-      for (int r = 0; r < ROWS; ++r) {
-        const auto factor = Format::BroadcastFactor(x + r * kFactorBytes);
-#pragma GCC unroll 4
-        for (int v = 0; v < Format::kVectors; ++v) {
-          auto& sum = sums[r][p * Format::kVectors + v];
-          sum = Format::MultiplyAdd(factor, weights[v], sum);
-        }
+#pragma GCC unroll 8
+      for (int64_t byte = 0; byte < kFetched; byte += kLineBytes) {
+        __builtin_prefetch(prefetch + p * panel_bytes + byte, 0, 2);
       }
     }
+#pragma GCC unroll 4
+    for (int64_t byte = 0; byte < kFetchedX; byte += kLineBytes) {
+      __builtin_prefetch(next_x + byte, 0, 3);
+    }
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u) {
+      MultiplyStep<Format, ROWS, PANELS>(x + u * ROWS * kFactorBytes,
+                                         panel + u * Format::kStepBytes, panel_bytes, sums);
+    }
     prefetch += args.prefetch_step;
+    if (IS_LONE && left <= kAhead && left > kAhead - kUnroll) {
+      prefetch += (PANELS - 1) * panel_bytes;  // on to the panels that follow these
+    }
+    panel += kUnroll * Format::kStepBytes;
+    x += kUnroll * ROWS * kFactorBytes;
+    if (!IS_LONE) next_x += kUnroll * ROWS * kFactorBytes;
+  }
+  for (; left > 0; --left) {
+    MultiplyStep<Format, ROWS, PANELS>(x, panel, panel_bytes, sums);
     panel += Format::kStepBytes;
     x += ROWS * kFactorBytes;
   }
@@ -82,19 +131,33 @@ void MultiplyTile(const TileArgs& args) {
 
 using TileFunction = void (*)(const TileArgs& args);
 
-template <class Format, int... INDICES>
-TileFunction TileFunctionOf(int64_t rows, std::integer_sequence<int, INDICES...>) {
-  static constexpr TileFunction kFunctions[] = {MultiplyTile<Format, INDICES + 1, 1>...};
-  return kFunctions[rows - 1];
+// Panels that a lone tile takes side by side: a low one so many that enough sums are under way to
+// hide the latency of one.
+template <class Format>
+constexpr int LonePanels(int64_t rows) {
+  return rows * 4 <= Format::kRows ? 4 : rows * 2 <= Format::kRows ? 2 : 1;
 }
 
 template <class Format>
-TileFunction TileFunctionOf(int64_t rows) {
-  return TileFunctionOf<Format>(rows, std::make_integer_sequence<int, Format::kRows>());
-}
+struct ProductTiles {
+  // Tiles of 1, 2, ... rows.
+  TileFunction shared[Format::kRows], lone[Format::kRows];
+
+  template <int... INDICES>
+  static constexpr ProductTiles Of(std::integer_sequence<int, INDICES...>) {
+    return {{MultiplyTile<Format, INDICES + 1, 1, false>...},
+            {MultiplyTile<Format, INDICES + 1, LonePanels<Format>(INDICES + 1), true>...}};
+  }
+};
+
+template <class Format>
+constexpr ProductTiles<Format> kProductTiles =
+    ProductTiles<Format>::Of(std::make_integer_sequence<int, Format::kRows>());
 
 template <class Format>
 struct TiledProduct {
+  using Wide = typename Format::Wide;
+
   const MultiplyArgs& args;
   const Tiles tiles = Tiles::Of(args.num_rows, Format::kRows);
   const int64_t steps = (args.cols + Format::kColsPerStep - 1) / Format::kColsPerStep;
@@ -103,8 +166,9 @@ struct TiledProduct {
   const char* Panel(int64_t panel) const {
     return static_cast<const char*>(args.panels) + panel * panel_bytes;
   }
-  const char* Rows(int64_t row) const {
-    return static_cast<const char*>(args.packed) + row * steps * kFactorBytes;
+  const char* FactorsOf(int64_t tile, int64_t step) const {
+    const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
+    return static_cast<const char*>(args.packed) + (begin * steps + step * rows) * kFactorBytes;
   }
   const int32_t* Starts(int64_t panel) const {
     return args.starts == nullptr ? nullptr : args.starts + panel * Format::kWidth;
@@ -113,36 +177,41 @@ struct TiledProduct {
   // How many panels are finished together.
   int64_t Unit() const { return args.finish == Finish::kSilu ? 2 : 1; }
 
-  // A lone tile streams panels; a low one several side by side, so that enough sums are under way
-  // to hide the latency of one.
-  template <int ROWS, int PANELS>
-  void Stream(int64_t& panel) const {
-    alignas(64) float sums[ROWS * PANELS * Format::kWidth];
-    for (; panel + PANELS <= args.panel_end; panel += PANELS) {
-      MultiplyTile<Format, ROWS, PANELS>({.x = Rows(0),
-                                          .panel = Panel(panel),
-                                          .panel_bytes = panel_bytes,
-                                          .steps = steps,
-                                          .sums = sums,
-                                          .resume = false,
-                                          .starts = Starts(panel),
-                                          .prefetch = Panel(panel) + kPrefetchBytes,
-                                          .prefetch_step = Format::kStepBytes});
-      for (int64_t p = 0; p < PANELS; p += Unit()) {
+  // Streams panels from memory.
+  void RunLoneTile() const {
+    alignas(64) float sums[2 * Format::kRows * Format::kWidth];
+    const int64_t rows = tiles.num_rows, at_once = LonePanels<Format>(rows);
+    const int64_t unit = Unit() > at_once ? Unit() : at_once;
+    int64_t panel = args.panel_begin;
+    for (; panel + unit <= args.panel_end; panel += unit) {
+      for (int64_t p = 0; p < unit; p += at_once) {
+        MultiplyLone(kProductTiles<Format>.lone[rows - 1], panel + p,
+                     sums + p * rows * Format::kWidth);
+      }
+      const bool is_apart = unit > at_once;  // gate and up, each of which is all that a tile takes
+      for (int64_t p = 0; p < unit; p += Unit()) {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,
-                                   .sums_stride = PANELS * Format::kWidth,
-                                   .up_offset = Format::kWidth,
+                                   .sums_stride = at_once * Format::kWidth,
+                                   .up_offset = (is_apart ? rows : 1) * Format::kWidth,
                                    .row = 0,
-                                   .num_rows = ROWS,
+                                   .num_rows = rows,
                                    .panel = panel + p});
       }
     }
+    if (panel < args.panel_end) RunGroup(0, 1, panel);
   }
 
-  void RunLoneTile() const {
-    int64_t panel = args.panel_begin;
-    if (tiles.num_rows == 1) Stream<1, 4>(panel);
-    RunGroup(0, 1, panel);
+  void MultiplyLone(TileFunction multiply, int64_t panel, float* sums) const {
+    multiply({.x = FactorsOf(0, 0),
+              .panel = Panel(panel),
+              .panel_bytes = panel_bytes,
+              .steps = steps,
+              .sums = sums,
+              .resume = false,
+              .starts = Starts(panel),
+              .prefetch = Panel(panel) + PrefetchBytes(LonePanels<Format>(tiles.num_rows)),
+              .prefetch_step = Format::kUnroll * Format::kStepBytes,
+              .next_x = nullptr});
   }
 
   // Panels from `panel` on.
@@ -151,14 +220,22 @@ struct TiledProduct {
     const int64_t first_row = tiles.Begin(first_tile);
     const int64_t num_rows = tiles.Begin(last_tile) - first_row;
     const int64_t sums_size = num_rows * Format::kWidth;
-    const int64_t chunk_max = kChunkBytes / (num_rows * kFactorBytes);
+    const bool widens = kWidens && last_tile - first_tile >= kWidenTilesMin;
+    const int64_t pass = StepsOfPass(widens ? Wide::kStepBytes : Format::kStepBytes);
+    const int64_t passes = kChunkBytes / (num_rows * kFactorBytes * pass);
+    const int64_t chunk_max = passes > 1 ? passes * pass : pass;
     while (panel < args.panel_end) {
       const int64_t left = args.panel_end - panel;
       const int64_t count = left < kBlockPanels ? left : kBlockPanels;
       for (int64_t begin = 0; begin < steps; begin += chunk_max) {
         const int64_t end = steps - begin < chunk_max ? steps : begin + chunk_max;
         for (int64_t i = 0; i < count; ++i) {
-          MultiplyChunk({first_tile, last_tile, panel + i, begin, end}, sums + i * sums_size);
+          const Chunk chunk = {first_tile, last_tile, panel + i, begin, end, pass};
+          if (widens) {
+            MultiplyChunk<Wide>(chunk, sums + i * sums_size);
+          } else {
+            MultiplyChunk<Format>(chunk, sums + i * sums_size);
+          }
         }
       }
       for (int64_t i = 0; i < count; i += Unit()) {
@@ -173,49 +250,79 @@ struct TiledProduct {
     }
   }
 
+  // Of passes that are as equal as whole turns of the innermost loop can make them.
+  int64_t StepsOfPass(int64_t step_bytes) const {
+    const int64_t max = kPassBytes / step_bytes, count = (steps + max - 1) / max;
+    const int64_t least = (steps + count - 1) / count;
+    return (least + Format::kUnroll - 1) / Format::kUnroll * Format::kUnroll;
+  }
+
   struct Chunk {
     int64_t first_tile, last_tile, panel, begin, end;  // steps begin .. end
+    int64_t pass;                                      // steps at a time
   };
   // Into sums [rows of the tiles][width].
+  template <class Read>
   void MultiplyChunk(const Chunk& chunk, float* sums) const {
-    constexpr int64_t kStepsPerPass = kPassBytes / Format::kStepBytes;
+    alignas(64) char wide[kPassBytes];
     const int64_t first_row = tiles.Begin(chunk.first_tile);
     const int64_t num_tiles = chunk.last_tile - chunk.first_tile;
-    for (int64_t step = chunk.begin; step < chunk.end; step += kStepsPerPass) {
-      const bool is_last = chunk.end - step <= kStepsPerPass;
-      const int64_t count = is_last ? chunk.end - step : kStepsPerPass;
-      const char* const weights = Panel(chunk.panel) + step * Format::kStepBytes;
+    for (int64_t step = chunk.begin; step < chunk.end; step += chunk.pass) {
+      const bool is_last = chunk.end - step <= chunk.pass;
+      const int64_t count = is_last ? chunk.end - step : chunk.pass;
+      const char* const stored = Panel(chunk.panel) + step * Format::kStepBytes;
+      const char* weights = stored;
+      if constexpr (!__is_same(Read, Format)) {
+        Format::WidenSteps(stored, count, wide);
+        weights = wide;
+      }
       // Each tile fetches its share of what follows this part.
-      const int64_t prefetch_step = Format::kStepBytes / num_tiles;
-      const char* const next = num_tiles == 1 ? weights + kPrefetchBytes
-                               : is_last ? Panel(chunk.panel + 1) + chunk.begin * Format::kStepBytes
-                                         : weights + count * Format::kStepBytes;
+      const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
+      const int64_t next_step = is_last ? chunk.begin : step + count;
+      const char* const next =
+          Panel(is_last ? chunk.panel + 1 : chunk.panel) + next_step * Format::kStepBytes;
       for (int64_t tile = chunk.first_tile; tile < chunk.last_tile; ++tile) {
         const int64_t row = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - row;
-        TileFunctionOf<Format>(rows)(
-            {.x = Rows(row) + step * rows * kFactorBytes,
+        const char* const next_x = tile + 1 < chunk.last_tile
+                                       ? FactorsOf(tile + 1, step)
+                                       : FactorsOf(chunk.first_tile, next_step);
+        kProductTiles<Read>.shared[rows - 1](
+            {.x = FactorsOf(tile, step),
              .panel = weights,
              .panel_bytes = panel_bytes,
              .steps = count,
              .sums = sums + (row - first_row) * Format::kWidth,
              .resume = step > 0,
              .starts = Starts(chunk.panel),
-             .prefetch = next + (tile - chunk.first_tile) * count * prefetch_step,
-             .prefetch_step = prefetch_step});
+             .prefetch = next + (tile - chunk.first_tile) * count * Format::kStepBytes / num_tiles,
+             .prefetch_step = prefetch_step,
+             .next_x = next_x});
       }
     }
   }
 
+  // Of tiles.
+  static Tiles GroupsOf(int64_t num_rows) {
+    return Tiles::Of(Tiles::Of(num_rows, Format::kRows).count, kGroupRowsMax / Format::kRows);
+  }
+
   void Run() const {
     if (tiles.count == 1) return RunLoneTile();
-    const Tiles groups = Tiles::Of(tiles.count, kGroupRowsMax / Format::kRows);
-    for (int64_t group = 0; group < groups.count; ++group) {
+    const Tiles groups = GroupsOf(args.num_rows);
+    for (int64_t group = args.group_begin; group < args.group_end; ++group) {
       RunGroup(groups.Begin(group), groups.Begin(group + 1), args.panel_begin);
     }
   }
+
+  static constexpr bool kWidens = !__is_same(Wide, Format);
 };
 
 template <class Format>
 void Multiply(const MultiplyArgs& args) {
   TiledProduct<Format>{args}.Run();
+}
+
+template <class Format>
+int64_t NumGroups(int64_t num_rows) {
+  return TiledProduct<Format>::GroupsOf(num_rows).count;
 }

@@ -59,6 +59,19 @@ inline void InterleaveFour(const float* const* from, int64_t step, int64_t strid
   for (int i = 0; i < 4; ++i) __builtin_memcpy(out + i * stride, &steps[i], sizeof(steps[i]));
 }
 
+// The same of two rows.
+inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride, float* out) {
+  Factors4 rows[2];
+#pragma GCC unroll 2
+  for (int r = 0; r < 2; ++r) __builtin_memcpy(&rows[r], from[r] + step, sizeof(rows[r]));
+  const Factors4 low = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+  const Factors4 high = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+  __builtin_memcpy(out, &low, 8);
+  __builtin_memcpy(out + stride, reinterpret_cast<const char*>(&low) + 8, 8);
+  __builtin_memcpy(out + 2 * stride, &high, 8);
+  __builtin_memcpy(out + 3 * stride, reinterpret_cast<const char*>(&high) + 8, 8);
+}
+
 // [rows][steps] factors to [steps][rows].
 inline void InterleaveFactors(const float* const* from, int64_t rows, int64_t steps, float* out) {
   if (rows == 1) {
@@ -74,7 +87,17 @@ inline void InterleaveFactors(const float* const* from, int64_t rows, int64_t st
       for (int64_t i = r; i < r + 4; ++i) out[step * rows + i] = from[i][step];
     }
   }
-  for (int64_t r = whole_rows; r < rows; ++r) {
+  int64_t r = whole_rows;
+  if (r + 2 <= rows) {
+    for (int64_t step = 0; step < whole_steps; step += 4) {
+      InterleaveTwo(from + r, step, rows, out + step * rows + r);
+    }
+    for (int64_t step = whole_steps; step < steps; ++step) {
+      for (int64_t i = r; i < r + 2; ++i) out[step * rows + i] = from[i][step];
+    }
+    r += 2;
+  }
+  for (; r < rows; ++r) {
     for (int64_t step = 0; step < steps; ++step) out[step * rows + r] = from[r][step];
   }
 }

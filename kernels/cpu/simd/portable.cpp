@@ -29,6 +29,7 @@ constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 4;  // 8 sums: of 16 registers
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
+constexpr int kInt8Unroll = 1;
 constexpr int kAttendRows = 2;
 constexpr int kAttendSums = 8;  // of attention, in registers
 constexpr bool kBF16PairsInterleave = false;

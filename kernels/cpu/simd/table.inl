@@ -13,6 +13,7 @@ constexpr Product ProductOf() {
           .cols_per_step = Format::kColsPerStep,
           .interleaves_pairs = Format::kInterleavesPairs,
           .offsets_factors = Format::kOffsetsFactors,
+          .num_groups = NumGroups<Format>,
           .pack_rows = PackRows<Format>,
           .multiply = Multiply<Format>};
 }

@@ -5,12 +5,13 @@
 // keep the arithmetic units waiting for each other.
 struct Tiles {
   int64_t num_rows, count;
+  int64_t low_rows, num_higher;  // the first `num_higher` have a row more than `low_rows`
 
   static Tiles Of(int64_t num_rows, int64_t height) {
-    return {num_rows, (num_rows + height - 1) / height};
+    const int64_t count = (num_rows + height - 1) / height;
+    return {num_rows, count, num_rows / count, num_rows % count};
   }
   int64_t Begin(int64_t tile) const {
-    const int64_t small = num_rows / count, larger = num_rows % count;
-    return tile * small + (tile < larger ? tile : larger);
+    return tile * low_rows + (tile < num_higher ? tile : num_higher);
   }
 };
