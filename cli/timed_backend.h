@@ -52,7 +52,10 @@ class TimedBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override {
     return backend_.Store(parts);
   }
+  absl::Status Reserve(const StepBounds& bounds) override { return backend_.Reserve(bounds); }
   void Upload(const StepInputs& inputs) override { backend_.Upload(inputs); }
+  // Never replayed: each operation is to be seen.
+  void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;
   void QkvRopeAppend(const QkvRopeAppendArgs& args) override;

@@ -28,25 +28,29 @@ StepBatch BatchBuilder::Build(const StepPlan& plan) {
 void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   const Sequence& sequence = *item.sequence;
   const auto begin = sequence.tokens.begin() + item.first_token;
-  tokens_.insert(tokens_.end(), begin, begin + item.num_tokens);
+  const bool is_fed = item.fed_draw >= 0;
+  tokens_.insert(tokens_.end(), begin, begin + item.num_tokens - is_fed);
+  if (is_fed) tokens_.push_back(-1 - item.fed_draw);
   for (int32_t i = 0; i < item.num_tokens; ++i) positions_.push_back(item.first_token + i);
   blocks_.insert(blocks_.end(), sequence.table.blocks.begin(), sequence.table.blocks.end());
   token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// After the sequence's last token; the choices that start here draw from the same row.
+// After the item's last token; the choices that start here draw from the same row.
 void BatchBuilder::AddDraws(const StepPlan& plan, const StepPlan::Item& item) {
+  const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
     const Sequence& sequence = *plan.draws[i];
     const SequenceGroup& group = *sequence.group;
     Draw draw = {.row = static_cast<int32_t>(tokens_.size()) - 1,
                  .params = &group.sampling,
                  .choice = sequence.choice,
-                 .position = sequence.num_tokens(),
+                 .position = position,
                  .counts = sequence.counts,
                  .banned = {}};
-    if (sequence.num_answered() < group.answer_tokens_min) draw.banned = group.stop_tokens;
+    const int32_t num_answered = position - group.num_prompt;
+    if (num_answered < group.answer_tokens_min) draw.banned = group.stop_tokens;
     draws_.push_back(draw);
   }
 }

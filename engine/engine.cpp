@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <thread>
@@ -97,8 +99,12 @@ class Engine::Loop {
   void Run();
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
   void ApplyInbox();
+  void AnswerResets();
   void Step();
-  absl::Status TryStep();
+  absl::Status TryStep(bool& stepped);
+  absl::Status BeginStep();
+  absl::Status EndStep();
+  void TakeBack(int32_t num_waited);
   void Fail(const absl::Status& status);
   void EndEverything(FinishReason reason);
   void Publish(bool stepped);
@@ -112,12 +118,26 @@ class Engine::Loop {
   KvCacheManager cache_;
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;
-  BatchBuilder batch_;
-  StepPlan plan_;
+  // A step from its plan to its commit; what the runner reads stays as it is meanwhile.
+  struct StepInFlight {
+    StepPlan plan;
+    BatchBuilder batch;
+    StepStats stats;
+    Time launched_at{};
+  };
+  // The `index`-th of those that the scheduler has in flight; the one after them is free.
+  StepInFlight& StepAt(int32_t index) {
+    return steps_[(oldest_ + static_cast<size_t>(index)) % steps_.size()];
+  }
+  std::array<StepInFlight, kStepsInFlightMax> steps_;
+  size_t oldest_ = 0;
+  Time done_at_{};        // the last step that was
+  StepStats taken_back_;  // of a step that did nothing, for the one that is planned instead
   StepResult result_;
   const Logprobs no_logprobs_;  // of what ends outside a step
   StepStats stats_;
   Inbox taken_;
+  std::vector<std::function<void(bool)>> resets_;  // not answered
   bool failed_ = false;
 
   mutable Mutex mutex_;
@@ -128,6 +148,7 @@ class Engine::Loop {
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
   HitRatioWindows hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool computing_ ABSL_GUARDED_BY(mutex_) = false;  // for whoever has ended, too
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
   std::atomic<Time> progress_;  // written before `idle_` turns false
@@ -258,11 +279,11 @@ bool Engine::Loop::Drain(Time deadline) {
                                  : std::chrono::steady_clock::now() + (deadline - clock_.Now());
   MutexLock lock(mutex_);
   load_.draining = true;
-  while (!live_.empty() || publishing_) {
+  while (!live_.empty() || publishing_ || computing_) {
     if (real_deadline == kNoDeadline) {
       drained_.wait(mutex_);
     } else if (drained_.wait_until(mutex_, real_deadline) == std::cv_status::timeout) {
-      return live_.empty() && !publishing_;
+      return live_.empty() && !publishing_ && !computing_;
     }
   }
   return true;
@@ -289,6 +310,7 @@ void Engine::Loop::Run() {
     ApplyInbox();
     Step();
   }
+  TakeBack(0);
   ApplyInbox();
   EndEverything(FinishReason::kCancelled);
 }
@@ -297,7 +319,14 @@ void Engine::Loop::Run() {
 bool Engine::Loop::TakeInbox() {
   MutexLock lock(mutex_);
   idle_ = true;
-  while (!stopping_ && inbox_.empty() && scheduler_.idle()) work_arrived_.wait(mutex_);
+  if (computing_ && scheduler_.num_in_flight() == 0) {
+    computing_ = false;
+    RecordLoad();
+    drained_.notify_all();
+  }
+  while (!stopping_ && inbox_.empty() && resets_.empty() && scheduler_.idle()) {
+    work_arrived_.wait(mutex_);
+  }
   std::swap(taken_, inbox_);
   for (const auto& group : taken_.submitted) inbox_prompt_tokens_ -= group->num_prompt;
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
@@ -314,7 +343,17 @@ void Engine::Loop::ApplyInbox() {
       scheduler_.CancelChoice(order.id, order.choice);
     }
   }
-  for (const auto& done : taken_.resets) {
+  for (auto& done : taken_.resets) resets_.push_back(std::move(done));
+  AnswerResets();
+  for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
+  taken_.Clear();
+}
+
+void Engine::Loop::AnswerResets() {
+  // Who asks may have been told that all has ended: blocks that only a step in flight uses are not
+  // in use.
+  if (scheduler_.all_ended() && scheduler_.num_in_flight() > 0) return;
+  for (const auto& done : resets_) {
     const bool was_reset = !failed_ && cache_.ResetPrefixCache();
     // No step may follow that would tell of it.
     if (was_reset) {
@@ -324,52 +363,91 @@ void Engine::Loop::ApplyInbox() {
     }
     done(was_reset);
   }
-  for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
-  taken_.Clear();
+  resets_.clear();
 }
 
 void Engine::Loop::Step() {
   stats_ = {};
   stats_.begin = clock_.Now();
-  absl::Status status = TryStep();
-  if (status.code() == absl::StatusCode::kAborted) status = TryStep();  // once
+  bool stepped = false;
+  absl::Status status = TryStep(stepped);
+  if (status.code() == absl::StatusCode::kAborted) status = TryStep(stepped);  // once
   if (!status.ok()) {
     Fail(status);
     return;
   }
-  Publish(!plan_.items.empty());
+  Publish(stepped);
 }
 
-// Plan, launch, wait, commit. After an error the plan has been taken back.
-absl::Status Engine::Loop::TryStep() {
-  const Time planned_at = clock_.Now();
-  scheduler_.Plan(planned_at, plan_);
-  stats_.num_preemptions += plan_.num_preemptions;
-  if (plan_.items.empty()) return absl::OkStatus();
-  const StepBatch batch = batch_.Build(plan_);
-  const Time launched_at = clock_.Now();
-  stats_.plan += launched_at - planned_at;
+// Plans and launches as many steps as may be in flight, then waits for the oldest and commits it.
+// After an error what failed, and what was built on it, has been taken back.
+absl::Status Engine::Loop::TryStep(bool& stepped) {
+  while (scheduler_.num_in_flight() < options_.scheduler.steps_in_flight_max) {
+    const int32_t num_before = scheduler_.num_in_flight();
+    INCIPIT_RETURN_IF_ERROR(BeginStep());
+    if (scheduler_.num_in_flight() == num_before) break;  // nothing to plan, or not yet
+  }
+  if (scheduler_.num_in_flight() == 0) return absl::OkStatus();
+  INCIPIT_RETURN_IF_ERROR(EndStep());
+  stepped = true;
+  return absl::OkStatus();
+}
 
+absl::Status Engine::Loop::BeginStep() {
+  const Time begin = clock_.Now();
+  StepInFlight& step = StepAt(scheduler_.num_in_flight());
+  scheduler_.Plan(begin, step.plan);
+  if (step.plan.items.empty()) return absl::OkStatus();
+  const StepBatch batch = step.batch.Build(step.plan);
+  step.launched_at = clock_.Now();
+  step.stats = std::exchange(taken_back_, {});
+  if (step.stats.begin == Time{}) step.stats.begin = begin;
+  step.stats.plan += step.launched_at - begin;
+  step.stats.num_preemptions += step.plan.num_preemptions;
   absl::Status status = runner_->Launch(batch);
-  if (status.ok()) status = runner_->Wait(result_);
-  const Time done_at = clock_.Now();
-  stats_.run += done_at - launched_at;
   if (!status.ok()) {
-    scheduler_.Abort(plan_);
+    scheduler_.Abort(step.plan);
+    taken_back_ = step.stats;
+  }
+  return status;
+}
+
+absl::Status Engine::Loop::EndStep() {
+  StepInFlight& step = StepAt(0);
+  const absl::Status status = runner_->Wait(result_);
+  const Time waited_since = std::max(step.launched_at, std::exchange(done_at_, clock_.Now()));
+  step.stats.run += done_at_ - waited_since;
+  if (!status.ok()) {
+    TakeBack(1);
     return status;
   }
+  oldest_ = (oldest_ + 1) % steps_.size();
   scheduler_.Commit(
-      plan_,
+      step.plan,
       {.tokens = result_.tokens, .status = result_.status, .score_status = result_.score_status});
-  stats_.commit = clock_.Now() - done_at;
-  stats_.num_tokens = plan_.num_tokens;
-  stats_.num_decode_tokens = plan_.num_decode_tokens;
-  stats_.num_prefill_tokens = plan_.num_tokens - plan_.num_decode_tokens;
+  stats_ = step.stats;
+  stats_.commit = clock_.Now() - done_at_;
+  stats_.num_tokens = step.plan.num_tokens;
+  stats_.num_decode_tokens = step.plan.num_decode_tokens;
+  stats_.num_prefill_tokens = step.plan.num_tokens - step.plan.num_decode_tokens;
   return absl::OkStatus();
+}
+
+// All that is in flight, of which the oldest `num_waited` have been waited for.
+void Engine::Loop::TakeBack(int32_t num_waited) {
+  for (int32_t i = num_waited; i < scheduler_.num_in_flight(); ++i) {
+    runner_->Wait(result_).IgnoreError();  // it is not asked for
+  }
+  while (scheduler_.num_in_flight() > 0) {
+    StepInFlight& newest = StepAt(scheduler_.num_in_flight() - 1);
+    scheduler_.Abort(newest.plan);
+    taken_back_ = newest.stats;
+  }
 }
 
 // Nothing can be computed any more: every request ends, those that arrive meanwhile included.
 void Engine::Loop::Fail(const absl::Status& status) {
+  TakeBack(0);
   failed_ = true;
   {
     MutexLock lock(mutex_);
@@ -405,6 +483,7 @@ void Engine::Loop::Tell(bool stepped) {
     // Whoever hears of an end may submit again at once, so the place is free before.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
+    computing_ = scheduler_.num_in_flight() > 0;
     RecordLoad();
     if (stats_.cache.query_tokens > 0) {
       hit_ratios_.Add(clock_.Now(), {.query_tokens = stats_.cache.query_tokens,

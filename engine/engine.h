@@ -22,6 +22,8 @@ namespace incipit {
 
 struct StepStats {
   Time begin{};
+  // With two steps in flight the device computes during `plan` and `commit` as well, and `run` goes
+  // from when the step before was done.
   Duration plan{}, run{}, commit{};
   int32_t num_tokens = 0;          // computed in this step
   int32_t num_prefill_tokens = 0;  // of them, of prompts (recomputed ones included)

@@ -29,7 +29,9 @@ struct Draw {
 };
 
 // Flat arrays; sequence s computes tokens[token_begin[s] .. token_begin[s+1]) and its blocks are
-// blocks[block_begin[s] .. block_begin[s+1]). They stay valid until Wait has returned.
+// blocks[block_begin[s] .. block_begin[s+1]). They stay valid until Wait has returned. A token
+// below 0, -1 - i, is what draw i of the step launched before this one gives, which may still be on
+// its way; token 0 where that draw's row is not finite.
 struct StepBatch {
   std::span<const TokenId> tokens;       // [num_tokens]
   std::span<const int32_t> positions;    // [num_tokens]
@@ -53,11 +55,13 @@ class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
 
-  // Starts a step. At most two are in flight; a runner may compute everything here.
+  // Starts a step. At most two are in flight; a runner may compute everything here. After an error
+  // the step is not in flight.
   virtual absl::Status Launch(const StepBatch& batch) = 0;
 
   // Waits for the oldest step. OK: `result` holds it, with a status per row. ABORTED: the step did
-  // nothing and may be planned again. Anything else is fatal for every request.
+  // nothing and may be planned again; what was launched after it is worth nothing, but must be
+  // waited for. Anything else is fatal for every request.
   virtual absl::Status Wait(StepResult& result) = 0;
 };
 

@@ -14,6 +14,8 @@ namespace {
 // Of options that size memory; far above use, so that products fit 64 bits.
 constexpr int32_t kStepTokensLimit = 1 << 20;
 constexpr int32_t kDrawsLimit = 1 << 20;
+// Blocks of all sequences of a step, for which a backend makes room at the start.
+constexpr int32_t kReservedBlocks = 1 << 16;
 
 absl::Status CheckRange(std::string_view name, int64_t value, int64_t min, int64_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
@@ -36,6 +38,7 @@ TransformerRunner::TransformerRunner(Backend& backend, const Model& model,
                                      const TransformerRunnerOptions& options)
     : backend_(backend),
       model_(model),
+      hidden_dtype_(backend.limits().hidden_dtype),
       activation_dtype_(backend.limits().activation_dtype),
       options_(options) {}
 
@@ -43,8 +46,17 @@ absl::StatusOr<std::unique_ptr<TransformerRunner>> TransformerRunner::Create(
     Backend& backend, const Model& model, const TransformerRunnerOptions& options) {
   std::unique_ptr<TransformerRunner> runner(new TransformerRunner(backend, model, options));
   INCIPIT_RETURN_IF_ERROR(runner->CheckOptions());
-  INCIPIT_RETURN_IF_ERROR(runner->Allocate());
+  absl::Status status = runner->Allocate();
+  if (status.ok()) status = runner->Reserve();
+  if (absl::IsResourceExhausted(status)) {
+    return Annotate(status, fmt::format("no room for steps of {} tokens", options.step_tokens_max));
+  }
+  INCIPIT_RETURN_IF_ERROR(status);
   INCIPIT_RETURN_IF_ERROR(runner->AllocatePool());
+  const Activations one_row = runner->ActivationsOf(1);
+  INCIPIT_RETURN_IF_ERROR(backend.RecordSteps(runner.get(), runner->options_.step_tokens_max, [&] {
+    runner->transformer_->Forward(one_row, *runner->pool_);
+  }));
   return runner;
 }
 
@@ -53,7 +65,9 @@ absl::Status TransformerRunner::CheckOptions() {
   const BackendLimits limits = backend_.limits();
   if (options_.max_model_len == 0) options_.max_model_len = config.max_positions;
   if (!options_.kv_dtype) {
-    options_.kv_dtype = model_.weights.dtype == DType::kF32 ? DType::kF32 : DType::kBF16;
+    const bool wants_f32 = model_.weights.dtype == DType::kF32;
+    options_.kv_dtype =
+        wants_f32 && Contains(limits.kv_dtypes, DType::kF32) ? DType::kF32 : DType::kBF16;
   }
   INCIPIT_RETURN_IF_ERROR(
       CheckRange("max_model_len", options_.max_model_len, 1, config.max_positions));
@@ -91,7 +105,8 @@ absl::Status TransformerRunner::Allocate() {
   const DType dtype = activation_dtype_;
   const int64_t rows = options_.step_tokens_max;
   const int64_t query_size = int64_t{config.num_heads} * config.head_dim;
-  INCIPIT_ASSIGN_OR_RETURN(hidden_, AllocateMatrix(backend_, rows, config.hidden_size, dtype));
+  INCIPIT_ASSIGN_OR_RETURN(hidden_,
+                           AllocateMatrix(backend_, rows, config.hidden_size, hidden_dtype_));
   INCIPIT_ASSIGN_OR_RETURN(query_, AllocateMatrix(backend_, rows, query_size, dtype));
   INCIPIT_ASSIGN_OR_RETURN(attention_, AllocateMatrix(backend_, rows, query_size, dtype));
   INCIPIT_ASSIGN_OR_RETURN(mlp_, AllocateMatrix(backend_, rows, config.intermediate_size, dtype));
@@ -103,6 +118,26 @@ absl::Status TransformerRunner::Allocate() {
     slot.sample_rows.reserve(static_cast<size_t>(options_.draws_max));
   }
   return absl::OkStatus();
+}
+
+absl::Status TransformerRunner::Reserve() {
+  const int64_t blocks_each = (options_.max_model_len - 1) / options_.block_size + 1;
+  const ModelConfig& config = model_.config;
+  std::vector<int32_t> windows = config.layer_windows;
+  std::ranges::sort(windows);
+  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+  return backend_.Reserve({.tokens_max = options_.step_tokens_max,
+                           .sequences_max = options_.step_tokens_max,
+                           .blocks_max = std::max(blocks_each, int64_t{kReservedBlocks}),
+                           .draws_max = options_.draws_max,
+                           .model = {.hidden_size = config.hidden_size,
+                                     .intermediate_size = config.intermediate_size,
+                                     .vocab_size = config.vocab_size,
+                                     .num_heads = config.num_heads,
+                                     .num_kv_heads = config.num_kv_heads,
+                                     .head_dim = config.head_dim,
+                                     .block_size = options_.block_size,
+                                     .windows = std::move(windows)}});
 }
 
 absl::Status TransformerRunner::AllocatePool() {
@@ -132,11 +167,19 @@ absl::Status TransformerRunner::AllocatePool() {
     if (shape.num_blocks < 1) {
       return ResourceExhausted(
           "no room for keys and values: a block of {} tokens takes {} bytes, "
-          "and {} of the {} that are free may be used",
-          layout.block_size, BytesPerBlock(layout), usable, free);
+          "and {} of the {} that are free may be used: {} are missing",
+          layout.block_size, BytesPerBlock(layout), usable, free,
+          static_cast<size_t>(BytesPerBlock(layout)) - usable);
     }
   }
-  INCIPIT_ASSIGN_OR_RETURN(pool_, backend_.CreateKvPool(shape));
+  auto pool = backend_.CreateKvPool(shape);
+  if (absl::IsResourceExhausted(pool.status())) {
+    return Annotate(pool.status(),
+                    fmt::format("no room for keys and values of {} blocks of {} tokens",
+                                shape.num_blocks, shape.block_size));
+  }
+  INCIPIT_RETURN_IF_ERROR(pool.status());
+  pool_ = *std::move(pool);
   options_.num_blocks = shape.num_blocks;
   kv_bytes_ = static_cast<size_t>(BytesPerBlock(layout)) * static_cast<size_t>(shape.num_blocks);
   return absl::OkStatus();
@@ -150,7 +193,7 @@ void TransformerRunner::CheckBatch(const StepBatch& batch) const {
   INCIPIT_CHECK(std::ssize(batch.scores) <= options_.step_tokens_max);
   INCIPIT_CHECK(batch.positions.size() == batch.tokens.size());
   for (const TokenId token : batch.tokens) {
-    INCIPIT_CHECK(token >= 0 && token < model_.config.vocab_size);
+    INCIPIT_CHECK(token < model_.config.vocab_size);  // below 0: the backend counts draws
   }
   for (const int32_t position : batch.positions) {
     INCIPIT_CHECK(position >= 0 && position < options_.max_model_len);
@@ -180,14 +223,13 @@ void TransformerRunner::CheckBatch(const StepBatch& batch) const {
 Activations TransformerRunner::ActivationsOf(int32_t num_tokens) const {
   const ModelConfig& config = model_.config;
   const int64_t query_size = int64_t{config.num_heads} * config.head_dim;
-  const auto view = [&](const Buffer& buffer, int64_t cols) {
-    return TensorView{
-        .data = buffer.data(), .dtype = activation_dtype_, .rows = num_tokens, .cols = cols};
+  const auto view = [&](const Buffer& buffer, int64_t cols, DType dtype) {
+    return TensorView{.data = buffer.data(), .dtype = dtype, .rows = num_tokens, .cols = cols};
   };
-  return {.hidden = view(*hidden_, config.hidden_size),
-          .query = view(*query_, query_size),
-          .attention = view(*attention_, query_size),
-          .mlp = view(*mlp_, config.intermediate_size)};
+  return {.hidden = view(*hidden_, config.hidden_size, hidden_dtype_),
+          .query = view(*query_, query_size, activation_dtype_),
+          .attention = view(*attention_, query_size, activation_dtype_),
+          .mlp = view(*mlp_, config.intermediate_size, activation_dtype_)};
 }
 
 // The rows that draws and scores ask for, merged; both come in ascending order. A draw's and a
@@ -275,7 +317,7 @@ absl::Status TransformerRunner::Launch(const StepBatch& batch) {
                    .logits_rows = slot.logits_rows});
   backend_.CopyBlocks(*pool_, batch.copies);
   const Activations activations = ActivationsOf(static_cast<int32_t>(batch.tokens.size()));
-  transformer_->Forward(activations, *pool_);
+  backend_.RunStep(this, [&] { transformer_->Forward(activations, *pool_); });
   ComputeLogits(batch, activations, slot);
   return absl::OkStatus();
 }

@@ -66,6 +66,7 @@ class TransformerRunner final : public ModelRunner {
 
   absl::Status CheckOptions();
   absl::Status Allocate();
+  absl::Status Reserve();
   absl::Status AllocatePool();
   void CheckBatch(const StepBatch& batch) const;
   Activations ActivationsOf(int32_t num_tokens) const;
@@ -74,7 +75,7 @@ class TransformerRunner final : public ModelRunner {
 
   Backend& backend_;
   const Model& model_;
-  const DType activation_dtype_;
+  const DType hidden_dtype_, activation_dtype_;
   TransformerRunnerOptions options_;
   size_t kv_bytes_ = 0;
 

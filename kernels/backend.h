@@ -65,8 +65,13 @@ class KvPool {
 // token_begin[s+1]), at consecutive positions, and blocks[block_begin[s] .. block_begin[s+1]), of
 // which block i holds positions [i * block_size, (i + 1) * block_size). The arrays stay valid until
 // Synchronize returns.
+//
+// A token below 0 is fed forward: -1 - i stands for what draw i of the step uploaded before this
+// one gave, counted over all Sample calls of that step in their order. That step need not have been
+// waited for. A draw of a row that was not finite counts as token 0; what is computed from it is
+// for the caller to throw away.
 struct StepInputs {
-  std::span<const TokenId> tokens;       // [num_tokens]
+  std::span<const TokenId> tokens;       // [num_tokens]; below 0: fed forward
   std::span<const int32_t> positions;    // [num_tokens]
   std::span<const int32_t> token_begin;  // [num_sequences + 1]
   std::span<const int32_t> block_begin;  // [num_sequences + 1]
@@ -79,7 +84,7 @@ struct NormArgs {
   float epsilon = 0;
 };
 
-// hidden[i] = table[tokens[i]].
+// hidden[i] = table[tokens[i]], or table of the draw that tokens[i] stands for.
 struct EmbedArgs {
   const Weight* table = nullptr;  // [vocab, hidden]
   TensorView hidden;              // [num_tokens, hidden]
@@ -180,8 +185,26 @@ struct BackendLimits {
   std::vector<int32_t> block_sizes;  // empty: any power of two from 1 to 256
   std::vector<DType> weight_dtypes, kv_dtypes;
   std::vector<WeightFormat> weight_formats = {WeightFormat::kAsStored};
-  DType activation_dtype = DType::kF32;  // of hidden, query, attention and MLP activations
+  DType hidden_dtype = DType::kF32;      // of the residual stream
+  DType activation_dtype = DType::kF32;  // of query, attention and MLP activations
   int32_t head_dim_multiple = 1;
+  int32_t width_multiple = 1;  // of rows and columns of what adds to hidden, and of MLP activations
+};
+
+// What a step needs of its own for a model and its cache depends on.
+struct ModelShape {
+  int32_t hidden_size = 0, intermediate_size = 0, vocab_size = 0;
+  int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  int32_t block_size = 0;
+  std::vector<int32_t> windows = {};  // of the layers, each once; 0: full attention
+};
+
+// The largest step that a runner will ask for.
+struct StepBounds {
+  int32_t tokens_max = 0, sequences_max = 0;
+  int64_t blocks_max = 0;  // of all sequences together
+  int32_t draws_max = 0;
+  ModelShape model = {};  // all 0: not known, so that the first steps may allocate
 };
 
 class Backend {
@@ -202,7 +225,21 @@ class Backend {
   // Vectors that stay (norms, biases, rope tables), concatenated and widened to f32.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) = 0;
 
+  // Allocates what steps within these bounds need of their own, so that none allocates. A step may
+  // be larger; then it does. RESOURCE_EXHAUSTED as Allocate. The next step is fed nothing.
+  virtual absl::Status Reserve(const StepBounds& bounds) = 0;
+
   virtual void Upload(const StepInputs& inputs) = 0;
+  // Enqueues what `enqueue` does. A backend may record that and enqueue the record, instead of
+  // calling it, for a later step of the same number of tokens and the same `owner`: the operations
+  // and the memory they are given must depend on nothing else.
+  virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
+  // Records what `enqueue` does for each number of tokens up to `tokens_max`, if RunStep would, so
+  // that no step has to. Runs it, for a step of one token: token 0 at the first slot of block 0.
+  virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
+                                   absl::FunctionRef<void()> /*enqueue*/) {
+    return absl::OkStatus();
+  }
   virtual void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) = 0;
   virtual void Embed(const EmbedArgs& args) = 0;
   virtual void QkvRopeAppend(const QkvRopeAppendArgs& args) = 0;

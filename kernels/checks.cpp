@@ -65,8 +65,8 @@ void CheckPoolCovers(const StepInputs& inputs, const KvPoolShape& shape) {
   }
 }
 
-void CheckActivation(const TensorView& view, int64_t rows, int64_t cols) {
-  INCIPIT_CHECK(view.dtype == DType::kF32 && view.rows == rows && view.cols == cols);
+void CheckActivation(const TensorView& view, int64_t rows, int64_t cols, DType dtype) {
+  INCIPIT_CHECK(view.dtype == dtype && view.rows == rows && view.cols == cols);
   INCIPIT_CHECK(view.data != nullptr || rows * cols == 0);
 }
 

@@ -21,6 +21,6 @@ absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shar
 void CheckStepInputs(const StepInputs& inputs);
 void CheckPoolCovers(const StepInputs& inputs, const KvPoolShape& shape);
 
-void CheckActivation(const TensorView& view, int64_t rows, int64_t cols);
+void CheckActivation(const TensorView& view, int64_t rows, int64_t cols, DType dtype = DType::kF32);
 
 }  // namespace incipit

@@ -225,7 +225,7 @@ void BlockPool::ConfirmOne(BlockId id, std::span<const TokenId> tokens, Sequence
     if (!is_lru_ && At(first).num_users == 0) Unfind(first);
     return;
   }
-  // One whose parent's writer has failed goes with it, in the same step.
+  // Told of after its parent, whose writer may not have come to that yet, or may have failed.
   const bool is_stored = block.starts_chain || At(block.parent).told;
   if (is_stored && !block.told) {
     block.told = true;

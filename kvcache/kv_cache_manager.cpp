@@ -165,7 +165,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, std::span<const TokenId> tok
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  table.num_committed = static_cast<int32_t>(table.blocks.size());
+  table.num_committed = BlocksFor(num_computed);  // a later step may have taken more
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);
   if (num_ready <= table.num_confirmed) return;
@@ -187,14 +187,17 @@ void KvCacheManager::ReleaseFrom(BlockTable& table, size_t num_kept) {
   table.num_committed = std::min(table.num_committed, num_left);
 }
 
-void KvCacheManager::Rollback(BlockTable& table) {
-  while (table.num_published > table.num_confirmed) {
+void KvCacheManager::Rollback(BlockTable& table, int32_t num_tokens_in_flight) {
+  const int32_t num_left =
+      std::max(table.num_confirmed, num_tokens_in_flight / options_.block_size);
+  while (table.num_published > num_left) {
     const BlockId id = table.blocks[static_cast<size_t>(--table.num_published)];
     if (pool_.is_pending(id)) pool_.Withdraw(id);
   }
-  const bool admitted_by_this_step = table.num_committed == 0;
+  const int32_t num_kept = std::max(table.num_committed, BlocksFor(num_tokens_in_flight));
+  const bool admitted_by_this_step = num_kept == 0;
   if (admitted_by_this_step) ReleaseCopySource(table);
-  ReleaseFrom(table, static_cast<size_t>(table.num_committed));
+  ReleaseFrom(table, static_cast<size_t>(num_kept));
   if (!admitted_by_this_step) return;
   table.collided = false;
   table.copied_from.reset();

@@ -72,7 +72,7 @@ struct BlockTable {
   std::vector<BlockId> blocks;    // append-only while the sequence runs
   int32_t num_published = 0;      // leading blocks that were found or published, pending or not
   int32_t num_confirmed = 0;      // leading blocks of those that are not pending by this sequence
-  int32_t num_committed = 0;      // leading blocks held since the last committed step
+  int32_t num_committed = 0;      // leading blocks that committed steps have filled or begun
   bool collided = false;          // a key of it is held by other contents: it publishes no more
   SequenceUse use;
   // Must be done before the sequence's next step; its source is held until ReleaseCopySource.
@@ -162,8 +162,10 @@ class KvCacheManager {
   void CacheBlocks(BlockTable& table, std::span<const TokenId> tokens, int32_t num_computed);
 
   // Gives back what was taken and announced since the last CacheBlocks or Fork: the step did
-  // nothing. Of several sequences of a step the last planned goes first.
-  void Rollback(BlockTable& table);
+  // nothing. An older step that is still in flight keeps what it needs for the first
+  // `num_tokens_in_flight` tokens; 0: there is none. Of several steps the last planned goes first,
+  // and so do of several sequences of a step.
+  void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Makes the empty `child` hold the first `num_tokens` tokens of `parent`, sharing the full blocks
   // and leaving in child.copy how to fill a partial last one. False, with nothing changed, if there

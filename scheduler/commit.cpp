@@ -1,5 +1,6 @@
 // Scheduler::Commit and Abort: what a step has done.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -13,10 +14,11 @@ struct Scheduler::Cursor {
 };
 
 void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
-  INCIPIT_CHECK(in_flight_);
+  INCIPIT_CHECK(num_in_flight_ > 0 && in_flight_.front() == &plan);
   INCIPIT_CHECK(outcome.tokens.size() == plan.draws.size());
   INCIPIT_CHECK(outcome.status.size() == plan.draws.size());
-  in_flight_ = false;
+  std::shift_left(in_flight_.begin(), in_flight_.end(), 1);
+  --num_in_flight_;
   MarkFailed(plan, outcome);
   Cursor cursor;
   for (const StepPlan::Item& item : plan.items) CommitItem(plan, item, outcome, cursor);
@@ -25,18 +27,25 @@ void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
   Sweep();
 }
 
-// Before anything is published: values that are not finite must not become findable.
+// Before anything is published: values that are not finite must not become findable, nor what
+// steps in flight are about to store, which is pending.
 void Scheduler::MarkFailed(const StepPlan& plan, const StepOutcome& outcome) {
   size_t score_row = 0;
   INCIPIT_CHECK(outcome.score_status.size() == static_cast<size_t>(plan.num_scores));
   for (const StepPlan::Item& item : plan.items) {
-    item.sequence->in_flight = false;
+    Sequence& sequence = *item.sequence;
+    --sequence.num_in_flight;
+    sequence.num_pending -= item.num_draws > 0;
     const auto is_finite = [](RowStatus status) { return status == RowStatus::kOk; };
     const auto draws = outcome.status.subspan(item.draw_begin, item.num_draws);
     const auto scores = outcome.score_status.subspan(score_row, item.num_scores);
     score_row += static_cast<size_t>(item.num_scores);
     if (std::ranges::all_of(draws, is_finite) && std::ranges::all_of(scores, is_finite)) continue;
-    item.sequence->group->failed = true;
+    SequenceGroup& group = *sequence.group;
+    if (std::exchange(group.failed, true)) continue;
+    for (const Sequence& other : group.sequences) {
+      cache_.Unpublish(other.table, other.num_tokens());
+    }
   }
 }
 
@@ -46,12 +55,13 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   SequenceGroup& group = *sequence.group;
   cache_.ReleaseCopySource(sequence.table);
   if (!group.failed) {
-    sequence.num_computed = item.first_token + item.num_tokens;
+    // What was drawn for somebody who has ended is not known.
+    sequence.num_computed = std::min(item.first_token + item.num_tokens, sequence.num_tokens());
     sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
     cache_.CacheBlocks(sequence.table, sequence.tokens, sequence.num_computed);
-    if (sequence.admission_pending) CountAdmission(sequence);
+    if (sequence.admission_pending && !sequence.ended()) CountAdmission(sequence);
   }
-  if (item.num_scores > 0 && !group.failed) {
+  if (item.num_scores > 0 && !group.failed && !sequence.ended()) {
     events_.prompt_logprobs.push_back({.request = group.id,
                                        .position = item.score_begin,
                                        .first_row = cursor.score_row,
@@ -60,6 +70,7 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   }
   cursor.score_row += item.num_scores;
   DeliverDraws(plan, item, outcome, cursor);
+  if (sequence.state == SequenceState::kEnding && sequence.num_in_flight == 0) Release(sequence);
 }
 
 // Once per admission, however often it was tried or taken back.
@@ -93,7 +104,7 @@ void Scheduler::DeliverDraws(const StepPlan& plan, const StepPlan::Item& item,
   for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
     Sequence& sequence = *plan.draws[i];
     const int32_t row = group.sampling.num_logprobs >= 0 ? cursor.logprobs_row++ : -1;
-    if (group.failed || sequence.end_at_commit) continue;
+    if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
     if (&sequence == item.sequence) {
       itself_finished = finished;  // its blocks are needed until the others have started
@@ -130,7 +141,7 @@ void Scheduler::Start(Sequence& choice, const Sequence& prompt) {
   const int32_t num_prompt = choice.group->num_prompt;
   choice.num_computed_max = num_prompt;
   if (num_running() < options_.running_max && cache_.Fork(prompt.table, choice.table, num_prompt)) {
-    choice.num_computed = num_prompt;
+    choice.num_computed = choice.num_planned = num_prompt;
     InsertRunning(choice);
     return;
   }
@@ -142,36 +153,36 @@ void Scheduler::Start(Sequence& choice, const Sequence& prompt) {
 void Scheduler::EndFailed(const StepPlan& plan) {
   for (const StepPlan::Item& item : plan.items) {
     SequenceGroup& group = *item.sequence->group;
-    if (!group.failed || group.num_unended == 0) continue;
-    for (const Sequence& sequence : group.sequences) {
-      // What this step was about to store, too: it is still pending.
-      cache_.Unpublish(sequence.table, sequence.num_tokens());
-    }
-    EndGroup(group, FinishReason::kError);
+    if (group.failed) EndGroup(group, FinishReason::kError);
   }
 }
 
-// What was cancelled while the step ran. From the back, so that choices without blocks go before
-// the one that computes for them.
+// Who was cancelled while a step drew in its name.
 void Scheduler::EndRequested(SequenceGroup& group) {
-  for (auto it = group.sequences.rbegin(); it != group.sequences.rend(); ++it) {
-    if (it->state == SequenceState::kEnded || !it->end_at_commit) continue;
-    EndSequence(*it, *it->end_at_commit);
-  }
+  Sequence& first = group.sequences.front();
+  if (first.end_at_commit) EndSequence(first, *first.end_at_commit);
 }
 
 void Scheduler::Abort(const StepPlan& plan) {
-  INCIPIT_CHECK(in_flight_);
-  in_flight_ = false;
+  INCIPIT_CHECK(num_in_flight_ > 0);
+  --num_in_flight_;
+  INCIPIT_CHECK(in_flight_[static_cast<size_t>(num_in_flight_)] == &plan);
   // Backwards: a later item may share what an earlier one was about to compute.
   for (auto item = plan.items.rbegin(); item != plan.items.rend(); ++item) {
     Sequence& sequence = *item->sequence;
-    sequence.in_flight = false;
-    cache_.Rollback(sequence.table);
-    if (!sequence.table.blocks.empty()) continue;
-    sequence.admission_pending = false;
-    Enqueue(sequence);
-    ++num_to_sweep_;
+    --sequence.num_in_flight;
+    sequence.num_pending -= item->num_draws > 0;
+    sequence.pending_draw = item->fed_draw;
+    sequence.num_planned = item->first_token;
+    cache_.Rollback(sequence.table, sequence.num_in_flight > 0 ? item->first_token : 0);
+    if (sequence.num_in_flight > 0) continue;
+    if (sequence.state == SequenceState::kEnding) {
+      Release(sequence);
+    } else if (sequence.table.blocks.empty()) {
+      sequence.admission_pending = false;
+      Enqueue(sequence);
+      ++num_to_sweep_;
+    }
   }
   for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);
   Sweep();

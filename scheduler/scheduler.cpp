@@ -18,7 +18,8 @@ void ReserveAtLeast(std::vector<T>& vector, size_t size) {
 Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache)
     : options_(options), cache_(cache) {
   INCIPIT_CHECK(options.step_tokens_max > 0 && options.running_max > 0 &&
-                options.running_max <= kBlockUsersMax);
+                options.running_max <= kBlockUsersMax && options.steps_in_flight_max > 0 &&
+                options.steps_in_flight_max <= kStepsInFlightMax);
   running_.reserve(static_cast<size_t>(options.running_max));
   events_.prompt_logprobs.reserve(static_cast<size_t>(options.running_max));
 }
@@ -36,14 +37,14 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   ReserveAtLeast(events_.tokens, 2 * num_choices_);
   ReserveAtLeast(events_.admissions, groups_.size());
   ReserveAtLeast(events_.ended, events_.ended.size() + groups_.size());
-  ReserveAtLeast(ended_groups_, groups_.size());
+  ReserveAtLeast(ended_groups_, ended_groups_.size() + groups_.size());
   ReserveAtLeast(expired_, num_choices_);
   Enqueue(added.sequences.front());
 }
 
 void Scheduler::Enqueue(Sequence& sequence) {
   sequence.state = SequenceState::kWaiting;
-  sequence.num_computed = 0;
+  sequence.num_computed = sequence.num_planned = 0;
   waiting_.Push(sequence);
 }
 
@@ -59,7 +60,7 @@ bool Scheduler::CancelChoice(RequestId id, int32_t choice) {
   const auto it = groups_.find(id);
   if (it == groups_.end()) return false;
   for (Sequence& sequence : it->second->sequences) {
-    if (sequence.choice != choice || sequence.state == SequenceState::kEnded) continue;
+    if (sequence.choice != choice || sequence.ended()) continue;
     EndSequence(sequence, FinishReason::kCancelled);
     Sweep();
     return true;
@@ -68,7 +69,7 @@ bool Scheduler::CancelChoice(RequestId id, int32_t choice) {
 }
 
 void Scheduler::EndAll(FinishReason reason) {
-  INCIPIT_CHECK(!in_flight_);
+  INCIPIT_CHECK(num_in_flight_ == 0);
   expired_.clear();
   for (const Sequence* sequence : running_) expired_.push_back(sequence->group);
   for (const Sequence* sequence : waiting_.sequences()) expired_.push_back(sequence->group);
@@ -77,38 +78,30 @@ void Scheduler::EndAll(FinishReason reason) {
   INCIPIT_CHECK(idle());
 }
 
-// A step in flight holds its sequences, and may be about to give a token to an unborn choice.
-bool Scheduler::MustWaitForCommit(const Sequence& sequence) const {
-  if (sequence.state == SequenceState::kUnborn) return sequence.group->sequences.front().in_flight;
-  return sequence.in_flight;
-}
-
 void Scheduler::EndGroup(SequenceGroup& group, FinishReason reason) {
   for (Sequence& sequence : group.sequences) {
-    if (sequence.state == SequenceState::kEnded) continue;
-    if (MustWaitForCommit(sequence)) {
-      if (!sequence.end_at_commit) sequence.end_at_commit = reason;
-      continue;
-    }
+    if (sequence.ended()) continue;
     PushEnd(sequence, reason);
     Retire(sequence);
   }
 }
 
 void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
-  if (MustWaitForCommit(sequence)) {
-    if (!sequence.end_at_commit) sequence.end_at_commit = reason;
-    return;
-  }
-  PushEnd(sequence, reason);
   Sequence* heir = sequence.state == SequenceState::kUnborn ? nullptr : FindUnborn(*sequence.group);
   if (heir == nullptr) {
+    PushEnd(sequence, reason);
     Retire(sequence);
     return;
   }
-  // This sequence computes the prompt for others: it goes on in the name of one of them.
+  // This sequence computes the prompt for others: it goes on in the name of one of them. A step in
+  // flight may be drawing in these names.
+  if (sequence.num_in_flight > 0) {
+    sequence.end_at_commit = reason;
+    return;
+  }
+  PushEnd(sequence, reason);
+  sequence.end_at_commit.reset();
   std::swap(sequence.choice, heir->choice);
-  std::swap(sequence.end_at_commit, heir->end_at_commit);
   Retire(*heir);
 }
 
@@ -117,34 +110,45 @@ void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
       {.request = sequence.group->id, .choice = sequence.choice, .finish = reason});
 }
 
-// Takes back what the sequence holds. Sweep then forgets it.
+// Takes back what the sequence holds, unless a step in flight uses it. Sweep then forgets it.
 void Scheduler::Retire(Sequence& sequence) {
   SequenceGroup& group = *sequence.group;
   if (sequence.state == SequenceState::kWaiting) waiting_.Remove(sequence);
   if (sequence.state == SequenceState::kRunning) {
-    cache_.Free(sequence.table);
-    num_to_sweep_ += 1;
+    sequence.state = SequenceState::kEnding;
+    if (sequence.num_in_flight == 0) Release(sequence);
+  } else {
+    sequence.state = SequenceState::kEnded;
   }
-  sequence.state = SequenceState::kEnded;
   sequence.end_at_commit.reset();
   if (--group.num_unended > 0) return;
   if (!group.admitted) num_waiting_prompt_tokens_ -= group.num_prompt;
   events_.ended.push_back(group.id);
-  ended_groups_.push_back(&group);
+  // The id may be used again from now on.
+  const auto it = groups_.find(group.id);
+  ended_groups_.push_back(std::move(it->second));
+  groups_.erase(it);
+}
+
+void Scheduler::Release(Sequence& sequence) {
+  cache_.Free(sequence.table);
+  sequence.state = SequenceState::kEnded;
+  num_to_sweep_ += 1;
 }
 
 void Scheduler::Sweep() {
   if (num_to_sweep_ > 0) {
     std::erase_if(running_, [](const Sequence* sequence) {
-      return sequence->state != SequenceState::kRunning;
+      return sequence->state != SequenceState::kRunning &&
+             sequence->state != SequenceState::kEnding;
     });
     num_to_sweep_ = 0;
   }
-  for (const SequenceGroup* group : ended_groups_) {
+  std::erase_if(ended_groups_, [this](const std::unique_ptr<SequenceGroup>& group) {
+    if (group->in_flight()) return false;
     num_choices_ -= group->sequences.size();
-    groups_.erase(group->id);
-  }
-  ended_groups_.clear();
+    return true;
+  });
 }
 
 void Scheduler::ClearEvents() {

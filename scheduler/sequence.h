@@ -19,12 +19,16 @@ enum class SequenceState : uint8_t {
   kUnborn,   // a choice whose prompt another one computes; holds nothing
   kWaiting,  // in the queue; holds no block
   kRunning,
+  kEnding,  // its end is told; it holds its blocks until the last step that computes for it is over
   kEnded,
 };
 
 // One choice: `tokens` is the prompt followed by the answer so far; keys and values of the first
 // `num_computed` are stored. There is no prefill or decode phase: a step computes some of the
 // tokens that are missing, and a sequence with none missing is given one more.
+//
+// That is what committed steps have done. Once those in flight are done as well, the first
+// `num_planned` tokens are stored, and there are `num_pending` more, which nobody knows yet.
 struct Sequence {
   SequenceGroup* group = nullptr;
   int32_t choice = 0;
@@ -37,17 +41,22 @@ struct Sequence {
 
   // The scheduler's own.
   int32_t queue_index = -1;                   // in the waiting queue
-  bool in_flight = false;                     // part of a planned step
+  int32_t num_in_flight = 0;                  // planned steps that it is part of
+  int32_t num_planned = 0;                    // num_computed where there are none
+  int32_t num_pending = 0;                    // tokens that these steps draw for it
+  int32_t pending_draw = -1;                  // the draw of the last of them
   bool returning = false;                     // has had blocks before: its match is with itself
   bool admission_pending = false;             // no step since it got its blocks is committed
   int32_t num_hit_tokens = 0;                 // found when it got its blocks
   int32_t num_copied_tokens = 0;              // of them, in a block that is copied
   Miss miss;                                  // why it found no more
-  std::optional<FinishReason> end_at_commit;  // asked for while in flight
+  std::optional<FinishReason> end_at_commit;  // others go on in its place, when it can be left
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
   int32_t num_answered() const;
-  int32_t num_missing() const { return num_tokens() - num_computed; }
+  int32_t length() const { return num_tokens() + num_pending; }
+  int32_t num_missing() const { return length() - num_planned; }
+  bool ended() const { return state == SequenceState::kEnding || state == SequenceState::kEnded; }
   void Append(TokenId token);  // to the answer; keeps `counts` right
 };
 
@@ -72,9 +81,15 @@ struct SequenceGroup {
   int32_t num_unended = 0;
   int32_t num_scored = 0;  // prompt positions 1 .. num_scored have been delivered
   bool admitted = false;   // a step that computed for it is committed
-  bool failed = false;     // a row of the step being committed is not finite
+  bool failed = false;     // a row of a committed step is not finite
   Time first_planned{};    // when the step that admitted it was planned
 
+  bool in_flight() const {
+    for (const Sequence& sequence : sequences) {
+      if (sequence.num_in_flight > 0) return true;
+    }
+    return false;
+  }
   bool scores_prompt() const { return prompt_logprobs >= 0 && num_scored < num_prompt - 1; }
 };
 

@@ -1,17 +1,40 @@
 #include "engine/model/model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
 
 namespace incipit {
+namespace {
+
+// What the tensors take on a backend, but for what it pads.
+size_t WeightBytes(const Checkpoint& checkpoint, DType activation_dtype, WeightFormat format) {
+  size_t bytes = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const size_t stored = ByteSize(tensor.dtype.value_or(DType::kBF16));
+    const size_t element =
+        format == WeightFormat::kInt8 ? 1 : std::min(stored, ByteSize(activation_dtype));
+    bytes += tensor.bytes.size() / stored * element;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
                                 WeightFormat format) {
   absl::StatusOr<ModelConfig> config = ReadModelConfig(folder);
   if (!config.ok()) return Annotate(config.status(), folder.string());
   INCIPIT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
+  const size_t free = backend.FreeBytes();
   absl::StatusOr<ModelWeights> weights = LoadWeights(*config, checkpoint, backend, format);
+  if (absl::IsResourceExhausted(weights.status())) {
+    const size_t bytes = WeightBytes(checkpoint, backend.limits().activation_dtype, format);
+    return ResourceExhausted(
+        "{}: no room for the weights: they take {} bytes, of which {} are missing ({})",
+        folder.string(), bytes, bytes > free ? bytes - free : 0, MessageOf(weights.status()));
+  }
   if (!weights.ok()) return Annotate(weights.status(), folder.string());
   return Model{*std::move(config), std::move(checkpoint), *std::move(weights)};
 }

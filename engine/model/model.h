@@ -20,7 +20,7 @@ struct Model {
 };
 
 // Reads config.json, generation_config.json and the weights of `folder`, which the backend packs in
-// the format asked for.
+// the format asked for. RESOURCE_EXHAUSTED: how many bytes are missing.
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
                                 WeightFormat format = WeightFormat::kAsStored);
 

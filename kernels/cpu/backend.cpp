@@ -20,6 +20,7 @@
 #include "kernels/cpu/simd/select.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/weight.h"
+#include "kernels/fed_tokens.h"
 #include "kernels/numeric.h"
 #include "kernels/reference/backend.h"
 
@@ -111,12 +112,18 @@ class CpuBackend final : public Backend {
     return StoreAsF32(memory_, parts);
   }
 
+  // Scratch memory grows to the largest step and stays.
+  absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
+
   void Upload(const StepInputs& inputs) override {
     CheckStepInputs(inputs);
     inputs_ = inputs;
+    inputs_.tokens = fed_tokens_.BeginStep(inputs.tokens);
     threads_.UseForCallingThread();
     threads_.PinOnce();
   }
+
+  void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
 
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
     auto& cpu_pool = static_cast<CpuKvPool&>(pool);
@@ -133,7 +140,10 @@ class CpuBackend final : public Backend {
   void GateUpSilu(const GateUpSiluArgs& args) override;
   void Logits(const LogitsArgs& args) override;
 
-  void Sample(const SampleArgs& args) override { sampler_.Sample(args); }
+  void Sample(const SampleArgs& args) override {
+    sampler_.Sample(args);
+    fed_tokens_.Add(args.tokens);
+  }
   void Score(const ScoreArgs& args) override { sampler_.Score(args); }
   absl::Status Synchronize() override {
     return one_dnn_.has_value() ? one_dnn_->TakeError() : absl::OkStatus();
@@ -167,6 +177,7 @@ class CpuBackend final : public Backend {
   CpuAttention attention_;
   CpuSampler sampler_;
   StepInputs inputs_;
+  FedTokens fed_tokens_;
   std::vector<int32_t> sequence_of_;  // for each token of the step
   Scratch<float> product_;
   Scratch<int8_t> rounded_;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "kernels/checks.h"
 #include "kernels/cpu/host_memory.h"
+#include "kernels/fed_tokens.h"
 #include "kernels/numeric.h"
 #include "kernels/reference/ops.h"
 #include "kernels/reference/sampling.h"
@@ -169,10 +170,15 @@ class ReferenceBackend final : public Backend {
     return StoreAsF32(memory_, parts);
   }
 
+  absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
+
   void Upload(const StepInputs& inputs) override {
     CheckStepInputs(inputs);
     inputs_ = inputs;
+    inputs_.tokens = fed_tokens_.BeginStep(inputs.tokens);
   }
+
+  void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
 
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
     for (const BlockCopy& copy : copies) static_cast<ReferencePool&>(pool).Copy(copy);
@@ -249,6 +255,7 @@ class ReferenceBackend final : public Backend {
         AppendLogprobs(logits, drawn.token, row.params->num_logprobs, *args.logprobs);
       }
     }
+    fed_tokens_.Add(args.tokens);
   }
 
   void Score(const ScoreArgs& args) override {
@@ -338,6 +345,7 @@ class ReferenceBackend final : public Backend {
 
   HostMemory memory_;
   StepInputs inputs_;
+  FedTokens fed_tokens_;
 };
 
 }  // namespace

@@ -160,20 +160,18 @@ class GatedRunner final : public FakeRunner {
  public:
   GatedRunner(const FakeRunnerOptions& options, StepGate& gate)
       : FakeRunner(options), gate_(gate) {}
-  absl::Status Wait(StepResult& result) override {
-    const absl::Status status = gate_.Enter();
-    if (!status.ok()) return status;
-    return FakeRunner::Wait(result);
-  }
 
  private:
+  absl::Status Begin() override { return gate_.Enter(); }
+
   StepGate& gate_;
 };
 
 struct EngineFixture {
-  explicit EngineFixture(EngineOptions options = DefaultOptions()) {
+  explicit EngineFixture(EngineOptions options = DefaultOptions(), bool asynchronous = false) {
     const FakeRunnerOptions runner = {.num_blocks = options.cache.num_blocks,
-                                      .block_size = options.cache.block_size};
+                                      .block_size = options.cache.block_size,
+                                      .asynchronous = asynchronous};
     engine = std::make_unique<Engine>(options, std::make_unique<GatedRunner>(runner, gate),
                                       listener, clock);
   }

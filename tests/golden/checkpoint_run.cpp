@@ -29,7 +29,11 @@ TransformerRunnerOptions CheckpointRun::OptionsFor(size_t num_tokens) {
 
 CheckpointRun::CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu,
                              TransformerRunnerOptions options, WeightFormat format)
-    : backend_(ValueOf(CreateCpuBackend(cpu))) {
+    : CheckpointRun(ValueOf(CreateCpuBackend(cpu)), folder, options, format) {}
+
+CheckpointRun::CheckpointRun(std::unique_ptr<Backend> backend, const std::filesystem::path& folder,
+                             const TransformerRunnerOptions& options, WeightFormat format)
+    : backend_(std::move(backend)) {
   model_.emplace(ValueOf(LoadModel(folder, *backend_, format)));
   runner_ = ValueOf(TransformerRunner::Create(*backend_, *model_, options));
   const int32_t num_blocks = runner_->options().num_blocks;

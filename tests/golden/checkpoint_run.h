@@ -23,6 +23,9 @@ class CheckpointRun {
   explicit CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu = {},
                          TransformerRunnerOptions options = OptionsFor(128),
                          WeightFormat format = WeightFormat::kAsStored);
+  CheckpointRun(std::unique_ptr<Backend> backend, const std::filesystem::path& folder,
+                const TransformerRunnerOptions& options,
+                WeightFormat format = WeightFormat::kAsStored);
 
   // Room for one sequence of that many tokens, and for all of it in one step.
   static TransformerRunnerOptions OptionsFor(size_t num_tokens);

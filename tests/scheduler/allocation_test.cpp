@@ -6,7 +6,7 @@
 #include <new>
 
 #include "tests/kvcache/policy_kinds.h"
-#include "tests/scheduler/scheduler_fixture.h"
+#include "tests/scheduler/overlap_fixture.h"
 
 namespace {
 
@@ -127,6 +127,47 @@ TEST_P(AllocationTest, NothingThatAStepDoesAllocates) {
     EXPECT_GT(totals.aborts, 100);
     EXPECT_GT(totals.failed, 10);
   }
+}
+
+TEST_P(AllocationTest, NorDoesAStepThatIsPlannedWhileAnotherRuns) {
+  OverlapFixture fixture({.num_blocks = 60, .block_size = 4, .policy = GetParam()},
+                         {.step_tokens_max = 48, .running_max = 16});
+  uint64_t next_id = 1;
+  int64_t num_ahead = 0, num_ended = 0;
+  for (int32_t step = 0; step < 5000; ++step) {
+    while (fixture.scheduler.num_waiting() < 4) {
+      Request request = Draw(next_id++);
+      if (step / 500 % 2 == 0) request.sampling.presence_penalty = 0;
+      if (request.answer_tokens_max > 5) request.stop_tokens = {1, 2, 3};
+      fixture.Add(request);
+    }
+    for (int32_t i = 0; i < 2 && fixture.scheduler.num_in_flight() < 2; ++i) {
+      auto& next = fixture.steps[(fixture.oldest + fixture.scheduler.num_in_flight()) % 2];
+      const int64_t before_plan = num_allocations;
+      fixture.scheduler.Plan(At(step), next.plan);
+      ASSERT_TRUE(step < 2 || num_allocations == before_plan) << "plan of step " << step;
+      if (next.plan.items.empty()) break;
+      num_ahead += fixture.scheduler.num_in_flight() == 2;
+      next.batch = next.builder.Build(next.plan);
+      ASSERT_TRUE(fixture.runner.Launch(next.batch).ok());
+    }
+    ASSERT_TRUE(fixture.runner.Wait(fixture.result).ok());
+    const bool aborts = step % 30 == 11;
+    if (aborts && fixture.scheduler.num_in_flight() == 2) {
+      ASSERT_TRUE(fixture.runner.Wait(fixture.result).ok());
+    }
+    const int64_t before_end = num_allocations;
+    if (step % 50 == 7) fixture.scheduler.Cancel(RequestId{next_id - 7});
+    while (aborts && fixture.scheduler.num_in_flight() > 0) {
+      fixture.scheduler.Abort(fixture.newest().plan);
+    }
+    if (!aborts) fixture.CommitOldest();
+    num_ended += std::ssize(fixture.scheduler.events().ended);
+    fixture.scheduler.ClearEvents();
+    ASSERT_EQ(num_allocations, before_end) << "end of step " << step;
+  }
+  EXPECT_GT(num_ahead, 1000);
+  EXPECT_GT(num_ended, 1000);
 }
 
 }  // namespace

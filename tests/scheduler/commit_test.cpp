@@ -105,17 +105,22 @@ TEST(CommitTest, CancellingAChoiceLeavesTheOthers) {
   }
 }
 
-TEST(CommitTest, ACancelDuringAStepGivesBlocksBackWhenItIsCommitted) {
+TEST(CommitTest, ACancelDuringAStepIsToldAtOnceAndGivesBlocksBackWhenTheStepIsCommitted) {
   SchedulerFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 10, 4));
   fixture.Plan();
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   EXPECT_EQ(fixture.cache.num_used(), 3);
-  EXPECT_TRUE(fixture.scheduler.events().tokens.empty());
+  fixture.Collect();
+  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kCancelled);
+  EXPECT_FALSE(fixture.scheduler.idle());
+  fixture.Add(SchedulerFixture::Ask(1, 10, 4));  // the id is free
+  EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   fixture.Run();
   EXPECT_EQ(fixture.cache.num_used(), 0);
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.cache.num_cached(), 2);
   EXPECT_TRUE(fixture.AnswerOf(1).tokens.empty());
+  EXPECT_TRUE(fixture.scheduler.idle());
   EXPECT_FALSE(fixture.scheduler.Cancel(RequestId{1}));
 }
 

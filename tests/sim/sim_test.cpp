@@ -19,7 +19,7 @@ uint64_t FirstSeed() {
 
 TEST(SimulationTest, EveryRequestGetsItsOwnAnswerWhateverElseHappens) {
   SimulationCounts counts;
-  for (uint64_t seed = FirstSeed() + 1; seed <= FirstSeed() + 2000; ++seed) {
+  for (uint64_t seed = FirstSeed() + 1; seed <= FirstSeed() + 2400; ++seed) {
     ASSERT_EQ(Simulate(seed, counts), "") << "replay with: simulate " << seed << " 1";
   }
   std::printf("%s\n", counts.ToString().c_str());
@@ -38,6 +38,8 @@ TEST(SimulationTest, EveryRequestGetsItsOwnAnswerWhateverElseHappens) {
   EXPECT_GT(counts.regret, 1000);
   EXPECT_GT(counts.collisions, 1000);
   EXPECT_GT(counts.resets, 100);
+  EXPECT_GT(counts.ahead, 10'000);
+  EXPECT_GT(counts.fed, 10'000);
 }
 
 }  // namespace

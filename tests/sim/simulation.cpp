@@ -16,13 +16,17 @@ constexpr size_t kEventsMax = 10'000;  // between two looks at them: far fewer
 
 Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), counts_(counts) {
   DrawCache();
-  limits_ = {.step_tokens_max = dice_.Pick(1, 64), .running_max = dice_.Pick(1, 12)};
+  limits_ = {.step_tokens_max = dice_.Pick(1, 64),
+             .running_max = dice_.Pick(1, 12),
+             .prompt_steps_max = dice_.Chance(50) ? 1 : dice_.Pick(2, 20),
+             .steps_in_flight_max = dice_.Pick(1, 2)};
   cache_ = std::make_unique<KvCacheManager>(cache_options_);
   if (listens_) cache_->Listen(kEventsMax);
   scheduler_ = std::make_unique<Scheduler>(limits_, *cache_);
   runner_ = std::make_unique<FakeRunner>(FakeRunnerOptions{.num_blocks = cache_options_.num_blocks,
                                                            .block_size = cache_options_.block_size,
-                                                           .vocab = kVocab});
+                                                           .vocab = kVocab,
+                                                           .asynchronous = dice_.Chance(4)});
   DrawRates();
   alphabet_ = dice_.Chance(50) ? 2 : kVocab;
   arrivals_left_ = dice_.Pick(5, 60);
@@ -158,12 +162,14 @@ void Simulation::CancelOne() {
       if (!request.choices()[static_cast<size_t>(choice)].ended) request.Cancel(choice);
     }
     Expect(scheduler_->Cancel(id), "a cancel was lost");
+    TakeEvents();
     return;
   }
   const int32_t choice = dice_.Pick(0, request.request().num_choices - 1);
   const bool ended = request.choices()[static_cast<size_t>(choice)].ended;
   if (!ended) request.Cancel(choice);
   Expect(scheduler_->CancelChoice(id, choice) == !ended, "a cancelled choice was lost");
+  TakeEvents();
 }
 
 void Simulation::MaybeReset() {
@@ -205,38 +211,69 @@ std::string Simulation::Run() {
   return error_;
 }
 
+// As the engine does: a step runs while the next one is planned.
 void Simulation::Step() {
-  now_ += std::chrono::milliseconds(dice_.Pick(0, 3));
-  PlanAndCheck();
-  if (plan_.items.empty() || !error_.empty()) return;
-  last_finished_.clear();
-  const StepBatch batch = builder_.Build(plan_);
-  Expect(runner_->Launch(batch).ok(), "launch failed");
+  if (scheduler_->num_in_flight() == 0) PlanAndLaunch();
+  if (scheduler_->num_in_flight() == 0 || !error_.empty()) return;
+  if (limits_.steps_in_flight_max == 2) {
+    if (dice_.Chance(rates_.cancel_in_flight)) CancelOne();
+    PlanAndLaunch();
+    if (!error_.empty()) return;
+  }
   if (dice_.Chance(rates_.cancel_in_flight)) CancelOne();
   MaybeEvict();
+  FinishOldest();
+  TakeEvents();
+  for (const auto& [id, request] : live_) {
+    // Who computes for others ends when no step draws in its name.
+    Expect(!request.has_pending_cancel() || scheduler_->num_in_flight() > 0,
+           "a cancelled request goes on");
+  }
+  CheckHeld();
+  CheckCache();
+}
+
+void Simulation::PlanAndLaunch() {
+  now_ += std::chrono::milliseconds(dice_.Pick(0, 3));
+  StepInFlight& step =
+      steps_[(oldest_ + static_cast<size_t>(scheduler_->num_in_flight())) % steps_.size()];
+  plan_ = &step.plan;
+  if (rates_.life > 0) last_finished_.clear();  // its time may be over
+  PlanAndCheck();
+  if (plan_->items.empty() || !error_.empty()) return;
+  last_finished_.clear();
   if (dice_.Chance(rates_.poison)) {
     poisoned_ = true;
     runner_->PoisonNextStep(dice_.Pick(0, 1000));
   }
-  const bool aborted = dice_.Chance(rates_.abort);
-  if (aborted) runner_->FailNextStep(absl::AbortedError("nothing was done"));
+  step.aborts = dice_.Chance(rates_.abort);
+  if (step.aborts) runner_->FailNextStep(absl::AbortedError("nothing was done"));
+  step.batch = step.builder.Build(step.plan);
+  Expect(runner_->Launch(step.batch).ok(), "launch failed");
+}
+
+void Simulation::FinishOldest() {
+  StepInFlight& step = steps_[oldest_];
+  StepInFlight& newer = steps_[1 - oldest_];
   const absl::Status status = runner_->Wait(result_);
-  Expect(status.ok() != aborted, "the runner disagrees");
-  if (aborted) {
+  Expect(status.ok() != step.aborts, "the runner disagrees");
+  if (step.aborts) {
     ++counts_.aborts;
-    scheduler_->Abort(plan_);
-  } else {
-    ++counts_.steps;
-    counts_.tokens += plan_.num_tokens;
-    scheduler_->Commit(
-        plan_,
-        {.tokens = result_.tokens, .status = result_.status, .score_status = result_.score_status});
+    if (scheduler_->num_in_flight() == 2) {  // it has built on what was not done
+      Expect(runner_->Wait(result_).ok() != newer.aborts, "the runner disagrees");
+      scheduler_->Abort(newer.plan);
+      CheckHeld();
+      CheckCache();
+    }
+    scheduler_->Abort(step.plan);
+    return;
   }
-  TakeEvents();
-  for (const auto& [id, request] : live_) {
-    Expect(!request.has_pending_cancel(), "a cancelled request goes on");
-  }
-  CheckCache();
+  ++counts_.steps;
+  counts_.tokens += step.plan.num_tokens;
+  oldest_ = 1 - oldest_;
+  scheduler_->Commit(
+      step.plan,
+      {.tokens = result_.tokens, .status = result_.status, .score_status = result_.score_status});
 }
 
 namespace {
@@ -266,6 +303,8 @@ SimulationCounts& SimulationCounts::operator+=(const SimulationCounts& other) {
   lives_over += other.lives_over;
   regret += other.regret;
   collisions += other.collisions;
+  ahead += other.ahead;
+  fed += other.fed;
   return *this;
 }
 
@@ -275,9 +314,10 @@ std::string SimulationCounts::ToString() const {
       "deadline, {} choices not finite, {} aborted steps, {} further choices to their end, {} hit "
       "tokens, {} of them copied, {} evictions, {} of a low priority, {} at the end of their time, "
       "{} "
-      "regretted, {} resets, {} collisions",
+      "regretted, {} resets, {} collisions, {} steps planned ahead, {} tokens fed forward",
       steps, tokens, requests, refused, preemptions, cancels, expired, failed, aborts, forks,
-      hit_tokens, copied_tokens, evictions, low_priority, lives_over, regret, resets, collisions);
+      hit_tokens, copied_tokens, evictions, low_priority, lives_over, regret, resets, collisions,
+      ahead, fed);
 }
 
 std::string Simulate(uint64_t seed, SimulationCounts& counts) {

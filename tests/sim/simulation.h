@@ -14,6 +14,7 @@ struct SimulationCounts {
   int64_t hit_tokens = 0, copied_tokens = 0, evictions = 0, resets = 0;
   int64_t low_priority = 0, lives_over = 0;  // of the evictions
   int64_t regret = 0, collisions = 0;
+  int64_t ahead = 0, fed = 0;  // steps planned while one was in flight; tokens not known then
 
   SimulationCounts& operator+=(const SimulationCounts& other);
   std::string ToString() const;

@@ -17,22 +17,49 @@ bool ComesFirst(const Sequence& a, const Sequence& b) {
   return key(a) < key(b);
 }
 
+// Whether the step in flight is certainly its last, or was.
+bool IsAtItsEnd(const Sequence& sequence) {
+  return sequence.ended() ||
+         (sequence.num_pending > 0 && sequence.length() == sequence.group->length_max);
+}
+
+bool IsIn(const StepPlan& plan, const Sequence& sequence) {
+  return std::ranges::count(plan.items, &sequence, &StepPlan::Item::sequence) > 0;
+}
+
+// By the plan that was just made.
+bool IsAdmitted(const StepPlan::Item& item) {
+  return item.sequence->admission_pending && item.sequence->num_in_flight == 1;
+}
+
 }  // namespace
 
 void Simulation::PlanAndCheck() {
   std::vector<Sequence*> running_before;
   for (Sequence* sequence : scheduler_->running()) {
-    if (sequence->group->deadline > now_) running_before.push_back(sequence);
+    if (sequence->group->deadline <= now_ || IsAtItsEnd(*sequence)) continue;
+    running_before.push_back(sequence);
   }
-  scheduler_->Plan(now_, plan_);
-  counts_.preemptions += plan_.num_preemptions;
+  const int32_t num_in_flight = scheduler_->num_in_flight();
+  scheduler_->Plan(now_, *plan_);
+  counts_.preemptions += plan_->num_preemptions;
   TakeEvents();
   for (const auto& [id, request] : live_) {
     Expect(request.request().deadline > now_, "a request outlived its deadline");
   }
-  if (plan_.items.empty()) {
-    Expect(scheduler_->idle(), "nothing was planned");
+  if (plan_->items.empty()) {
+    Expect(scheduler_->idle() || num_in_flight > 0, "nothing was planned");
+    Expect(scheduler_->num_in_flight() == num_in_flight, "a plan of nothing is in flight");
     return;
+  }
+  counts_.ahead += num_in_flight;
+  if (num_in_flight > 0) {
+    Expect(plan_->num_preemptions == 0, "a plan ahead preempted");
+    for (const Sequence* drawn : steps_[oldest_].plan.draws) {
+      const bool starts = drawn->state == SequenceState::kUnborn &&
+                          drawn->num_tokens() + 1 < drawn->group->length_max;
+      Expect(!starts, "choices that start are left behind");
+    }
   }
   CheckBudgets();
   CheckComputedOnce();
@@ -41,25 +68,34 @@ void Simulation::PlanAndCheck() {
 }
 
 void Simulation::CheckBudgets() {
+  const int32_t budget = limits_.step_tokens_max;
   int32_t num_tokens = 0, num_missing_blocks = 0;
   bool admits = false, continues_prompt = false;
-  for (const StepPlan::Item& item : plan_.items) {
+  for (const StepPlan::Item& item : plan_->items) {
     const Sequence& sequence = *item.sequence;
     num_tokens += item.num_tokens;
-    admits |= sequence.admission_pending;
-    continues_prompt |= !sequence.admission_pending && item.num_tokens > 1;
+    admits |= IsAdmitted(item);
+    continues_prompt |= !IsAdmitted(item) && item.num_tokens > 1;
+    counts_.fed += item.fed_draw >= 0;
+    const int32_t token_end = item.first_token + item.num_tokens;
     Expect(item.num_tokens > 0, "an item without tokens");
-    Expect(item.first_token == sequence.num_computed, "an item at the wrong place");
+    Expect(item.first_token == sequence.num_computed || sequence.num_in_flight == 2,
+           "an item at the wrong place");
+    Expect(token_end < sequence.group->length_max, "an item beyond the end");
+    Expect((item.fed_draw >= 0) == (token_end > sequence.num_tokens()), "fed what is known");
   }
   for (const Sequence* sequence : scheduler_->running()) {
-    num_missing_blocks += cache_->BlocksNeeded(sequence->table, {}, sequence->num_tokens());
-    const bool decodes = sequence->num_missing() == 1;
-    Expect(!continues_prompt || !decodes || sequence->in_flight, "a prompt starves an answer");
+    if (IsAtItsEnd(*sequence) && !IsIn(*plan_, *sequence)) continue;
+    const int32_t length = std::max(sequence->num_tokens(), sequence->num_planned);
+    num_missing_blocks += cache_->BlocksNeeded(sequence->table, {}, length);
+    const bool left_out = sequence->num_missing() == 1 && !IsIn(*plan_, *sequence);
+    Expect(!continues_prompt || !left_out, "a prompt starves an answer");
+    Expect(!left_out || plan_->num_tokens == budget, "an answer is left out of a step");
   }
-  Expect(num_tokens == plan_.num_tokens, "tokens do not add up");
-  Expect(num_tokens <= limits_.step_tokens_max, "over the token budget");
+  Expect(num_tokens == plan_->num_tokens, "tokens do not add up");
+  Expect(num_tokens <= budget, "over the token budget");
   Expect(scheduler_->num_running() <= limits_.running_max, "too many running");
-  Expect(!admits || plan_.num_preemptions == 0, "a step that preempted admitted");
+  Expect(!admits || plan_->num_preemptions == 0, "a step that preempted admitted");
   Expect(!admits || num_missing_blocks <= cache_->num_free(), "admitted without room to the end");
 }
 
@@ -67,22 +103,23 @@ void Simulation::CheckBudgets() {
 void Simulation::CheckComputedOnce() {
   if (collides_) return;
   const int32_t block_size = cache_->block_size();
-  for (const StepPlan::Item& item : plan_.items) {
+  for (const StepPlan::Item& item : plan_->items) {
     const Sequence& sequence = *item.sequence;
     const SequenceGroup& group = *sequence.group;
     const int32_t block = item.first_token / block_size;
     const bool reads = group.read_cache && group.prompt_logprobs < 0;
     const bool whole = (block + 1) * block_size < sequence.num_tokens();
-    if (!sequence.admission_pending || !reads || !whole || !cache_options_.prefix_cache) continue;
+    if (!IsAdmitted(item) || !reads || !whole || !cache_options_.prefix_cache) continue;
     for (const Sequence* other : scheduler_->running()) {
       const auto& hashes = other->table.hashes;
       if (other == &sequence || static_cast<size_t>(block) >= hashes.size()) continue;
+      if (other->ended()) continue;
       if (other->table.num_published < block) continue;
       // Bad values may have made its blocks unfit to be found.
       const int32_t last = other->table.num_published > block ? block : block - 1;
       const bool publishes = last < 0 || cache_->pool().is_published(other->table.blocks[last]);
       const bool planned_first = std::ranges::none_of(
-          plan_.items.begin() + (&item - plan_.items.data()), plan_.items.end(),
+          plan_->items.begin() + (&item - plan_->items.data()), plan_->items.end(),
           [&](const StepPlan::Item& later) { return later.sequence == other; });
       if (!publishes || !planned_first) continue;
       Expect(hashes[block] != sequence.table.hashes[block], "a prefix is computed twice");
@@ -93,7 +130,7 @@ void Simulation::CheckComputedOnce() {
 // First come, first served, whatever else happens.
 void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
   if (!running_before.empty()) {
-    Expect(plan_.items.front().sequence == running_before.front(), "the first did not advance");
+    Expect(plan_->items.front().sequence == running_before.front(), "the first did not advance");
   }
   for (const Sequence* before : running_before) {
     if (before->state != SequenceState::kWaiting) continue;
@@ -105,17 +142,32 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
     for (const Sequence& waiting : request.group->sequences) {
       if (waiting.state != SequenceState::kWaiting) continue;
       Expect(waiting.table.blocks.empty(), "a waiting sequence holds blocks");
-      for (const StepPlan::Item& item : plan_.items) {
-        if (!item.sequence->admission_pending) continue;
+      for (const StepPlan::Item& item : plan_->items) {
+        if (!IsAdmitted(item)) continue;
         Expect(ComesFirst(*item.sequence, waiting), "admitted out of order");
       }
     }
   }
 }
 
+// What a step in flight reads and writes belongs to somebody until it is over.
+void Simulation::CheckHeld() {
+  for (int32_t i = 0; i < scheduler_->num_in_flight(); ++i) {
+    const StepBatch& batch = steps_[(oldest_ + static_cast<size_t>(i)) % 2].batch;
+    const auto is_held = [&](BlockId id) { return cache_->pool().num_users(id) > 0; };
+    Expect(std::ranges::all_of(batch.blocks, is_held), "a step in flight has lost a block");
+  }
+}
+
 void Simulation::CheckCache() {
   std::vector<const BlockTable*> tables;
-  for (const Sequence* sequence : scheduler_->running()) tables.push_back(&sequence->table);
+  for (const Sequence* sequence : scheduler_->running()) {
+    tables.push_back(&sequence->table);
+    const int32_t block_size = cache_->block_size();
+    const auto num_blocks = static_cast<int32_t>(sequence->table.blocks.size());
+    Expect(sequence->ended() || num_blocks == (sequence->num_planned + block_size - 1) / block_size,
+           "blocks that no step needs");
+  }
   cache_->CheckInvariants(tables);
   // What asks to stay longer takes no more than two tenants' shares.
   const double share_max = cache_options_.retention.tenant_share_max;
@@ -194,6 +246,8 @@ void Simulation::TakeEvents() {
     if (event.finish == FinishReason::kStop || event.finish == FinishReason::kLength) {
       last_finished_ = request->TokensOf(event.choice);
       last_namespace_ = request->request().cache_namespace;
+    } else if (event.choice > 0) {
+      last_finished_.clear();  // a choice that starts takes blocks, of whoever ended before it too
     }
   }
   for (const RequestId id : events.ended) {

@@ -1,6 +1,7 @@
 // One simulated system: what it does (simulation.cpp) and what must hold (simulation_checks.cpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -66,10 +67,13 @@ class Simulation {
   void MaybeReset();
   void MaybeEvict();
   void Step();
+  void PlanAndLaunch();
+  void FinishOldest();
   void PlanAndCheck();
   void CheckBudgets();
   void CheckComputedOnce();
   void CheckOrder(const std::vector<Sequence*>& running_before);
+  void CheckHeld();
   void CheckCache();
   void CheckEvents();
   void CheckMiss(const ExpectedRequest& request, const AdmissionEvent& event);
@@ -89,8 +93,15 @@ class Simulation {
   std::unique_ptr<KvCacheManager> cache_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<FakeRunner> runner_;
-  BatchBuilder builder_;
-  StepPlan plan_;
+  struct StepInFlight {
+    StepPlan plan;
+    BatchBuilder builder;
+    StepBatch batch;
+    bool aborts = false;
+  };
+  std::array<StepInFlight, 2> steps_;
+  size_t oldest_ = 0;         // of those in flight, or where the next one goes
+  StepPlan* plan_ = nullptr;  // the latest
   StepResult result_;
 
   std::vector<std::vector<TokenId>> prefixes_;

@@ -5,12 +5,17 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <cstdint>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "base/check.h"
+#include "base/mutex.h"
 #include "engine/model_runner.h"
 
 namespace incipit {
@@ -79,46 +84,132 @@ struct FakeRunnerOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;
   int32_t vocab = 50;
+  bool asynchronous = false;  // steps are computed on a thread of its own, not in Wait
 };
 
+// One thread at a time; results do not depend on the options.
 class FakeRunner : public ModelRunner {
  public:
   explicit FakeRunner(const FakeRunnerOptions& options)
       : options_(options),
         model_(options.vocab),
         slots_(static_cast<size_t>(options.num_blocks) * static_cast<size_t>(options.block_size),
-               0xdead) {}
+               0xdead) {
+    if (options.asynchronous) thread_ = std::thread([this] { ComputeLaunched(); });
+  }
+  // REQUIRES: every step has been waited for.
+  ~FakeRunner() override {
+    if (!thread_.joinable()) return;
+    {
+      MutexLock lock(mutex_);
+      stopping_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
 
-  // The next step reports `status` and does nothing.
-  void FailNextStep(absl::Status status) { next_status_ = std::move(status); }
-  // The next step stores a value that is not finite for its token `row` (modulo their number).
-  // Every row that reads it is not finite either, until the slot is written again.
-  void PoisonNextStep(int32_t row) { poison_row_ = row; }
+  // The next step that is launched reports `status` and does nothing.
+  void FailNextStep(absl::Status status) { next_.status = std::move(status); }
+  // The next step that is launched stores a value that is not finite for its token `row` (modulo
+  // their number). Every row that reads it is not finite either, until the slot is written again.
+  void PoisonNextStep(int32_t row) { next_.poison_row = row; }
 
   absl::Status Launch(const StepBatch& batch) override {
-    batch_ = batch;
+    INCIPIT_CHECK(num_in_flight_ < steps_.size());
+    Step& step = steps_[(oldest_ + num_in_flight_++) % steps_.size()];
+    step.batch = batch;
+    step.faults = std::exchange(next_, {});
+    if (!thread_.joinable()) return absl::OkStatus();
+    MutexLock lock(mutex_);
+    ++num_launched_;
+    changed_.notify_all();
     return absl::OkStatus();
   }
 
   absl::Status Wait(StepResult& result) override {
-    if (!next_status_.ok()) return std::exchange(next_status_, absl::OkStatus());
+    INCIPIT_CHECK(num_in_flight_ > 0);
+    Step& step = steps_[oldest_];
+    if (!thread_.joinable()) {
+      Compute(step);
+    } else {
+      MutexLock lock(mutex_);
+      while (num_computed_ == num_waited_) changed_.wait(mutex_);
+      ++num_waited_;
+    }
+    oldest_ = (oldest_ + 1) % steps_.size();
+    --num_in_flight_;
+    if (step.faults.status.ok()) std::swap(result, step.result);
+    return step.faults.status;
+  }
+
+  const FakeModel& model() const { return model_; }
+
+ protected:
+  // Called before a step is computed, on the thread that does it. If not OK, it does nothing.
+  virtual absl::Status Begin() { return absl::OkStatus(); }
+
+ private:
+  static constexpr uint64_t kPoison = ~uint64_t{0};
+
+  struct Faults {
+    absl::Status status;
+    int32_t poison_row = -1;
+  };
+  struct Step {
+    StepBatch batch;
+    Faults faults;
+    StepResult result;
+  };
+
+  void ComputeLaunched() {
+    for (size_t next = 0;; next = (next + 1) % steps_.size()) {
+      {
+        MutexLock lock(mutex_);
+        while (num_launched_ == num_computed_ && !stopping_) changed_.wait(mutex_);
+        if (num_launched_ == num_computed_) return;
+      }
+      Compute(steps_[next]);
+      MutexLock lock(mutex_);
+      ++num_computed_;
+      changed_.notify_all();
+    }
+  }
+
+  void Compute(Step& step) {
+    if (absl::Status status = Begin(); !status.ok()) step.faults.status = std::move(status);
+    if (!step.faults.status.ok()) {
+      drawn_before_.clear();
+      nothing_before_ = true;
+      return;
+    }
+    batch_ = step.batch;
+    poison_row_ = step.faults.poison_row;
+    StepResult& result = step.result;
     result.tokens.clear();
     result.status.clear();
     result.score_status.clear();
     result.logprobs.Clear();
     result.prompt_logprobs.Clear();
     CheckShape();
+    FeedTokens();
     DoCopies();
     WriteSlots();
     for (const Draw& draw : batch_.draws) DoDraw(draw, result);
     for (const PromptScore& score : batch_.scores) DoScore(score, result);
-    return absl::OkStatus();
+    drawn_before_.assign(result.tokens.begin(), result.tokens.end());
+    nothing_before_ = false;
   }
 
-  const FakeModel& model() const { return model_; }
-
- private:
-  static constexpr uint64_t kPoison = ~uint64_t{0};
+  // Those that the step before drew. If it did nothing, nobody will look at what this one does.
+  void FeedTokens() {
+    tokens_.assign(batch_.tokens.begin(), batch_.tokens.end());
+    for (TokenId& token : tokens_) {
+      if (token >= 0) continue;
+      const auto draw = static_cast<size_t>(-1 - token);
+      INCIPIT_CHECK(nothing_before_ || draw < drawn_before_.size());
+      token = nothing_before_ ? 0 : std::max(drawn_before_[draw], 0);  // 0: it is not finite
+    }
+  }
 
   int32_t num_sequences() const { return static_cast<int32_t>(batch_.token_begin.size()) - 1; }
   std::span<const BlockId> TableOf(int32_t sequence) const {
@@ -163,12 +254,12 @@ class FakeRunner : public ModelRunner {
         const int32_t position = batch_.positions[i];
         const uint64_t before = position == 0 ? 0 : Slot(table, position - 1);
         uint64_t& slot = Slot(table, position);
-        slot = before == kPoison ? kPoison : FakeModel::Slot(before, batch_.tokens[i]);
+        slot =
+            before == kPoison ? kPoison : FakeModel::Slot(before, tokens_[static_cast<size_t>(i)]);
         const auto num_tokens = static_cast<int32_t>(batch_.tokens.size());
         if (poison_row_ >= 0 && poison_row_ % num_tokens == i) slot = kPoison;
       }
     }
-    poison_row_ = -1;
   }
 
   // False: not finite.
@@ -204,9 +295,22 @@ class FakeRunner : public ModelRunner {
   FakeRunnerOptions options_;
   FakeModel model_;
   std::vector<uint64_t> slots_;
+  Faults next_;
+  std::array<Step, 2> steps_;
+  size_t oldest_ = 0, num_in_flight_ = 0;
+
+  // Of the step that is being computed, and of the one before it.
   StepBatch batch_;
-  absl::Status next_status_;
   int32_t poison_row_ = -1;
+  std::vector<TokenId> tokens_, drawn_before_;
+  bool nothing_before_ = false;
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  int64_t num_launched_ ABSL_GUARDED_BY(mutex_) = 0, num_computed_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_waited_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace incipit

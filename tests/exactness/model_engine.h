@@ -1,0 +1,277 @@
+// An engine on a small model, and what it must show: requests that hit, copy, wait and are
+// preempted get the tokens and log probabilities that they get alone.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mutex.h"
+#include "engine/engine.h"
+#include "engine/model/model.h"
+#include "engine/transformer_runner.h"
+#include "tests/conformance/support.h"
+#include "tests/engine/model/safetensors_builder.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/source_folder.h"
+
+namespace incipit {
+
+inline constexpr int32_t kTop = 10;
+
+struct Answer {
+  std::vector<TokenId> tokens;
+  std::vector<float> logprobs;  // of each token: its own, then those of the likeliest
+  bool ended = false;
+  std::optional<FinishReason> finish = {};
+};
+
+// What the whole run did, to know that there was pressure.
+struct Totals {
+  int64_t preemptions = 0, hit_tokens = 0, copied_tokens = 0, found_again_tokens = 0;
+};
+
+// Thread-safe.
+class AnswerListener final : public EngineListener {
+ public:
+  void OnStep(const StepEvents& events) override {
+    MutexLock lock(mutex_);
+    totals_.preemptions += events.stats.num_preemptions;
+    totals_.hit_tokens += events.stats.cache.hit_tokens;
+    totals_.copied_tokens += events.stats.cache.copied_tokens;
+    totals_.found_again_tokens += events.stats.cache.self_hit_tokens;
+    for (const TokenEvent& event : events.tokens) {
+      Answer& answer = answers_[event.request];
+      if (event.token >= 0) {
+        const auto row = static_cast<size_t>(event.logprobs_row);
+        answer.tokens.push_back(event.token);
+        answer.logprobs.push_back(events.logprobs.chosen[row].logprob);
+        for (int32_t i = events.logprobs.top_begin[row]; i < events.logprobs.top_begin[row + 1];
+             ++i) {
+          answer.logprobs.push_back(events.logprobs.top[static_cast<size_t>(i)].logprob);
+        }
+      }
+      answer.ended = event.finish.has_value();
+      answer.finish = event.finish;
+    }
+    changed_.notify_all();
+  }
+  void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
+
+  Answer WaitForAnswer(uint64_t id) {
+    MutexLock lock(mutex_);
+    while (!answers_[RequestId{id}].ended) changed_.wait(mutex_);
+    return answers_[RequestId{id}];
+  }
+  Totals totals() {
+    MutexLock lock(mutex_);
+    return totals_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::map<RequestId, Answer> answers_ ABSL_GUARDED_BY(mutex_);
+  Totals totals_ ABSL_GUARDED_BY(mutex_);
+};
+
+using BackendMaker = std::function<std::unique_ptr<Backend>(int32_t num_threads)>;
+
+struct EngineSize {
+  int32_t num_threads = 1, block_size = 8, num_blocks = 0, step_tokens_max = 0, running_max = 0;
+  bool prefix_cache = false;
+};
+
+// A backend, a model and an engine on it, which tells `listener`, if there is one, and otherwise
+// its own.
+class ModelEngine {
+ public:
+  ModelEngine(const std::string& checkpoint, const BackendMaker& make_backend,
+              const EngineSize& size, EngineListener* listener = nullptr)
+      : backend_(make_backend(size.num_threads)) {
+    const auto folder = SourceFolder() / "tests/golden/hf" / checkpoint;
+    auto model = LoadModel(folder, *backend_);
+    INCIPIT_CHECK(model.ok());
+    model_.emplace(*std::move(model));
+    TransformerRunnerOptions runner_options;
+    runner_options.num_blocks = size.num_blocks;
+    runner_options.block_size = size.block_size;
+    runner_options.step_tokens_max = size.step_tokens_max;
+    auto runner = TransformerRunner::Create(*backend_, *model_, runner_options);
+    INCIPIT_CHECK(runner.ok());
+    EngineOptions options;
+    options.scheduler = {.step_tokens_max = size.step_tokens_max, .running_max = size.running_max};
+    options.cache.num_blocks = size.num_blocks;
+    options.cache.block_size = size.block_size;
+    options.cache.prefix_cache = options.cache.copy_on_write = size.prefix_cache;
+    engine_ = std::make_unique<Engine>(options, *std::move(runner),
+                                       listener != nullptr ? *listener : listener_, clock_);
+  }
+
+  void Submit(uint64_t id, const std::vector<TokenId>& prompt, int32_t answer_tokens) {
+    Request request;
+    request.id = RequestId{id};
+    request.prompt = prompt;
+    request.answer_tokens_max = answer_tokens;
+    request.sampling.temperature = 0;
+    request.sampling.num_logprobs = kTop;
+    const absl::Status submitted = engine_->Submit(std::move(request));
+    EXPECT_TRUE(submitted.ok()) << submitted;
+  }
+  AnswerListener& listener() { return listener_; }
+  Engine& engine() { return *engine_; }
+  ManualClock& clock() { return clock_; }
+
+ private:
+  ManualClock clock_;
+  AnswerListener listener_;
+  std::unique_ptr<Backend> backend_;
+  std::optional<Model> model_;
+  std::unique_ptr<Engine> engine_;  // last: its thread uses the others
+};
+
+// A copy of a checkpoint of bf16 whose input embedding of `token` is NaN.
+inline std::filesystem::path CheckpointWithNaN(const TemporaryFolder& folder,
+                                               const std::string& checkpoint, TokenId token) {
+  const auto from = SourceFolder() / "tests/golden/hf" / checkpoint;
+  for (const auto& entry : std::filesystem::directory_iterator(from)) {
+    std::filesystem::copy(entry.path(), folder.path() / entry.path().filename());
+  }
+  std::fstream file(folder.path() / "model.safetensors",
+                    std::ios::in | std::ios::out | std::ios::binary);
+  uint64_t header_bytes = 0;
+  file.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
+  std::string header(header_bytes, ' ');
+  file.read(header.data(), static_cast<std::streamsize>(header_bytes));
+  const auto tensor = nlohmann::json::parse(header)["model.embed_tokens.weight"];
+  INCIPIT_CHECK(tensor["dtype"] == "BF16");
+  const auto columns = tensor["shape"][1].get<size_t>();
+  const auto begin = tensor["data_offsets"][0].get<size_t>();
+  const std::vector<uint16_t> row(columns, 0x7FC0);
+  file.seekp(static_cast<std::streamoff>(sizeof(header_bytes) + header_bytes + begin +
+                                         static_cast<size_t>(token) * columns * 2));
+  file.write(reinterpret_cast<const char*>(row.data()), static_cast<std::streamsize>(columns * 2));
+  INCIPIT_CHECK(file.good());
+  return folder.path();
+}
+
+// A request whose values turn NaN ends with an error; its blocks go to others, whose answers are
+// bit for bit those they get without it.
+inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32_t block_size) {
+  constexpr TokenId kBad = 50;
+  constexpr int32_t kNeighbours = 3, kAnswer = 8;
+  const TemporaryFolder folder;
+  const std::string checkpoint = CheckpointWithNaN(folder, "llama-bf16", kBad).string();
+  std::vector<std::vector<TokenId>> prompts;
+  for (int32_t i = 0; i < kNeighbours; ++i) {
+    std::vector<TokenId> prompt;
+    for (int32_t t = 0; t < 20 + 7 * i; ++t) prompt.push_back(3 + (13 * t + 5 * i) % 40);
+    prompts.push_back(std::move(prompt));
+  }
+  const EngineSize size = {.num_threads = 2,
+                           .block_size = block_size,
+                           .num_blocks = 160 / block_size,
+                           .step_tokens_max = 32,
+                           .running_max = 8,
+                           .prefix_cache = true};
+  std::vector<Answer> alone;
+  ModelEngine calm(checkpoint, make_backend, size);
+  for (int32_t i = 0; i < kNeighbours; ++i) {
+    calm.Submit(static_cast<uint64_t>(i), prompts[static_cast<size_t>(i)], kAnswer);
+    alone.push_back(calm.listener().WaitForAnswer(static_cast<uint64_t>(i)));
+  }
+
+  ModelEngine shared(checkpoint, make_backend, size);
+  for (uint64_t round = 0; round < 3; ++round) {
+    // Begins as a neighbour does, and is long enough for its blocks to be everybody's in turn.
+    std::vector<TokenId> bad = prompts[round % kNeighbours];
+    bad[bad.size() / 2] = kBad;
+    bad.insert(bad.end(), 20, 7);
+    shared.Submit(100 * round + 50, bad, kAnswer);
+    for (int32_t i = 0; i < kNeighbours; ++i) {
+      shared.Submit(100 * round + static_cast<uint64_t>(i), prompts[static_cast<size_t>(i)],
+                    kAnswer);
+    }
+    EXPECT_EQ(shared.listener().WaitForAnswer(100 * round + 50).finish, FinishReason::kError);
+    for (int32_t i = 0; i < kNeighbours; ++i) {
+      const Answer answer = shared.listener().WaitForAnswer(100 * round + static_cast<uint64_t>(i));
+      EXPECT_EQ(answer.tokens, alone[static_cast<size_t>(i)].tokens) << i << ", round " << round;
+      EXPECT_EQ(answer.logprobs, alone[static_cast<size_t>(i)].logprobs);
+    }
+  }
+}
+
+struct Pressure {
+  int32_t block_size = 8, num_blocks = 40, num_blocks_alone = 64;
+  int32_t num_requests = 24, num_rounds = 2, answer_tokens = 30;
+};
+
+inline void ExpectAnswersAsAlone(const std::string& checkpoint, const BackendMaker& make_backend,
+                                 const Pressure& pressure) {
+  const int32_t num_requests = pressure.num_requests, answer_tokens = pressure.answer_tokens;
+  // Prompts that begin alike as far as blocks and parts of blocks go, of all lengths.
+  RandomNumbers numbers(21);
+  std::vector<std::vector<TokenId>> prompts;
+  for (int32_t i = 0; i < num_requests; ++i) {
+    std::vector<TokenId> prompt;
+    if (i % 6 != 0) {
+      const std::vector<TokenId>& from = prompts[static_cast<size_t>(numbers.Below(i))];
+      prompt.assign(from.begin(), from.begin() + numbers.Below(std::ssize(from)) + 1);
+    }
+    const int32_t length = 20 + numbers.Below(70);
+    while (std::ssize(prompt) < length) prompt.push_back(3 + numbers.Below(90));
+    prompts.push_back(std::move(prompt));
+  }
+
+  std::vector<Answer> alone;
+  ModelEngine calm(checkpoint, make_backend,
+                   {.num_threads = 1,
+                    .block_size = pressure.block_size,
+                    .num_blocks = pressure.num_blocks_alone,
+                    .step_tokens_max = 512,
+                    .running_max = 1,
+                    .prefix_cache = false});
+  for (int32_t i = 0; i < num_requests; ++i) {
+    calm.Submit(i, prompts[static_cast<size_t>(i)], answer_tokens);
+    alone.push_back(calm.listener().WaitForAnswer(i));
+    ASSERT_EQ(std::ssize(alone.back().tokens), answer_tokens);
+  }
+
+  ModelEngine busy(checkpoint, make_backend,
+                   {.num_threads = 2,
+                    .block_size = pressure.block_size,
+                    .num_blocks = pressure.num_blocks,
+                    .step_tokens_max = 19,
+                    .running_max = 8,
+                    .prefix_cache = true});
+  for (uint64_t round = 0; round < static_cast<uint64_t>(pressure.num_rounds); ++round) {
+    for (int32_t i = 0; i < num_requests; ++i) {
+      busy.Submit(round * 100 + i, prompts[static_cast<size_t>(i)], answer_tokens);
+    }
+    for (int32_t i = 0; i < num_requests; ++i) {
+      const Answer answer = busy.listener().WaitForAnswer(round * 100 + i);
+      const Answer& expected = alone[static_cast<size_t>(i)];
+      EXPECT_EQ(answer.tokens, expected.tokens) << "request " << i << " of round " << round;
+      EXPECT_EQ(answer.logprobs, expected.logprobs) << "request " << i << " of round " << round;
+    }
+  }
+  const Totals totals = busy.listener().totals();
+  EXPECT_GT(totals.preemptions, 0);
+  EXPECT_GT(totals.hit_tokens, 0);
+  EXPECT_GT(totals.copied_tokens, 0);
+  EXPECT_GT(totals.found_again_tokens, 0);
+}
+
+}  // namespace incipit
