@@ -33,23 +33,20 @@ void Adjust(const SamplingParams& params, const TokenCount& count, float& logit)
 }  // namespace
 
 float SamplingExp(float x) {
-  x = x > -64.0f ? x : -64.0f;
-  const float round = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-  const float n = (x * 1.44269504f + round) - round;
-  float r = x - n * 0.693145752f;  // exact: ln 2 cut to 15 bits
-  r = r - n * 1.42860677e-6f;
-  // (e^r - 1 - r) / r^2, interpolated at the Chebyshev nodes of |r| <= ln(2) / 2: error 1.1e-8.
-  float q = 0.0013926184f * r + 0.00836317893f;
-  q = q * r + 0.0416665561f;
-  q = q * r + 0.166665763f;
-  q = q * r + 0.5f;
+  x = x > kExpLowest ? x : kExpLowest;
+  const float n = (x * kExpLog2E + kExpRound) - kExpRound;
+  float r = x - n * kExpLn2High;
+  r = r - n * kExpLn2Low;
+  float q = kExpQ3 * r + kExpQ2;
+  q = q * r + kExpQ1;
+  q = q * r + kExpQ0;
+  q = q * r + kExpHalf;
   const float y = (q * (r * r) + r) + 1.0f;
   return std::bit_cast<float>(std::bit_cast<int32_t>(y) + (static_cast<int32_t>(n) << 23));
 }
 
 uint64_t MassOf(float weight) {
-  // Adding 2^52 leaves the rounded whole number in the low bits.
-  const double shifted = double{weight} * 0x1p40 + 0x1p52;
+  const double shifted = double{weight} * kMassScale + kMassRound;
   return std::bit_cast<uint64_t>(shifted) & ((uint64_t{1} << 52) - 1);
 }
 

@@ -29,13 +29,9 @@
 #include <span>
 
 #include "kernels/backend.h"
+#include "kernels/sampling_math.h"
 
 namespace incipit {
-
-// Mass of the likeliest token is 1 << kMassBits. So up to 1 << kVocabBitsMax tokens sum without
-// overflow, and a token 1e12 times less likely than the likeliest has no mass left.
-inline constexpr int kMassBits = 40;
-inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
 // exp(x) for x <= 0, that of -64 (1.6e-28) below it; at most one unit in the last place off. Every
 // multiplication and addition is rounded by itself, so that all instruction sets give these bits:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/numeric.h"
 #include "tests/conformance/support.h"
 
 namespace incipit {
@@ -31,7 +32,8 @@ constexpr int32_t kRowCounts[] = {0, 1, 2, 3, 4, 5, 7, 12, 13, 17, 64, 100};
 struct Shape {
   int64_t outputs, inputs;
 };
-constexpr Shape kShapes[] = {{1, 1}, {3, 5}, {16, 16}, {17, 33}, {64, 300}, {131, 1100}};
+constexpr Shape kShapes[] = {{1, 1},      {3, 5},   {16, 16},    {17, 33}, {64, 300},
+                             {131, 1100}, {48, 72}, {136, 1104}, {64, 172}};
 
 Tensor Project(Backend& backend, const Tensor& x, const Tensor& weight, const Tensor* bias,
                Tensor hidden) {
@@ -49,6 +51,7 @@ Tensor Project(Backend& backend, const Tensor& x, const Tensor& weight, const Te
 TEST_P(ProductsTest, ProjectAddAgreesWithTheReference) {
   for (const DType dtype : kDTypes) {
     for (const auto [outputs, inputs] : kShapes) {
+      if (!OffersWidth(*backend_, outputs) || !OffersWidth(*backend_, inputs)) continue;
       const Tensor weight = Tensor::Random(dtype, outputs, inputs, numbers_);
       const Tensor bias = Tensor::Random(dtype, 1, outputs, numbers_);
       for (const int32_t rows : kRowCounts) {
@@ -78,6 +81,7 @@ Tensor ProjectInt8(Backend& backend, const Tensor& x, const Tensor& weight) {
 
 // Whole numbers add up to the same sum in any order.
 TEST_P(ProductsTest, EightBitProductsHaveTheBitsOfTheReference) {
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
   for (const DType dtype : kDTypes) {
     for (const auto [outputs, inputs] : kShapes) {
       const Tensor weight = Tensor::Random(dtype, outputs, inputs, numbers_);
@@ -94,6 +98,7 @@ TEST_P(ProductsTest, EightBitProductsHaveTheBitsOfTheReference) {
 }
 
 TEST_P(ProductsTest, EightBitProductsReachTheirExtremesWithoutOverflow) {
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
   const int64_t inputs = 16384;
   Tensor weight(DType::kF32, 3, inputs), x(DType::kF32, 2, inputs);
   for (int64_t k = 0; k < inputs; ++k) {
@@ -113,6 +118,7 @@ TEST_P(ProductsTest, EightBitProductsReachTheirExtremesWithoutOverflow) {
 }
 
 TEST_P(ProductsTest, EightBitRowsOfZerosTinyAndNonFiniteNumbersStayWhatTheyAre) {
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
   Tensor weight = Tensor::Random(DType::kF32, 20, 37, numbers_);
   for (int64_t k = 0; k < 37; ++k) weight.Set(3, k, 0);
   Tensor x = Tensor::Random(DType::kF32, 5, 37, numbers_);
@@ -132,6 +138,7 @@ TEST_P(ProductsTest, EightBitRowsOfZerosTinyAndNonFiniteNumbersStayWhatTheyAre) 
 }
 
 TEST_P(ProductsTest, EightBitGateUpAgreesWithTheReference) {
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
   for (const int64_t size : {1, 24, 100}) {
     const Tensor gate = Tensor::Random(DType::kBF16, size, 72, numbers_);
     const Tensor up = Tensor::Random(DType::kBF16, size, 72, numbers_);
@@ -160,6 +167,7 @@ TEST_P(ProductsTest, EightBitGateUpAgreesWithTheReference) {
 }
 
 TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
   const Tensor table = Tensor::Random(DType::kBF16, 37, 19, numbers_);
   const auto run = [&](Backend& backend) {
     const auto step = PlainStep(3);
@@ -183,7 +191,8 @@ TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
 TEST_P(ProductsTest, GateUpSiluAgreesWithTheReference) {
   const int64_t hidden_size = 72;
   for (const DType dtype : kDTypes) {
-    for (const int64_t size : {1, 24, 100}) {
+    for (const int64_t size : {1, 24, 100, 104}) {
+      if (!OffersWidth(*backend_, size)) continue;
       const Tensor gate = Tensor::Random(dtype, size, hidden_size, numbers_);
       const Tensor up = Tensor::Random(dtype, size, hidden_size, numbers_);
       const Tensor norm = Tensor::Random(dtype, 1, hidden_size, numbers_);
@@ -231,7 +240,7 @@ TEST_P(ProductsTest, SiluSaturatesWithoutBecomingNonFinite) {
                         .out = out.view()});
     return out;
   };
-  ExpectNear(run(*backend_), run(*reference_), kF32Tolerance.products);
+  ExpectNear(run(*backend_), run(*reference_), ToleranceOf(GetParam(), DType::kF32).products);
 }
 
 TEST_P(ProductsTest, LogitsAreThoseOfTheRowsAskedFor) {
@@ -266,80 +275,96 @@ TEST_P(ProductsTest, LogitsAreThoseOfTheRowsAskedFor) {
 
 TEST_P(ProductsTest, EmbedGathersExactRows) {
   for (const DType dtype : kDTypes) {
-    const Tensor table = Tensor::Random(dtype, 37, 19, numbers_);
-    const auto run = [&](Backend& backend) {
-      const auto step = PlainStep(5);
-      step->SetTokens({36, 0, 5, 5, 17});
-      const auto weight = Pack(backend, {&table}, WeightRole::kEmbedding);
-      Tensor hidden(DType::kF32, 5, 19);
-      backend.Upload(step->inputs());
-      backend.Embed({.table = weight.get(), .hidden = hidden.view()});
-      EXPECT_TRUE(backend.Synchronize().ok());
-      return hidden;
-    };
-    const Tensor actual = run(*backend_), expected = run(*reference_);
-    for (int64_t r = 0; r < 5; ++r) ExpectSameBits(actual.Row(r), expected.Row(r));
+    for (const int64_t width : {19, 24}) {
+      if (!OffersWidth(*backend_, width)) continue;
+      const Tensor table = Tensor::Random(dtype, 37, width, numbers_);
+      const auto run = [&](Backend& backend) {
+        const auto step = PlainStep(5);
+        step->SetTokens({36, 0, 5, 5, 17});
+        const auto weight = Pack(backend, {&table}, WeightRole::kEmbedding);
+        Tensor hidden(DType::kF32, 5, width);
+        backend.Upload(step->inputs());
+        backend.Embed({.table = weight.get(), .hidden = hidden.view()});
+        EXPECT_TRUE(backend.Synchronize().ok());
+        return hidden;
+      };
+      const Tensor actual = run(*backend_);
+      Tensor expected = run(*reference_);
+      for (int64_t r = 0; r < 5; ++r) {
+        if (GetParam().rounds_weights) {
+          for (float& value : expected.Row(r)) value = WidenBF16(NarrowBF16(value));
+        }
+        ExpectSameBits(actual.Row(r), expected.Row(r));
+      }
+    }
   }
 }
 
 TEST_P(ProductsTest, PartsOfDifferentTypesAreMultipliedTogether) {
   const Tensor first = Tensor::Random(DType::kBF16, 5, 24, numbers_);
-  const Tensor second = Tensor::Random(DType::kF32, 6, 24, numbers_);
+  const Tensor second = Tensor::Random(DType::kF32, 11, 24, numbers_);
   const Tensor x = Tensor::Random(DType::kF32, 4, 24, numbers_);
   const auto run = [&](Backend& backend) {
     const auto step = PlainStep(4);
     const auto weight = Pack(backend, {&first, &second}, WeightRole::kOutput);
-    Tensor input = x, hidden(DType::kF32, 4, 11);
+    Tensor input = x, hidden(DType::kF32, 4, 16);
     backend.Upload(step->inputs());
     backend.ProjectAdd(
         {.x = input.view(), .weight = weight.get(), .bias = nullptr, .hidden = hidden.view()});
     return hidden;
   };
-  ExpectNear(run(*backend_), run(*reference_), kF32Tolerance.products);
+  ExpectNear(run(*backend_), run(*reference_), ToleranceOf(GetParam(), DType::kF32).products);
 }
 
 TEST_P(ProductsTest, TensorsMayStartAtAnyAddress) {
-  const Tensor weight = Tensor::Random(DType::kBF16, 9, 33, numbers_);
-  const ConstTensorView view = weight.const_view();
-  std::vector<std::byte> shifted(view.byte_size() + 1);
-  std::memcpy(shifted.data() + 1, view.data, view.byte_size());
-  ConstTensorView odd = view;
-  odd.data = shifted.data() + 1;
+  for (const Shape& shape : {Shape{9, 33}, {16, 40}}) {
+    if (!OffersWidth(*backend_, shape.outputs) || !OffersWidth(*backend_, shape.inputs)) continue;
+    const Tensor weight = Tensor::Random(DType::kBF16, shape.outputs, shape.inputs, numbers_);
+    const ConstTensorView view = weight.const_view();
+    std::vector<std::byte> shifted(view.byte_size() + 1);
+    std::memcpy(shifted.data() + 1, view.data, view.byte_size());
+    ConstTensorView odd = view;
+    odd.data = shifted.data() + 1;
 
-  const Tensor x = Tensor::Random(DType::kF32, 2, 33, numbers_);
-  const auto run = [&](const ConstTensorView& part) {
-    const auto step = PlainStep(2);
-    auto packed =
-        backend_->PackWeight({&part, 1}, WeightRole::kOutput, WeightFormat::kAsStored, {});
-    EXPECT_TRUE(packed.ok());
-    Tensor input = x, hidden(DType::kF32, 2, 9);
-    backend_->Upload(step->inputs());
-    backend_->ProjectAdd(
-        {.x = input.view(), .weight = packed->get(), .bias = nullptr, .hidden = hidden.view()});
-    return hidden;
-  };
-  const Tensor aligned = run(view), unaligned = run(odd);
-  for (int64_t r = 0; r < 2; ++r) ExpectSameBits(unaligned.Row(r), aligned.Row(r));
+    const Tensor x = Tensor::Random(DType::kF32, 2, shape.inputs, numbers_);
+    const auto run = [&](const ConstTensorView& part) {
+      const auto step = PlainStep(2);
+      auto packed =
+          backend_->PackWeight({&part, 1}, WeightRole::kOutput, WeightFormat::kAsStored, {});
+      EXPECT_TRUE(packed.ok());
+      Tensor input = x, hidden(DType::kF32, 2, shape.outputs);
+      backend_->Upload(step->inputs());
+      backend_->ProjectAdd(
+          {.x = input.view(), .weight = packed->get(), .bias = nullptr, .hidden = hidden.view()});
+      return hidden;
+    };
+    const Tensor aligned = run(view), unaligned = run(odd);
+    for (int64_t r = 0; r < 2; ++r) ExpectSameBits(unaligned.Row(r), aligned.Row(r));
+  }
 }
 
 TEST_P(ProductsTest, ARowDoesNotDependOnTheRowsBesideIt) {
   if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
   const int32_t rows = 70;
   for (const DType dtype : kDTypes) {
-    SCOPED_TRACE(NameOf(dtype));
-    const Tensor weight = Tensor::Random(dtype, 131, 1100, numbers_);
-    const Tensor x = Tensor::Random(DType::kF32, rows, 1100, numbers_);
-    const Tensor together = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, rows, 131));
-    for (const int32_t count : {1, 2, 3, 4, 5, 6, 7, 11, 13, 17, 32, 64}) {
-      const int32_t begin = numbers_.Below(rows - count + 1);
-      Tensor part(DType::kF32, count, 1100);
-      for (int32_t r = 0; r < count; ++r) {
-        std::ranges::copy(x.Row(begin + r), part.Row(r).begin());
+    for (const auto [outputs, inputs] : {Shape{131, 1100}, {136, 1104}}) {
+      SCOPED_TRACE(testing::Message() << NameOf(dtype) << " " << outputs << " x " << inputs);
+      if (!OffersWidth(*backend_, outputs) || !OffersWidth(*backend_, inputs)) continue;
+      const Tensor weight = Tensor::Random(dtype, outputs, inputs, numbers_);
+      const Tensor x = Tensor::Random(DType::kF32, rows, inputs, numbers_);
+      const Tensor together =
+          Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, rows, outputs));
+      for (const int32_t count : {1, 2, 3, 4, 5, 6, 7, 11, 13, 17, 32, 64}) {
+        const int32_t begin = numbers_.Below(rows - count + 1);
+        Tensor part(DType::kF32, count, inputs);
+        for (int32_t r = 0; r < count; ++r) {
+          std::ranges::copy(x.Row(begin + r), part.Row(r).begin());
+        }
+        const Tensor alone =
+            Project(*backend_, part, weight, nullptr, Tensor(DType::kF32, count, outputs));
+        SCOPED_TRACE(testing::Message() << count << " rows from " << begin);
+        for (int32_t r = 0; r < count; ++r) ExpectSameBits(alone.Row(r), together.Row(begin + r));
       }
-      const Tensor alone =
-          Project(*backend_, part, weight, nullptr, Tensor(DType::kF32, count, 131));
-      SCOPED_TRACE(testing::Message() << count << " rows from " << begin);
-      for (int32_t r = 0; r < count; ++r) ExpectSameBits(alone.Row(r), together.Row(begin + r));
     }
   }
 }
@@ -359,6 +384,7 @@ TEST_P(ProductsTest, ALargeBatchIsCutWithoutATrace) {
 }
 
 TEST_P(ProductsTest, TheNumberOfThreadsDoesNotChangeABit) {
+  if (!GetParam().has_threads) GTEST_SKIP() << "no threads of the host";
   if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
   const Tensor weight = Tensor::Random(DType::kBF16, 500, 300, numbers_);
   const Tensor x = Tensor::Random(DType::kF32, 9, 300, numbers_);

@@ -1,11 +1,15 @@
 #include "tests/conformance/support.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <set>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -61,6 +65,7 @@ std::vector<BackendCase> AllBackends() {
   cases.back().rounds_activations = true;
   // oneDNN's product for AVX2 sums in an order that depends on the number of rows.
   cases.back().keeps_rows_apart = native.f32;
+  std::ranges::move(DeviceBackends(), std::back_inserter(cases));
   return cases;
 }
 
@@ -94,7 +99,27 @@ std::unique_ptr<Backend> CreateReference() {
   return Created(CreateCpuBackend({.memory_limit_bytes = kMemoryBytes, .reference = true}));
 }
 
+bool Offers(const Backend& backend, bool is_offered, const std::string& what) {
+  static std::set<std::string> said;
+  if (is_offered) return true;
+  const std::string line = what + ": not offered by the backend " + backend.limits().name;
+  if (said.insert(line).second) std::printf("[ LIMITED  ] %s\n", line.c_str());
+  return false;
+}
+
+bool OffersWidth(const Backend& backend, int64_t width) {
+  const int32_t multiple = backend.limits().width_multiple;
+  return Offers(backend, width % multiple == 0, fmt::format("a width of {}", width));
+}
+
+bool OffersInt8(const Backend& backend) {
+  const auto formats = backend.limits().weight_formats;
+  return Offers(backend, std::ranges::find(formats, WeightFormat::kInt8) != formats.end(),
+                "8-bit weights");
+}
+
 Tolerance ToleranceOf(const BackendCase& backend, DType weights) {
+  if (backend.rounds_weights) return kBF16ActivationTolerance;
   switch (weights) {
     case DType::kF32:
       return kF32Tolerance;

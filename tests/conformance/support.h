@@ -18,7 +18,10 @@ struct BackendCase {
   std::function<std::unique_ptr<Backend>(int32_t num_threads)> create = {};
   std::string unavailable = {};     // why this machine cannot run it; empty if it can
   bool rounds_activations = false;  // to bf16, for bf16 weights
+  bool rounds_weights = false;      // to bf16, whatever they are stored as; and activations
+  bool has_threads = true;          // of the host, whose number a caller chooses
   bool keeps_rows_apart = true;     // a row's bits do not depend on the other rows
+  bool is_card = false;             // fast enough for the shapes of large models
 };
 // Every one except the reference itself.
 const std::vector<BackendCase>& Backends();
@@ -27,6 +30,15 @@ const std::vector<BackendCase>& Backends();
 std::vector<BackendCase> BackendsAndReference();
 
 std::unique_ptr<Backend> CreateReference();
+
+// The backends of a program that are not the CPU's: each links a file that says which.
+std::vector<BackendCase> DeviceBackends();
+
+// False if the backend's limits do not offer this. Says so, once each, so that a run shows what it
+// leaves out.
+bool Offers(const Backend& backend, bool is_offered, const std::string& what);
+bool OffersWidth(const Backend& backend, int64_t width);
+bool OffersInt8(const Backend& backend);
 
 // How far a result may be from the reference, relative to the largest magnitude in it. Between
 // rounding steps both sides compute in f32 and differ in the order of additions only; the reference

@@ -1,0 +1,597 @@
+#include "kernels/cuda/backend.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/checks.h"
+#include "kernels/cuda/append.h"
+#include "kernels/cuda/attention_args.h"
+#include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/copy_pages.h"
+#include "kernels/cuda/embed.h"
+#include "kernels/cuda/norm.h"
+#include "kernels/cuda/pad_rows.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/scratch_bytes.h"
+
+namespace incipit::cuda {
+namespace {
+
+// Rows of graphs: a step of at most so many tokens is served by the graph of the next number.
+constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+// Until the runner says what its steps are like.
+constexpr StepBounds kFirstBounds = {
+    .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .draws_max = 512};
+
+// Of the hidden size; of other widths, limits() says it.
+constexpr int32_t kHiddenMultiple = 8;
+
+// Their number, then one element each.
+size_t CopyBytes(size_t num_copies) { return (num_copies + 1) * sizeof(dev::Vec4); }
+
+int32_t GraphRowsFor(int32_t num_tokens) {
+  for (const int32_t rows : kGraphRows) {
+    if (num_tokens <= rows) return rows;
+  }
+  return 0;
+}
+
+const DeviceWeight& WeightOf(const Weight* weight) {
+  return static_cast<const DeviceWeight&>(*weight);
+}
+
+const float* FloatsOrNull(const Buffer* buffer) {
+  return buffer == nullptr ? nullptr : static_cast<const float*>(buffer->data());
+}
+
+dev::bf16* BF16Of(const TensorView& view) { return static_cast<dev::bf16*>(view.data); }
+float* FloatsOf(const TensorView& view) { return static_cast<float*>(view.data); }
+
+}  // namespace
+
+CudaBackend::CudaBackend(const DeviceProperties& device, Stream stream)
+    : device_(device), stream_(std::move(stream)), sampler_(device.num_sms) {}
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(const CudaOptions& options) {
+  INCIPIT_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device));
+  INCIPIT_ASSIGN_OR_RETURN(Stream stream, Stream::Create());
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(device, std::move(stream)));
+  for (StepInFlight& step : backend->in_flight_) {
+    INCIPIT_ASSIGN_OR_RETURN(step.end, Event::Create());
+  }
+  INCIPIT_RETURN_IF_ERROR(backend->Reserve(kFirstBounds));
+  return backend;
+}
+
+BackendLimits CudaBackend::limits() const {
+  return {.name = "cuda",
+          .description = fmt::format("{}, {} SMs, {} GB, {}", device_.name, device_.num_sms,
+                                     device_.memory_bytes >> 30, device_.software),
+          .block_sizes = {16, 32, 64},
+          .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
+          .kv_dtypes = {DType::kBF16},
+          .weight_formats = {WeightFormat::kAsStored},
+          .hidden_dtype = DType::kF32,
+          .activation_dtype = DType::kBF16,
+          .head_dim_multiple = 8,
+          .width_multiple = 4};
+}
+
+absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes) {
+  ForgetGraphs();
+  INCIPIT_ASSIGN_OR_RETURN(Memory memory, Memory::Allocate(Place::kDevice, bytes));
+  return std::make_unique<DeviceBuffer>(std::move(memory));
+}
+
+absl::StatusOr<std::unique_ptr<KvPool>> CudaBackend::CreateKvPool(const KvPoolShape& shape) {
+  ForgetGraphs();
+  INCIPIT_RETURN_IF_ERROR(CheckKvPoolShape(shape));
+  const BackendLimits offered = limits();
+  if (std::ranges::find(offered.block_sizes, shape.block_size) == offered.block_sizes.end()) {
+    return Unimplemented("block size is {}; the backend cuda supports {}", shape.block_size,
+                         fmt::join(offered.block_sizes, ", "));
+  }
+  if (shape.dtype != DType::kBF16) {
+    return Unimplemented("keys and values as {}: the backend cuda stores bf16",
+                         NameOf(shape.dtype));
+  }
+  if (shape.head_dim % offered.head_dim_multiple != 0 || shape.head_dim > kMaxHeadDim) {
+    return Unimplemented("head_dim is {}; the backend cuda needs a multiple of {}, at most {}",
+                         shape.head_dim, offered.head_dim_multiple, kMaxHeadDim);
+  }
+  if (int64_t{shape.num_blocks} * shape.block_size > std::numeric_limits<int32_t>::max()) {
+    return Unimplemented("{} blocks of {} tokens; the backend cuda numbers at most {} tokens",
+                         shape.num_blocks, shape.block_size, std::numeric_limits<int32_t>::max());
+  }
+  return DeviceKvPool::Create(shape);
+}
+
+absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
+    std::span<const ConstTensorView> parts, WeightRole role, WeightFormat format, Shard shard) {
+  ForgetGraphs();
+  INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
+  if (format != WeightFormat::kAsStored) {
+    return Unimplemented("8-bit weights: the backend cuda multiplies bf16 only");
+  }
+  const bool takes_hidden = role != WeightRole::kOutput && role != WeightRole::kDown;
+  const int32_t multiple = takes_hidden ? kHiddenMultiple : limits().width_multiple;
+  if (takes_hidden && parts.front().cols > Norm<NormShape>::kMaxHiddenSize) {
+    return Unimplemented("a hidden size of {}; the backend cuda takes at most {}",
+                         parts.front().cols, Norm<NormShape>::kMaxHiddenSize);
+  }
+  if (parts.front().cols % multiple != 0) {
+    return Unimplemented("a weight of {} columns; the backend cuda needs a multiple of {}",
+                         parts.front().cols, multiple);
+  }
+  const auto head = head_memory_.lock();
+  if (role == WeightRole::kEmbedding && head != nullptr && parts.front().data == head_source_) {
+    return DeviceWeight::Of(parts, head);
+  }
+  const RowOrder order = role == WeightRole::kGateUp ? RowOrder::kGateUp : RowOrder::kPlain;
+  INCIPIT_ASSIGN_OR_RETURN(auto weight, DeviceWeight::Pack(parts, order, stream_));
+  if (role == WeightRole::kHead) {
+    head_source_ = parts.front().data;
+    head_memory_ = weight->memory();
+  }
+  return weight;
+}
+
+absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Store(std::span<const ConstTensorView> parts) {
+  ForgetGraphs();
+  return StoreOnDevice(parts, stream_);
+}
+
+absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
+  INCIPIT_CHECK(num_in_flight_ == 0);
+  INCIPIT_RETURN_IF_ERROR(stream_.Wait());
+  ForgetGraphs();
+  num_drawn_ = 0;
+  const ModelShape& model = bounds.model;
+  AttentionForm form = step_.form();
+  if (model.num_kv_heads > 0) {
+    form = {.page_size = model.block_size,
+            .group = model.num_heads / model.num_kv_heads,
+            .windows = model.windows};
+    if (form.windows.size() > kMaxWindows) form.windows.clear();
+  }
+  INCIPIT_RETURN_IF_ERROR(step_.Reserve(bounds, form));
+  if (model.num_kv_heads > 0) INCIPIT_RETURN_IF_ERROR(sampler_.Reserve(model.vocab_size));
+  return ReserveScratch(bounds);
+}
+
+// All that the operations grow, and what is missing of it in one message.
+absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
+  struct Wanted {
+    Memory* memory;
+    size_t bytes;
+    Place place = Place::kDevice;
+  };
+  std::vector<Wanted> wanted = {{&drawn_, static_cast<size_t>(bounds.draws_max) * sizeof(int32_t)}};
+  const ModelShape& model = bounds.model;
+  if (model.num_kv_heads > 0) {
+    const int64_t rows = std::max(bounds.tokens_max, GraphRowsFor(bounds.tokens_max));
+    const ProductScratch products = ScratchOfProducts(model, rows, device_.num_sms);
+    const AttentionScratch attention = ScratchOfAttention(step_.plan(),
+                                                          {.block_size = model.block_size,
+                                                           .num_kv_heads = model.num_kv_heads,
+                                                           .head_dim = model.head_dim},
+                                                          device_.num_sms);
+    const size_t copies = CopyBytes(size_t(bounds.tokens_max) + size_t(bounds.draws_max));
+    const Wanted more[] = {{&x_, products.x},
+                           {&qkv_, products.qkv},
+                           {&totals_, products.totals},
+                           {&partial_sums_, attention.sums},
+                           {&partial_stats_, attention.stats},
+                           {&arrivals_, attention.arrivals},
+                           {&tile_scratch_, attention.tiles},
+                           {&copies_, copies},
+                           {&pinned_copies_[0], copies, Place::kPinned},
+                           {&pinned_copies_[1], copies, Place::kPinned}};
+    wanted.insert(wanted.end(), std::begin(more), std::end(more));
+  }
+  size_t device_bytes = 0;
+  for (const auto& [memory, bytes, place] : wanted) {
+    if (memory->byte_size() >= bytes) continue;
+    *memory = Memory();
+    if (place == Place::kDevice) device_bytes += bytes;
+  }
+  if (device_bytes > FreeDeviceBytes()) return OutOfMemory(Place::kDevice, device_bytes);
+  for (const auto& [memory, bytes, place] : wanted) {
+    if (memory->byte_size() >= bytes) continue;
+    INCIPIT_ASSIGN_OR_RETURN(*memory, Memory::Allocate(place, bytes));
+  }
+  return absl::OkStatus();
+}
+
+bool CudaBackend::Note(const absl::Status& status) {
+  if (status_.ok()) status_ = status;
+  return status_.ok();
+}
+
+bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
+  if (scratch.byte_size() >= bytes) return true;
+  INCIPIT_CHECK(!is_recording_);
+  // What is on its way may use the old memory.
+  if (!Note(stream_.Wait())) return false;
+  ForgetGraphs();
+  scratch = Memory();
+  auto memory = Memory::Allocate(Place::kDevice, bytes);
+  if (!Note(memory.status())) return false;
+  scratch = *std::move(memory);
+  return true;
+}
+
+LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const {
+  const int64_t at_once = int64_t{device_.num_sms} * blocks_per_sm;
+  return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
+          .cluster = 1,
+          .dependent = true};
+}
+
+// ---- a step
+
+void CudaBackend::Upload(const StepInputs& inputs) {
+  CheckStepInputs(inputs);
+  for (const TokenId token : inputs.tokens) INCIPIT_CHECK(-1 - int64_t{token} < num_drawn_);
+  num_drawn_ = 0;
+  if (num_in_flight_ > 0 && !in_flight_[latest_].is_recorded) {
+    in_flight_[latest_].end->Record(stream_);
+    in_flight_[latest_].is_recorded = true;
+  }
+  INCIPIT_CHECK(num_in_flight_ < in_flight_.size());
+  latest_ = 1 - latest_;
+  ++num_in_flight_;
+  in_flight_[latest_].is_recorded = false;
+  copies_are_staged_[latest_] = false;
+  inputs_ = inputs;
+  rows_ = num_tokens();
+  sampler_.BeginStep(latest_);
+  step_is_planned_ = false;
+  if (!step_.Holds(inputs)) {
+    const StepBounds& held = step_.bounds();
+    const auto grown = [](int64_t wanted, int64_t has) { return wanted > has ? 2 * wanted : has; };
+    const auto tokens = static_cast<int32_t>(grown(num_tokens(), held.tokens_max));
+    Rebuild({.tokens_max = tokens,
+             .sequences_max =
+                 static_cast<int32_t>(grown(std::ssize(inputs.token_begin), held.sequences_max)),
+             .blocks_max = grown(std::ssize(inputs.blocks), held.blocks_max),
+             .draws_max = held.draws_max},
+            step_.form());
+  }
+  if (status_.ok()) step_is_planned_ = step_.Upload(inputs, latest_, stream_);
+}
+
+bool CudaBackend::Rebuild(const StepBounds& bounds, const AttentionForm& form) {
+  if (!Note(stream_.Wait())) return false;
+  ForgetGraphs();
+  return Note(step_.Reserve(bounds, form));
+}
+
+bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window) {
+  const KvPoolShape& shape = pool.shape();
+  AttentionForm form = {
+      .page_size = shape.block_size, .group = num_heads / shape.num_kv_heads, .windows = {}};
+  const AttentionForm& has = step_.form();
+  if (has.page_size == form.page_size && has.group == form.group) form.windows = has.windows;
+  if (!window.has_value() && form.windows.empty()) window = 0;
+  if (window.has_value() && std::ranges::find(form.windows, *window) == form.windows.end()) {
+    if (form.windows.size() == kMaxWindows) form.windows.clear();
+    form.windows.push_back(*window);
+  }
+  if (step_is_planned_ && form == has) return status_.ok();
+  INCIPIT_CHECK(!is_recording_);
+  if (form != has && !Rebuild(step_.bounds(), form)) return false;
+  // Of this step's pinned memory nothing is on its way.
+  if (!Note(stream_.Wait())) return false;
+  step_is_planned_ = step_.Upload(inputs_, latest_, stream_);
+  INCIPIT_CHECK(step_is_planned_);
+  return true;
+}
+
+void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) {
+  if (!status_.ok()) return;
+  const int32_t rows = GraphRowsFor(num_tokens());
+  const StepHeader& header = step_.host_header();
+  const bool has_prefill = std::ranges::any_of(
+      header.lists, [](const AttentionList& list) { return list.num_prefill_tiles > 0; });
+  if (rows == 0 || has_prefill || !step_is_planned_) return enqueue();
+  rows_ = rows;
+  const GraphKey key = {.owner = owner, .rows = rows};
+  const auto found = graphs_.find(key);
+  if (found == graphs_.end()) {
+    // Operations whose memory is not there yet allocate, and forget what was remembered.
+    const int64_t num_forgotten = num_forgotten_;
+    enqueue();
+    if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
+    return;
+  }
+  if (found->second.has_value() || Record(found->second, enqueue)) found->second->Launch(stream_);
+}
+
+absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max,
+                                      absl::FunctionRef<void()> enqueue) {
+  const TokenId tokens[] = {0};
+  const BlockId blocks[] = {BlockId{0}};
+  const int32_t positions[] = {0}, begin[] = {0, 1};
+  const int32_t most = tokens_max > std::ranges::max(kGraphRows) ? std::ranges::max(kGraphRows)
+                                                                 : GraphRowsFor(tokens_max);
+  for (const int32_t rows : kGraphRows) {
+    if (rows > most) break;
+    Upload({.tokens = tokens,
+            .positions = positions,
+            .token_begin = begin,
+            .block_begin = begin,
+            .blocks = blocks,
+            .logits_rows = {}});
+    // Runs first: whatever a kernel's first launch loads or allocates, it does not while recording.
+    const int64_t num_forgotten = num_forgotten_;
+    rows_ = rows;
+    enqueue();
+    if (num_forgotten == num_forgotten_) Record(graphs_[{.owner = owner, .rows = rows}], enqueue);
+    INCIPIT_RETURN_IF_ERROR(Synchronize());
+  }
+  return absl::OkStatus();
+}
+
+void CudaBackend::ForgetGraphs() {
+  INCIPIT_CHECK(!is_recording_);
+  graphs_.clear();
+  ++num_forgotten_;
+}
+
+bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
+  Graph::Begin(stream_);
+  is_recording_ = true;
+  enqueue();
+  is_recording_ = false;
+  auto recorded = Graph::End(stream_);
+  if (!Note(recorded.status())) return false;
+  graph = *std::move(recorded);
+  return true;
+}
+
+absl::Status CudaBackend::Synchronize() {
+  if (num_in_flight_ == 0) {
+    if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
+    return status_;
+  }
+  const size_t oldest = num_in_flight_ == 2 ? 1 - latest_ : latest_;
+  StepInFlight& step = in_flight_[oldest];
+  if (!step.is_recorded) step.end->Record(stream_);
+  --num_in_flight_;
+  if (Note(step.end->Wait())) sampler_.TakeResults(oldest);
+  return status_;
+}
+
+// ---- operations
+
+void CudaBackend::CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) {
+  if (copies.empty() || !status_.ok()) return;
+  auto& device_pool = static_cast<DeviceKvPool&>(pool);
+  const KvPoolShape& shape = pool.shape();
+  const size_t bytes = CopyBytes(copies.size());
+  Memory& staging = pinned_copies_[latest_];
+  if (copies_are_staged_[latest_] && !Note(stream_.Wait())) return;
+  copies_are_staged_[latest_] = true;
+  if (staging.byte_size() < bytes) {
+    if (!Note(stream_.Wait())) return;
+    auto memory = Memory::Allocate(Place::kPinned, 2 * bytes);
+    if (!Note(memory.status())) return;
+    staging = *std::move(memory);
+  }
+  if (!Grow(copies_, staging.byte_size())) return;
+  auto* const rows = staging.as<dev::Vec4>();
+  rows[0].word[0] = static_cast<uint32_t>(copies.size());
+  for (size_t i = 0; i < copies.size(); ++i) {
+    rows[i + 1] = {{static_cast<uint32_t>(copies[i].from), static_cast<uint32_t>(copies[i].to),
+                    static_cast<uint32_t>(copies[i].num_tokens), 0}};
+  }
+  stream_.Copy(copies_.data(), rows, bytes);
+  CopyPages<CopyPagesShape>::Args args = {.count = copies_.as<int32_t>(),
+                                          .copies = copies_.as<dev::Vec4>() + 1,
+                                          .pool = reinterpret_cast<char*>(device_pool.layer(0))};
+  args.SetLayout(device_pool.layout(), shape.num_layers, shape.num_blocks);
+  const int64_t num_items = std::ssize(copies) * shape.num_layers;
+  Launch<CopyPages<CopyPagesShape>>(stream_, {.num_blocks = Shape(num_items, 2).num_blocks}, args);
+}
+
+void CudaBackend::Embed(const EmbedArgs& args) {
+  const DeviceWeight& table = WeightOf(args.table);
+  CheckActivation(args.hidden, num_tokens(), table.cols());
+  INCIPIT_CHECK(table.order() == RowOrder::kPlain);
+  if (rows_ == 0 || !status_.ok()) return;
+  // The first of a step's kernels comes after a copy: there is nothing to overlap with.
+  Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
+                                  {.num_rows = step_.num_tokens(),
+                                   .tokens = step_.tokens(),
+                                   .drawn = drawn_.as<int32_t>(),
+                                   .table = table.data(),
+                                   .vocab = static_cast<int32_t>(table.rows()),
+                                   .hidden_size = static_cast<int32_t>(table.cols()),
+                                   .hidden = FloatsOf(args.hidden)});
+}
+
+bool CudaBackend::NormalizeRows(const TensorView& hidden, const NormArgs& norm,
+                                const int32_t* num_rows, const int32_t* rows, int64_t rows_max) {
+  const auto bytes = static_cast<size_t>(rows_max * hidden.cols) * sizeof(dev::bf16);
+  if (!Grow(x_, bytes)) return false;
+  Launch<Norm<NormShape>>(stream_, Shape(rows_max, 2),
+                          {.num_rows = num_rows,
+                           .rows = rows,
+                           .hidden = FloatsOf(hidden),
+                           .weight = FloatsOrNull(norm.weight),
+                           .epsilon = norm.epsilon,
+                           .hidden_size = static_cast<int32_t>(hidden.cols),
+                           .x = x_.as<dev::bf16>(),
+                           .squares = nullptr});
+  return true;
+}
+
+const dev::bf16* CudaBackend::PadRowsOf(const TensorView& x) {
+  if (!Grow(x_, PaddedBytes(rows_, x.cols))) return nullptr;
+  Launch<PadRows>(stream_, Shape(rows_, PadRows::kBlocksPerSm),
+                  {.num_rows = step_.num_tokens(),
+                   .x = BF16Of(x),
+                   .columns = static_cast<int32_t>(x.cols),
+                   .out = x_.as<dev::bf16>()});
+  return x_.as<dev::bf16>();
+}
+
+template <class Epilogue>
+void CudaBackend::Multiply(const DeviceWeight& weight, const dev::bf16* x, const int32_t* num_rows,
+                           int64_t rows_max, const typename Epilogue::Args& epilogue) {
+  const int32_t units = weight.num_units();
+  if (!Grow(totals_, TotalsBytes<Epilogue>(device_.num_sms, rows_max, units))) return;
+  LaunchProduct<Epilogue>(stream_, device_.num_sms, rows_max,
+                          {.input = {.num_rows = num_rows,
+                                     .x = x,
+                                     .weight = weight.data(),
+                                     .columns = static_cast<int32_t>((weight.cols() + 7) / 8 * 8),
+                                     .num_units = units},
+                           .epilogue = epilogue},
+                          totals_.as<float>());
+}
+
+void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
+  const DeviceWeight& weight = WeightOf(args.qkv);
+  const auto& pool = static_cast<const DeviceKvPool&>(*args.pool);
+  CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * args.head_dim, DType::kBF16);
+  CheckPoolCovers(inputs_, pool.shape());
+  if (rows_ == 0 || !Plan(pool, args.num_heads, std::nullopt)) return;
+  const size_t bytes = static_cast<size_t>(rows_ * weight.rows()) * sizeof(float);
+  if (!Grow(qkv_, bytes)) return;
+  if (!NormalizeRows(args.hidden, args.norm, step_.num_tokens(), nullptr, rows_)) return;
+  Multiply<StoreRows<float>>(
+      weight, x_.as<dev::bf16>(), step_.num_tokens(), rows_,
+      {.out = qkv_.as<float>(), .bias = nullptr, .width = static_cast<int32_t>(weight.rows())});
+  LaunchAppend(stream_, device_.num_sms, rows_,
+               {.step = step_.header(),
+                .product = qkv_.as<float>(),
+                .bias = FloatsOrNull(args.bias),
+                .query_norm = FloatsOrNull(args.query_norm),
+                .key_norm = FloatsOrNull(args.key_norm),
+                .norm_epsilon = args.head_norm_epsilon,
+                .rope = FloatsOrNull(args.rope),
+                .query = BF16Of(args.query),
+                .pool = pool.layer(args.layer),
+                .layout = pool.layout(),
+                .num_heads = args.num_heads});
+}
+
+void CudaBackend::Attention(const AttentionArgs& args) {
+  const auto& pool = static_cast<const DeviceKvPool&>(*args.pool);
+  const KvPoolShape& shape = pool.shape();
+  CheckPoolCovers(inputs_, shape);
+  CheckActivation(args.out, num_tokens(), args.query.cols, DType::kBF16);
+  if (rows_ == 0 || !Plan(pool, args.num_heads, args.window)) return;
+  const AttentionScratch scratch = ScratchOfAttention(step_.plan(), shape, device_.num_sms);
+  if (!Grow(partial_sums_, scratch.sums) || !Grow(partial_stats_, scratch.stats) ||
+      !Grow(arrivals_, scratch.arrivals) || !Grow(tile_scratch_, scratch.tiles)) {
+    return;
+  }
+  const auto& windows = step_.form().windows;
+  const auto list = std::ranges::find(windows, args.window) - windows.begin();
+  LaunchAttention(stream_, device_.num_sms, step_.host_header().lists[list],
+                  {.step = step_.header(),
+                   .list = static_cast<int32_t>(list),
+                   .window = args.window,
+                   .query = BF16Of(args.query),
+                   .pool = pool.layer(args.layer),
+                   .out = BF16Of(args.out),
+                   .num_heads = args.num_heads,
+                   .num_kv_heads = shape.num_kv_heads,
+                   .scale = args.scale,
+                   .page_size = shape.block_size,
+                   .head_dim = shape.head_dim,
+                   .partial_sums = partial_sums_.as<float>(),
+                   .partial_stats = partial_stats_.as<float>(),
+                   .arrivals = arrivals_.as<uint32_t>(),
+                   .scratch = tile_scratch_.data()});
+}
+
+void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
+  const DeviceWeight& weight = WeightOf(args.weight);
+  CheckActivation(args.x, num_tokens(), weight.cols(), DType::kBF16);
+  CheckActivation(args.hidden, num_tokens(), weight.rows());
+  if (rows_ == 0 || !status_.ok()) return;
+  const dev::bf16* x = BF16Of(args.x);
+  if (args.x.cols % 8 != 0) {
+    x = PadRowsOf(args.x);
+    if (x == nullptr) return;
+  }
+  Multiply<AddToHidden>(weight, x, step_.num_tokens(), rows_,
+                        {.hidden = FloatsOf(args.hidden),
+                         .bias = FloatsOrNull(args.bias),
+                         .next_norm = nullptr,
+                         .x = nullptr,
+                         .squares = nullptr,
+                         .hidden_size = static_cast<int32_t>(weight.rows())});
+}
+
+void CudaBackend::GateUpSilu(const GateUpSiluArgs& args) {
+  const DeviceWeight& weight = WeightOf(args.gate_up);
+  CheckActivation(args.out, num_tokens(), weight.rows() / 2, DType::kBF16);
+  if (rows_ == 0 || !status_.ok()) return;
+  if (!NormalizeRows(args.hidden, args.norm, step_.num_tokens(), nullptr, rows_)) return;
+  Multiply<SiluGate>(weight, x_.as<dev::bf16>(), step_.num_tokens(), rows_,
+                     {.out = BF16Of(args.out),
+                      .bias = FloatsOrNull(args.bias),
+                      .width = static_cast<int32_t>(weight.rows() / 2)});
+}
+
+void CudaBackend::Logits(const LogitsArgs& args) {
+  const DeviceWeight& head = WeightOf(args.head);
+  CheckActivation(args.logits, args.count, head.rows());
+  constexpr int32_t kRowsAtOnce = 64;
+  for (int32_t done = 0; done < args.count && status_.ok(); done += kRowsAtOnce) {
+    const int32_t count = std::min(kRowsAtOnce, args.count - done);
+    const int32_t* const num_rows = step_.counts() + count;
+    const int32_t* const rows = step_.logits_rows() + args.begin + done;
+    if (!NormalizeRows(args.hidden, args.norm, num_rows, rows, count)) return;
+    Multiply<StoreLogits>(head, x_.as<dev::bf16>(), num_rows, count,
+                          {.logits = FloatsOf(args.logits) + done * head.rows(),
+                           .best_logits = nullptr,
+                           .best_tokens = nullptr,
+                           .vocab = static_cast<int32_t>(head.rows())});
+  }
+}
+
+// Those of earlier calls of the step stay.
+bool CudaBackend::GrowDrawn(int64_t num_draws) {
+  const size_t bytes = static_cast<size_t>(num_draws) * sizeof(int32_t);
+  if (drawn_.byte_size() >= bytes) return true;
+  if (!Note(stream_.Wait())) return false;
+  ForgetGraphs();
+  auto memory = Memory::Allocate(Place::kDevice, 2 * bytes);
+  if (!Note(memory.status())) return false;
+  stream_.Copy(memory->data(), drawn_.data(), drawn_.byte_size());
+  if (!Note(stream_.Wait())) return false;
+  drawn_ = *std::move(memory);
+  return true;
+}
+
+void CudaBackend::Sample(const SampleArgs& args) {
+  const int64_t first = num_drawn_;
+  num_drawn_ += std::ssize(args.rows);
+  if (!status_.ok() || !GrowDrawn(num_drawn_)) return;
+  Note(sampler_.Sample(args, drawn_.as<int32_t>() + first, latest_, stream_));
+}
+
+void CudaBackend::Score(const ScoreArgs& args) {
+  if (!status_.ok()) return;
+  Note(sampler_.Score(args, latest_, stream_));
+}
+
+}  // namespace incipit::cuda
+
+namespace incipit {
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options) {
+  return cuda::CudaBackend::Create(options);
+}
+
+}  // namespace incipit

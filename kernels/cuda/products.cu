@@ -1,0 +1,26 @@
+// The matrix products, for the machine that this file is compiled for.
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/products.h"
+
+namespace incipit::cuda {
+
+#define INCIPIT_PRODUCT(Epilogue)                                                               \
+  template void Launch<SkinnyProduct<SkinnyShape<8, Epilogue>>>(Stream&, const LaunchShape&,    \
+                                                                const ProductArgs<Epilogue>&);  \
+  template void Launch<SkinnyProduct<SkinnyShape<16, Epilogue>>>(Stream&, const LaunchShape&,   \
+                                                                 const ProductArgs<Epilogue>&); \
+  template void Launch<SkinnyProduct<SkinnyShape<32, Epilogue>>>(Stream&, const LaunchShape&,   \
+                                                                 const ProductArgs<Epilogue>&); \
+  template void Launch<SkinnyProduct<SkinnyShape<64, Epilogue>>>(Stream&, const LaunchShape&,   \
+                                                                 const ProductArgs<Epilogue>&); \
+  template void Launch<TiledKernel<Epilogue>>(Stream&, const LaunchShape&,                      \
+                                              const TiledKernel<Epilogue>::Args&)
+
+INCIPIT_PRODUCT(StoreRows<float>);
+INCIPIT_PRODUCT(AddToHidden);
+INCIPIT_PRODUCT(SiluGate);
+INCIPIT_PRODUCT(StoreLogits);
+
+#undef INCIPIT_PRODUCT
+
+}  // namespace incipit::cuda

@@ -1,0 +1,111 @@
+#include "kernels/cuda/step_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/cuda/step_plan.h"
+
+namespace incipit::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Rows that wait for other splits of their sequences, at most, in steps where each of so many
+// sequences decodes one token, of lengths that add up to so many positions. Whatever is more goes
+// in prefill tiles.
+constexpr int64_t kPartialSequences = 256, kPartialPositions = 1 << 20;
+
+int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
+  const int64_t positions = std::min(bounds.blocks_max * form.page_size, kPartialPositions);
+  const int64_t sequences =
+      std::min({int64_t{bounds.tokens_max}, int64_t{bounds.sequences_max}, kPartialSequences});
+  // A sequence's first and last split may be shorter than the shortest length.
+  const int64_t splits =
+      std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
+  // And one sequence alone may decode several tokens at any length.
+  const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
+  return static_cast<int32_t>(form.group * std::max(splits, alone));
+}
+
+template <class T>
+void CopyArray(std::span<const T> from, char* to) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
+}
+
+}  // namespace
+
+absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& form) {
+  AttentionPlan attention({.page_size = form.page_size,
+                           .group = form.group,
+                           .max_tokens = bounds.tokens_max,
+                           .max_sequences = bounds.sequences_max,
+                           .max_pages = static_cast<int32_t>(bounds.blocks_max),
+                           .windows = form.windows.empty() ? std::vector<int32_t>{0} : form.windows,
+                           .max_partial_rows = PartialRowsMax(bounds, form)});
+  const size_t token_bytes = static_cast<size_t>(bounds.tokens_max) * sizeof(int32_t);
+  const size_t tokens = Aligned((kCountsMax + 1) * sizeof(int32_t));
+  const size_t logits_rows = tokens + Aligned(token_bytes);
+  const size_t plan = logits_rows + Aligned(token_bytes);
+  const size_t bytes = plan + attention.max_bytes();
+  INCIPIT_ASSIGN_OR_RETURN(Memory device, Memory::Allocate(Place::kDevice, bytes));
+  std::array<Memory, 2> pinned;
+  for (Memory& memory : pinned) {
+    INCIPIT_ASSIGN_OR_RETURN(memory, Memory::Allocate(Place::kPinned, bytes));
+    for (int32_t i = 0; i <= kCountsMax; ++i) memory.as<int32_t>()[i] = i;
+  }
+  // All or nothing: what is there is of the bounds that are said.
+  bounds_ = bounds;
+  form_ = form;
+  attention_.emplace(std::move(attention));
+  tokens_ = tokens;
+  logits_rows_ = logits_rows;
+  plan_ = plan;
+  device_ = std::move(device);
+  pinned_ = std::move(pinned);
+  return absl::OkStatus();
+}
+
+bool StepMemory::Holds(const StepInputs& inputs) const {
+  return std::ssize(inputs.tokens) <= bounds_.tokens_max &&
+         std::ssize(inputs.logits_rows) <= bounds_.tokens_max &&
+         std::ssize(inputs.token_begin) <= bounds_.sequences_max + 1 &&
+         std::ssize(inputs.blocks) <= bounds_.blocks_max;
+}
+
+// Pools may differ in their pages: a step may come whose pool is not the one that was seen last.
+bool StepMemory::FitsForm(const StepInputs& inputs) const {
+  if (form_.windows.empty()) return false;
+  for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
+    if (inputs.token_begin[s] == inputs.token_begin[s + 1]) continue;
+    const int32_t last = inputs.positions[static_cast<size_t>(inputs.token_begin[s + 1] - 1)];
+    if (inputs.block_begin[s] + last / form_.page_size >= inputs.block_begin[s + 1]) return false;
+  }
+  return true;
+}
+
+bool StepMemory::Upload(const StepInputs& inputs, size_t which, Stream& stream) {
+  INCIPIT_CHECK(Holds(inputs));
+  const Memory& memory = pinned_[which];
+  CopyArray(inputs.tokens, memory.as<char>() + tokens_);
+  CopyArray(inputs.logits_rows, memory.as<char>() + logits_rows_);
+  auto* const plan = memory.as<std::byte>() + plan_;
+  size_t plan_bytes = sizeof(StepHeader);
+  const bool is_planned = FitsForm(inputs);
+  if (!is_planned) {
+    host_header_ = {.num_tokens = static_cast<int32_t>(inputs.tokens.size())};
+    std::memcpy(plan, &host_header_, sizeof(host_header_));
+  } else {
+    plan_bytes = attention_->Build(inputs, {plan, memory.byte_size() - plan_});
+    std::memcpy(&host_header_, plan, sizeof(host_header_));
+  }
+  stream.Copy(device_.data(), memory.data(), plan_ + plan_bytes);
+  return is_planned;
+}
+
+}  // namespace incipit::cuda

@@ -1,0 +1,69 @@
+// What goes to the device once for each step, in one copy: tokens, rows of logits and the plan of
+// its attention. Two steps may be on their way: each has pinned memory of its own, and both use the
+// same place on the device, where streams keep them apart.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/step_plan.h"
+
+namespace incipit::cuda {
+
+// What the plan of attention depends on besides the step; known from the first operation on.
+struct AttentionForm {
+  int32_t page_size = 16, group = 1;
+  std::vector<int32_t> windows;
+
+  bool operator==(const AttentionForm&) const = default;
+};
+
+class StepMemory {
+ public:
+  // Memory for steps within `bounds` and this form. REQUIRES: `stream` has nothing to do.
+  absl::Status Reserve(const StepBounds& bounds, const AttentionForm& form);
+  bool Holds(const StepInputs& inputs) const;
+  const StepBounds& bounds() const { return bounds_; }
+  const AttentionForm& form() const { return form_; }
+
+  // Enqueues the copy of a step. `which` alternates; the step that used it before has ended. False:
+  // without a plan of attention, as the form is not this step's.
+  bool Upload(const StepInputs& inputs, size_t which, Stream& stream);
+
+  // On the device. The counts are those of the latest upload.
+  const int32_t* tokens() const { return At<int32_t>(tokens_); }
+  const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
+  const int32_t* num_tokens() const { return &header()->num_tokens; }
+  const StepHeader* header() const { return At<const StepHeader>(plan_); }
+  // Element i is i, for i up to kCountsMax.
+  const int32_t* counts() const { return At<int32_t>(0); }
+  static constexpr int32_t kCountsMax = 255;
+
+  // Of the latest upload, as the host has it.
+  const StepHeader& host_header() const { return host_header_; }
+  const AttentionPlan& plan() const { return *attention_; }
+
+ private:
+  bool FitsForm(const StepInputs& inputs) const;
+  template <class T>
+  const T* At(size_t offset) const {
+    return reinterpret_cast<const T*>(device_.as<char>() + offset);
+  }
+
+  StepBounds bounds_;
+  AttentionForm form_;
+  std::optional<AttentionPlan> attention_;
+  StepHeader host_header_;
+  size_t tokens_ = 0, logits_rows_ = 0, plan_ = 0;  // offsets
+  Memory device_;
+  std::array<Memory, 2> pinned_;
+};
+
+}  // namespace incipit::cuda

@@ -1,0 +1,118 @@
+#include "kernels/emulator/clocks.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace incipit::emulator {
+namespace {
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+Clocks::Clocks(int num_threads)
+    : num_threads_(num_threads),
+      num_agents_(num_threads + kMostBarriers + 2),
+      at_cluster_sync_(MakeVector()),
+      warps_(At(num_threads / kLanes)),
+      threads_(At(num_threads)) {
+  for (WarpClock& warp : warps_) warp.known = MakeVector();
+  for (ThreadClock& thread : threads_) thread.whole_warps.resize(warps_.size());
+}
+
+bool Clocks::Knows(int thread, int agent, Clock clock) const {
+  const WarpClock& warp = warps_[At(thread / kLanes)];
+  if (agent < num_threads_ && agent / kLanes == thread / kLanes) {
+    return agent == thread || clock <= warp.within;
+  }
+  if (clock <= warp.known[At(agent)]) return true;
+  const auto& acquired = threads_[At(thread)].acquired;
+  return std::any_of(acquired.begin(), acquired.end(),
+                     [&](const Acquired& one) { return clock <= (*one.known)[At(agent)]; });
+}
+
+bool Clocks::KnowsWarp(int thread, int warp, Clock clock) {
+  Clock& found = threads_[At(thread)].whole_warps[At(warp)];
+  if (clock <= found) return true;
+  if (warp == thread / kLanes) return clock <= warps_[At(warp)].within;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (!Knows(thread, warp * kLanes + lane, clock)) return false;
+  }
+  found = clock;
+  return true;
+}
+
+void Clocks::Join(ClockVector& into, const ClockVector& other) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], other[i]);
+}
+
+void Clocks::SyncWarps(std::span<const int> warps) {
+  // What the lanes have acquired one by one comes first, mostly the same for all of them.
+  for (const int warp : warps) {
+    const ClockVector* latest = nullptr;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      auto& acquired = threads_[At(warp * kLanes + lane)].acquired;
+      for (const Acquired& one : acquired) {
+        if (one.known.get() == latest) continue;
+        latest = one.known.get();
+        Join(warps_[At(warp)].known, *latest);
+      }
+      acquired.clear();
+    }
+    warps_[At(warp)].within = warps_[At(warp)].now;
+  }
+  if (warps.size() > 1) {
+    ClockVector all = warps_[At(warps.front())].known;
+    for (const int warp : warps.subspan(1)) Join(all, warps_[At(warp)].known);
+    for (const int warp : warps) {
+      std::fill_n(all.begin() + warp * kLanes, kLanes, warps_[At(warp)].now);
+    }
+    for (const int warp : warps) warps_[At(warp)].known = all;
+  }
+  for (const int warp : warps) ++warps_[At(warp)].now;
+}
+
+void Clocks::SyncCluster(std::span<Clocks* const> blocks) {
+  for (Clocks* block : blocks) {
+    std::vector<int> all(block->warps_.size());
+    std::iota(all.begin(), all.end(), 0);
+    block->SyncWarps(all);
+    ++block->num_cluster_syncs_;
+    for (WarpClock& warp : block->warps_) {
+      warp.known[At(block->remote_agent())] = block->num_cluster_syncs_;
+    }
+    block->at_cluster_sync_ = block->warps_.front().known;
+    std::fill_n(block->at_cluster_sync_.begin(), kLanes, block->warps_.front().within);
+  }
+}
+
+void Clocks::Release(int thread, ClockVector& into) {
+  WarpClock& warp = warps_[At(thread / kLanes)];
+  Join(into, warp.known);
+  for (const Acquired& one : threads_[At(thread)].acquired) Join(into, *one.known);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    Clock& known = into[At(thread / kLanes * kLanes + lane)];
+    known = std::max(known, warp.within);
+  }
+  into[At(thread)] = warp.now++;
+}
+
+std::shared_ptr<const ClockVector> Clocks::Snapshot(int thread) {
+  auto known = std::make_shared<ClockVector>(MakeVector());
+  Release(thread, *known);
+  return known;
+}
+
+void Clocks::Acquire(int thread, int source, std::shared_ptr<const ClockVector> known) {
+  auto& acquired = threads_[At(thread)].acquired;
+  const auto same = std::find_if(acquired.begin(), acquired.end(),
+                                 [&](const Acquired& one) { return one.source == source; });
+  if (same != acquired.end()) {
+    same->known = std::move(known);
+  } else {
+    acquired.push_back({source, std::move(known)});
+  }
+}
+
+}  // namespace incipit::emulator

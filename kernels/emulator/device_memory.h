@@ -1,0 +1,17 @@
+// The memory of the emulated device, as tests want to know and to have it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace incipit::emulator {
+
+// Calls of cuda::Memory::Allocate since the program began.
+int64_t NumAllocations();
+
+// What the device has: 4 GiB, or what INCIPIT_EMULATED_DEVICE_BYTES says in the environment, until
+// this is called.
+void SetDeviceBytes(size_t bytes);
+size_t DeviceBytes();
+
+}  // namespace incipit::emulator

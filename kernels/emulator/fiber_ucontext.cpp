@@ -1,0 +1,30 @@
+// For every other CPU: slower, as each switch also saves the signal mask.
+#include <ucontext.h>
+
+#include "kernels/emulator/fiber.h"
+
+namespace incipit::emulator {
+
+struct FiberContext {
+  ucontext_t context;
+};
+
+void FiberContextDeleter::operator()(FiberContext* context) const { delete context; }
+
+std::unique_ptr<FiberContext, FiberContextDeleter> MakeContext() {
+  return std::unique_ptr<FiberContext, FiberContextDeleter>(new FiberContext{});
+}
+
+void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*entry)()) {
+  getcontext(&context.context);
+  context.context.uc_stack.ss_sp = stack;
+  context.context.uc_stack.ss_size = bytes;
+  context.context.uc_link = nullptr;
+  makecontext(&context.context, entry, 0);
+}
+
+void SwitchContext(FiberContext& from, FiberContext& to) {
+  swapcontext(&from.context, &to.context);
+}
+
+}  // namespace incipit::emulator

@@ -1,0 +1,77 @@
+// Finds accesses of global memory that nothing orders: between threads of a block, between blocks
+// of a grid (ordered by AtomicAddGlobal alone), and between a kernel and the next one that started
+// early (ordered by WaitForEarlierKernels). Found whatever the interleaving that made it. For every
+// 4 bytes the latest write and the latest read of the latest kernel are remembered, of those of
+// different bytes one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/emulator/calls.h"
+#include "kernels/emulator/clocks.h"
+
+namespace incipit::emulator {
+
+struct Thread;
+struct Grid;
+
+// What blocks of a grid had done when they changed a word atomically.
+struct BlockKnowledge {
+  int block = 0;
+  std::shared_ptr<const ClockVector> known;
+};
+// What a thread of a block learned of other blocks, and when.
+struct LearnedOfBlocks {
+  int thread = 0;
+  Clock clock = 0;
+  std::vector<BlockKnowledge> blocks;
+};
+
+class GlobalRaces {
+ public:
+  // A description of the race, or nothing.
+  std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
+                    Site site);
+  // An atomic change of a word orders what blocks did before it.
+  void Order(const Thread& thread, const void* address);
+
+ private:
+  static constexpr uintptr_t kPageBytes = 4096;
+  struct Event {
+    int32_t grid = -1;  // -1: none
+    int32_t block = 0;
+    Clock clock = 0;
+    uint16_t thread = 0;
+    uint8_t bytes = 0;  // bit i: byte i of the word
+    bool is_atomic = false;
+  };
+  struct Word {
+    Event write, read;
+  };
+  using Page = std::array<Word, kPageBytes / 4>;
+  struct AtomicWord {
+    int grid = -1;
+    std::vector<BlockKnowledge> blocks;
+  };
+
+  Page& PageOf(uintptr_t address);
+  bool Race(std::string what);
+  bool TouchWord(const Thread& thread, Word& word, const Event& now, Access access);
+  static bool NeedsFence(const Thread& thread, const Event& before);
+  static bool IsOrdered(const Thread& thread, const Event& before);
+  static void Learn(std::vector<BlockKnowledge>& blocks, const BlockKnowledge& more);
+  static std::string Tell(const Event& before, const char* did);
+
+  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
+  uintptr_t latest_ = 0;
+  Page* latest_page_ = nullptr;
+  std::unordered_map<uintptr_t, AtomicWord> atomics_;
+  std::string race_;
+};
+
+}  // namespace incipit::emulator

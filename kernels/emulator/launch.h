@@ -1,0 +1,22 @@
+// Launch for the emulated device: a kernel and its arguments, by value, onto the stream's queue.
+#pragma once
+
+#include "kernels/cuda/runtime.h"
+#include "kernels/emulator/run.h"
+
+namespace incipit::cuda {
+
+// Copies what launch.args points at.
+void Enqueue(Stream& stream, const emulator::KernelLaunch& launch);
+
+template <class Kernel>
+void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
+  Enqueue(stream, {.code = emulator::CodeOf<Kernel>(__PRETTY_FUNCTION__),
+                   .args = &args,
+                   .args_bytes = sizeof(args),
+                   .num_blocks = shape.num_blocks,
+                   .cluster = shape.cluster,
+                   .dependent = shape.dependent});
+}
+
+}  // namespace incipit::cuda

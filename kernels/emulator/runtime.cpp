@@ -1,0 +1,290 @@
+// kernels/cuda/runtime.h on the host. What is enqueued runs when somebody waits for it and not
+// before, so that memory which is changed or freed too early shows; copies check that both sides
+// lie in memory that is allocated.
+#include "kernels/cuda/runtime.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "kernels/emulator/device_memory.h"
+#include "kernels/emulator/graph_counts.h"
+#include "kernels/emulator/launch.h"
+
+namespace incipit::cuda {
+namespace {
+
+constexpr int kNumSms = 4;
+constexpr uint64_t kRunsForRaces = 8;  // of so many, one looks for accesses that nothing orders
+constexpr size_t kAlignment = 1024;
+
+// Of the device.
+size_t BytesAtFirst() {
+  const char* const said = std::getenv("INCIPIT_EMULATED_DEVICE_BYTES");
+  return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
+}
+
+std::atomic<int64_t> num_recorded = 0, num_launched = 0;
+
+// Every allocation of the emulated device.
+class Allocations {
+ public:
+  static Allocations& Get() {
+    static Allocations* const allocations = new Allocations;  // outlives whoever frees last
+    return *allocations;
+  }
+
+  // Zeroed, of pages that are not there before they are touched; nullptr: no room.
+  void* Add(Place place, size_t bytes) {
+    MutexLock lock(mutex_);
+    ++num_added_;
+    if (place == Place::kDevice && bytes > device_limit_ - std::min(device_limit_, device_bytes_)) {
+      return nullptr;
+    }
+    void* const base = std::calloc(bytes + kAlignment, 1);
+    if (base == nullptr) return nullptr;
+    void* data = base;
+    size_t space = bytes + kAlignment;
+    std::align(kAlignment, bytes, data, space);
+    if (place == Place::kDevice) device_bytes_ += bytes;
+    blocks_[static_cast<const char*>(data)] = {base, bytes, place};
+    return data;
+  }
+  void Remove(const void* data) {
+    MutexLock lock(mutex_);
+    const auto found = blocks_.find(static_cast<const char*>(data));
+    INCIPIT_CHECK(found != blocks_.end());
+    if (found->second.place == Place::kDevice) device_bytes_ -= found->second.bytes;
+    std::free(found->second.base);
+    blocks_.erase(found);
+  }
+  bool Holds(const void* data, size_t bytes) {
+    MutexLock lock(mutex_);
+    const auto* const begin = static_cast<const char*>(data);
+    auto found = blocks_.upper_bound(begin);
+    if (found == blocks_.begin()) return false;
+    --found;
+    return begin + bytes <= found->first + found->second.bytes;
+  }
+  size_t free_bytes() {
+    MutexLock lock(mutex_);
+    return device_limit_ - std::min(device_limit_, device_bytes_);
+  }
+  int64_t num_added() {
+    MutexLock lock(mutex_);
+    return num_added_;
+  }
+  size_t limit() {
+    MutexLock lock(mutex_);
+    return device_limit_;
+  }
+  void SetLimit(size_t bytes) {
+    MutexLock lock(mutex_);
+    device_limit_ = bytes;
+  }
+
+ private:
+  struct Block {
+    void* base = nullptr;
+    size_t bytes = 0;
+    Place place = Place::kDevice;
+  };
+  Mutex mutex_;
+  std::map<const char*, Block> blocks_ ABSL_GUARDED_BY(mutex_);
+  size_t device_bytes_ ABSL_GUARDED_BY(mutex_) = 0, device_limit_
+                                                    ABSL_GUARDED_BY(mutex_) = BytesAtFirst();
+  int64_t num_added_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+}  // namespace incipit::cuda
+
+namespace incipit::emulator {
+
+int64_t NumAllocations() { return cuda::Allocations::Get().num_added(); }
+void SetDeviceBytes(size_t bytes) { cuda::Allocations::Get().SetLimit(bytes); }
+size_t DeviceBytes() { return cuda::Allocations::Get().limit(); }
+GraphCounts CountsOfGraphs() {
+  return {.recorded = cuda::num_recorded, .launched = cuda::num_launched};
+}
+
+}  // namespace incipit::emulator
+
+namespace incipit::cuda {
+
+absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal) {
+  if (ordinal != 0) return Unavailable("CUDA device is {}; the emulator has one", ordinal);
+  return DeviceProperties{.name = "host emulator",
+                          .software = "sm_90a",
+                          .num_sms = kNumSms,
+                          .memory_bytes = emulator::DeviceBytes(),
+                          .l2_bytes = size_t{50} << 20};
+}
+
+size_t FreeDeviceBytes() { return Allocations::Get().free_bytes(); }
+
+absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
+  Memory memory;
+  memory.place_ = place;
+  if (bytes == 0) return memory;
+  memory.data_ = Allocations::Get().Add(place, bytes);
+  if (memory.data_ == nullptr) {
+    return OutOfMemory(place, bytes);
+  }
+  memory.bytes_ = bytes;
+  return memory;
+}
+
+void Memory::Release() {
+  if (data_ == nullptr) return;
+  Allocations::Get().Remove(data_);
+  data_ = nullptr;
+}
+
+// One thing on a stream. Arguments of kernels are held by value, as a launch does.
+struct Operation {
+  enum class Kind : uint8_t { kCopy, kClear, kKernel } kind = Kind::kCopy;
+  void* to = nullptr;
+  const void* from = nullptr;
+  size_t bytes = 0;
+  emulator::KernelLaunch kernel = {};
+  std::vector<std::byte> args = {};
+};
+
+struct Stream::State {
+  std::vector<Operation> queue, recorded;
+  bool is_recording = false;
+  uint64_t seed = 1;  // another one for each run
+  absl::Status status;
+
+  void Enqueue(Operation operation) {
+    (is_recording ? recorded : queue).push_back(std::move(operation));
+  }
+  void Run();
+  void RunCopy(const Operation& operation);
+};
+
+void Stream::State::RunCopy(const Operation& operation) {
+  const bool is_copy = operation.kind == Operation::Kind::kCopy;
+  Allocations& live = Allocations::Get();
+  if (!live.Holds(operation.to, operation.bytes) ||
+      (is_copy && !live.Holds(operation.from, operation.bytes))) {
+    status =
+        Internal("a copy of {} bytes from or to memory that is not allocated", operation.bytes);
+    return;
+  }
+  if (is_copy) {
+    std::memmove(operation.to, operation.from, operation.bytes);
+  } else {
+    std::memset(operation.to, 0, operation.bytes);
+  }
+}
+
+// Kernels that may start early run together with the one before them.
+void Stream::State::Run() {
+  std::vector<Operation> operations = std::exchange(queue, {});
+  for (size_t i = 0; i < operations.size() && status.ok();) {
+    if (operations[i].kind != Operation::Kind::kKernel) {
+      RunCopy(operations[i++]);
+      continue;
+    }
+    std::vector<emulator::KernelLaunch> chain;
+    do {
+      chain.push_back(operations[i].kernel);
+      chain.back().args = operations[i++].args.data();
+    } while (i < operations.size() && operations[i].kind == Operation::Kind::kKernel &&
+             operations[i].kernel.dependent);
+    // Which takes twice the time.
+    const bool find_races = seed % kRunsForRaces == 1;
+    const emulator::Report report =
+        emulator::RunKernels({.num_sms = kNumSms, .seed = seed++, .find_races = find_races}, chain);
+    if (!report.fault.empty()) status = Internal("the emulated device: {}", report.fault);
+  }
+}
+
+Stream::Stream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Stream::~Stream() = default;
+Stream::Stream(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&&) noexcept = default;
+
+absl::StatusOr<Stream> Stream::Create() { return Stream(std::make_unique<State>()); }
+
+void Stream::Copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  state_->Enqueue({.kind = Operation::Kind::kCopy, .to = to, .from = from, .bytes = bytes});
+}
+
+void Stream::Clear(void* device, size_t bytes) {
+  if (bytes == 0) return;
+  state_->Enqueue({.kind = Operation::Kind::kClear, .to = device, .bytes = bytes});
+}
+
+absl::Status Stream::Wait() {
+  state_->Run();
+  return state_->status;
+}
+
+void Enqueue(Stream& stream, const emulator::KernelLaunch& launch) {
+  const auto* const args = static_cast<const std::byte*>(launch.args);
+  stream.state().Enqueue({.kind = Operation::Kind::kKernel,
+                          .kernel = launch,
+                          .args = {args, args + launch.args_bytes}});
+}
+
+struct Event::State {
+  Stream::State* stream = nullptr;
+};
+
+Event::Event(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Event::~Event() = default;
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(Event&&) noexcept = default;
+
+absl::StatusOr<Event> Event::Create() { return Event(std::make_unique<State>()); }
+
+void Event::Record(Stream& stream) { state_->stream = &stream.state(); }
+
+// Runs what came after the record too, which a card may have done as well.
+absl::Status Event::Wait() {
+  if (state_->stream == nullptr) return absl::OkStatus();
+  state_->stream->Run();
+  return state_->stream->status;
+}
+
+struct Graph::State {
+  std::vector<Operation> operations;
+};
+
+Graph::Graph(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+
+void Graph::Begin(Stream& stream) {
+  INCIPIT_CHECK(!stream.state().is_recording);
+  stream.state().is_recording = true;
+}
+
+absl::StatusOr<Graph> Graph::End(Stream& stream) {
+  INCIPIT_CHECK(stream.state().is_recording);
+  stream.state().is_recording = false;
+  auto state = std::make_unique<State>();
+  state->operations = std::exchange(stream.state().recorded, {});
+  ++num_recorded;
+  return Graph(std::move(state));
+}
+
+void Graph::Launch(Stream& stream) {
+  ++num_launched;
+  for (const Operation& operation : state_->operations) stream.state().Enqueue(operation);
+}
+
+}  // namespace incipit::cuda

@@ -1,0 +1,136 @@
+// Tokens that a step takes from the draws of the one before, on every backend of the build.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tests/conformance/support.h"
+
+namespace incipit {
+namespace {
+
+constexpr int64_t kVocab = 40, kHidden = 16;
+
+class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().unavailable.empty()) GTEST_SKIP() << GetParam().unavailable;
+    backend_ = GetParam().create(2);
+    greedy_.temperature = 0;
+  }
+
+  void Upload(std::vector<TokenId> tokens) {
+    step_ = PlainStep(static_cast<int32_t>(tokens.size()));
+    step_->SetTokens(std::move(tokens));
+    backend_->Upload(step_->inputs());
+  }
+
+  // One call of Sample, whose rows give these tokens; -1: a row that is not finite.
+  void Draw(const std::vector<TokenId>& wanted) {
+    const auto count = std::ssize(wanted);
+    Tensor logits(DType::kF32, count, kVocab);
+    std::vector<SampleRow> rows;
+    for (int64_t i = 0; i < count; ++i) {
+      std::ranges::fill(logits.Row(i), 0.5f);
+      if (wanted[i] >= 0) {
+        logits.Set(i, wanted[i], 2);
+      } else {
+        logits.Set(i, 3, std::numeric_limits<float>::quiet_NaN());
+      }
+      rows.push_back(
+          {.logits_row = static_cast<int32_t>(i), .params = &greedy_, .counts = {}, .banned = {}});
+    }
+    std::vector<TokenId> tokens(wanted.size());
+    std::vector<RowStatus> status(wanted.size());
+    backend_->Sample({.logits = logits.view(), .rows = rows, .tokens = tokens, .status = status});
+    ASSERT_TRUE(backend_->Synchronize().ok());
+    EXPECT_EQ(tokens, wanted);
+  }
+
+  // The embedding of a step of these tokens.
+  Tensor Embedded(const std::vector<TokenId>& tokens) {
+    Upload(tokens);
+    Tensor hidden(DType::kF32, std::ssize(tokens), kHidden);
+    backend_->Embed({.table = table().get(), .hidden = hidden.view()});
+    EXPECT_TRUE(backend_->Synchronize().ok());
+    return hidden;
+  }
+
+  void ExpectSame(const Tensor& actual, const std::vector<TokenId>& tokens) {
+    const Tensor expected = Embedded(tokens);
+    for (int64_t i = 0; i < expected.rows(); ++i) ExpectSameBits(actual.Row(i), expected.Row(i));
+  }
+
+  std::unique_ptr<Backend> backend_;
+
+ private:
+  const std::unique_ptr<Weight>& table() {
+    if (table_ == nullptr) table_ = Pack(*backend_, {&matrix_}, WeightRole::kEmbedding);
+    return table_;
+  }
+
+  RandomNumbers numbers_{3};
+  Tensor matrix_ = Tensor::Random(DType::kF32, kVocab, kHidden, numbers_);
+  SamplingParams greedy_;
+  std::unique_ptr<Step> step_;
+  std::unique_ptr<Weight> table_;
+};
+
+TEST_P(FedTokensTest, AreCountedOverAllDrawsOfTheStepBefore) {
+  Upload({1});
+  Draw({31, 7});
+  Draw({12, 0, 39});
+  const Tensor hidden = Embedded({-1, 5, -5, -3, -2, -1, 20, -4});
+  ExpectSame(hidden, {31, 5, 39, 12, 7, 31, 20, 0});
+}
+
+TEST_P(FedTokensTest, AreThoseOfTheLatestStepThatDrew) {
+  Upload({1});
+  Draw({31, 7, 8});
+  Upload({-2, 2});  // draws nothing
+  ASSERT_TRUE(backend_->Synchronize().ok());
+  Upload({4});
+  Draw({9});
+  Upload({-1});
+  Draw({10, 11});
+  const Tensor hidden = Embedded({-2, -1});
+  ExpectSame(hidden, {11, 10});
+}
+
+TEST_P(FedTokensTest, ARowThatIsNotFiniteFeedsTokenZero) {
+  Upload({1});
+  Draw({31, -1, 8});
+  const Tensor hidden = Embedded({-2, -3, -1});
+  ExpectSame(hidden, {0, 8, 31});
+}
+
+TEST_P(FedTokensTest, MoreThanAStepUsuallyDraws) {
+  Upload({1});
+  std::vector<TokenId> tokens, fed;
+  for (int32_t call = 0; call < 15; ++call) {
+    std::vector<TokenId> drawn;
+    for (int32_t i = 0; i < 50; ++i) drawn.push_back((7 * i + call) % kVocab);
+    Draw(drawn);
+    tokens.insert(tokens.end(), drawn.begin(), drawn.end());
+  }
+  for (int32_t i = 0; i < std::ssize(tokens); ++i) fed.push_back(-1 - i);
+  const Tensor hidden = Embedded(fed);
+  ExpectSame(hidden, tokens);
+}
+
+TEST_P(FedTokensTest, ADrawThatTheStepBeforeDidNotMakeIsABug) {
+  Upload({1});
+  Draw({31, 7});
+  EXPECT_DEATH(Upload({-3}), "");
+  Upload({2});
+  EXPECT_DEATH(Upload({-1}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, FedTokensTest, testing::ValuesIn(BackendsAndReference()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace incipit

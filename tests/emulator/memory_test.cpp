@@ -1,0 +1,222 @@
+// What is done before a model's first step: all memory is taken, and graphs are recorded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/model/model.h"
+#include "engine/transformer_runner.h"
+#include "kernels/emulator/device_memory.h"
+#include "kernels/emulator/graph_counts.h"
+#include "tests/conformance/support.h"
+
+namespace incipit {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int32_t kStepTokens = 80, kBlocks = 600, kPositions = 112, kDraws = 200;
+
+std::filesystem::path Folder(const std::string& name) {
+  return std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/golden/hf" / name;
+}
+
+TransformerRunnerOptions Options() {
+  TransformerRunnerOptions options;
+  options.num_blocks = kBlocks;
+  options.step_tokens_max = kStepTokens;
+  options.draws_max = kDraws;
+  options.max_model_len = kPositions;
+  return options;
+}
+
+// A step of random sequences, each over blocks of its own, with everything that one can ask for.
+class RandomStep {
+ public:
+  RandomStep(RandomNumbers& numbers, int32_t vocab_size, int32_t num_tokens)
+      : numbers_(numbers), vocab_size_(vocab_size) {
+    params_.temperature = 0.8f;
+    params_.num_logprobs = 3;
+    params_.repetition_penalty = 1.2f;
+    counts_ = {{.token = 5, .in_prompt = 1}, {.token = 9, .in_prompt = 0, .in_answer = 2}};
+    while (std::ssize(tokens_) < num_tokens) {
+      const int32_t left = num_tokens - static_cast<int32_t>(std::ssize(tokens_));
+      AddSequence(numbers.Below(2) == 0 ? 1 : std::min(left, 1 + numbers.Below(50)));
+    }
+    for (int32_t i = numbers.Below(12); i > 0; --i) {
+      copies_.push_back({BlockId{i}, BlockId{i + 20}, 1 + numbers.Below(16)});
+    }
+  }
+  RandomStep(const RandomStep&) = delete;
+  RandomStep& operator=(const RandomStep&) = delete;
+
+  StepBatch batch() const {
+    return {.tokens = tokens_,
+            .positions = positions_,
+            .token_begin = token_begin_,
+            .block_begin = block_begin_,
+            .blocks = blocks_,
+            .copies = copies_,
+            .draws = draws_,
+            .scores = scores_};
+  }
+
+ private:
+  void AddSequence(int32_t count) {
+    const int32_t first = numbers_.Below(kPositions - count);
+    for (int32_t i = 0; i < count; ++i) {
+      const auto row = static_cast<int32_t>(std::ssize(tokens_));
+      if (count > 1 && i % 8 == 0) {
+        scores_.push_back({.row = row, .target = numbers_.Below(vocab_size_), .num_top = i % 5});
+      }
+      tokens_.push_back(numbers_.Below(vocab_size_));
+      positions_.push_back(first + i);
+    }
+    for (int32_t i = 0; i <= (first + count - 1) / 16; ++i) {
+      blocks_.push_back(BlockId{static_cast<int32_t>(std::ssize(blocks_)) + 20});
+    }
+    token_begin_.push_back(static_cast<int32_t>(std::ssize(tokens_)));
+    block_begin_.push_back(static_cast<int32_t>(std::ssize(blocks_)));
+    const int32_t num_choices = count > 1 ? 2 : 1;
+    for (int32_t choice = 0; choice < num_choices; ++choice) {
+      draws_.push_back({.row = token_begin_.back() - 1,
+                        .params = &params_,
+                        .choice = choice,
+                        .position = first + count,
+                        .counts = counts_,
+                        .banned = {}});
+    }
+  }
+
+  RandomNumbers& numbers_;
+  const int32_t vocab_size_;
+  SamplingParams params_;
+  std::vector<TokenCount> counts_;
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> positions_, token_begin_ = {0}, block_begin_ = {0};
+  std::vector<BlockId> blocks_;
+  std::vector<BlockCopy> copies_;
+  std::vector<Draw> draws_;
+  std::vector<PromptScore> scores_;
+};
+
+class MemoryTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(MemoryTest, NoStepWithinTheBoundsAllocates) {
+  const auto backend = *CreateCudaBackend({});
+  const auto model = LoadModel(Folder(GetParam()), *backend);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto runner = TransformerRunner::Create(*backend, *model, Options());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+
+  const int64_t before = emulator::NumAllocations();
+  RandomNumbers numbers(8);
+  std::array<std::unique_ptr<RandomStep>, 2> in_flight;
+  StepResult result;
+  for (int32_t step = 0; step < 6; ++step) {
+    const int32_t num_tokens = step == 2 ? kStepTokens : 1 + numbers.Below(kStepTokens / 3);
+    auto& at = in_flight[step % 2];
+    if (at != nullptr) {
+      const absl::Status status = (*runner)->Wait(result);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    at = std::make_unique<RandomStep>(numbers, model->config.vocab_size, num_tokens);
+    ASSERT_TRUE((*runner)->Launch(at->batch()).ok());
+  }
+  ASSERT_TRUE((*runner)->Wait(result).ok());
+  ASSERT_TRUE((*runner)->Wait(result).ok());
+  EXPECT_EQ(emulator::NumAllocations(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, MemoryTest, testing::Values("mistral-window", "qwen3-plain"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
+  const auto backend = *CreateCudaBackend({});
+  const auto model = LoadModel(Folder("llama-bf16"), *backend);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto runner = TransformerRunner::Create(*backend, *model, Options());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const emulator::GraphCounts at_start = emulator::CountsOfGraphs();
+  for (const int32_t num_tokens : {1, 9, 40, 80}) {
+    const emulator::GraphCounts before = emulator::CountsOfGraphs();
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> positions(static_cast<size_t>(num_tokens), 20), token_begin = {0},
+                                                                         block_begin = {0};
+    std::vector<BlockId> blocks;
+    for (int32_t i = 0; i < num_tokens; ++i) {
+      tokens.push_back(i);
+      blocks.insert(blocks.end(), {BlockId{2 * i}, BlockId{2 * i + 1}});
+      token_begin.push_back(i + 1);
+      block_begin.push_back(2 * i + 2);
+    }
+    ASSERT_TRUE((*runner)
+                    ->Launch({.tokens = tokens,
+                              .positions = positions,
+                              .token_begin = token_begin,
+                              .block_begin = block_begin,
+                              .blocks = blocks,
+                              .copies = {},
+                              .draws = {},
+                              .scores = {}})
+                    .ok());
+    StepResult result;
+    const absl::Status status = (*runner)->Wait(result);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(emulator::CountsOfGraphs().launched, before.launched + 1);
+  }
+  EXPECT_EQ(emulator::CountsOfGraphs().recorded, at_start.recorded);
+}
+
+// A device that has so much and no more.
+class SmallDevice {
+ public:
+  explicit SmallDevice(size_t bytes) { emulator::SetDeviceBytes(bytes); }
+  ~SmallDevice() { emulator::SetDeviceBytes(bytes_before_); }
+  SmallDevice(const SmallDevice&) = delete;
+  SmallDevice& operator=(const SmallDevice&) = delete;
+
+ private:
+  const size_t bytes_before_ = emulator::DeviceBytes();
+};
+
+TEST(OutOfMemoryTest, SaysWhatIsMissingForWhat) {
+  const auto backend = *CreateCudaBackend({});
+  const size_t all = emulator::DeviceBytes();
+  {
+    const SmallDevice small(all - backend->FreeBytes() + 10'000);
+    const auto model = LoadModel(Folder("llama-bf16"), *backend);
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted) << model.status();
+    EXPECT_THAT(MessageOf(model.status()), HasSubstr("no room for the weights: they take "));
+  }
+  const auto model = LoadModel(Folder("llama-bf16"), *backend);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const size_t used = all - backend->FreeBytes();
+  {
+    const SmallDevice small(used + 1'000'000);
+    const auto runner = TransformerRunner::Create(*backend, *model, Options());
+    EXPECT_EQ(runner.status().code(), absl::StatusCode::kResourceExhausted) << runner.status();
+    EXPECT_THAT(MessageOf(runner.status()), HasSubstr("no room for steps of 80 tokens"));
+    EXPECT_THAT(MessageOf(runner.status()), HasSubstr("are missing"));
+  }
+  TransformerRunnerOptions options = Options();
+  options.num_blocks = 1'000'000;
+  const auto runner = TransformerRunner::Create(*backend, *model, options);
+  EXPECT_EQ(runner.status().code(), absl::StatusCode::kResourceExhausted) << runner.status();
+  EXPECT_THAT(MessageOf(runner.status()),
+              HasSubstr("no room for keys and values of 1000000 blocks of 16 tokens"));
+}
+
+}  // namespace
+}  // namespace incipit

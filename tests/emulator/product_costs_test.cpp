@@ -1,0 +1,82 @@
+// What products move and how: as their headers say, and without bank conflicts.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/skinny_product.h"
+#include "kernels/cuda/tiled_product.h"
+#include "tests/emulator/product_problem.h"
+
+namespace incipit::cuda {
+namespace {
+
+using emulator::AccessKind;
+
+// Of every place in the source: banks serve a warp at once, and copies of x take whole sectors.
+void ExpectNothingWasted(const emulator::Report& report) {
+  EXPECT_EQ(report.fault, "");
+  EXPECT_FALSE(report.sites.empty());
+  for (const emulator::SiteCounts& site : report.sites) {
+    const std::string where = site.file + ":" + std::to_string(site.line);
+    EXPECT_EQ(site.bank_conflicts, 0) << where;
+    if (site.kind == AccessKind::kGlobalCopy) {
+      EXPECT_EQ(site.lane_bytes, 16) << where;
+      EXPECT_EQ(site.sectors, site.fewest_sectors) << where;
+    }
+  }
+}
+
+template <int kTokens>
+void CheckSkinny() {
+  using Kernel = SkinnyProduct<SkinnyShape<kTokens, SiluGate>>;
+  constexpr int kUnits = 11, kColumns = 640;
+  ProductProblem problem(
+      {.rows = kTokens, .columns = kColumns, .width = 16 * kUnits, .order = RowOrder::kGateUp});
+  std::vector<uint16_t> out(kTokens * 8 * kUnits);
+  const auto report =
+      ReportOfProduct<Kernel>({.num_blocks = 1, .count_accesses = true}, problem.input(),
+                              {DeviceBF16(out), nullptr, 8 * kUnits});
+  ExpectNothingWasted(report);
+  const int of_pass = Kernel::kMaxUnits * Kernel::kCluster;
+  const int passes = (kUnits + of_pass - 1) / of_pass;
+  EXPECT_EQ(report.bulk_bytes, kUnits * NumTiles(kColumns) * 2048);
+  EXPECT_EQ(report.async_bytes, 2 * kTokens * kColumns * passes);
+  EXPECT_EQ(report.store_bytes, 2 * kTokens * 8 * kUnits);
+  EXPECT_LE(report.load_bytes + report.constant_bytes, 4 * Kernel::kThreads * Kernel::kCluster);
+}
+
+TEST(SkinnyProduct, MovesWhatItSays) {
+  CheckSkinny<8>();
+  CheckSkinny<16>();
+  CheckSkinny<24>();
+  CheckSkinny<32>();
+  CheckSkinny<48>();
+  CheckSkinny<64>();
+}
+
+template <int kTokenTile>
+void CheckTiled() {
+  using Kernel = TiledProduct<TiledShape<kTokenTile, AddToHidden>>;
+  constexpr int kColumns = 320, kTiles = 2;
+  ProductProblem problem({.rows = kTokenTile, .columns = kColumns, .width = 128 * kTiles});
+  std::vector<float> hidden(kTokenTile * 128 * kTiles);
+  const auto report =
+      ReportOfProduct<Kernel>({.num_blocks = 1, .count_accesses = true}, problem.input(),
+                              {.hidden = hidden.data(), .hidden_size = 128 * kTiles});
+  ExpectNothingWasted(report);
+  EXPECT_EQ(report.bulk_bytes + report.async_bytes,
+            kTiles * NumTiles(kColumns) * (16384 + 128 * kTokenTile));
+  const int64_t totals = int64_t{kTiles} * 24 * 128 * kTokenTile;
+  const int64_t epilogue = int64_t{kTiles} * 8 * 128 * kTokenTile;
+  EXPECT_EQ(report.load_bytes + report.store_bytes, totals + epilogue);
+  EXPECT_LE(report.constant_bytes, 4 * Kernel::kThreads);
+}
+
+TEST(TiledProduct, MovesWhatItSays) {
+  CheckTiled<64>();
+  CheckTiled<128>();
+}
+
+}  // namespace
+}  // namespace incipit::cuda

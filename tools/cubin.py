@@ -1,0 +1,96 @@
+"""Counts the instructions of the kernels in a cubin (ELF, sm_90), without a disassembler.
+
+An instruction is 16 bytes. Bits 0 to 8 say what it does (9 to 11, where its operands are), bits 73 to 75
+how wide a memory access is, bits 16 to 23 and 34 to 81 of a branch how far it goes, in units of 4 bytes from
+the next instruction. Found by compiling small kernels of known PTX.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import struct
+
+OPCODES = {
+    0x181: "LDG", 0x186: "STG", 0x1AE: "LDGSTS", 0x183: "LDL", 0x187: "STL", 0x184: "LDS", 0x188: "STS",
+    0x03B: "LDSM", 0x044: "STSM", 0x03C: "HMMA", 0x1F0: "HGMMA", 0x1BA: "UBLKCP", 0x1B4: "UTMALDG",
+    0x11D: "BAR", 0x108: "MUFU", 0x189: "SHFL", 0x147: "BRA",
+}
+GLOBAL_ACCESSES = {"LDG", "STG", "LDGSTS"}
+WIDE = 6  # 16 bytes
+WORK = {"HMMA", "HGMMA", "UBLKCP", "UTMALDG"}
+
+
+@dataclasses.dataclass
+class Instruction:
+    name: str  # "" where it does not matter which one it is
+    width: int
+    target: int | None = None  # of a branch: number of an instruction
+
+    @property
+    def is_wide_access(self) -> bool:
+        return self.name in GLOBAL_ACCESSES and self.width == WIDE
+
+    @property
+    def is_narrow_access(self) -> bool:
+        return self.name in GLOBAL_ACCESSES and self.width != WIDE
+
+
+def decode(code: bytes) -> list[Instruction]:
+    instructions = []
+    for number, (low, high) in enumerate(struct.iter_unpack("<QQ", code)):
+        instruction = Instruction(OPCODES.get(low & 0x1FF, ""), high >> 9 & 7)
+        if instruction.name == "BRA":
+            distance = low >> 34 | (high & 0x3FFFF) << 30
+            distance -= (distance >> 47) << 48
+            instruction.target = number + 1 + (distance << 8 | low >> 16 & 0xFF) * 4 // 16
+        instructions.append(instruction)
+    return instructions
+
+
+def loops(instructions: list[Instruction]) -> list[range]:
+    """What a backward branch jumps over, one for each place that is jumped to, shortest first. The endless
+    loop after the end of a kernel is none."""
+    ends = {}
+    for number, instruction in enumerate(instructions):
+        if instruction.target is not None and 0 <= instruction.target < number:
+            ends[instruction.target] = max(number, ends.get(instruction.target, 0))
+    return sorted((range(begin, end + 1) for begin, end in ends.items()), key=len)
+
+
+def in_main_loops(instructions: list[Instruction]) -> list[Instruction]:
+    """Those of main loops: loops that have a tensor instruction, a bulk copy or a global access of 16 bytes,
+    and no other such loop within them."""
+    working = [loop for loop in loops(instructions)
+               if any(instructions[place].name in WORK or instructions[place].is_wide_access for place in loop)]
+    main = [loop for number, loop in enumerate(working)
+            if not any(inner.start in loop and inner[-1] in loop for inner in working[:number])]
+    return [instructions[place] for place in sorted({place for loop in main for place in loop})]
+
+
+@dataclasses.dataclass
+class KernelCode:
+    counts: collections.Counter
+    # Of main loops: global accesses of less than 16 bytes; accesses of the stack.
+    narrow: int
+    local: int
+
+
+def kernels(elf: bytes) -> dict[str, KernelCode]:
+    """Mangled name -> what its code has."""
+    section_table, = struct.unpack_from("<Q", elf, 0x28)
+    entry_size, count, names_index = struct.unpack_from("<HHH", elf, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, section_table + i * entry_size) for i in range(count)]
+    names = sections[names_index][4]
+    found = {}
+    for section in sections:
+        begin = names + section[0]
+        name = elf[begin:elf.index(b"\0", begin)].decode()
+        if not name.startswith(".text."):
+            continue
+        instructions = decode(elf[section[4]:section[4] + section[5]])
+        counts = collections.Counter(i.name for i in instructions if i.name)
+        main = in_main_loops(instructions)
+        found[name.removeprefix(".text.")] = KernelCode(
+            counts, narrow=sum(i.is_narrow_access for i in main), local=sum(i.name in ("LDL", "STL") for i in main))
+    return found
