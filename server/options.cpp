@@ -136,12 +136,25 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
               o.kv_blocks, 1, kBlocksMax);
   flags.Bytes({"kv-memory", "SIZE", "Memory of the cache. 0: from what the device has free."},
               o.kv_memory, {0});
+  flags.Real({"gpu-memory-fraction", "X",
+              "With --backend cuda and neither of those: of the device's memory that is free after "
+              "weights, what the cache takes."},
+             o.gpu_memory_fraction, {0.01, 0.95});
   flags.Group("Scheduling");
   AutoInteger(flags,
               {"step-tokens", "N|auto",
                "Tokens computed in one step. auto: measured, so that a step takes under half a "
                "second."},
               o.step_tokens, 1);
+  flags.Integer({"prompt-steps-max", "N",
+                 "Steps over which prompts are spread at most while answers go on, so that these "
+                 "come evenly. 1: prompts go as fast as they can."},
+                o.prompt_steps_max, {1, 1 << 20});
+  AutoInteger(flags,
+              {"steps-in-flight", "N|auto",
+               "Steps planned and not yet done. 2: one is planned while another is computed. auto: "
+               "2 on a GPU, 1 on the CPU."},
+              o.steps_in_flight, 1, kStepsInFlightMax);
   flags.Integer({"running-max", "N", "Answers (choices) computed at the same time."}, o.running_max,
                 {1, kBlockUsersMax});
   flags.Integer({"requests-max", "N",

@@ -39,6 +39,7 @@ struct Options {
   std::string prefix_cache_seed;
   std::string prefix_cache_policy = "adaptive";
   bool copy_on_write = true;
+  double gpu_memory_fraction = 0.9;
   double cache_retention_share_max = 0.25;  // of the blocks, of each tenant
   int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
@@ -46,6 +47,8 @@ struct Options {
   int64_t kv_memory = 0;  // bytes; 0: from what is free
 
   std::optional<int32_t> step_tokens;  // absent: measured
+  int32_t prompt_steps_max = 128;
+  std::optional<int32_t> steps_in_flight;  // absent: by the backend
   int32_t running_max = 128;
   int32_t requests_max = 1024;
   int64_t waiting_prompt_tokens_max = 4'000'000;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/scheduling.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "engine/model/model.h"
@@ -37,7 +38,6 @@ namespace {
 // time.
 constexpr int32_t kAutoBlocksMax = 1 << 18;
 constexpr double kCpuMemoryFraction = 0.5;  // the machine is not ours alone
-constexpr double kCudaMemoryFraction = 0.9;
 
 // An error and what the process returns for it.
 struct Failure {
@@ -63,7 +63,14 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   if (options.backend != "cpu") {
     auto cuda = CreateCudaBackend({});
     if (cuda.ok() || options.backend == "cuda") return cuda;
-    spdlog::debug("no CUDA: {}", MessageOf(cuda.status()));
+    // A card that is there and cannot be used is for the operator to decide about.
+    const absl::StatusCode code = cuda.status().code();
+    if (code != absl::StatusCode::kUnimplemented && code != absl::StatusCode::kUnavailable) {
+      return cuda;
+    }
+    if (code == absl::StatusCode::kUnavailable) {
+      spdlog::info("serving on the CPU: {}", MessageOf(cuda.status()));
+    }
   }
   CpuOptions cpu;
   cpu.num_threads = options.threads;
@@ -160,7 +167,7 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptions(const Options& options,
   out.num_blocks = options.kv_blocks.value_or(0);
   out.num_blocks_max = options.kv_memory > 0 ? 0 : kAutoBlocksMax;
   out.kv_bytes = static_cast<size_t>(options.kv_memory);
-  out.memory_fraction = is_cpu ? kCpuMemoryFraction : kCudaMemoryFraction;
+  out.memory_fraction = is_cpu ? kCpuMemoryFraction : options.gpu_memory_fraction;
   out.block_size = options.block_size;
   out.draws_max = options.running_max * kChoicesMax;  // a prompt that ends draws for every choice
   out.max_model_len = options.max_model_len.value_or(0);
@@ -175,15 +182,35 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptions(const Options& options,
   return out;
 }
 
+// Where memory is missing, the flags that say how much is asked for.
+absl::Status WithFlags(const absl::Status& status, std::string_view flags) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return ResourceExhausted("{}; {}", MessageOf(status), flags);
+}
+
+// Weights and steps come first, and the cache takes a part of what they leave.
+std::string_view FlagsOfMemory(const Options& options) {
+  if (options.kv_blocks.has_value()) return "lower --kv-blocks, --step-tokens or --running-max";
+  if (options.kv_memory > 0) return "lower --kv-memory, --step-tokens or --running-max";
+  return "lower --step-tokens, --running-max or --max-model-len";
+}
+
 Failure LoadRunner(const Options& options, Loaded& loaded) {
   auto runner_options = RunnerOptions(options, loaded);
-  if (!runner_options.ok()) return {kExitDevice, runner_options.status()};
+  absl::Status status = runner_options.status();
+  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options))};
   auto runner = TransformerRunner::Create(*loaded.backend, *loaded.model, *runner_options);
-  if (!runner.ok()) return {kExitDevice, runner.status()};
+  status = runner.status();
+  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options))};
   const TransformerRunnerOptions& decided = (*runner)->options();
   EngineOptions& engine = loaded.parts.engine;
   engine.scheduler.step_tokens_max = decided.step_tokens_max;
   engine.scheduler.running_max = options.running_max;
+  engine.scheduler.prompt_steps_max = options.prompt_steps_max;
+  // The CPU backend computes a step while it is launched: there is nothing to win.
+  const bool is_cpu = loaded.backend->limits().name == "cpu";
+  engine.scheduler.steps_in_flight_max =
+      options.steps_in_flight.value_or(is_cpu ? 1 : kStepsInFlightMax);
   engine.cache = CacheOptionsOf(options);
   engine.cache.num_blocks = decided.num_blocks;
   engine.cache.block_size = decided.block_size;
@@ -198,7 +225,7 @@ Failure LoadRunner(const Options& options, Loaded& loaded) {
         "refused",
         capacity, decided.max_model_len);
   }
-  const absl::Status status = Describe(options, loaded, decided, loaded.parts);
+  status = Describe(options, loaded, decided, loaded.parts);
   loaded.parts.runner = *std::move(runner);
   return {kExitModel, status};
 }
@@ -212,6 +239,12 @@ Failure Load(const Options& options, Loaded& loaded) {
   }
   const auto format = options.weights == "int8" ? WeightFormat::kInt8 : WeightFormat::kAsStored;
   auto model = LoadModel(options.model, *loaded.backend, format);
+  if (absl::IsResourceExhausted(model.status())) {
+    const bool has_int8 = loaded.backend->limits().name == "cpu";
+    return {kExitDevice,
+            WithFlags(model.status(), has_int8 ? "--weights int8 takes less"
+                                               : "the model needs a device with more memory")};
+  }
   if (!model.ok()) return {kExitModel, model.status()};
   loaded.model.emplace(*std::move(model));
   const int32_t context = loaded.model->config.max_positions;
@@ -228,6 +261,15 @@ Failure Load(const Options& options, Loaded& loaded) {
     return {kExitModel, status};
   }
   return LoadRunner(options, loaded);
+}
+
+// On a thread of its own, so that what a backend ties to the thread that drives it ends with that
+// thread: OpenMP's helpers, which hardly spin where they and those of the engine's thread together
+// are more than the CPUs, and a place on one CPU, which threads started later would inherit.
+Failure LoadApart(const Options& options, Loaded& loaded) {
+  Failure failure;
+  std::thread([&] { failure = Load(options, loaded); }).join();
+  return failure;
 }
 
 Failure CheckAddresses(const Options& options) {
@@ -334,7 +376,10 @@ int RunServe(std::span<const std::string_view> args) {
   if (!options.port_file.empty()) std::filesystem::remove(options.port_file, ignored);
 
   Loaded loaded;
-  if (Failure failure = Load(options, loaded); !failure.status.ok()) return Report(failure);
+  if (Failure failure = LoadApart(options, loaded); !failure.status.ok()) return Report(failure);
+  // A step's many small messages go out a little later, but together: whoever interrupts one of the
+  // threads that compute makes the others wait for it.
+  if (loaded.backend->limits().name == "cpu") InterruptNobody();
   std::atomic<bool> has_failed = false;
   ServerHooks hooks;
   hooks.on_fatal = [&](const absl::Status&) {

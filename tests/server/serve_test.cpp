@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -67,6 +68,7 @@ class Program {
     while (read(out_, &c, 1) == 1 && c != '\n') line += c;
     return line;
   }
+  pid_t pid() const { return pid_; }
   void Signal(int signal) { kill(pid_, signal); }
   // As if whoever read what it says had gone.
   void StopReading() {
@@ -153,6 +155,36 @@ TEST(ServeTest, SaysItsPortsAndStopsAsAsked) {
     EXPECT_EQ(program.Wait(), 0) << program.errors();
     std::filesystem::remove(file);
   }
+}
+
+// How many threads it has once it serves.
+int64_t ThreadsOf(const Program& program) {
+  const std::string tasks = "/proc/" + std::to_string(program.pid()) + "/task";
+  return std::distance(std::filesystem::directory_iterator(tasks), {});
+}
+
+// They would be too many for OpenMP beside the engine's, which then hardly spin.
+TEST(ServeTest, LoadingLeavesNoneOfItsThreadsBehind) {
+  constexpr int kHelpers = 23;
+  Program alone(Args({"--threads=1"})), helped(Args({"--threads=" + std::to_string(kHelpers + 1)}));
+  ASSERT_THAT(alone.AwaitReady(), HasSubstr("serving"));
+  ASSERT_THAT(helped.AwaitReady(), HasSubstr("serving"));
+  EXPECT_LT(ThreadsOf(helped), ThreadsOf(alone) + kHelpers / 2);
+}
+
+TEST(ServeTest, PinningWhileLoadingPinsNobodyWhoComesLater) {
+  Program program(Args({"--threads=2", "--pin-threads"}));
+  ASSERT_THAT(program.AwaitReady(), HasSubstr("serving"));
+  cpu_set_t ours, its;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(ours), &ours), 0);
+  ASSERT_EQ(sched_getaffinity(program.pid(), sizeof(its), &its), 0);
+  EXPECT_TRUE(CPU_EQUAL(&ours, &its));
+}
+
+TEST(ServeTest, ThreadsThatAreWokenInterruptNoStep) {
+  Program program(Args({}));
+  ASSERT_THAT(program.AwaitReady(), HasSubstr("serving"));
+  EXPECT_EQ(sched_getscheduler(program.pid()), SCHED_BATCH);
 }
 
 TEST(ServeTest, ServesOnWhenNobodyReadsWhatItSays) {

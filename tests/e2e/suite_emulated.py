@@ -1,0 +1,66 @@
+"""The whole server on the CUDA backend, whose device is emulated: run with the program incipit-emulated."""
+import concurrent.futures
+import json
+import unittest
+
+from harness.server import BUNDLED, STORIES, Server, greedy
+from incipit.v1 import admin_pb2
+
+FLAGS = ("--backend", "cuda", "--block-size", "16")
+
+
+def prompts_of(server, count):
+    """Prompts of 20 to 60 tokens, some with a common opening, two of them equal."""
+    size = server.info().vocab_size
+    prompts = []
+    for index in range(count - 1):
+        shared = [3 + (7 * i + index % 2) % (size - 3) for i in range(16 * (index % 3))]
+        prompts.append(shared + [3 + (31 * i + 17 * index) % (size - 3) for i in range(20 + index % 9)])
+    return prompts + [prompts[0]]
+
+
+def request_of(prompt):
+    request = greedy(prompt, 24)
+    request.output.ignore_eos = True
+    return request
+
+
+@unittest.skipUnless((STORIES / "config.json").exists(), "../shared/models/stories260K is not there")
+class StoriesTest(unittest.TestCase):
+    def test_ids_and_text_are_those_of_the_original_model(self):
+        golden = json.loads((STORIES / "golden.json").read_text())
+        with Server(*FLAGS, "--kv-blocks", "64", model=STORIES) as server:
+            self.assertEqual(server.admin.GetServerInfo(admin_pb2.GetServerInfoRequest()).backend, "cuda")
+            answer = server.generate(greedy(golden["prompt"], len(golden["greedy_ids"])))
+            self.assertEqual(answer.token_ids, golden["greedy_ids"])
+            self.assertEqual(golden["prompt"] + answer.text, golden["text"])
+
+
+@unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")
+class CrowdTest(unittest.TestCase):
+    def test_each_of_8_concurrent_requests_equals_its_run_alone(self):
+        """Chunks of prompts, hits, copies within blocks and preemption change no token."""
+        with Server(*FLAGS, "--kv-blocks", "64", "--step-tokens", "64", model=BUNDLED) as server:
+            prompts = prompts_of(server, 8)
+            alone = [server.generate(request_of(prompt)) for prompt in prompts]
+        with Server(*FLAGS, "--kv-blocks", "12", "--step-tokens", "24", model=BUNDLED) as server, \
+                concurrent.futures.ThreadPoolExecutor(len(prompts)) as threads:
+            crowd = list(threads.map(lambda prompt: server.generate(request_of(prompt)), prompts))
+            for index, answer in enumerate(crowd):
+                self.assertEqual(answer.token_ids, alone[index].token_ids, f"request {index}")
+            self.assertGreater(server.metric("incipit_preemptions_total"), 0)
+            server.wait_until_idle()
+
+
+class RefusalTest(unittest.TestCase):
+    def test_what_the_backend_does_not_offer_is_refused_by_name(self):
+        for flag, value, said in (("--block-size", "8", "16, 32, 64"), ("--weights", "int8", "eight-bit weights"),
+                                  ("--kv-dtype", "f32", "bf16")):
+            with self.subTest(flag=flag):
+                flags = ("--backend", "cuda", flag, value)
+                with self.assertRaisesRegex(AssertionError, said):
+                    Server(*flags).__enter__()
+
+
+if __name__ == "__main__":
+    unittest.main()
