@@ -1,6 +1,6 @@
 # Thin names for what CMake, CTest and the scripts in tools/ do.
 .DEFAULT_GOAL := build
-.PHONY: build deps serve test demo bench lint clean help
+.PHONY: build deps deps-cuda serve test demo bench package lint clean help
 
 RELEASE := build/release
 MODEL ?= models/incipit-tiny
@@ -8,10 +8,13 @@ ADDRESS ?= 127.0.0.1:50051
 METRICS_ADDRESS ?= 127.0.0.1:9464
 
 help:    ## these lines
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 deps:    ## install the Debian packages that are missing (root or sudo), or say how
 	@tools/deps.sh --all
+
+deps-cuda:  ## install the compiler of device code from PyPI into build/cuda_toolkit (no root; 260 MB)
+	@tools/deps_cuda.sh
 
 build: deps   ## build/release/incipit
 	@tools/build.sh release incipit
@@ -23,6 +26,9 @@ serve: build  ## serve the bundled model on the CPU (MODEL=, ADDRESS=, METRICS_A
 test: deps    ## build everything and run every test
 	@tools/build.sh release
 	@ctest --preset release --output-junit junit.xml $(CTEST_ARGS)
+
+package: deps  ## build/incipit.tar.xz: the program and all it needs, with the CUDA backend where there is an nvcc
+	@tools/package.sh
 
 demo: build   ## one prompt twice: streamed text, cached tokens, the metrics that moved
 	@tools/demo.sh $(RELEASE)/incipit $(MODEL)

@@ -48,7 +48,7 @@ BUGS = [
     Bug("hits that nobody uses cost no room", "kvcache/kv_cache_manager.cpp",
         "num_held) + computed.num_idle;", "num_held);"),
     Bug("a taken-back step keeps its blocks", "kvcache/kv_cache_manager.cpp",
-        "ReleaseFrom(table, static_cast<size_t>(table.num_committed));", "(void)table;"),
+        "ReleaseFrom(table, static_cast<size_t>(num_kept));", "(void)table;"),
     Bug("a copy misses its last token", "kvcache/kv_cache_manager.cpp",
         ".num_tokens = num_partial}", ".num_tokens = num_partial - 1}"),
     Bug("a copy's source is not held", "kvcache/kv_cache_manager.cpp",
@@ -105,8 +105,6 @@ BUGS = [
         "if (block.told) event_log_.AddRemoved(block.hash);", ""),
     Bug("a key is told of again when a duplicate takes its place", "kvcache/block_links.cpp",
         "heir.told = from.told;", "heir.told = false;"),
-    Bug("a key is told of before its parent's", "kvcache/block_pool.cpp",
-        "const bool is_stored = block.starts_chain || At(block.parent).told;", "const bool is_stored = true;"),
     Bug("a reset forgets what was told of", "kvcache/block_links.cpp",
         "event_log_.AddCleared();", ""),
     Bug("adaptive evicts what is in use again", "kvcache/policies/adaptive_policy.cpp",
@@ -134,15 +132,15 @@ BUGS = [
         "if (buckets_[passed].num_passed < kPassedMax) --buckets_[passed].num_passed;",
         "buckets_[passed].num_passed = 0;"),
     Bug("a block is published before it is computed", "scheduler/plan.cpp",
-        "sequence.in_flight = true;",
-        "sequence.in_flight = true; cache_.CacheBlocks(sequence.table, sequence.tokens, item.first_token + num_tokens);"),
+        "++sequence.num_in_flight;",
+        "++sequence.num_in_flight; cache_.CacheBlocks(sequence.table, sequence.tokens, static_cast<int32_t>(num_known));"),
     Bug("a copy is never done", "scheduler/plan.cpp",
         "plan.copies.push_back(sequence.table.copy);", "(void)plan;"),
     Bug("the first gives way, not the last", "scheduler/plan.cpp",
-        "Sequence& victim = *running_.back(); INCIPIT_CHECK(!victim.in_flight); running_.pop_back();",
+        "Sequence& victim = *running_.back(); INCIPIT_CHECK(num_in_flight_ == 0 && victim.num_in_flight == 0); running_.pop_back();",
         "Sequence& victim = *running_.front(); running_.erase(running_.begin());"),
     Bug("a step that preempted admits", "scheduler/plan.cpp",
-        "if (plan.num_preemptions == 0) Admit(now, plan);", "Admit(now, plan);"),
+        "if (plan.num_preemptions == 0) Admit(now, plan, prompt_room);", "Admit(now, plan, prompt_room);"),
     Bug("admission looks at the first chunk only", "scheduler/plan.cpp",
         "cache_.Preview(next.table, computed, next.num_tokens())", "cache_.Preview(next.table, computed, computed.num_tokens + std::min(next.num_tokens() - computed.num_tokens, options_.step_tokens_max - plan.num_tokens))"),
     Bug("no copy is left out for lack of room", "scheduler/plan.cpp",
@@ -155,6 +153,16 @@ BUGS = [
         "if (!group.read_cache)", "if (false)"),
     Bug("scored prompts read the cache", "scheduler/plan.cpp",
         "if (group.scores_prompt()) num_findable", "if (false) num_findable"),
+    Bug("a plan ahead does not wait for the token that penalties count", "scheduler/plan.cpp",
+        "group.sampling.has_penalties() || FindUnborn(group) != nullptr", "FindUnborn(group) != nullptr"),
+    Bug("a plan ahead does not wait for choices that start", "scheduler/plan.cpp",
+        "group.sampling.has_penalties() || FindUnborn(group) != nullptr", "group.sampling.has_penalties()"),
+    Bug("a plan ahead goes on after the last token", "scheduler/plan.cpp",
+        "return sequence.num_pending == 0 || sequence.length()", "return true || sequence.length()"),
+    Bug("a plan ahead does not ask for room", "scheduler/plan.cpp",
+        "return num_needed <= cache_.num_free();", "return num_needed >= 0;"),
+    Bug("the token of another draw is fed forward", "scheduler/plan.cpp",
+        "sequence.pending_draw = item.draw_begin;", "sequence.pending_draw = item.draw_begin + 1;"),
     Bug("last come, first served", "scheduler/waiting_queue.cpp",
         "return first.arrival < second.arrival;", "return first.arrival > second.arrival;"),
     Bug("leaving the middle breaks the queue", "scheduler/waiting_queue.cpp",
@@ -163,9 +171,17 @@ BUGS = [
         "EndFailed(plan); for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);",
         "EndFailed(plan);"),
     Bug("bad values stay findable", "scheduler/commit.cpp",
-        "cache_.Unpublish(sequence.table, sequence.num_tokens());", "(void)sequence;"),
+        "cache_.Unpublish(other.table, other.num_tokens());", "(void)other;"),
     Bug("a row that is not finite goes unseen", "scheduler/commit.cpp",
-        "item.sequence->group->failed = true;", ""),
+        "if (std::exchange(group.failed, true)) continue;", "if (group.failed) continue;"),
+    Bug("blocks go back while a step in flight uses them", "scheduler/scheduler.cpp",
+        "if (sequence.num_in_flight == 0) Release(sequence);", "Release(sequence);"),
+    Bug("who has ended is given what a step in flight draws", "scheduler/commit.cpp",
+        "group.failed || sequence.ended() || sequence.end_at_commit", "group.failed || sequence.end_at_commit"),
+    Bug("a step that is taken back forgets the one before it", "scheduler/commit.cpp",
+        "sequence.num_in_flight > 0 ? item->first_token : 0", "0"),
+    Bug("a commit takes what the next step holds for its own", "kvcache/kv_cache_manager.cpp",
+        "table.num_committed = BlocksFor(num_computed);", "table.num_committed = static_cast<int32_t>(table.blocks.size());"),
     Bug("a retried admission counts twice", "scheduler/commit.cpp",
         "sequence.admission_pending = false; if (!group.admitted)", "if (!group.admitted)"),
     Bug("an answer is one token short", "scheduler/commit.cpp",
@@ -177,7 +193,7 @@ BUGS = [
     Bug("penalties do not see the answer", "scheduler/sequence.cpp",
         "++it->in_answer;", ""),
     Bug("stop tokens are banned one token too long", "engine/batch.cpp",
-        "sequence.num_answered() < group.answer_tokens_min", "sequence.num_answered() <= group.answer_tokens_min"),
+        "num_answered < group.answer_tokens_min", "num_answered <= group.answer_tokens_min"),
 ]
 
 
@@ -271,7 +287,7 @@ class Workshop:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    parser.add_argument("--seeds", type=int, default=8000)
+    parser.add_argument("--seeds", type=int, default=16000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("names", nargs="*", help="bugs to plant; all of them by default")
     arguments = parser.parse_args()

@@ -36,7 +36,7 @@ LIBRARIES = [
     (r"spdlog/", ("engine/", "server/")),
 ]
 BANNED = [
-    (r"#\s*if.*CUDA", "choose a source file in CMake instead of #if"),
+    (r"#\s*if.*CUDA(?!CC__$)", "choose a source file in CMake instead of #if"),
     (r"\busing namespace\b", "qualify the name"),
     (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b", "wait for an event"),
     (r"\bstd::(cout|cerr)\b", "log with spdlog, or print with fmt in cli/"),
@@ -44,6 +44,8 @@ BANNED = [
 ]
 # Jumps when somebody sets the time; these need it for timestamps and for what their callers give.
 SYSTEM_CLOCK = ("cli/client.cpp", "engine/text/", "server/metrics.cpp", "server/server.cpp")
+# Where a kernel's source meets its compiler: nvcc, or one for the host.
+MEETS_COMPILER = ("kernels/cuda/device.h", "kernels/cuda/launch.h")
 MAX_LINES = 600
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 GENERATED = re.compile(r"\.(grpc\.)?pb\.h$")
@@ -96,6 +98,8 @@ def main(root: pathlib.Path) -> int:
             errors += check_includes(name, text)
             for number, line in enumerate(text.splitlines(), 1):
                 errors += [f"{name}:{number}: {why}" for what, why in BANNED if re.search(what, line)]
+                if "__CUDACC__" in line and not name.startswith(MEETS_COMPILER):
+                    errors.append(f"{name}:{number}: only {' and '.join(MEETS_COMPILER)} ask for the compiler")
                 if "system_clock" in line and not name.startswith(SYSTEM_CLOCK):
                     errors.append(f"{name}:{number}: ask a Clock for the time")
         if layer_of(name) or name.startswith(("tests/", "bench/")):

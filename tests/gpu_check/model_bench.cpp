@@ -1,0 +1,344 @@
+// Steps of a model of the 8B shape with random weights, through the backend as a runner drives it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/model/rope.h"
+#include "engine/model/transformer.h"
+#include "kernels/backend.h"
+#include "tests/gpu_check/device_bench.h"
+
+namespace incipit::cuda {
+namespace {
+
+constexpr int32_t kPageSize = 16;
+constexpr int32_t kDecodeSamples = 50, kPrefillSamples = 7;
+constexpr int32_t kBatches[] = {1, 8, 16, 32, 64};
+
+ModelConfig ConfigOf(bool smoke) {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.hidden_size = smoke ? 256 : 4096;
+  config.intermediate_size = smoke ? 256 : 14336;
+  config.num_layers = smoke ? 2 : 32;
+  config.num_heads = smoke ? 4 : 32;
+  config.num_kv_heads = smoke ? 1 : 8;
+  config.head_dim = smoke ? 64 : 128;
+  config.vocab_size = smoke ? 256 : 128256;
+  config.max_positions = 8192;
+  config.rms_norm_epsilon = 1e-5f;
+  config.rope.theta = 500000;
+  config.layer_windows.assign(static_cast<size_t>(config.num_layers), 0);
+  return config;
+}
+
+// bf16 numbers of either sign from 2^-7 to 2^-5, eight bytes at a time.
+std::vector<uint64_t> RandomNumbers(int64_t count) {
+  std::vector<uint64_t> numbers(static_cast<size_t>((count + 3) / 4));
+  uint64_t state = 88172645463325252;  // xorshift64 (Marsaglia, 2003)
+  for (uint64_t& four : numbers) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    four = (state & 0x80FF80FF80FF80FF) | 0x3C003C003C003C00;
+  }
+  return numbers;
+}
+
+class ModelBench {
+ public:
+  ModelBench(DeviceBench& bench, std::unique_ptr<Backend> backend)
+      : bench_(bench),
+        backend_(std::move(backend)),
+        config_(ConfigOf(bench.is_smoke())),
+        context_(static_cast<int32_t>(bench.Size(640, 40))),
+        prompt_(static_cast<int32_t>(bench.Size(8192, 80))) {
+    greedy_.temperature = 0;
+  }
+
+  absl::Status Run() {
+    INCIPIT_RETURN_IF_ERROR(bench_.TimeOnHost({.name = "packing of the model"}, 1,
+                                              [&] { return SecondsOf([&] { return Load(); }); }));
+    INCIPIT_RETURN_IF_ERROR(Prepare());
+    for (const int32_t batch : kBatches) {
+      if (bench_.is_smoke() && batch > 8) break;
+      INCIPIT_RETURN_IF_ERROR(Decode(batch));
+    }
+    return Prefill();
+  }
+
+ private:
+  // The arrays of a step, and what it draws.
+  struct OneStep {
+    std::vector<TokenId> tokens, drawn;
+    std::vector<int32_t> positions, token_begin = {0}, block_begin = {0}, logits_rows;
+    std::vector<BlockId> blocks;
+    std::vector<SampleRow> rows;
+    std::vector<RowStatus> status;
+    Logprobs logprobs;
+
+    StepInputs inputs() const {
+      return {.tokens = tokens,
+              .positions = positions,
+              .token_begin = token_begin,
+              .block_begin = block_begin,
+              .blocks = blocks,
+              .logits_rows = logits_rows};
+    }
+  };
+
+  template <class F>
+  static absl::StatusOr<double> SecondsOf(const F& run) {
+    const SteadyClock clock;
+    const Time begin = clock.Now();
+    INCIPIT_RETURN_IF_ERROR(run());
+    return ToSeconds(clock.Now() - begin);
+  }
+
+  // ---- the model
+
+  // Every matrix is the beginning of the same numbers.
+  absl::StatusOr<std::unique_ptr<Weight>> Pack(int64_t rows, int64_t cols, WeightRole role) {
+    const ConstTensorView view = {
+        .data = numbers_.data(), .dtype = DType::kBF16, .rows = rows, .cols = cols};
+    auto weight = backend_->PackWeight({&view, 1}, role, WeightFormat::kAsStored, {});
+    if (weight.ok()) weight_bytes_ += static_cast<double>((*weight)->byte_size());
+    return weight;
+  }
+  absl::StatusOr<std::unique_ptr<Buffer>> StoreOnes(int64_t size) {
+    const std::vector<float> ones(static_cast<size_t>(size), 1);
+    const ConstTensorView view = {
+        .data = ones.data(), .dtype = DType::kF32, .rows = 1, .cols = size};
+    return backend_->Store({&view, 1});
+  }
+
+  absl::StatusOr<LayerWeights> PackLayer() {
+    const int64_t hidden = config_.hidden_size, dim = config_.head_dim;
+    const int64_t query = config_.num_heads * dim;
+    LayerWeights layer;
+    INCIPIT_ASSIGN_OR_RETURN(layer.attention_norm, StoreOnes(hidden));
+    INCIPIT_ASSIGN_OR_RETURN(layer.mlp_norm, StoreOnes(hidden));
+    INCIPIT_ASSIGN_OR_RETURN(
+        layer.qkv, Pack(query + 2 * config_.num_kv_heads * dim, hidden, WeightRole::kQkv));
+    INCIPIT_ASSIGN_OR_RETURN(layer.output, Pack(hidden, query, WeightRole::kOutput));
+    const int64_t intermediate = config_.intermediate_size;
+    INCIPIT_ASSIGN_OR_RETURN(layer.gate_up, Pack(2 * intermediate, hidden, WeightRole::kGateUp));
+    INCIPIT_ASSIGN_OR_RETURN(layer.down, Pack(hidden, intermediate, WeightRole::kDown));
+    return layer;
+  }
+
+  absl::Status Load() {
+    const int64_t hidden = config_.hidden_size;
+    const int64_t largest =
+        std::max({int64_t{config_.vocab_size}, int64_t{2} * config_.intermediate_size}) * hidden;
+    numbers_ = RandomNumbers(largest);
+    weights_.dtype = DType::kBF16;
+    for (int32_t i = 0; i < config_.num_layers; ++i) {
+      INCIPIT_ASSIGN_OR_RETURN(LayerWeights layer, PackLayer());
+      weights_.layers.push_back(std::move(layer));
+    }
+    INCIPIT_ASSIGN_OR_RETURN(weights_.final_norm, StoreOnes(hidden));
+    INCIPIT_ASSIGN_OR_RETURN(weights_.head, Pack(config_.vocab_size, hidden, WeightRole::kHead));
+    // Shares the head's memory; a step gathers a row of it for each token and no more.
+    const ConstTensorView view = {
+        .data = numbers_.data(), .dtype = DType::kBF16, .rows = config_.vocab_size, .cols = hidden};
+    INCIPIT_ASSIGN_OR_RETURN(
+        weights_.embedding,
+        backend_->PackWeight({&view, 1}, WeightRole::kEmbedding, WeightFormat::kAsStored, {}));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<TensorView> AllocateMatrix(int64_t rows, int64_t cols, DType dtype) {
+    TensorView view = {.data = nullptr, .dtype = dtype, .rows = rows, .cols = cols};
+    INCIPIT_ASSIGN_OR_RETURN(auto buffer, backend_->Allocate(view.byte_size()));
+    view.data = buffer->data();
+    buffers_.push_back(std::move(buffer));
+    return view;
+  }
+
+  // Memory for steps, and `context_` positions of as many sequences as the largest batch has.
+  absl::Status Prepare() {
+    const int64_t query = int64_t{config_.num_heads} * config_.head_dim;
+    const DType hidden = backend_->limits().hidden_dtype;
+    const DType activation = backend_->limits().activation_dtype;
+    INCIPIT_ASSIGN_OR_RETURN(all_.hidden, AllocateMatrix(prompt_, config_.hidden_size, hidden));
+    INCIPIT_ASSIGN_OR_RETURN(all_.query, AllocateMatrix(prompt_, query, activation));
+    INCIPIT_ASSIGN_OR_RETURN(all_.attention, AllocateMatrix(prompt_, query, activation));
+    INCIPIT_ASSIGN_OR_RETURN(all_.mlp,
+                             AllocateMatrix(prompt_, config_.intermediate_size, activation));
+    INCIPIT_ASSIGN_OR_RETURN(logits_,
+                             AllocateMatrix(SequencesMax(), config_.vocab_size, DType::kF32));
+    const std::vector<float> table = RopeTable(config_.rope, config_.head_dim, prompt_);
+    const ConstTensorView view = {
+        .data = table.data(), .dtype = DType::kF32, .rows = prompt_, .cols = config_.head_dim};
+    INCIPIT_ASSIGN_OR_RETURN(rope_, backend_->Store({&view, 1}));
+    const int32_t num_blocks = std::max(SequencesMax() * PagesFor(context_), PagesFor(prompt_));
+    INCIPIT_ASSIGN_OR_RETURN(pool_, backend_->CreateKvPool({.num_layers = config_.num_layers,
+                                                            .num_blocks = num_blocks,
+                                                            .block_size = kPageSize,
+                                                            .num_kv_heads = config_.num_kv_heads,
+                                                            .head_dim = config_.head_dim,
+                                                            .dtype = DType::kBF16}));
+    INCIPIT_RETURN_IF_ERROR(backend_->Reserve({.tokens_max = prompt_,
+                                               .sequences_max = SequencesMax(),
+                                               .blocks_max = num_blocks,
+                                               .draws_max = SequencesMax()}));
+    transformer_.emplace(config_, weights_, *rope_, *backend_);
+    OneStep first = PromptStep(context_);
+    INCIPIT_RETURN_IF_ERROR(Compute(first));
+    // The other sequences read keys and values of their own, which are those of the first.
+    for (int32_t s = 1; s < SequencesMax(); ++s) {
+      for (int32_t i = 0; i < PagesFor(context_); ++i) {
+        copies_.push_back({BlockId{i}, BlockId{s * PagesFor(context_) + i}, kPageSize});
+      }
+    }
+    OneStep again = DecodeStep(1);
+    INCIPIT_RETURN_IF_ERROR(Compute(again));
+    copies_.clear();
+    return absl::OkStatus();
+  }
+
+  // ---- steps
+
+  int32_t SequencesMax() const { return bench_.is_smoke() ? 8 : std::ranges::max(kBatches); }
+  static int32_t PagesFor(int32_t positions) { return (positions + kPageSize - 1) / kPageSize; }
+  TokenId TokenAt(int32_t sequence, int32_t position) const {
+    return static_cast<TokenId>((int64_t{31} * sequence + 17 * position + 5) % config_.vocab_size);
+  }
+
+  void AddSequence(OneStep& step, int32_t sequence, int32_t begin, int32_t end) const {
+    for (int32_t position = begin; position < end; ++position) {
+      step.tokens.push_back(TokenAt(sequence, position));
+      step.positions.push_back(position);
+    }
+    for (int32_t i = 0; i < PagesFor(end); ++i) {
+      step.blocks.push_back(BlockId{sequence * PagesFor(context_) + i});
+    }
+    step.token_begin.push_back(static_cast<int32_t>(step.tokens.size()));
+    step.block_begin.push_back(static_cast<int32_t>(step.blocks.size()));
+    step.rows.push_back({.logits_row = static_cast<int32_t>(step.logits_rows.size()),
+                         .params = &greedy_,
+                         .choice = 0,
+                         .position = end,
+                         .counts = {},
+                         .banned = {}});
+    step.logits_rows.push_back(static_cast<int32_t>(step.tokens.size()) - 1);
+    step.drawn.push_back(-1);
+    step.status.push_back(RowStatus::kOk);
+  }
+  OneStep PromptStep(int32_t length) const {
+    OneStep step;
+    AddSequence(step, 0, 0, length);
+    return step;
+  }
+  // One token of each sequence, which sees `context_` positions with its own.
+  OneStep DecodeStep(int32_t batch) const {
+    OneStep step;
+    for (int32_t s = 0; s < batch; ++s) AddSequence(step, s, context_ - 1, context_);
+    return step;
+  }
+
+  void Enqueue(OneStep& step) {
+    backend_->Upload(step.inputs());
+    backend_->CopyBlocks(*pool_, copies_);
+    Activations part = all_;
+    for (TensorView* view : {&part.hidden, &part.query, &part.attention, &part.mlp}) {
+      view->rows = std::ssize(step.tokens);
+    }
+    backend_->RunStep(this, [&] { transformer_->Forward(part, *pool_); });
+    TensorView logits = logits_;
+    logits.rows = std::ssize(step.rows);
+    transformer_->Logits(part, 0, logits);
+    backend_->Sample({.logits = logits,
+                      .rows = step.rows,
+                      .tokens = step.drawn,
+                      .status = step.status,
+                      .logprobs = &step.logprobs});
+  }
+  absl::Status Finish(const OneStep& step) {
+    INCIPIT_RETURN_IF_ERROR(backend_->Synchronize());
+    for (const RowStatus status : step.status) {
+      if (status != RowStatus::kOk) return Internal("logits that are not finite");
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Compute(OneStep& step) {
+    Enqueue(step);
+    return Finish(step);
+  }
+
+  // ---- what is measured
+
+  absl::Status Decode(int32_t batch) {
+    const double kv_bytes =
+        2.0 * 2 * config_.num_layers * config_.num_kv_heads * config_.head_dim * batch * context_;
+    Work work = {.name = fmt::format("decode step, {} x {}", batch, context_),
+                 .bytes = weight_bytes_ + kv_bytes,
+                 .flops = weight_bytes_ * batch};
+    std::array<OneStep, 2> steps = {DecodeStep(batch), DecodeStep(batch)};
+    // The second one records the graph.
+    for (int32_t i = 0; i < 3; ++i) INCIPIT_RETURN_IF_ERROR(Compute(steps[0]));
+    INCIPIT_RETURN_IF_ERROR(bench_.TimeOnHost(
+        work, kDecodeSamples, [&] { return SecondsOf([&] { return Compute(steps[0]); }); }));
+    if (steps[0].drawn.front() < 0) return Internal("no token was drawn");
+    // As an engine that plans a step while the one before runs.
+    work.name += ", two on their way";
+    size_t oldest = 0;
+    Enqueue(steps[oldest]);
+    const absl::Status status = bench_.TimeOnHost(work, kDecodeSamples, [&] {
+      return SecondsOf([&] {
+        Enqueue(steps[1 - oldest]);
+        const size_t finished = std::exchange(oldest, 1 - oldest);
+        return Finish(steps[finished]);
+      });
+    });
+    const absl::Status rest = Finish(steps[oldest]);
+    return status.ok() ? rest : status;
+  }
+
+  absl::Status Prefill() {
+    const double pairs = static_cast<double>(prompt_) * (prompt_ + 1) / 2;
+    const double head = 2.0 * config_.vocab_size * config_.hidden_size;
+    const Work work = {
+        .name = fmt::format("prefill of {}", prompt_),
+        .bytes = 0,
+        .flops = (weight_bytes_ - head) * prompt_ + head +
+                 pairs * 4 * config_.num_heads * config_.head_dim * config_.num_layers};
+    OneStep step = PromptStep(prompt_);
+    INCIPIT_RETURN_IF_ERROR(Compute(step));
+    return bench_.TimeOnHost(work, kPrefillSamples,
+                             [&] { return SecondsOf([&] { return Compute(step); }); });
+  }
+
+  DeviceBench& bench_;
+  std::unique_ptr<Backend> backend_;
+  const ModelConfig config_;
+  const int32_t context_, prompt_;
+  SamplingParams greedy_;
+  std::vector<uint64_t> numbers_;
+  double weight_bytes_ = 0;  // without the input embedding; two for each number
+  ModelWeights weights_;
+  std::unique_ptr<Buffer> rope_;
+  std::unique_ptr<KvPool> pool_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  Activations all_;
+  TensorView logits_;
+  std::optional<Transformer> transformer_;
+  std::vector<BlockCopy> copies_;
+};
+
+}  // namespace
+
+absl::Status MeasureModel(DeviceBench& bench) {
+  INCIPIT_ASSIGN_OR_RETURN(auto backend, CreateCudaBackend({}));
+  return ModelBench(bench, std::move(backend)).Run();
+}
+
+}  // namespace incipit::cuda

@@ -1,0 +1,126 @@
+// The products of the 8B shape: a few rows against each weight, and many.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/cuda/products.h"
+#include "tests/gpu_check/device_bench.h"
+
+namespace incipit::cuda {
+namespace {
+
+struct Matrix {
+  const char* name;
+  int32_t rows = 0, columns = 0;
+};
+constexpr Matrix kQkv = {"qkv", 6144, 4096}, kOutput = {"output", 4096, 4096},
+                 kGateUp = {"gate and up", 28672, 4096}, kDown = {"down", 4096, 14336},
+                 kHead = {"head", 128256, 4096};
+constexpr int32_t kTokens[] = {1, 16, 32, 64};
+
+class ProductBench {
+ public:
+  explicit ProductBench(DeviceBench& bench) : bench_(bench) {}
+
+  absl::Status Run() {
+    const auto weights = static_cast<size_t>(bench_.Size(int64_t{1280} << 20, int64_t{4} << 20));
+    const auto rows = static_cast<size_t>(bench_.Size(8192, 80));
+    INCIPIT_ASSIGN_OR_RETURN(weights_, bench_.Random(weights));
+    INCIPIT_ASSIGN_OR_RETURN(x_, bench_.Random(rows * 14336 * sizeof(dev::bf16)));
+    const auto out = static_cast<size_t>(bench_.Size(int64_t{8192} * 28672, 80 * 2048));
+    INCIPIT_ASSIGN_OR_RETURN(out_, Memory::Allocate(Place::kDevice, out * sizeof(float)));
+    const size_t totals = TotalsBytes<StoreRows<float>>(
+        bench_.device().num_sms, static_cast<int64_t>(rows), Scaled(kGateUp).rows / 16);
+    INCIPIT_ASSIGN_OR_RETURN(totals_, Memory::Allocate(Place::kDevice, totals));
+    for (const int32_t tokens : kTokens) INCIPIT_RETURN_IF_ERROR(MultiplyFew(tokens));
+    return MultiplyMany();
+  }
+
+ private:
+  // Of a smoke run: an eighth of the rows and columns, or less.
+  Matrix Scaled(Matrix matrix) const {
+    if (!bench_.is_smoke()) return matrix;
+    matrix.rows = std::min(matrix.rows / 64, 512) / 16 * 16;
+    matrix.columns /= 32;
+    return matrix;
+  }
+
+  absl::Status MultiplyFew(int32_t tokens) {
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<StoreRows<float>>(
+        kQkv, tokens, [&](const Matrix& matrix) -> StoreRows<float>::Args {
+          return {.out = out_.as<float>(), .bias = nullptr, .width = matrix.rows};
+        }));
+    const auto add = [&](const Matrix& matrix) -> AddToHidden::Args {
+      return {.hidden = out_.as<float>(),
+              .bias = nullptr,
+              .next_norm = nullptr,
+              .x = nullptr,
+              .squares = nullptr,
+              .hidden_size = matrix.rows};
+    };
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AddToHidden>(kOutput, tokens, add));
+    INCIPIT_RETURN_IF_ERROR(
+        MeasureProduct<SiluGate>(kGateUp, tokens, [&](const Matrix& matrix) -> SiluGate::Args {
+          return {.out = out_.as<dev::bf16>(), .bias = nullptr, .width = matrix.rows / 2};
+        }));
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AddToHidden>(kDown, tokens, add));
+    return MeasureProduct<StoreLogits>(kHead, tokens,
+                                       [&](const Matrix& matrix) -> StoreLogits::Args {
+                                         return {.logits = out_.as<float>(),
+                                                 .best_logits = nullptr,
+                                                 .best_tokens = nullptr,
+                                                 .vocab = matrix.rows};
+                                       });
+  }
+
+  absl::Status MultiplyMany() {
+    const auto tokens = static_cast<int32_t>(bench_.Size(8192, 80));
+    const auto store = [&](const Matrix& matrix) -> StoreRows<float>::Args {
+      return {.out = out_.as<float>(), .bias = nullptr, .width = matrix.rows};
+    };
+    const Matrix square = {"square", 8192, 8192};
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<StoreRows<float>>(square, tokens, store));
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<StoreRows<float>>(kQkv, tokens, store));
+    return MeasureProduct<SiluGate>(kGateUp, tokens, [&](const Matrix& matrix) -> SiluGate::Args {
+      return {.out = out_.as<dev::bf16>(), .bias = nullptr, .width = matrix.rows / 2};
+    });
+  }
+
+  template <class Epilogue, class ArgsOf>
+  absl::Status MeasureProduct(const Matrix& wanted, int32_t tokens, const ArgsOf& args_of) {
+    const Matrix matrix = Scaled(wanted);
+    const double elements = static_cast<double>(matrix.rows) * matrix.columns;
+    const auto weight_elements = static_cast<int64_t>(matrix.rows) * matrix.columns;
+    const auto held = static_cast<int32_t>(
+        weights_.byte_size() / (static_cast<size_t>(weight_elements) * sizeof(dev::bf16)));
+    const int32_t turns =
+        std::clamp(bench_.TurnsFor(elements * sizeof(dev::bf16)), 1, std::max(1, held));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(tokens));
+    const Work work = {.name = fmt::format("product of {} x {}, {} x {}", matrix.name, tokens,
+                                           matrix.rows, matrix.columns),
+                       .bytes = 2 * (elements + static_cast<double>(tokens) * matrix.columns),
+                       .flops = 2 * elements * tokens};
+    return bench_.Measure(work, turns, [&](int32_t turn) {
+      LaunchProduct<Epilogue>(
+          bench_.stream(), bench_.device().num_sms, tokens,
+          {.input = {.num_rows = num_rows.as<int32_t>(),
+                     .x = x_.as<dev::bf16>(),
+                     .weight = weights_.as<dev::bf16>() + turn * weight_elements,
+                     .columns = matrix.columns,
+                     .num_units = matrix.rows / kUnitRows},
+           .epilogue = args_of(matrix)},
+          totals_.as<float>());
+    });
+  }
+
+  DeviceBench& bench_;
+  Memory weights_, x_, out_, totals_;
+};
+
+}  // namespace
+
+absl::Status MeasureProducts(DeviceBench& bench) { return ProductBench(bench).Run(); }
+
+}  // namespace incipit::cuda

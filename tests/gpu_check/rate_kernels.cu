@@ -1,0 +1,10 @@
+// The kernels of the measurements, for the machine that this file is compiled for.
+#include "kernels/cuda/launch.h"
+#include "tests/gpu_check/rate_kernels.h"
+
+namespace incipit::cuda {
+
+template void Launch<FillRandom>(Stream&, const LaunchShape&, const FillRandom::Args&);
+template void Launch<ReadAll>(Stream&, const LaunchShape&, const ReadAll::Args&);
+
+}  // namespace incipit::cuda

@@ -1,0 +1,79 @@
+// Kernels of the measurements: one that makes numbers up, and one that reads memory and does
+// nothing else, which is the limit that others are held against.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device.h"
+
+namespace incipit::cuda {
+
+// bf16 numbers of either sign with magnitudes from 2^-7 to 2^-5, the same for the same seed: the
+// power that a chip draws, and so its clock, depends on the numbers, and zeros are the cheapest.
+//
+// out  bf16 [8 * count], 16 bytes to a thread at a time
+struct FillRandom {
+  static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 2;
+
+  struct Args {
+    dev::Vec4* out = nullptr;
+    int64_t count = 0;
+    uint64_t seed = 0;
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    const int64_t step = static_cast<int64_t>(dev::NumBlocks()) * kThreads;
+    for (int64_t i = static_cast<int64_t>(dev::Block()) * kThreads + dev::Thread(); i < args.count;
+         i += step) {
+      dev::Vec4 numbers;
+      INCIPIT_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const uint64_t bits = Mixed(args.seed + 2 * static_cast<uint64_t>(i) + half);
+        numbers.word[2 * half] = Numbers(static_cast<uint32_t>(bits));
+        numbers.word[2 * half + 1] = Numbers(static_cast<uint32_t>(bits >> 32));
+      }
+      dev::StoreGlobal(args.out + i, numbers);
+    }
+  }
+
+ private:
+  // The finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
+  static INCIPIT_DEVICE uint64_t Mixed(uint64_t x) {
+    x = (x + 1) * 0x9E3779B97F4A7C15;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+    return x ^ (x >> 31);
+  }
+  // Sign, the lowest bit of the exponent and the mantissa of two numbers are random.
+  static INCIPIT_DEVICE uint32_t Numbers(uint32_t bits) { return (bits & 0x80FF80FF) | 0x3C003C00; }
+};
+
+// Reads [0, count) once, kAtOnce loads of a thread on their way together. Moves 16 * count bytes.
+struct ReadAll {
+  static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 8, kAtOnce = 4;
+
+  struct Args {
+    const dev::Vec4* in = nullptr;
+    int64_t count = 0;        // a multiple of kAtOnce * kThreads
+    uint32_t* sum = nullptr;  // gets the exclusive or of a thread's words where that is `wanted`
+    uint32_t wanted = 0;      // so that nothing is written, and nothing left out
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    const int64_t step = static_cast<int64_t>(dev::NumBlocks()) * kThreads * kAtOnce;
+    uint32_t sum = 0;
+    for (int64_t i = static_cast<int64_t>(dev::Block()) * kThreads * kAtOnce + dev::Thread();
+         i < args.count; i += step) {
+      dev::Vec4 read[kAtOnce];
+      INCIPIT_UNROLL
+      for (int j = 0; j < kAtOnce; ++j) read[j] = dev::LoadGlobal(args.in + i + j * kThreads);
+      INCIPIT_UNROLL
+      for (int j = 0; j < kAtOnce; ++j) {
+        sum ^= read[j].word[0] ^ read[j].word[1] ^ read[j].word[2] ^ read[j].word[3];
+      }
+    }
+    if (sum == args.wanted) dev::StoreGlobal(args.sum, sum);
+  }
+};
+
+}  // namespace incipit::cuda

@@ -1,0 +1,189 @@
+"""The check of a GPU machine, on emulated programs: test_gpu_check.py BUILD_FOLDER."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tools"))
+import gpu_check  # noqa: E402
+import gpu_compare  # noqa: E402
+import gpu_table  # noqa: E402
+
+BUILD = pathlib.Path(sys.argv.pop()).resolve()
+EMULATED = {
+    "incipit": "incipit-emulated",
+    "incipit-gpu-bench": "tests/gpu_check/incipit-gpu-bench-emulated",
+    "incipit-gpu-bench-emulated": "tests/gpu_check/incipit-gpu-bench-emulated",
+    "conformance_cuda_test": "tests/conformance/conformance_emulated_test",
+    "model_cuda_test": "tests/emulator/emulated_model_test",
+}
+
+
+def table_rows(text):
+    """The tables of a page, each a list of lists of cells."""
+    tables, rows = [], []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.replace("\\|", "/").strip("|").split("|")])
+        elif rows:
+            tables.append(rows)
+            rows = []
+    return tables
+
+
+class GpuCheckTest(unittest.TestCase):
+    """In a folder like an unpacked package, with other programs in it."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name) / "incipit"
+        (self.root / "bin").mkdir(parents=True)
+        (self.root / "tests").mkdir()
+        for name, path in EMULATED.items():
+            (self.root / "bin" / name).symlink_to(BUILD / path)
+        (self.root / "models").symlink_to(SOURCE / "models")
+        (self.root / "tests/golden").symlink_to(SOURCE / "tests/golden")
+        shutil.copy(SOURCE / "tools/gpu_check.py", self.root / "gpu_check")
+        for name in ("gpu_compare.py", "gpu_table.py", "gpu_yardsticks.py"):
+            shutil.copy(SOURCE / "tools" / name, self.root)
+
+    def run_check(self, *flags):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("INCIPIT_")}
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        result = subprocess.run([sys.executable, str(self.root / "gpu_check"), "--output", str(self.root / "out"), *flags],
+                                capture_output=True, text=True, env=environment)
+        found = self.root / "out/gpu-check.json"
+        return result, json.loads(found.read_text()) if found.exists() else None
+
+    def replace(self, name, script):
+        path = self.root / "bin" / name
+        path.unlink()
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def test_every_part_runs_and_is_in_both_files(self):
+        result, found = self.run_check("--smoke")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual([part["part"] for part in found["parts"]], [name for name, _, _ in gpu_check.PARTS])
+        for part in found["parts"]:
+            allowed = ("passed", "skipped") if part["part"] == "yardsticks" else ("passed",)
+            self.assertIn(part["outcome"], allowed, part)
+            self.assertTrue(part["said"], part)
+        page = (self.root / "out/performance-gpu.md").read_text()
+        self.assertIn("host emulator", page)
+        tables = table_rows(page)
+        for rows in tables:
+            self.assertEqual({len(row) for row in rows}, {len(rows[0])})
+            self.assertGreater(len(rows), 2)
+        names = {row[0] for rows in tables for row in rows}
+        for line in found["measurements"]:
+            self.assertIn(line["name"], names)
+            self.assertGreater(line["seconds"], 0)
+            self.assertGreater(line["samples"], 0)
+        for part in ("memory", "products", "attention", "model"):
+            self.assertTrue(any(line["part"] == part for line in found["measurements"]), part)
+
+    def test_what_fails_is_said_and_stops_nothing(self):
+        self.replace("conformance_cuda_test", "echo wrong >&2; exit 3")
+        self.replace("incipit-gpu-bench-emulated", f"{BUILD / EMULATED['incipit-gpu-bench']} results --smoke | "
+                     "sed '/\"embedding\"/s/\"bytes\": \"../\"bytes\": \"7f/'")
+        result, found = self.run_check("--smoke", "--only", "conformance,results,memory,attention")
+        self.assertEqual(result.returncode, 1, result.stdout)
+        parts = {part["part"]: part for part in found["parts"]}
+        self.assertEqual(parts["conformance"]["outcome"], "failed")
+        self.assertIn("wrong", parts["conformance"]["said"])
+        self.assertEqual(parts["results"]["outcome"], "failed")
+        self.assertIn("embedding: 1 of", parts["results"]["said"])
+        self.assertEqual(parts["memory"]["outcome"], "passed")
+        self.assertEqual(parts["attention"]["outcome"], "passed")
+
+    def test_a_part_that_hangs_is_ended(self):
+        self.replace("conformance_cuda_test", "cat /dev/zero >/dev/null")
+        result, found = self.run_check("--smoke", "--only", "conformance", "--seconds", "3")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("took longer than", found["parts"][1]["said"])
+
+    def test_without_a_gpu_it_says_what_is_missing(self):
+        self.replace("incipit-gpu-bench", "echo 'no NVIDIA driver on this machine (libcuda.so.1)' >&2; exit 77")
+        result, found = self.run_check()
+        self.assertEqual(result.returncode, gpu_check.NO_DEVICE)
+        self.assertIn("no NVIDIA driver", result.stderr)
+        self.assertEqual({part["outcome"] for part in found["parts"]}, {"skipped"})
+        self.assertIn("no NVIDIA driver", (self.root / "out/performance-gpu.md").read_text())
+
+    def test_a_package_without_cuda_says_so(self):
+        (self.root / "bin/incipit-gpu-bench").unlink()
+        result, _ = self.run_check()
+        self.assertEqual(result.returncode, gpu_check.NO_DEVICE)
+        self.assertIn("built without CUDA", result.stderr)
+
+    def test_the_real_program_without_a_gpu_says_so(self):
+        program = BUILD / "tests/gpu_check/incipit-gpu-bench"
+        if not program.exists():
+            self.skipTest("a build without CUDA")
+        said = subprocess.run([str(program), "memory"], capture_output=True, text=True,
+                              env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
+        self.assertEqual(said.returncode, gpu_check.NO_DEVICE)
+        self.assertRegex(said.stderr, "NVIDIA driver|CUDA device")
+
+
+class TableTest(unittest.TestCase):
+    def lines(self, *measured):
+        return gpu_table.with_shares([dict({"bytes": 0, "flops": 0, "part": "products"}, **line) for line in measured],
+                                     {"device": "NVIDIA H100 80GB HBM3"})
+
+    def test_shares_are_of_the_datasheet_and_of_what_was_measured(self):
+        read, product = self.lines(
+            {"name": "read", "seconds": 1.0, "bytes": 3e12},
+            {"name": "product of qkv x 16, 6144 x 4096", "seconds": 1.0, "bytes": 2.4e12, "flops": 4e13})
+        self.assertAlmostEqual(read["share_bytes"], 3 / 3.35, places=3)
+        self.assertAlmostEqual(product["share_bytes_measured"], 0.8)
+        self.assertFalse(product["goal"]["reached"])
+        self.assertIn("0.72 | 0.80 | >= 0.80: missed", gpu_table.row_of(product))
+
+    def test_goals_are_those_of_their_measurements(self):
+        def goal(name, **line):
+            return self.lines(dict({"name": name}, **line))[0]["goal"]
+
+        self.assertTrue(goal("decode attention, 1 x 1024", seconds=10e-6)["reached"])
+        self.assertFalse(goal("decode attention, 1 x 1024", seconds=12e-6)["reached"])
+        self.assertTrue(goal("decode step, 16 x 640", seconds=1.0, bytes=2.3e12)["reached"])
+        self.assertTrue(goal("prefill of 8192", seconds=1.0, flops=560e12)["reached"])
+        self.assertFalse(goal("prefill attention, 1 x 8192", seconds=1.0, flops=300e12)["reached"])
+        self.assertNotIn("goal", self.lines({"name": "decode step, 16 x 640, two on their way", "seconds": 1})[0])
+
+    def test_an_unknown_card_has_no_datasheet(self):
+        line = gpu_table.with_shares([{"name": "read", "seconds": 1.0, "bytes": 1e12, "flops": 0}], {"device": "X"})[0]
+        self.assertNotIn("share_bytes", line)
+        self.assertEqual(line["share_bytes_measured"], 1)
+
+
+class CompareTest(unittest.TestCase):
+    @staticmethod
+    def result(data, tolerance=0.0, dtype="f32", name="x"):
+        return {"result": name, "tolerance": tolerance, "dtype": dtype, "bytes": data}
+
+    def test_bits_and_tolerances(self):
+        one, next_one, two = "0000803f", "0100803f", "00000040"
+        self.assertEqual(gpu_compare.compare([self.result(one)], [self.result(one)]).equal, 1)
+        self.assertTrue(gpu_compare.compare([self.result(one)], [self.result(next_one)]).wrong)
+        near = gpu_compare.compare([self.result(one, 1e-6)], [self.result(next_one, 1e-6)])
+        self.assertEqual((len(near.near), near.wrong), (1, []))
+        self.assertTrue(gpu_compare.compare([self.result(one, 1e-6)], [self.result(two, 1e-6)]).wrong)
+
+    def test_what_is_missing_or_not_finite_is_wrong(self):
+        self.assertTrue(gpu_compare.compare([], []).wrong)
+        self.assertTrue(gpu_compare.compare([self.result("0000803f")], []).wrong)
+        self.assertTrue(gpu_compare.compare([self.result("c07f", dtype="bf16")] * 2,
+                                            [self.result("c07f", dtype="bf16")] * 2).wrong)
+        self.assertEqual(list(gpu_compare.values_of(self.result("803f0040", dtype="bf16"))), [1, 2])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,70 @@
+"""The archive that `make package` makes: test_package.py BUILD_FOLDER."""
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tools"))
+import package  # noqa: E402
+
+BUILD = pathlib.Path(sys.argv.pop())
+
+
+class PackageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        archive = cls.folder / "incipit.tar.xz"
+        cls.said = package.output_of(sys.executable, str(SOURCE / "tools/package.py"), str(BUILD), str(archive))
+        cls.size = archive.stat().st_size
+        with tarfile.open(archive) as opened:
+            opened.extractall(cls.folder)
+        cls.root = cls.folder / "incipit"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def test_every_library_but_the_systems_comes_from_the_package(self):
+        program = self.root / "bin/incipit"
+        libraries = package.libraries_of(program)
+        self.assertGreater(len(libraries), 10)
+        for name, path in libraries.items():
+            self.assertEqual(path.resolve().parent, (self.root / "lib").resolve(), name)
+
+    def test_nothing_needs_a_newer_c_library_than_debian_12_has(self):
+        for file in [*(self.root / "bin").iterdir(), *(self.root / "lib").iterdir()]:
+            self.assertLessEqual(package.newest_glibc(file), (2, 36), file.name)
+            self.assertIn(file.name, self.said)
+
+    def test_it_runs_from_where_it_was_unpacked(self):
+        moved = self.folder / "elsewhere"
+        self.root.rename(moved)
+        try:
+            answer = subprocess.run(
+                [str(moved / "bin/incipit"), "tokenize", "--tokenizer", "models/incipit-tiny"], cwd=moved,
+                env={"PATH": os.environ["PATH"]}, input='"Once upon a time"\n', capture_output=True, text=True)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertRegex(answer.stdout, r"^\[\d+(, ?\d+)*\]")
+        finally:
+            moved.rename(self.root)
+
+    def test_gpu_check_is_in_it_and_says_what_is_missing(self):
+        """This build has no programs for a card in it."""
+        answer = subprocess.run([str(self.root / "gpu_check"), "--output", str(self.folder / "out")], capture_output=True,
+                                text=True)
+        self.assertEqual(answer.returncode, 77, answer.stderr)
+        self.assertIn("bin/incipit-gpu-bench is not in this package", answer.stderr)
+        self.assertTrue((self.folder / "out/performance-gpu.md").exists())
+
+    def test_it_is_small(self):
+        self.assertLess(self.size, 50_000_000)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Checks and measures Incipit on this machine's GPU: one command, less than eight minutes.
+
+    gpu_check [--output FOLDER] [--stories FOLDER] [--only PART,...] [--seconds N] [--smoke]
+
+Runs from an unpacked package (`make package`) and needs Python's standard library alone. Writes FOLDER/gpu-check.json
+and FOLDER/performance-gpu.md, the table that docs/performance-gpu.md is made of. What cannot be run is skipped and
+says why; what fails does not stop the rest.
+
+Exit code: 0 if everything that could run passed, 1 if something failed, 77 if there is no GPU to check, 2 if a flag is
+wrong.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import gpu_compare
+import gpu_table
+
+NO_DEVICE = 77
+SECONDS = 470
+# A smoke run is of no haste, on machines that do other things too.
+SMOKE_PATIENCE = 6
+# The golden answer of `serve` that is asked for: tokens of it.
+SERVED_TOKENS = 48
+
+
+class Skipped(Exception):
+    """What is missing."""
+
+
+class Failed(Exception):
+    """What is wrong."""
+
+
+def run(command, seconds, **options):
+    """(exit code, output, errors); a command that takes longer is ended with all that it started."""
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="replace", start_new_session=True, **options) as process:
+        try:
+            output, errors = process.communicate(timeout=max(1, seconds))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise Failed(f"took longer than the {seconds:.0f} s that it has") from None
+    return process.returncode, output, errors
+
+
+def last_line(text):
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no output"
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+class Check:
+    """One run: where things are, what was found."""
+
+    def __init__(self, root, arguments):
+        self.root = root
+        self.smoke = arguments.smoke
+        self.stories = arguments.stories
+        self.measurements, self.device, self.notes = [], {}, []
+        self.missing = ""  # why there is no device
+
+    def program(self, name):
+        path = self.root / "bin" / name
+        if not path.exists():
+            raise Skipped(f"bin/{name} is not in this package" +
+                          (": it was built without CUDA" if "emulated" not in name else ""))
+        return path
+
+    def bench(self, part, seconds, program="incipit-gpu-bench"):
+        command = [self.program(program), part, *(["--smoke"] if self.smoke else [])]
+        code, output, errors = run(command, seconds)
+        if code != 0:
+            raise Failed(f"ended with {code}: {last_line(errors)}")
+        return json_lines(output)
+
+    # ---- the parts; each returns what it has to say
+
+    def find_device(self, seconds):
+        command = [self.program("incipit-gpu-bench"), "memory", "--smoke"]
+        code, output, errors = run(command, seconds)
+        if code == NO_DEVICE:
+            raise Skipped(last_line(errors))
+        self.device = next((line for line in json_lines(output) if "device" in line), {})
+        if code != 0 or not self.device:
+            raise Failed(f"ended with {code}: {last_line(errors)}")
+        return f"{self.device['device']}, {self.device['software']}"
+
+    def measure(self, part, seconds):
+        lines = [dict(line, part=part) for line in self.bench(part, seconds) if "name" in line]
+        self.measurements += lines
+        if not lines:
+            raise Failed("no measurement")
+        return f"{len(lines)} measurements"
+
+    def tests(self, name, seconds, only=None):
+        """A GoogleTest program, its tests on the device alone."""
+        with tempfile.TemporaryDirectory() as folder:
+            report = pathlib.Path(folder) / "report.json"
+            command = [self.program(name), f"--gtest_output=json:{report}", *([f"--gtest_filter={only}"] if only else [])]
+            environment = dict(os.environ, INCIPIT_SOURCE=str(self.root), OMP_WAIT_POLICY="passive")
+            if self.stories:
+                environment["INCIPIT_STORIES"] = str(self.stories)
+            code, output, errors = run(command, seconds, env=environment)
+            if not report.exists():
+                raise Failed(f"ended with {code}: {last_line(errors or output)}")
+            found = json.loads(report.read_text())
+        cases = [case for suite in found["testsuites"] for case in suite["testsuite"] if case["status"] == "RUN"]
+        bad = [f"{case['classname']}.{case['name']}" for case in cases if case.get("failures")]
+        passed = [case for case in cases if case["result"] == "COMPLETED" and not case.get("failures")]
+        skipped = [case for case in cases if case["result"] == "SKIPPED"]
+        if bad or code != 0:
+            raise Failed(f"{len(bad)} of {len(cases)} failed: {', '.join(bad[:5]) or f'ended with {code}'}")
+        if not passed:
+            reasons = [text["message"] for case in skipped for text in case.get("skipped", [])]
+            raise Skipped(last_line(reasons[0]) if reasons else "no test was run")
+        limited = sorted({line.removeprefix("[ LIMITED  ] ") for line in output.splitlines()
+                          if line.startswith("[ LIMITED")})
+        self.notes += [f"{name}: {line}" for line in limited]
+        reasons = sorted({case["name"] for case in skipped})
+        self.notes += [f"{name}: {case} skipped" for case in reasons]
+        return f"{len(passed)} tests" + (f", {len(skipped)} skipped" if skipped else "")
+
+    def conformance(self, seconds):
+        few = "*EmbedGathers*/Cuda*:*PartsOfDifferent*/Cuda*:*GreedyTakes*/Cuda*"
+        return self.tests("conformance_cuda_test", seconds, few if self.smoke else "*/Cuda*")
+
+    def models(self, seconds):
+        return self.tests("model_cuda_test", seconds, "*BundledModel*" if self.smoke else None)
+
+    def results(self, seconds):
+        begin = time.monotonic()
+        device = self.bench("results", seconds)
+        left = seconds - (time.monotonic() - begin)
+        emulated = self.bench("results", left, "incipit-gpu-bench-emulated")
+        report = gpu_compare.compare(device, emulated)
+        if report.wrong:
+            raise Failed("; ".join(report.wrong[:4]))
+        self.notes += [f"emulated and device: {line}" for line in report.near]
+        return f"{report.equal} results have equal bits, {len(report.near)} are within their tolerance"
+
+    def yardsticks(self, seconds):
+        script = self.root / "gpu_yardsticks.py"
+        python = next((path for path in (sys.executable, shutil.which("python3")) if path), None)
+        code, output, errors = run([python, script, *(["--smoke"] if self.smoke else [])], seconds)
+        lines = json_lines(output)
+        self.measurements += [dict(line, part="yardsticks") for line in lines if "name" in line]
+        self.notes += [line["note"] for line in lines if "note" in line]
+        if code == NO_DEVICE:
+            raise Skipped(last_line(errors))
+        if code != 0:
+            raise Failed(last_line(errors))
+        return "; ".join(line["version"] for line in lines if "version" in line)
+
+    def serve(self, seconds):
+        program = self.program("incipit")
+        golden = json.loads((self.root / "tests/golden/incipit-tiny/golden.json").read_text())
+        case = max(golden["cases"], key=lambda one: one["least_margin"])
+        with tempfile.TemporaryDirectory() as folder:
+            ports, log = pathlib.Path(folder) / "ports.json", pathlib.Path(folder) / "log"
+            command = [program, "serve", "--backend", "cuda", "--model", self.root / "models/incipit-tiny", "--address",
+                       "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--port-file", ports, "--kv-blocks", "256"]
+            with open(log, "wb") as errors, subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                                                             stderr=errors, start_new_session=True) as server:
+                alarm = threading.Timer(seconds, server.kill)
+                alarm.start()
+                try:
+                    return self.ask(server, program, ports, log, case, seconds)
+                finally:
+                    alarm.cancel()
+                    server.kill()
+
+    def ask(self, server, program, ports, log, case, seconds):
+        begin = time.monotonic()
+        if not server.stdout.readline():  # it says a line when it is ready
+            raise Failed(f"the server did not start: {last_line(log.read_text(errors='replace'))}")
+        address = f"127.0.0.1:{json.loads(ports.read_text())['grpc']}"
+        count = 8 if self.smoke else SERVED_TOKENS
+        code, output, errors = run([program, "generate", "--address", address, "--prompt", case["prompt"],
+                                    "--max-tokens", count, "--temperature", "0"], seconds - (time.monotonic() - begin))
+        if code != 0:
+            raise Failed(last_line(errors))
+        text = output.removeprefix(case["prompt"]).rstrip("\n")
+        if not text.strip() or not (case["prompt"] + case["text"]).startswith(case["prompt"] + text):
+            raise Failed(f"another text than the golden one: {text[:80]!r}")
+        return f"{count} tokens of the golden text over gRPC"
+
+
+# name, what it is, seconds that it has
+PARTS = [
+    ("device", "the card, its driver, memory for it", 20),
+    ("memory", "bandwidth of memory", 25),
+    ("conformance", "every operation on the device against the reference", 110),
+    ("results", "device against emulated device", 45),
+    ("models", "golden ids; alone against batched; values that are not finite", 60),
+    ("products", "products of the 8B shape", 40),
+    ("attention", "attention of the 8B shape", 40),
+    ("model", "steps of a random model of the 8B shape", 110),
+    ("yardsticks", "PyTorch, FlashInfer", 50),
+    ("serve", "`incipit serve --backend cuda` and `incipit generate`", 30),
+]
+
+
+def run_part(check, name, seconds):
+    runner = check.find_device if name == "device" else getattr(check, name, lambda limit: check.measure(name, limit))
+    begin = time.monotonic()
+    try:
+        if check.missing or seconds < 1:
+            raise Skipped(check.missing or "no time was left")
+        outcome, said = "passed", runner(seconds)
+    except Skipped as missing:
+        outcome, said = "skipped", str(missing)
+        if name == "device":
+            check.missing = said
+    except Failed as wrong:
+        outcome, said = "failed", str(wrong)
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        outcome, said = "failed", f"{type(error).__name__}: {error}"
+    return {"part": name, "outcome": outcome, "said": said, "seconds": round(time.monotonic() - begin, 1)}
+
+
+def driver_says():
+    """What nvidia-smi knows, or why it does not."""
+    if shutil.which("nvidia-smi") is None:
+        return {"missing": "nvidia-smi is not on this machine"}
+    fields = ["name", "driver_version", "clocks.max.sm", "clocks.max.mem", "power.limit", "memory.total"]
+    try:
+        code, output, errors = run(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"], 20)
+    except (Failed, OSError) as error:
+        return {"missing": f"nvidia-smi: {error}"}
+    if code != 0 or not output.strip():
+        return {"missing": last_line(errors or output)}
+    return dict(zip(fields, [value.strip() for value in output.splitlines()[0].split(",")]))
+
+
+def version_of(root):
+    try:
+        return last_line(run([root / "bin/incipit", "--version"], 10)[1])
+    except (Failed, OSError):
+        return "unknown"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder of both files")
+    parser.add_argument("--stories", type=pathlib.Path, help="folder of stories260K, whose ids are checked too")
+    parser.add_argument("--only", default="", help="parts to run, with commas in between")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for everything together")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run at all?")
+    arguments = parser.parse_args()
+    wanted = [name for name in arguments.only.split(",") if name]
+    unknown = set(wanted) - {name for name, _, _ in PARTS}
+    if unknown:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(part[0] for part in PARTS)}")
+    root = pathlib.Path(__file__).resolve().parent
+    check = Check(root, arguments)
+    begin, outcomes = time.monotonic(), []
+    for name, title, limit in PARTS:
+        if wanted and name not in ["device", *wanted]:
+            continue
+        left = arguments.seconds - (time.monotonic() - begin)
+        patience = SMOKE_PATIENCE if arguments.smoke else 1
+        outcome = dict(run_part(check, name, min(limit * patience, left)), title=title)
+        outcomes.append(outcome)
+        print(f"{outcome['outcome']:8}{name:12}{outcome['seconds']:6.1f} s  {outcome['said']}", flush=True)
+    found = {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": version_of(root),
+        "host": {"system": platform.platform(), "cpus": os.cpu_count()},
+        "driver": driver_says(),
+        "device": check.device,
+        "smoke": arguments.smoke,
+        "seconds": round(time.monotonic() - begin, 1),
+        "parts": outcomes,
+        # Of times that mean nothing there are no shares.
+        "measurements": check.measurements if arguments.smoke else gpu_table.with_shares(check.measurements, check.device),
+        "notes": check.notes,
+    }
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "gpu-check.json").write_text(json.dumps(found, indent=1) + "\n")
+    (arguments.output / "performance-gpu.md").write_text(gpu_table.markdown(found))
+    print(f"{arguments.output / 'gpu-check.json'}, {arguments.output / 'performance-gpu.md'}")
+    if any(part["outcome"] == "failed" for part in outcomes):
+        return 1
+    if check.missing:
+        print(f"nothing was checked: {check.missing}", file=sys.stderr)
+        return NO_DEVICE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

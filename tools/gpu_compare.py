@@ -1,0 +1,64 @@
+"""Compares results of operations that two devices print (tests/gpu_check/device_results.cpp)."""
+import array
+import dataclasses
+import math
+import struct
+
+
+@dataclasses.dataclass
+class Report:
+    equal: int = 0                                            # results whose bits are all the same
+    near: list[str] = dataclasses.field(default_factory=list)   # within their tolerance, and how near
+    wrong: list[str] = dataclasses.field(default_factory=list)
+
+
+def values_of(result):
+    data = bytes.fromhex(result["bytes"])
+    if result["dtype"] == "f32":
+        return array.array("f", data)
+    if result["dtype"] == "i32":
+        return array.array("i", data)
+    # A bf16 number is the upper half of an f32 one.
+    halves = array.array("H", data)
+    return array.array("f", b"".join(struct.pack("<I", half << 16) for half in halves))
+
+
+def compare_one(name, device, emulated, report):
+    for key in ("dtype", "tolerance"):
+        if device[key] != emulated[key]:
+            report.wrong.append(f"{name}: {key} is {device[key]} and {emulated[key]}")
+            return
+    ours, theirs = values_of(device), values_of(emulated)
+    if len(ours) != len(theirs) or not ours:
+        report.wrong.append(f"{name}: {len(ours)} and {len(theirs)} numbers")
+        return
+    if any(not math.isfinite(value) for value in (*ours, *theirs)):
+        report.wrong.append(f"{name}: numbers that are not finite")
+        return
+    if device["bytes"] == emulated["bytes"]:
+        report.equal += 1
+        return
+    differences = [abs(a - b) for a, b in zip(ours, theirs)]
+    count = sum(difference != 0 for difference in differences)
+    largest = max(abs(value) for value in theirs) or 1.0
+    relative = max(differences) / largest
+    said = f"{name}: {count} of {len(ours)} numbers differ, by {relative:.1e} of the largest at most"
+    if relative > device["tolerance"]:
+        report.wrong.append(f"{said}; {device['tolerance']:g} is allowed")
+    else:
+        report.near.append(said)
+
+
+def compare(device, emulated):
+    """A Report on two lists of printed lines."""
+    ours = {line["result"]: line for line in device if "result" in line}
+    theirs = {line["result"]: line for line in emulated if "result" in line}
+    report = Report()
+    for name in sorted(ours.keys() ^ theirs.keys()):
+        report.wrong.append(f"{name}: printed by one of the two alone")
+    if not ours:
+        report.wrong.append("no results")
+    for name in ours.keys() & theirs.keys():
+        compare_one(name, ours[name], theirs[name], report)
+    report.near.sort()
+    return report
