@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <future>
-#include <thread>
 
 #include "base/status.h"
 #include "tests/engine/engine_fixture.h"
@@ -406,42 +405,6 @@ TEST(EngineTest, EachStepIsAccountedFor) {
   EXPECT_EQ(last.num_decode_tokens, 1);
   EXPECT_EQ(last.num_running, 0);
   EXPECT_EQ(last.num_cached_blocks, 3);
-}
-
-TEST(EngineTest, ManyThreadsEachGetTheirOwnAnswers) {
-  EngineOptions options = EngineFixture::DefaultOptions();
-  options.cache.num_blocks = 24;
-  options.requests_max = 20;
-  EngineFixture fixture(options);
-  constexpr uint64_t kThreads = 4, kRequests = 200;
-  std::vector<std::thread> threads;
-  for (uint64_t thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([&fixture, thread] {
-      for (uint64_t i = 0; i < kRequests; ++i) {
-        const uint64_t id = thread * 1000 + i + 1;
-        Request request = EngineFixture::Ask(id, 1 + static_cast<int32_t>(i % 30),
-                                             1 + static_cast<int32_t>(i % 17));
-        request.num_choices = 1 + static_cast<int32_t>(i % 2);
-        const absl::Status status = fixture.engine->Submit(request);
-        if (!status.ok()) {
-          EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-          continue;
-        }
-        if (i % 5 == 0) fixture.engine->Cancel(request.id);
-        if (i % 7 == 0) fixture.engine->Load();
-        if (i % 3 == 0) fixture.listener.WaitForEnd(id, request.num_choices);
-        if (i % 15 == 0 || i % 5 == 0 || i % 3 != 0) continue;
-        for (int32_t choice = 0; choice < request.num_choices; ++choice) {
-          EXPECT_EQ(fixture.listener.AnswerOf(id, choice).tokens,
-                    EngineFixture::Expected(request, choice));
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
-  EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
-  EXPECT_EQ(fixture.listener.num_events_after_end(), 0);
 }
 
 }  // namespace

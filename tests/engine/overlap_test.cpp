@@ -141,40 +141,45 @@ TEST(OverlapTest, TheTimesOfStepsDoNotOverlap) {
   }
 }
 
-TEST(OverlapTest, ManyThreadsEachGetTheirOwnAnswers) {
-  EngineOptions options = TwoSteps();
+// One of the requests of a client, which waits for some of its answers and not for others.
+void AskAndCheck(EngineFixture& fixture, uint64_t id, uint64_t i) {
+  Request request =
+      EngineFixture::Ask(id, 1 + static_cast<int32_t>(i % 30), 1 + static_cast<int32_t>(i % 17));
+  request.num_choices = 1 + static_cast<int32_t>(i % 2);
+  const std::vector<TokenId> answer = EngineFixture::Expected(request);
+  const bool stops = i % 4 == 0;
+  if (stops) request.stop_tokens = {answer[answer.size() / 2]};
+  if (i % 11 == 0) request.sampling.presence_penalty = 1;
+  const absl::Status status = fixture.engine->Submit(request);
+  if (!status.ok()) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    return;
+  }
+  if (i % 5 == 0) fixture.engine->Cancel(request.id);
+  if (i % 13 == 0) fixture.engine->CancelChoice(request.id, 0);
+  if (i % 7 == 0) fixture.engine->Load();
+  if (i % 3 == 0) fixture.listener.WaitForEnd(id, request.num_choices);
+  const bool is_whole = i % 5 != 0 && i % 13 != 0 && i % 11 != 0 && !stops;
+  if (!is_whole || i % 3 != 0) return;
+  for (int32_t choice = 0; choice < request.num_choices; ++choice) {
+    EXPECT_EQ(fixture.listener.AnswerOf(id, choice).tokens,
+              EngineFixture::Expected(request, choice));
+  }
+}
+
+class ManyThreadsTest : public testing::TestWithParam<int32_t> {};
+
+TEST_P(ManyThreadsTest, EachGetTheirOwnAnswers) {
+  EngineOptions options = EngineFixture::DefaultOptions();
+  options.scheduler.steps_in_flight_max = GetParam();
   options.cache.num_blocks = 24;
   options.requests_max = 20;
-  OverlapFixture fixture(options);
-  constexpr uint64_t kThreads = 4, kRequests = 150;
+  EngineFixture fixture(options, GetParam() > 1);
+  constexpr uint64_t kThreads = 4, kRequests = 200;
   std::vector<std::thread> threads;
   for (uint64_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&fixture, thread] {
-      for (uint64_t i = 0; i < kRequests; ++i) {
-        const uint64_t id = thread * 1000 + i + 1;
-        Request request = EngineFixture::Ask(id, 1 + static_cast<int32_t>(i % 30),
-                                             1 + static_cast<int32_t>(i % 17));
-        request.num_choices = 1 + static_cast<int32_t>(i % 2);
-        const std::vector<TokenId> answer = EngineFixture::Expected(request);
-        const bool stops = i % 4 == 0;
-        if (stops) request.stop_tokens = {answer[answer.size() / 2]};
-        if (i % 11 == 0) request.sampling.presence_penalty = 1;
-        const absl::Status status = fixture.engine->Submit(request);
-        if (!status.ok()) {
-          EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-          continue;
-        }
-        if (i % 5 == 0) fixture.engine->Cancel(request.id);
-        if (i % 13 == 0) fixture.engine->CancelChoice(request.id, 0);
-        if (i % 7 == 0) fixture.engine->Load();
-        if (i % 3 == 0) fixture.listener.WaitForEnd(id, request.num_choices);
-        const bool is_whole = i % 5 != 0 && i % 13 != 0 && i % 11 != 0 && !stops;
-        if (!is_whole || i % 3 != 0) continue;
-        for (int32_t choice = 0; choice < request.num_choices; ++choice) {
-          EXPECT_EQ(fixture.listener.AnswerOf(id, choice).tokens,
-                    EngineFixture::Expected(request, choice));
-        }
-      }
+      for (uint64_t i = 0; i < kRequests; ++i) AskAndCheck(fixture, thread * 1000 + i + 1, i);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -182,6 +187,8 @@ TEST(OverlapTest, ManyThreadsEachGetTheirOwnAnswers) {
   EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
   EXPECT_EQ(fixture.listener.num_events_after_end(), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(StepsInFlight, ManyThreadsTest, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace incipit
