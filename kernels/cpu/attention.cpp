@@ -36,6 +36,7 @@ void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
   int64_t work = 0;
   for (const Unit& unit : units_) work += unit.cost;
   const int dtype = static_cast<int>(shape.dtype);
+  INCIPIT_CHECK(kernels_.attend[dtype] != nullptr);
   threads_.ForEach(std::ssize(units_), 2 * work * shape.head_dim, [&](int64_t i, int32_t thread) {
     const Unit& unit = units_[i];
     const Tile& tile = tiles_[unit.tile];

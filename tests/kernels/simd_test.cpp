@@ -47,6 +47,27 @@ TEST_P(SimdTest, ExpIsExactAtZeroSaturatesAndKeepsNaN) {
   EXPECT_TRUE(std::isnan(y[5]));
 }
 
+TEST_P(SimdTest, Exp2IsWithinOneUnitInTheLastPlace) {
+  std::vector<float> x, y;
+  for (float value = -126; value <= 0; value += 0.00037f) x.push_back(value);
+  y.resize(x.size());
+  GetParam()->exp2(x.data(), std::ssize(x), y.data());
+  int64_t worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    worst = std::max(worst, UnitsBetween(y[i], static_cast<float>(std::exp2(double{x[i]}))));
+  }
+  EXPECT_LE(worst, 1);
+}
+
+TEST_P(SimdTest, Exp2IsExactAtWholeNumbersSaturatesAndKeepsNaN) {
+  const std::vector<float> x = {0, -0.0f, -1, -20, -126, -1000, -kInfinity, std::nanf("")};
+  std::vector<float> y(x.size());
+  GetParam()->exp2(x.data(), std::ssize(x), y.data());
+  const std::vector<float> expected = {1, 1, 0.5f, 0x1p-20f, 0x1p-126f, 0x1p-126f, 0x1p-126f};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(y[i], expected[i]) << x[i];
+  EXPECT_TRUE(std::isnan(y.back()));
+}
+
 TEST_P(SimdTest, AnElementIsTheSameWhereverInAVectorItFalls) {
   std::vector<float> x(40);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.71f - 13;

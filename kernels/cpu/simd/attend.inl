@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
+#include "kernels/cpu/simd/pack_rows.inl"
 #include "kernels/cpu/simd/tiles.inl"
 #include "kernels/cpu/simd/vector_math.inl"
 
@@ -83,22 +84,33 @@ int64_t AttendStateFloats(int64_t num_rows, int64_t head_dim) {
 
 int64_t NumRows(const AttendArgs& args) { return int64_t{args.num_tokens} * args.num_heads; }
 
-// Positions from `begin` to `end` that a row sees.
+// Positions from `begin` to `end` that a token sees.
 struct SeenRange {
   int64_t begin, end;
+  int64_t size() const { return end - begin; }
   bool empty() const { return begin >= end; }
 };
 
-SeenRange SeenPositions(const AttendArgs& args, int64_t row) {
-  const int64_t after = args.first_position + row / args.num_heads + 1;
+SeenRange SeenPositions(const AttendArgs& args, int64_t token) {
+  const int64_t after = args.first_position + token + 1;
   return {args.window > 0 && after > args.window ? after - args.window : 0, after};
 }
 
 // Of them, those among `size` from `first`, counted from there.
-SeenRange SeenSlots(const AttendArgs& args, int64_t row, int64_t first, int64_t size) {
-  const SeenRange seen = SeenPositions(args, row);
+SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_t size) {
+  const SeenRange seen = SeenPositions(args, token);
   return {seen.begin > first ? seen.begin - first : 0,
           seen.end - first < size ? seen.end - first : size};
+}
+
+// Calls f(row, slots) for all rows: those that they see of `size` positions from `first`.
+template <class F>
+void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
+  int64_t row = 0;
+  for (int64_t token = 0; token < args.num_tokens; ++token) {
+    const SeenRange seen = SeenSlots(args, token, first, size);
+    for (int64_t head = 0; head < args.num_heads; ++head, ++row) f(row, seen);
+  }
 }
 
 // Copies the blocks of a step together where they are smaller than kBlock.
@@ -130,6 +142,29 @@ struct NextKeys {
   int64_t positions, elements;
 };
 
+// From one kBlock positions to the next, where the pool's blocks hold whole ones.
+template <class T>
+class BlockWalk {
+ public:
+  BlockWalk(const KvView& kv, int64_t position)
+      : kv_(kv), index_(position / kv.block_size), slot_(position % kv.block_size) {}
+
+  const T* Keys() const {
+    return static_cast<const T*>(kv_.data) + kv_.blocks[index_] * kv_.block_stride +
+           slot_ * kv_.head_dim;
+  }
+  void Next() {
+    slot_ += kBlock;
+    if (slot_ < kv_.block_size) return;
+    slot_ = 0;
+    ++index_;
+  }
+
+ private:
+  const KvView& kv_;
+  int64_t index_, slot_;
+};
+
 // The blocks of the step at `first` that hold positions of the range. Slots of other positions may
 // hold anything.
 template <class T>
@@ -143,31 +178,39 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextK
     GatherStep<T>(kv, first, range, scratch, out);
     return out;
   }
-  const auto keys_of = [&](int64_t position) {
-    return static_cast<const T*>(kv.data) + kv.blocks[position / size] * kv.block_stride +
-           position % size * head_dim;
-  };
+  BlockWalk<T> own(kv, first + out.begin * kBlock);
+  BlockWalk<T> ahead(kv, first + out.begin * kBlock + next.positions);
   for (int64_t b = out.begin; b < out.end; ++b) {
-    const int64_t position = first + b * kBlock;
-    out.keys[b] = out.next_keys[b] = keys_of(position);
-    if (position + next.positions < range.end) {
-      out.next_keys[b] = keys_of(position + next.positions) + next.elements;
+    out.keys[b] = out.next_keys[b] = own.Keys();
+    if (first + b * kBlock + next.positions < range.end) {
+      out.next_keys[b] = ahead.Keys() + next.elements;
     }
     out.values[b] = out.keys[b] + size * head_dim;
+    own.Next();
+    ahead.Next();
   }
   return out;
 }
 
 void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& scratch) {
+  constexpr float kLog2OfE = 1.44269504f;  // since weights are powers of two
   const int64_t head_dim = args.kv.head_dim;
+  const Vec scale = Broadcast(args.scale * kLog2OfE);
+  int64_t token = 0, head = 0;
   for (int64_t tile = 0; tile < tiles.count; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-    float* out = scratch.query + begin * head_dim;
+    const float* queries[kAttendRows];
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t token = (begin + r) / args.num_heads, head = (begin + r) % args.num_heads;
-      const float* query = args.query + token * args.token_stride + head * head_dim;
-      for (int64_t d = 0; d < head_dim; ++d) out[d * rows + r] = query[d] * args.scale;
+      queries[r] = args.query + token * args.token_stride + head * head_dim;
+      if (++head < args.num_heads) continue;
+      head = 0;
+      ++token;
     }
+    float* const out = scratch.query + begin * head_dim;
+    InterleaveFactors(queries, rows, head_dim, out);
+    ForEachVector(rows * head_dim, [&](int64_t i, int64_t lanes) {
+      StoreSome(out + i, lanes, Mul(LoadSome(out + i, lanes), scale));
+    });
   }
 }
 
@@ -193,14 +236,22 @@ float MaximumOf(SeenRange seen, float* scores, float max) {
 }
 
 // Scores become weights; their sum.
-float WeighAll(float* scores, float max) {
+inline float WeighAll(float* scores, float max) {
+  constexpr int kAtOnce = 4;
+  static_assert(kStep % (kAtOnce * Vec::kLanes) == 0);
   const Vec largest = Broadcast(max);
   Vec sum = Zero();
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < kStep; i += Vec::kLanes) {
-    const Vec weight = Exp(Sub(Load(scores + i), largest));
-    Store(scores + i, weight);
-    sum = Add(sum, weight);
+#pragma GCC unroll 4
+  for (int64_t begin = 0; begin < kStep; begin += kAtOnce * Vec::kLanes) {
+    Vec weights[kAtOnce];
+#pragma GCC unroll 4
+    for (int i = 0; i < kAtOnce; ++i) {
+      weights[i] = Sub(Load(scores + begin + i * Vec::kLanes), largest);
+    }
+    Exp2(weights);
+#pragma GCC unroll 4
+    for (int i = 0; i < kAtOnce; ++i) Store(scores + begin + i * Vec::kLanes, weights[i]);
+    sum = Add(sum, Add(Add(weights[0], weights[1]), Add(weights[2], weights[3])));
   }
   return ReduceAdd(sum);
 }
@@ -210,7 +261,7 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   Vec sum = Zero();
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {
     const Vec weight =
-        SelectLanes(seen.begin - i, seen.end - i, Exp(Sub(Load(scores + i), largest)), Zero());
+        SelectLanes(seen.begin - i, seen.end - i, Exp2(Sub(Load(scores + i), largest)), Zero());
     Store(scores + i, weight);
     sum = Add(sum, weight);
   }
@@ -221,56 +272,57 @@ float WeighSome(SeenRange seen, float* scores, float max) {
 // so far shrink.
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
+  ForEachRow(args, first, kStep, [&](int64_t row, SeenRange seen) {
+    float* const scores = s.scores + row * kStep;
+    s.new_max[row] = seen.size() == kStep ? MaximumOfAll(scores, state.max[row])
+                     : !seen.empty()      ? MaximumOf(seen, scores, state.max[row])
+                                          : state.max[row];
+  });
   const int64_t num_rows = NumRows(args);
-  for (int64_t row = 0; row < num_rows; ++row) {
-    const SeenRange seen = SeenSlots(args, row, first, kStep);
-    float* const scores = s.scores + row * kStep;
-    s.new_max[row] = seen.end - seen.begin == kStep ? MaximumOfAll(scores, state.max[row])
-                     : !seen.empty()                ? MaximumOf(seen, scores, state.max[row])
-                                                    : state.max[row];
-  }
   for (int64_t row = 0; row < num_rows; row += Vec::kLanes) {
-    Store(s.rescale + row, Exp(Sub(Load(state.max + row), Load(s.new_max + row))));
+    Store(s.rescale + row, Exp2(Sub(Load(state.max + row), Load(s.new_max + row))));
   }
-  for (int64_t row = 0; row < num_rows; ++row) {
-    const SeenRange seen = SeenSlots(args, row, first, kStep);
-    if (seen.empty()) continue;
+  ForEachRow(args, first, kStep, [&](int64_t row, SeenRange seen) {
+    if (seen.empty()) return;
     float* const scores = s.scores + row * kStep;
-    const float sum = seen.end - seen.begin == kStep ? WeighAll(scores, s.new_max[row])
-                                                     : WeighSome(seen, scores, s.new_max[row]);
+    const float sum = seen.size() == kStep ? WeighAll(scores, s.new_max[row])
+                                           : WeighSome(seen, scores, s.new_max[row]);
     state.denominator[row] = state.denominator[row] * s.rescale[row] + sum;
     state.max[row] = s.new_max[row];
-  }
+  });
 }
 
 // Adds a step's values to the rows begin .. begin + rows. Slots that all of them see go first,
-// together, if they are the first that each sees; the rest row by row.
+// together, if they are the first that each sees; the rest row by row. is_whole: all see all.
 template <class T>
 void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t first,
-                    int64_t begin, int64_t rows, FetchTurn turn, const AttendScratch& s,
-                    const AttendState& state) {
+                    int64_t begin, int64_t rows, bool is_whole, FetchTurn turn,
+                    const AttendScratch& s, const AttendState& state) {
   const float one = 1;
   AccumulateArgs<T> part = {.weights = s.scores + begin * kStep,
                             .rescale = s.rescale + begin,
                             .blocks = &blocks,
                             .begin = 0,
-                            .end = 0,
+                            .end = kStep,
                             .sums = state.sums + begin * state.sums_stride,
                             .sums_stride = state.sums_stride,
                             .head_dim = args.kv.head_dim,
                             .turn = turn};
+  if (is_whole) return TileFunctionsOf<T>(rows, turn.fetches()).accumulate(part);
   // Positions rise with the rows: the first row sees the earliest slots, the last the latest.
-  const SeenRange earliest = SeenSlots(args, begin, first, kStep);
-  const SeenRange latest = SeenSlots(args, begin + rows - 1, first, kStep);
+  const auto slots_of = [&](int64_t row) {
+    return SeenSlots(args, row / args.num_heads, first, kStep);
+  };
+  const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool together = !earliest.empty() && earliest.begin == latest.begin;
   if (together) {
     part.begin = earliest.begin;
     part.end = earliest.end;
-    TileFunctionsOf<T>(rows, turn.tile < turn.count).accumulate(part);
+    TileFunctionsOf<T>(rows, turn.fetches()).accumulate(part);
     if (earliest.end == latest.end) return;
   }
   for (int64_t r = 0; r < rows; ++r) {
-    const SeenRange seen = SeenSlots(args, begin + r, first, kStep);
+    const SeenRange seen = slots_of(begin + r);
     part.begin = together ? earliest.end : seen.begin;
     part.end = seen.end;
     if (part.begin >= part.end) continue;
@@ -309,20 +361,24 @@ AttendGroups GroupsOf(const AttendArgs& args) {
 template <class T>
 void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& blocks,
                 const Tiles& tiles, const AttendScratch& s, const AttendState& state) {
-  const int64_t num_fetching = tiles.count < kStepBlocks ? tiles.count : kStepBlocks;
+  // Whether all see the whole step: positions rise with the tokens.
+  const bool is_whole = SeenSlots(args, 0, first, kStep).end == kStep &&
+                        SeenSlots(args, args.num_tokens - 1, first, kStep).begin == 0;
   for (int64_t tile = 0; tile < tiles.count; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-    TileFunctionsOf<T>(rows, tile < num_fetching)
+    const FetchTurn turn = FetchTurn::Of(tile, tiles.count);
+    TileFunctionsOf<T>(rows, turn.fetches())
         .score({.query = s.query + begin * args.kv.head_dim,
                 .blocks = &blocks,
                 .head_dim = args.kv.head_dim,
                 .scores = s.scores + begin * kStep,
-                .turn = {tile, num_fetching}});
+                .turn = turn});
   }
   WeighStep(args, first, s, state);
   for (int64_t tile = 0; tile < tiles.count; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-    AccumulateRows<T>(args, blocks, first, begin, rows, {tile, num_fetching}, s, state);
+    AccumulateRows<T>(args, blocks, first, begin, rows, is_whole, FetchTurn::Of(tile, tiles.count),
+                      s, state);
   }
 }
 
@@ -350,27 +406,27 @@ void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* s
 // Adds to what the rows have of all splits before `split` what they have of it.
 void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
                const AttendState& part) {
-  const int64_t num_rows = NumRows(args), stride = total.sums_stride;
-  for (int64_t row = 0; row < num_rows; ++row) {
-    if (SeenSlots(args, row, split * kSplit, kSplit).empty()) continue;
+  const int64_t stride = total.sums_stride;
+  ForEachRow(args, split * kSplit, kSplit, [&](int64_t row, SeenRange seen) {
+    if (seen.empty()) return;
     float* const sums = total.sums + row * stride;
     const float* const more = part.sums + row * stride;
-    if (SeenPositions(args, row).begin >= split * kSplit) {  // nothing before
+    if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {  // nothing before
       total.max[row] = part.max[row];
       total.denominator[row] = part.denominator[row];
       for (int64_t i = 0; i < stride; i += Vec::kLanes) Store(sums + i, Load(more + i));
-      continue;
+      return;
     }
     const Vec before = Broadcast(total.max[row]), now = Broadcast(part.max[row]);
     const Vec max = Max(before, now);
-    const Vec rescale = Exp(Sub(before, max)), weight = Exp(Sub(now, max));
+    const Vec rescale = Exp2(Sub(before, max)), weight = Exp2(Sub(now, max));
     total.max[row] = ReduceMax(max);
     total.denominator[row] = ReduceMax(MultiplyAdd(
         weight, Broadcast(part.denominator[row]), Mul(rescale, Broadcast(total.denominator[row]))));
     for (int64_t i = 0; i < stride; i += Vec::kLanes) {
       Store(sums + i, MultiplyAdd(weight, Load(more + i), Mul(rescale, Load(sums + i))));
     }
-  }
+  });
 }
 
 template <class T>

@@ -25,7 +25,14 @@ struct StepBlocks {
 // What part of those a tile fetches: each its own, and in the rhythm of its loops, so that memory
 // is busy all the time and never asked for more at once than it can take.
 struct FetchTurn {
-  int64_t tile, count;  // of those that fetch
+  int64_t tile;
+  int32_t log2_count;  // the first so many fetch
+
+  static FetchTurn Of(int64_t tile, int64_t num_tiles) {
+    return {tile, num_tiles >= 4 ? 2 : num_tiles >= 2 ? 1 : 0};
+  }
+  bool fetches() const { return tile >> log2_count == 0; }
+  int64_t Share(int64_t bytes) const { return bytes >> log2_count; }
 };
 
 // Into the second-level cache: in the first, blocks of a page's size would push each other out.
@@ -62,7 +69,7 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   // A dimension fetches what a turn has of one value.
-  const int64_t fetch_bytes = kBlock * int64_t{sizeof(T)} / args.turn.count;
+  const int64_t fetch_bytes = args.turn.Share(kBlock * int64_t{sizeof(T)});
   const T* keys[BLOCKS];
   const char* fetch[BLOCKS];
   Vec sums[BLOCKS][ROWS][kBlockVectors];
@@ -143,9 +150,9 @@ struct AccumulateArgs {
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   // A position fetches what a turn has of as many dimensions as it adds up.
-  const int64_t fetch_bytes = VECTORS * Vec::kLanes * int64_t{sizeof(T)} / args.turn.count;
+  const int64_t fetch_bytes = args.turn.Share(VECTORS * Vec::kLanes * int64_t{sizeof(T)});
   const int64_t fetch_begin =
-      kBlock * int64_t{sizeof(T)} * (args.turn.tile * args.head_dim + d) / args.turn.count;
+      args.turn.Share(kBlock * int64_t{sizeof(T)} * (args.turn.tile * args.head_dim + d));
   float* const out = args.sums + d;
   Vec sums[ROWS][VECTORS];
 #pragma GCC unroll 16

@@ -56,7 +56,8 @@ inline Vec Widen(const BF16* p) {
 }
 // Of 16: the even ones, then the odd ones. That is one operation each.
 inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
-  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  asm("" : "+x"(bits));  // else a compiler loads them twice
   even = {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))};
   odd = {_mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(-0x10000)))};
 }
@@ -136,6 +137,10 @@ inline float ReduceMax(Vec a) {
 inline Vec PowerOfTwo(Vec n) {
   const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23))};
+}
+// The lowest bits of `a`, where the exponent is.
+inline Vec ShiftedToExponent(Vec a) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.v), 23))};
 }
 inline Vec AddToExponent(Vec a, Vec n) {
   const __m256i shifted = _mm256_slli_epi32(_mm256_cvtps_epi32(n.v), 23);

@@ -118,6 +118,10 @@ inline Vec PowerOfTwo(Vec n) {
   const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
 }
+// The lowest bits of `a`, where the exponent is.
+inline Vec ShiftedToExponent(Vec a) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))};
+}
 inline Vec AddToExponent(Vec a, Vec n) {
   const __m512i shifted = _mm512_slli_epi32(_mm512_cvtps_epi32(n.v), 23);
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};

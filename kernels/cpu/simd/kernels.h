@@ -141,6 +141,7 @@ struct Kernels {
 
   int64_t (*attend_scratch_floats)(int64_t num_rows, int64_t head_dim);
   int64_t (*attend_state_floats)(int64_t num_rows, int64_t head_dim);
+  // Null for f16, of which there are no pools.
   void (*attend[kNumStored])(const AttendArgs& args);
   void (*attend_combine[kNumStored])(const AttendArgs& args);
 
@@ -150,6 +151,8 @@ struct Kernels {
   void (*rotate)(const float* rope, int64_t half, float* head);
   // exp(x) for x up to 88, at most 2 units in the last place off; 2^-126 below -87.3.
   void (*exp)(const float* x, int64_t size, float* out);
+  // 2^x for x up to 0, at most 1 unit in the last place off; 2^-126 below -126.
+  void (*exp2)(const float* x, int64_t size, float* out);
 
   // For sampling: exactly as kernels/sampling.h defines, whatever the instruction set.
   // The largest of each kChunk logits, into [(size + kChunk - 1) / kChunk]; false if there is a NaN

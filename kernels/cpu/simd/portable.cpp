@@ -147,6 +147,11 @@ inline float ReduceMax(Vec a) {
 // 2^n for whole n from -126 to 127. A NaN has no whole number to convert: any power will do.
 inline Ints ToInts(Vec n) { return __builtin_convertvector(Max(n, Broadcast(-127.0f)).v, Ints); }
 inline Vec PowerOfTwo(Vec n) { return {reinterpret_cast<Floats>((ToInts(n) + 127) << 23)}; }
+// The lowest bits of `a`, where the exponent is.
+inline Vec ShiftedToExponent(Vec a) {
+  using Bits = uint32_t __attribute__((vector_size(16)));
+  return {reinterpret_cast<Floats>(reinterpret_cast<Bits>(a.v) << 23)};
+}
 inline Vec AddToExponent(Vec a, Vec n) {
   return {reinterpret_cast<Floats>(reinterpret_cast<Ints>(a.v) + (ToInts(n) << 23))};
 }

@@ -42,6 +42,12 @@ void ExpOf(const float* x, int64_t size, float* out) {
   });
 }
 
+void Exp2Of(const float* x, int64_t size, float* out) {
+  ForEachVector(size, [&](int64_t i, int64_t lanes) {
+    StoreSome(out + i, lanes, Exp2(LoadSome(x + i, lanes)));
+  });
+}
+
 bool ChunkMaxima(const float* logits, int64_t size, float* maxima) {
   const Vec infinity = Broadcast(__builtin_inff());
   Mask bad = NotLess(Zero(), infinity);
