@@ -95,7 +95,7 @@ struct DecodeAttention {
 
   // ---- The warp that brings pages. Of a step's tiles, a lane copies one.
   static INCIPIT_DEVICE void Bring(const Args& args, const Work& work) {
-    dev::FenceBulk();  // what was appended to the pages came by ordinary stores
+    dev::FenceBulkGlobal();  // what was appended to the pages came by ordinary stores
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;
     const KvPart part = (dev::Lane() & 1) == 0 ? KvPart::kKey : KvPart::kValue;
@@ -208,7 +208,7 @@ struct DecodeAttention {
     if (Shape::kClearsValues && (item.begin > position || item.end < position + kStepPositions)) {
       Step::ClearValues(values, item.begin - position, item.end - position,
                         2 * kPairs * dev::Warp(), 2 * kPairs);
-      dev::FenceBulk();
+      dev::FenceBulkShared();
       dev::SyncWarp();
     }
     float scores[Step::kScoreTiles][4];

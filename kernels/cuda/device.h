@@ -186,10 +186,14 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
         : "memory");
   }
 }
-// Between ordinary accesses and bulk copies of the same bytes: after this thread has waited for the
-// kernel that stored what a bulk copy reads, and before a bulk copy overwrites what was read or
-// written by ordinary accesses.
-INCIPIT_DEVICE void FenceBulk() { asm volatile("fence.proxy.async;" ::: "memory"); }
+// Between ordinary accesses and bulk copies of the same bytes: of global memory, after this thread
+// has waited for the kernel that stored what a bulk copy reads; of shared memory, after this thread
+// has stored what a bulk copy overwrites. Without a memory's name the fence would wait until all
+// stores of the thread have left the multiprocessor.
+INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+INCIPIT_DEVICE void FenceBulkShared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 // ---- tensor instructions
 // Four 8 x 8 matrices of 16 bits: lane l gives the address of row l % 8 of matrix l / 8 (16 bytes);
@@ -235,9 +239,22 @@ INCIPIT_DEVICE int ClusterRank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return static_cast<int>(rank);
 }
+// All threads of the cluster meet: LoadCluster sees what a block stored in its own shared memory.
+// Nothing else is ordered, neither global memory nor loads of other blocks' memory: a release of
+// those waits until the thread's stores to global memory have reached L2.
 INCIPIT_DEVICE void SyncCluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
+  asm volatile(
+      "fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;" ::
+          : "memory");
+}
+// The same in two steps, and all memory accesses before the first one are over for all who come out
+// of the second, loads too. No LoadCluster in between.
+INCIPIT_DEVICE void ArriveCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+INCIPIT_DEVICE void WaitCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // 4 bytes at the place that `shared` is in this block, of the block with that rank.
 INCIPIT_DEVICE uint32_t LoadCluster(const uint32_t* shared, int rank) {
@@ -262,9 +279,11 @@ INCIPIT_DEVICE uint32_t AtomicMaxShared(uint32_t* address, uint32_t value) {
 // Returns what was there. What this block stored before (ordered by a SyncBlock) is seen by whoever
 // gets a later number, after a SyncBlock of its own.
 INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
-  __threadfence();
-  const uint32_t before = atomicAdd(address, value);
-  __threadfence();
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(__cvta_generic_to_global(address)), "r"(value)
+               : "memory");
   return before;
 }
 

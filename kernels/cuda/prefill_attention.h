@@ -55,7 +55,7 @@ struct PrefillAttention {
 
   INCIPIT_DEVICE void DoTiles() {
     dev::WaitForEarlierKernels();
-    dev::FenceBulk();  // what was appended to the pages came by ordinary stores
+    dev::FenceBulkGlobal();  // what was appended to the pages came by ordinary stores
     for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
     dev::LetNextKernelStart();
   }
@@ -269,7 +269,7 @@ struct PrefillAttention {
     if (Shape::kClearsValues && (begin > 0 || end < kStepPositions)) {
       constexpr int kChunks = kHeadDim / 8 / kWarps;
       Step::ClearValues(Place(KvPart::kValue, turn), begin, end, kChunks * Warp(), kChunks);
-      dev::FenceBulk();
+      dev::FenceBulkShared();
       dev::SyncThreads(1, kThreads);
     }
   }

@@ -165,6 +165,7 @@ struct SkinnyProduct {
       }
     } else {
       for (int i = 0; i < kSlots && dev::Thread() == 0; ++i) weight.CopyNext(args.input);
+      dev::SyncWarp();  // what its lanes do as one comes next
     }
     Multiply(args, units, shared, full, weight);
   }
@@ -281,6 +282,7 @@ struct SkinnyProduct {
         }
         if constexpr (kCluster > 1) {
           for (; num_free > 0 && dev::Thread() == 0; --num_free) weight.CopyNext(args.input);
+          dev::SyncWarp();
           num_free = slots;
         }
         if (TilePlace(run, index) < num_tiles) MultiplyTiles(tiles, cursor, slots, chunks, sums);
@@ -352,11 +354,24 @@ struct SkinnyProduct {
     }
   }
 
-  static INCIPIT_DEVICE void SyncConsumers() {
+  // Everyone's sums are staged.
+  static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
     } else {
       dev::SyncCluster();
+    }
+  }
+  // This thread has loaded what it takes; everyone has. In two steps, as the first waits for the
+  // stores before it: those of the epilogue come in between.
+  static INCIPIT_DEVICE void LeaveStages() {
+    if constexpr (kCluster > 1) dev::ArriveCluster();
+  }
+  static INCIPIT_DEVICE void WaitForStages() {
+    if constexpr (kCluster == 1) {
+      dev::SyncThreads(1, kConsumers);
+    } else {
+      dev::WaitCluster();
     }
   }
 
@@ -384,25 +399,29 @@ struct SkinnyProduct {
           dev::StoreShared(stage + token * kStageStride + row, sum[j]);
         }
       }
-      SyncConsumers();
+      TakeStages();
       const int block = first + warp;
       const int unit = units.begin + block / kBlocksOfTokens * kCluster + Rank();
-      if (block < kMaxUnits * kBlocksOfTokens && unit < units.end) {
-        const LanePlace place = PlaceOfLane();
-        Results results;
-        results.unit = unit;
-        results.quad = place.quad;
-        results.row = block % kBlocksOfTokens * 8 + place.token;
-        results.valid = results.row < num_rows;
+      const bool exists = block < kMaxUnits * kBlocksOfTokens && unit < units.end;
+      const LanePlace place = PlaceOfLane();
+      Results results;
+      results.unit = unit;
+      results.quad = place.quad;
+      results.row = block % kBlocksOfTokens * 8 + place.token;
+      results.valid = results.row < num_rows;
+      if (exists) {
         AddRuns(stages + warp * kWarps * kStageFloats + place.token * kStageStride + place.quad * 4,
                 NumTiles(args.input.columns), results.y);
+      }
+      LeaveStages();
+      if (exists) {
         const float scale =
             dev::LoadShared(reinterpret_cast<float*>(shared + kScalesAt) + results.row);
         INCIPIT_UNROLL
         for (int i = 0; i < 4; ++i) results.y[i] = dev::Multiply(results.y[i], scale);
         Epilogue::Run(args.epilogue, results);
       }
-      SyncConsumers();
+      WaitForStages();
     }
   }
 

@@ -146,6 +146,9 @@ uint32_t LoadCluster(const uint32_t* shared, int rank, Site site) {
     machine.Fail(site,
                  fmt::format("rank {} of a cluster of {} blocks", rank, cluster.blocks.size()));
   }
+  if (thread.warp->is_at_cluster) {
+    machine.Fail(site, "reads shared memory of its cluster between ArriveCluster and WaitCluster");
+  }
   const Block& other = *cluster.blocks[static_cast<size_t>(rank)];
   if (other.num_ended > 0) {
     machine.Fail(site, fmt::format("reads shared memory of block {}, of which {} threads have "
@@ -153,7 +156,9 @@ uint32_t LoadCluster(const uint32_t* shared, int rank, Site site) {
                                    other.index, other.num_ended));
   }
   const auto offset = reinterpret_cast<const char*>(shared) - thread.shared;
-  if (other.races != nullptr && &other != thread.warp->block) {
+  if (&other == thread.warp->block) {
+    OrderShared(shared, sizeof(*shared), Access::kRead, site);
+  } else if (other.races != nullptr) {
     std::string race = other.races->ReadRemotely({static_cast<int>(offset), sizeof(*shared)}, site);
     if (!race.empty()) machine.Fail(site, std::move(race));
   }

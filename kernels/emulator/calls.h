@@ -54,7 +54,8 @@ void InitBarrier(uint64_t* barrier, int num_arrivals, Site site);
 void FenceBarriers();
 void Arrive(uint64_t* barrier, uint32_t expected_bytes, Site site);
 void WaitBarrier(uint64_t* barrier, uint32_t parity, Site site);
-void FenceBulk();
+enum class Memory : uint8_t { kGlobal, kShared };
+void FenceBulk(Memory memory);
 void CopyBulk(void* shared, const void* global, uint32_t bytes, uint64_t* barrier, Site site);
 
 // ---- tensor instructions
@@ -65,6 +66,8 @@ void MultiplyAdd(float* sums, const uint32_t* a, uint32_t b0, uint32_t b1, Site 
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();
 void SyncCluster(Site site);
+void ArriveCluster(Site site);
+void WaitCluster(Site site);
 uint32_t LoadCluster(const uint32_t* shared, int rank, Site site);
 
 }  // namespace incipit::emulator

@@ -1,7 +1,6 @@
 #include "kernels/emulator/clocks.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace incipit::emulator {
@@ -14,7 +13,6 @@ size_t At(int index) { return static_cast<size_t>(index); }
 Clocks::Clocks(int num_threads)
     : num_threads_(num_threads),
       num_agents_(num_threads + kMostBarriers + 2),
-      at_cluster_sync_(MakeVector()),
       warps_(At(num_threads / kLanes)),
       threads_(At(num_threads)) {
   for (WarpClock& warp : warps_) warp.known = MakeVector();
@@ -73,18 +71,36 @@ void Clocks::SyncWarps(std::span<const int> warps) {
   for (const int warp : warps) ++warps_[At(warp)].now;
 }
 
-void Clocks::SyncCluster(std::span<Clocks* const> blocks) {
-  for (Clocks* block : blocks) {
-    std::vector<int> all(block->warps_.size());
-    std::iota(all.begin(), all.end(), 0);
-    block->SyncWarps(all);
-    ++block->num_cluster_syncs_;
-    for (WarpClock& warp : block->warps_) {
-      warp.known[At(block->remote_agent())] = block->num_cluster_syncs_;
+void Clocks::ArriveAtCluster(int warp) {
+  if (arriving_.empty()) arriving_ = MakeVector();
+  WarpClock& arriving = warps_[At(warp)];
+  Join(arriving_, arriving.known);
+  const ClockVector* latest = nullptr;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (const Acquired& one : threads_[At(warp * kLanes + lane)].acquired) {
+      if (one.known.get() == latest) continue;
+      latest = one.known.get();
+      Join(arriving_, *latest);
     }
-    block->at_cluster_sync_ = block->warps_.front().known;
-    std::fill_n(block->at_cluster_sync_.begin(), kLanes, block->warps_.front().within);
   }
+  std::fill_n(arriving_.begin() + warp * kLanes, kLanes, arriving.now);
+  arriving.arrived = arriving.now++;
+}
+
+void Clocks::MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads) {
+  for (Clocks* block : blocks) {
+    if (orders_reads) {
+      block->arriving_[At(block->remote_agent())] = ++block->num_cluster_arrivals_;
+    }
+    block->cluster_known_ = std::make_shared<const ClockVector>(std::move(block->arriving_));
+    block->arriving_.clear();
+  }
+}
+
+void Clocks::WaitForCluster(int thread) {
+  Acquire(thread, kMostBarriers + 1, cluster_known_);
+  WarpClock& warp = warps_[At(thread / kLanes)];
+  warp.within = std::max(warp.within, warp.arrived);
 }
 
 void Clocks::Release(int thread, ClockVector& into) {

@@ -24,7 +24,7 @@ class Clocks {
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
   // Agents that are no threads: the bulk copies of an mbarrier (its event is the phase, from 1),
-  // other blocks of the cluster that read here (the number of SyncClusters, from 1), the kernels
+  // other blocks of the cluster that read here (the number of ArriveClusters, from 1), the kernels
   // before this one (1: they have ended).
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
   int remote_agent() const { return num_threads_ + kMostBarriers; }
@@ -32,10 +32,11 @@ class Clocks {
 
   // The number of what `thread` does now.
   Clock Now(int thread) const { return warps_[static_cast<size_t>(thread / 32)].now; }
-  Clock ClusterSyncs() const { return num_cluster_syncs_; }
+  // How often the cluster has met so that reads are over.
+  Clock ClusterArrivals() const { return num_cluster_arrivals_; }
   // Whether other blocks of the cluster know of it.
   bool IsKnownToCluster(int agent, Clock clock) const {
-    return clock <= at_cluster_sync_[static_cast<size_t>(agent)];
+    return cluster_known_ != nullptr && clock <= (*cluster_known_)[static_cast<size_t>(agent)];
   }
   // Whether event `clock` of `agent` happened before what `thread` does now.
   bool Knows(int thread, int agent, Clock clock) const;
@@ -44,8 +45,10 @@ class Clocks {
 
   void SyncWarp(int warp) { SyncWarps({&warp, 1}); }
   void SyncWarps(std::span<const int> warps);
-  // All threads of all these blocks meet.
-  static void SyncCluster(std::span<Clocks* const> blocks);
+  // A cluster meets: each warp arrives, then all have, then each thread learns of it.
+  void ArriveAtCluster(int warp);
+  static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
+  void WaitForCluster(int thread);
 
   // Everything that `thread` knows and did, to be acquired by others.
   void Release(int thread, ClockVector& into);
@@ -57,7 +60,8 @@ class Clocks {
  private:
   struct WarpClock {
     Clock now = 1;
-    Clock within = 0;  // events of its lanes up to here are known to all its lanes
+    Clock within = 0;   // events of its lanes up to here are known to all its lanes
+    Clock arrived = 0;  // events of its lanes up to here came before its arrival at the cluster's
     ClockVector known;
   };
   struct Acquired {
@@ -73,8 +77,9 @@ class Clocks {
 
   int num_threads_ = 0;
   int num_agents_ = 0;
-  Clock num_cluster_syncs_ = 0;
-  ClockVector at_cluster_sync_;
+  Clock num_cluster_arrivals_ = 0;
+  ClockVector arriving_;                              // of the warps that have arrived
+  std::shared_ptr<const ClockVector> cluster_known_;  // since the cluster met
   std::vector<WarpClock> warps_;
   std::vector<ThreadClock> threads_;
 };

@@ -46,6 +46,8 @@ constexpr const char* kShuffle = "a shuffle";
 constexpr const char* kSyncBlock = "SyncBlock, barrier";
 constexpr const char* kSyncThreads = "SyncThreads, barrier";
 constexpr const char* kSyncCluster = "SyncCluster";
+constexpr const char* kArriveCluster = "ArriveCluster";
+constexpr const char* kWaitCluster = "WaitCluster";
 
 struct BallotRequest {
   bool vote;
@@ -177,22 +179,73 @@ void SyncThreads(int id, int num_threads, Site site) {
   MeetAtBarrier(id, num_threads, kSyncThreads, site);
 }
 
-void SyncCluster(Site site) {
+namespace {
+
+// A warp's, with all its lanes.
+void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
-  Thread& thread = machine.current();
-  ComeToBarrier(*thread.warp, kSyncCluster, site);
-  Cluster& cluster = *thread.warp->block->cluster;
-  const size_t all = cluster.blocks.size() * static_cast<size_t>(thread.warp->block->num_threads());
-  if (cluster.waiting.size() + 1 < all) {
-    cluster.waiting.push_back(&thread);
-    return machine.WaitFor(Wait::kCluster, 0, kSyncCluster, site);
+  const Site site = machine.current().site;
+  Cluster& cluster = *warp.block->cluster;
+  if (warp.is_at_cluster) machine.Fail(site, "arrives at its cluster's barrier twice");
+  if (cluster.num_arrived == 0) {
+    cluster.arrived_as = name;
+  } else if (cluster.arrived_as != name) {
+    machine.Fail(site, fmt::format("calls {} while other warps of its cluster wait in {}", name,
+                                   cluster.arrived_as));
   }
+  warp.is_at_cluster = true;
+  warp.cluster_phase = cluster.phase;
+  if (warp.block->races != nullptr) {
+    warp.block->races->clocks().ArriveAtCluster(warp.lanes.front().thread / kLanes);
+  }
+  if (++cluster.num_arrived < cluster.blocks.size() * warp.block->warps.size()) return;
   std::vector<Clocks*> clocks;
   for (const auto& block : cluster.blocks) {
     if (block->races != nullptr) clocks.push_back(&block->races->clocks());
   }
-  Clocks::SyncCluster(clocks);
+  Clocks::MeetAsCluster(clocks, orders_reads);
+  cluster.num_arrived = 0;
+  ++cluster.phase;
   machine.WakeAll(cluster.waiting);
+}
+
+void WaitForCluster(const char* name, Site site) {
+  Machine& machine = Machine::Get();
+  Thread& thread = machine.current();
+  Warp& warp = *thread.warp;
+  Cluster& cluster = *warp.block->cluster;
+  while (cluster.phase == warp.cluster_phase) {
+    cluster.waiting.push_back(&thread);
+    machine.WaitFor(Wait::kCluster, 0, name, site);
+  }
+  warp.is_at_cluster = false;
+  if (warp.block->races != nullptr) warp.block->races->clocks().WaitForCluster(thread.thread);
+}
+
+}  // namespace
+
+void SyncCluster(Site site) {
+  Machine::Get().MeetWarp(
+      kSyncCluster, nullptr, [](Warp& warp) { ArriveAtCluster(warp, kSyncCluster, false); }, site);
+  WaitForCluster(kSyncCluster, site);
+}
+
+void ArriveCluster(Site site) {
+  Machine::Get().MeetWarp(
+      kArriveCluster, nullptr, [](Warp& warp) { ArriveAtCluster(warp, kArriveCluster, true); },
+      site);
+}
+
+void WaitCluster(Site site) {
+  Machine& machine = Machine::Get();
+  machine.MeetWarp(
+      kWaitCluster, nullptr,
+      [](Warp& warp) {
+        Machine& its = Machine::Get();
+        if (!warp.is_at_cluster) its.Fail(its.current().site, "waits for its cluster unarrived");
+      },
+      site);
+  WaitForCluster(kWaitCluster, site);
 }
 
 }  // namespace incipit::emulator

@@ -172,10 +172,10 @@ void WaitBarrier(uint64_t* address, uint32_t parity, Site site) {
   block.races->clocks().Acquire(thread.thread, static_cast<int>(index), barrier.known);
 }
 
-void FenceBulk() {
+void FenceBulk(Memory memory) {
   const Thread& thread = Machine::Get().current();
   SharedRaces* races = thread.warp->block->races.get();
-  if (races != nullptr) races->FenceBulk(thread.thread);
+  if (races != nullptr) races->FenceBulk(thread.thread, memory);
 }
 
 void CopyBulk(void* shared, const void* global, uint32_t bytes, uint64_t* address, Site site) {

@@ -127,7 +127,8 @@ void CopyBulk(void* shared, const void* global, uint32_t bytes, Barrier* barrier
               Site site = Here()) {
   emulator::CopyBulk(shared, global, bytes, barrier, site);
 }
-inline void FenceBulk() { emulator::FenceBulk(); }
+inline void FenceBulkGlobal() { emulator::FenceBulk(emulator::Memory::kGlobal); }
+inline void FenceBulkShared() { emulator::FenceBulk(emulator::Memory::kShared); }
 
 // ---- tensor instructions
 inline void LoadMatricesWarp(uint32_t (&words)[4], const void* row, Site site = Here()) {
@@ -148,6 +149,8 @@ inline void LetNextKernelStart() { emulator::LetNextKernelStart(); }
 // ---- clusters
 inline int ClusterRank() { return emulator::Running().cluster_rank; }
 inline void SyncCluster(Site site = Here()) { emulator::SyncCluster(site); }
+inline void ArriveCluster(Site site = Here()) { emulator::ArriveCluster(site); }
+inline void WaitCluster(Site site = Here()) { emulator::WaitCluster(site); }
 inline uint32_t LoadCluster(const uint32_t* shared, int rank, Site site = Here()) {
   return emulator::LoadCluster(shared, rank, site);
 }

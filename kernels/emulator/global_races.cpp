@@ -64,7 +64,7 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
     return Race("as a constant, though " + Tell(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {
-    return Race("without FenceBulk after what orders it, " + Tell(word.write, "wrote"));
+    return Race("without FenceBulkGlobal after what orders it, " + Tell(word.write, "wrote"));
   }
   if (access != Access::kWrite && access != Access::kAtomic) {
     if (now.grid < word.read.grid) return true;
@@ -90,10 +90,10 @@ bool GlobalRaces::NeedsFence(const Thread& thread, const Event& before) {
   const SharedRaces& races = *thread.warp->block->races;
   if (before.grid < grid.first_running) return false;
   if (before.grid < grid.index) {
-    return !races.IsFenced(thread.thread, ClocksOf(thread).kernels_agent(), 1);
+    return !races.IsFenced(thread.thread, ClocksOf(thread).kernels_agent(), 1, Memory::kGlobal);
   }
   return before.block == thread.block &&
-         !races.IsFenced(thread.thread, before.thread, before.clock);
+         !races.IsFenced(thread.thread, before.thread, before.clock, Memory::kGlobal);
 }
 
 bool GlobalRaces::IsOrdered(const Thread& thread, const Event& before) {

@@ -211,9 +211,14 @@ void Machine::EndThread(Thread& thread) {
   }
   if (block.races != nullptr && block.races->IsReadRemotely()) {
     return SetFault(
-        fmt::format("block {} ended without a SyncCluster after another block's read of "
+        fmt::format("block {} ended without an ArriveCluster after another block's read of "
                     "its shared memory",
                     block.index));
+  }
+  for (const auto& warp : block.warps) {
+    if (!warp->is_at_cluster) continue;
+    return SetFault(
+        fmt::format("block {} ended after ArriveCluster without a WaitCluster", block.index));
   }
   if (options_.count_accesses) {
     for (const auto& warp : block.warps) counts_.EndWarp(warp->number);

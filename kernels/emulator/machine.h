@@ -88,6 +88,9 @@ struct Warp {
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
+  // Between arriving at the cluster's barrier, in this phase of it, and having waited.
+  bool is_at_cluster = false;
+  uint32_t cluster_phase = 0;
 };
 
 // bar.sync: by number.
@@ -145,6 +148,10 @@ struct Cluster {
   Grid* grid = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;
   int num_ended = 0;  // blocks
+  // Its barrier: warps that have arrived, as what; how often all have; who waits for that.
+  size_t num_arrived = 0;
+  const char* arrived_as = "";
+  uint32_t phase = 0;
   std::vector<Thread*> waiting;
 };
 

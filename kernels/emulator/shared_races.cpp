@@ -35,8 +35,8 @@ const char* NameOf(Access access) {
 SharedRaces::SharedRaces(int num_threads, int shared_bytes)
     : num_warps_(num_threads / kLanes),
       clocks_(num_threads),
-      known_writes_(static_cast<size_t>(num_threads)),
-      fenced_(static_cast<size_t>(num_threads)) {
+      known_writes_(static_cast<size_t>(num_threads)) {
+  for (auto& fences : fenced_) fences.resize(static_cast<size_t>(num_threads));
   const auto words = static_cast<size_t>((shared_bytes + kWordBytes - 1) / kWordBytes);
   writes_.reset(Zeros<Write>(words));
   reads_.reset(Zeros<Read>(words * static_cast<size_t>(num_warps_)));
@@ -140,8 +140,8 @@ std::string SharedRaces::Overwrite(int thread, Range range, const Write& write, 
     if (!KnowsReads(thread, word, warp)) return Race(TellRead(thread, word, warp, site));
     Write& old = writes_.get()[word.index];
     if (write.kind == kBulk && old.clock != 0 && old.kind != kBulk &&
-        !IsFenced(thread, old.agent, old.clock)) {
-      return Race(TellWrite(thread, word, "copies without FenceBulk over", site));
+        !IsFenced(thread, old.agent, old.clock, Memory::kShared)) {
+      return Race(TellWrite(thread, word, "copies without FenceBulkShared over", site));
     }
     const bool adds = old.clock == write.clock && old.agent == thread && old.kind == write.kind;
     const auto bytes = static_cast<uint8_t>(adds ? old.bytes | word.bytes : word.bytes);
@@ -172,17 +172,18 @@ std::string SharedRaces::BeginBulk(int thread, Range range, int barrier, Clock p
       site);
 }
 
-void SharedRaces::FenceBulk(int thread) {
-  fenced_[static_cast<size_t>(thread)] = clocks_.Snapshot(thread);
+void SharedRaces::FenceBulk(int thread, Memory memory) {
+  fenced_[static_cast<size_t>(memory)][static_cast<size_t>(thread)] = clocks_.Snapshot(thread);
 }
 
-bool SharedRaces::IsFenced(int thread, int agent, Clock clock) const {
+bool SharedRaces::IsFenced(int thread, int agent, Clock clock, Memory memory) const {
+  const auto& fences = fenced_[static_cast<size_t>(memory)];
   const auto covers = [&](int by) {
-    const auto& known = fenced_[static_cast<size_t>(by)];
+    const auto& known = fences[static_cast<size_t>(by)];
     return known != nullptr && clock <= (*known)[static_cast<size_t>(agent)];
   };
   // By who accessed it, or by who copies.
-  return covers(thread) || (agent < static_cast<int>(fenced_.size()) && covers(agent));
+  return covers(thread) || (agent < static_cast<int>(fences.size()) && covers(agent));
 }
 
 std::string SharedRaces::ReadRemotely(Range range, Site site) {
@@ -191,10 +192,10 @@ std::string SharedRaces::ReadRemotely(Range range, Site site) {
     if (write.clock != 0 && !clocks_.IsKnownToCluster(write.agent, write.clock)) {
       return Race(
           fmt::format("race: {}:{} reads byte {} of another block's shared memory, which that "
-                      "block wrote (line {}) after the latest SyncCluster",
+                      "block wrote (line {}) after the cluster met last",
                       site.file, site.line, word.index * kWordBytes, write.line));
     }
-    remote_reads_.get()[word.index] = last_remote_read_ = clocks_.ClusterSyncs() + 1;
+    remote_reads_.get()[word.index] = last_remote_read_ = clocks_.ClusterArrivals() + 1;
     return true;
   });
 }

@@ -4,6 +4,7 @@
 // one warp that read different bytes of the same 4, and of writers of different bytes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -34,13 +35,13 @@ class SharedRaces {
   void EndCopy(int thread, Range range);
   // Until the phase (from 1) of the barrier has ended and one has waited for it.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
-  // What the thread knows now may be followed by bulk copies.
-  void FenceBulk(int thread);
-  bool IsFenced(int thread, int agent, Clock clock) const;
-  // By a thread of another block, which knows what this block did before the latest SyncCluster.
+  // What the thread knows now of this memory may be followed by bulk copies.
+  void FenceBulk(int thread, Memory memory);
+  bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
+  // By a thread of another block, which knows what this block did before the cluster met last.
   std::string ReadRemotely(Range range, Site site);
-  // Whether another block may still read here, as no SyncCluster has come since.
-  bool IsReadRemotely() const { return last_remote_read_ > clocks_.ClusterSyncs(); }
+  // Whether another block may still read here, as no ArriveCluster has come since.
+  bool IsReadRemotely() const { return last_remote_read_ > clocks_.ClusterArrivals(); }
 
  private:
   static constexpr Clock kUnderWay = ~Clock{0};
@@ -84,11 +85,12 @@ class SharedRaces {
   Clocks clocks_;
   ZeroArray<Write> writes_;        // per word
   ZeroArray<Read> reads_;          // per word and warp
-  ZeroArray<Clock> remote_reads_;  // per word, in SyncClusters
+  ZeroArray<Clock> remote_reads_;  // per word, in ArriveClusters
   Clock last_remote_read_ = 0;
   // Per thread: agent and clock of the latest write found to be known.
   std::vector<uint64_t> known_writes_;
-  std::vector<std::shared_ptr<const ClockVector>> fenced_;  // per thread, at its latest fence
+  // Per memory and thread, at its latest fence.
+  std::array<std::vector<std::shared_ptr<const ClockVector>>, 2> fenced_;
   std::string race_;
 };
 

@@ -70,6 +70,7 @@ enum class FenceBug : uint8_t {
   kNone,
   kNoFenceAfterTheKernelBefore,
   kNoFenceBeforeOverwriting,
+  kFencesTheOtherMemory,
 };
 
 // to[i] = from[i] + i, i < 64 * NumBlocks(), where the kernel before wrote `from`; shared memory
@@ -91,11 +92,15 @@ struct CopiedOver {
       dev::InitBarrier(loaded, 1);
       dev::FenceBarriers();
     }
-    if (kBug == FenceBug::kNoFenceAfterTheKernelBefore) dev::FenceBulk();
+    if (kBug == FenceBug::kNoFenceAfterTheKernelBefore) dev::FenceBulkGlobal();
+    if (kBug != FenceBug::kNoFenceBeforeOverwriting) dev::FenceBulkShared();
     dev::SyncBlock();
     if (dev::Thread() == 0) {
       dev::WaitForEarlierKernels();
-      if (kBug == FenceBug::kNone) dev::FenceBulk();
+      if (kBug == FenceBug::kFencesTheOtherMemory) dev::FenceBulkShared();
+      if (kBug == FenceBug::kNone || kBug == FenceBug::kNoFenceBeforeOverwriting) {
+        dev::FenceBulkGlobal();
+      }
       dev::ArriveExpecting(loaded, kThreads * 4);
       dev::CopyBulk(values, args.from + first, kThreads * 4, loaded);
     }
@@ -104,24 +109,61 @@ struct CopiedOver {
   }
 };
 
-enum class ClusterBug : uint8_t { kNone, kNoSyncBeforeReading, kEndsWhileOthersRead };
+enum class ClusterBug : uint8_t {
+  kNone,
+  kNoSyncBeforeReading,
+  kEndsWhileOthersRead,
+  kTakesTheFirstSyncForTheLast,
+  kEndsWithoutWaiting,
+  kOverwritesBeforeWaiting,
+  kOverwritesAfterSyncCluster,
+  kReadsBetweenArrivingAndWaiting,
+  kReadsOwnMemoryTooEarly,
+};
 
-// out[block] = the sum of value[b] over the blocks b of its cluster, in the order of ranks.
+// out[block] = the sum of value[b] over the blocks b of its cluster, in the order of ranks, and
+// then that sum of the values' squares.
 template <ClusterBug kBug>
 struct ClusterSum {
-  static constexpr int kThreads = 32, kSharedBytes = 16, kBlocksPerSm = 1, kBlocks = 4;
+  static constexpr int kThreads = 64, kSharedBytes = 16, kBlocksPerSm = 1, kBlocks = 4;
   struct Args {
     const uint32_t* value;
     uint32_t* out;
   };
   static INCIPIT_DEVICE void Run(const Args& args) {
     auto* mine = reinterpret_cast<uint32_t*>(dev::SharedMemory());
-    if (dev::Thread() == 0) dev::StoreShared(mine, dev::LoadConstant(args.value + dev::Block()));
+    const uint32_t value = dev::LoadConstant(args.value + dev::Block());
+    if (dev::Thread() == 0) dev::StoreShared(mine, value);
+    if (kBug == ClusterBug::kReadsOwnMemoryTooEarly && dev::Thread() == 40) {
+      dev::LoadCluster(mine, dev::ClusterRank());
+    }
     if (kBug != ClusterBug::kNoSyncBeforeReading) dev::SyncCluster();
+    uint32_t sum = Sum(mine);
+    if (kBug == ClusterBug::kOverwritesAfterSyncCluster) {
+      dev::SyncCluster();
+    } else {
+      dev::ArriveCluster();
+      if (kBug == ClusterBug::kReadsBetweenArrivingAndWaiting) sum = Sum(mine);
+      if (kBug != ClusterBug::kOverwritesBeforeWaiting) dev::WaitCluster();
+    }
+    if (dev::Thread() == 0) dev::StoreShared(mine, value * value);
+    if (kBug == ClusterBug::kOverwritesBeforeWaiting) dev::WaitCluster();
+    dev::SyncCluster();
+    sum += Sum(mine);
+    if (kBug == ClusterBug::kTakesTheFirstSyncForTheLast) {
+      dev::SyncCluster();
+    } else if (kBug != ClusterBug::kEndsWhileOthersRead) {
+      dev::ArriveCluster();
+      if (kBug != ClusterBug::kEndsWithoutWaiting) dev::WaitCluster();
+    }
+    if (dev::Thread() == 0) dev::StoreGlobal(args.out + dev::Block(), sum);
+  }
+
+ private:
+  static INCIPIT_DEVICE uint32_t Sum(const uint32_t* mine) {
     uint32_t sum = 0;
     for (int rank = 0; rank < kBlocks; ++rank) sum += dev::LoadCluster(mine, rank);
-    if (kBug != ClusterBug::kEndsWhileOthersRead) dev::SyncCluster();
-    if (dev::Thread() == 0) dev::StoreGlobal(args.out + dev::Block(), sum);
+    return sum;
   }
 };
 

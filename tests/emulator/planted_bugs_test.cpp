@@ -229,10 +229,15 @@ TEST(PlantedBugs, ABulkCopyOfWhatOrdinaryAccessesWroteIsRight) {
   ExpectCorrect(Fences<FenceBug::kNone>);
 }
 TEST(PlantedBugs, AMissingFenceAfterTheKernelBeforeIsFound) {
-  ExpectAlwaysFound(Fences<FenceBug::kNoFenceAfterTheKernelBefore>, "without FenceBulk after");
+  ExpectAlwaysFound(Fences<FenceBug::kNoFenceAfterTheKernelBefore>,
+                    "without FenceBulkGlobal after");
 }
 TEST(PlantedBugs, AMissingFenceBeforeABulkCopyOverwritesIsFound) {
-  ExpectAlwaysFound(Fences<FenceBug::kNoFenceBeforeOverwriting>, "without FenceBulk over");
+  ExpectAlwaysFound(Fences<FenceBug::kNoFenceBeforeOverwriting>, "without FenceBulkShared over");
+}
+
+TEST(PlantedBugs, AFenceOfTheOtherMemoryIsFound) {
+  ExpectAlwaysFound(Fences<FenceBug::kFencesTheOtherMemory>, "without FenceBulkGlobal after");
 }
 
 template <ClusterBug kBug>
@@ -243,7 +248,8 @@ std::string Clusters(uint64_t seed) {
   for (uint32_t i = 0; i < kBlocks; ++i) value[i] = i * i;
   for (size_t i = 0; i < kBlocks; ++i) {
     for (size_t rank = 0; rank < Kernel::kBlocks; ++rank) {
-      expected[i] += value[i / Kernel::kBlocks * Kernel::kBlocks + rank];
+      const uint32_t one = value[i / Kernel::kBlocks * Kernel::kBlocks + rank];
+      expected[i] += one + one * one;
     }
   }
   const auto report =
@@ -258,6 +264,22 @@ TEST(PlantedBugs, ReadingAnotherBlocksMemoryTooEarlyIsFound) {
 }
 TEST(PlantedBugs, EndingWhileAnotherBlockReadsIsFound) {
   ExpectAlwaysFound(Clusters<ClusterBug::kEndsWhileOthersRead>, "ended");
+}
+TEST(PlantedBugs, EndingWithASyncClusterThatOrdersNoReadsIsFound) {
+  ExpectAlwaysFound(Clusters<ClusterBug::kTakesTheFirstSyncForTheLast>, "ended");
+}
+TEST(PlantedBugs, EndingWithoutWaitingForTheClusterIsFound) {
+  ExpectAlwaysFound(Clusters<ClusterBug::kEndsWithoutWaiting>, "ended");
+}
+TEST(PlantedBugs, OverwritingWhatAnotherBlockReadsIsFound) {
+  ExpectAlwaysFound(Clusters<ClusterBug::kOverwritesBeforeWaiting>, "may still read");
+  ExpectAlwaysFound(Clusters<ClusterBug::kOverwritesAfterSyncCluster>, "may still read");
+}
+TEST(PlantedBugs, ReadingBetweenArrivingAndWaitingIsFound) {
+  ExpectAlwaysFound(Clusters<ClusterBug::kReadsBetweenArrivingAndWaiting>, "between");
+}
+TEST(PlantedBugs, ReadingOnesOwnMemoryTooEarlyIsFound) {
+  ExpectAlwaysFound(Clusters<ClusterBug::kReadsOwnMemoryTooEarly>, "race");
 }
 
 template <ApartBug kBug>
