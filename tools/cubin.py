@@ -1,8 +1,8 @@
 """Counts the instructions of the kernels in a cubin (ELF, sm_90), without a disassembler.
 
 An instruction is 16 bytes. Bits 0 to 8 say what it does (9 to 11, where its operands are), bits 73 to 75
-how wide a memory access is, bits 16 to 23 and 34 to 81 of a branch how far it goes, in units of 4 bytes from
-the next instruction. Found by compiling small kernels of known PTX.
+how wide a memory access is, bits 76 to 78 how far a fence reaches (0: its block), bits 16 to 23 and 34 to 81 of
+a branch how far it goes, in units of 4 bytes from the next instruction. Found by compiling small kernels of known PTX.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ OPCODES = {
     0x181: "LDG", 0x186: "STG", 0x1AE: "LDGSTS", 0x183: "LDL", 0x187: "STL", 0x184: "LDS", 0x188: "STS",
     0x03B: "LDSM", 0x044: "STSM", 0x03C: "HMMA", 0x1F0: "HGMMA", 0x1BA: "UBLKCP", 0x1B4: "UTMALDG",
     0x11D: "BAR", 0x108: "MUFU", 0x189: "SHFL", 0x147: "BRA",
+    0x192: "MEMBAR",  # of those that reach beyond a block
 }
 GLOBAL_ACCESSES = {"LDG", "STG", "LDGSTS"}
 WIDE = 6  # 16 bytes
@@ -40,6 +41,8 @@ def decode(code: bytes) -> list[Instruction]:
     instructions = []
     for number, (low, high) in enumerate(struct.iter_unpack("<QQ", code)):
         instruction = Instruction(OPCODES.get(low & 0x1FF, ""), high >> 9 & 7)
+        if instruction.name == "MEMBAR" and (high >> 12 & 7) == 0:
+            instruction.name = ""
         if instruction.name == "BRA":
             distance = low >> 34 | (high & 0x3FFFF) << 30
             distance -= (distance >> 47) << 48

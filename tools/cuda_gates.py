@@ -26,7 +26,7 @@ PROPERTIES = re.compile(r"Function properties for (\S+)\n\s*(\d+) bytes stack fr
 ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(\w+)'")
 # The numbers that launch.h puts into the name of an entry: threads, bytes of shared memory, blocks of an SM.
 LAUNCH = re.compile(r"Li(\d+)ELi(\d+)ELi(\d+)EEEv")
-KEYS = {"kernel", "registers", "shared_bytes", "stack", "spills", "hot", "narrow", "at_least"}
+KEYS = {"kernel", "registers", "shared_bytes", "stack", "spills", "hot", "narrow", "fences", "at_least"}
 
 
 @dataclasses.dataclass
@@ -106,6 +106,7 @@ def check_kernel(kernel: Kernel, line: dict) -> list[str]:
         limits += [("local loads (LDL)", counts["LDL"], 0), ("local stores (STL)", counts["STL"], 0)]
     if "narrow" in line:
         limits.append(("global accesses of less than 16 bytes in main loops", kernel.code.narrow, line["narrow"]))
+    limits.append(("fences beyond a block (MEMBAR)", counts["MEMBAR"], line.get("fences", 0)))
     findings = [f"{kernel.name}: {value} {what}, budget {most}" for what, value, most in limits if value > most]
     for name, least in line.get("at_least", {}).items():
         if counts[name] < least:
@@ -156,7 +157,7 @@ def check(budget: dict, kernels: list[Kernel]) -> list[str]:
 
 
 def print_table(kernels: list[Kernel]) -> None:
-    columns = ("LDG", "STG", "LDGSTS", "UBLKCP", "LDSM", "HMMA", "LDL", "STL")
+    columns = ("LDG", "STG", "LDGSTS", "UBLKCP", "LDSM", "HMMA", "LDL", "STL", "MEMBAR")
     print(f"{'kernel':58} threads  regs stack spill  shared narrow local " + " ".join(f"{c:>6}" for c in columns))
     for kernel in kernels:
         print(f"{kernel.name:58} {kernel.threads:7} {kernel.registers:5} {kernel.stack:5} {kernel.spills:5} "

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import cubin  # noqa: E402
 import cuda_gates  # noqa: E402
 
-LDG, STG, LDL, STL, HMMA, UBLKCP, BRA = 0x981, 0x986, 0x983, 0x387, 0x23C, 0x3BA, 0x947
+LDG, STG, LDL, STL, HMMA, UBLKCP, BRA, MEMBAR = 0x981, 0x986, 0x983, 0x387, 0x23C, 0x3BA, 0x947, 0x992
 NOP = 0x918
 
 
@@ -106,6 +106,13 @@ class GatesTest(unittest.TestCase):
         # Around a main loop, as what is done with its results.
         outer = instruction(NOP) + GOOD[:-16] + branch(-6) + branch(-1)
         self.assertEqual(self.findings(outer), [])
+
+    def test_a_fence_counts_if_it_reaches_beyond_its_block(self) -> None:
+        block, device, cluster = (struct.pack("<QQ", MEMBAR, scope << 12) for scope in (0x8, 0xA, 0x2))
+        self.assertEqual(self.findings(block + GOOD), [])
+        self.assertEqual(self.findings(device + cluster + GOOD), ["Fast: 2 fences beyond a block (MEMBAR), budget 0"])
+        allowed = self.changed(kernels=[{**LINE, "fences": 2}])
+        self.assertEqual(self.findings(device + cluster + GOOD, budget=allowed), [])
 
     def test_expected_instructions_that_are_missing(self) -> None:
         code = instruction(LDG, 6) + branch(-2) + branch(-1)
