@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
     return DeviceWeight::Of(parts, head);
   }
   const RowOrder order = role == WeightRole::kGateUp ? RowOrder::kGateUp : RowOrder::kPlain;
-  INCIPIT_ASSIGN_OR_RETURN(auto weight, DeviceWeight::Pack(parts, order, stream_));
+  INCIPIT_ASSIGN_OR_RETURN(auto weight, DeviceWeight::Pack(parts, order, staging_, stream_));
   if (role == WeightRole::kHead) {
     head_source_ = parts.front().data;
     head_memory_ = weight->memory();
@@ -142,13 +142,14 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
 
 absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Store(std::span<const ConstTensorView> parts) {
   ForgetGraphs();
-  return StoreOnDevice(parts, stream_);
+  return StoreOnDevice(parts, staging_, stream_);
 }
 
 absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   INCIPIT_CHECK(num_in_flight_ == 0);
   INCIPIT_RETURN_IF_ERROR(stream_.Wait());
   ForgetGraphs();
+  staging_ = Memory();
   num_drawn_ = 0;
   const ModelShape& model = bounds.model;
   AttentionForm form = step_.form();

@@ -13,6 +13,13 @@ namespace {
 // Of pinned memory through which a weight goes to the device.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
+absl::Status GrowStaging(size_t bytes, Memory& staging) {
+  if (staging.byte_size() >= bytes) return absl::OkStatus();
+  staging = Memory();
+  INCIPIT_ASSIGN_OR_RETURN(staging, Memory::Allocate(Place::kPinned, bytes));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status OutOfMemory(Place place, size_t bytes) {
@@ -42,7 +49,7 @@ absl::StatusOr<std::unique_ptr<DeviceKvPool>> DeviceKvPool::Create(const KvPoolS
 }
 
 absl::StatusOr<std::unique_ptr<DeviceWeight>> DeviceWeight::Pack(
-    std::span<const ConstTensorView> parts, RowOrder order, Stream& stream) {
+    std::span<const ConstTensorView> parts, RowOrder order, Memory& staging, Stream& stream) {
   const UnpackedWeight source = {.parts = parts, .order = order};
   std::unique_ptr<DeviceWeight> weight(new DeviceWeight);
   weight->order_ = order;
@@ -55,9 +62,7 @@ absl::StatusOr<std::unique_ptr<DeviceWeight>> DeviceWeight::Pack(
   const auto unit_bytes = static_cast<size_t>(source.unit_elements()) * sizeof(uint16_t);
   const size_t units_at_once = std::max(size_t{1}, kStagingBytes / unit_bytes);
   const auto num_units = static_cast<size_t>(source.num_units());
-  INCIPIT_ASSIGN_OR_RETURN(
-      const Memory staging,
-      Memory::Allocate(Place::kPinned, std::min(units_at_once, num_units) * unit_bytes));
+  INCIPIT_RETURN_IF_ERROR(GrowStaging(std::min(units_at_once, num_units) * unit_bytes, staging));
   for (size_t unit = 0; unit < num_units; unit += units_at_once) {
     const size_t count = std::min(units_at_once, num_units - unit);
     PackUnits(source, static_cast<int64_t>(unit),
@@ -80,12 +85,12 @@ std::unique_ptr<DeviceWeight> DeviceWeight::Of(std::span<const ConstTensorView> 
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
-                                                      Stream& stream) {
+                                                      Memory& staging, Stream& stream) {
   size_t count = 0;
   for (const ConstTensorView& part : parts) count += static_cast<size_t>(part.rows * part.cols);
   const size_t bytes = count * sizeof(float);
   INCIPIT_ASSIGN_OR_RETURN(Memory memory, Memory::Allocate(Place::kDevice, bytes));
-  INCIPIT_ASSIGN_OR_RETURN(const Memory staging, Memory::Allocate(Place::kPinned, bytes));
+  INCIPIT_RETURN_IF_ERROR(GrowStaging(bytes, staging));
   auto* out = staging.as<float>();
   for (const ConstTensorView& part : parts) {
     const auto size = static_cast<size_t>(part.rows * part.cols);

@@ -48,9 +48,10 @@ class DeviceKvPool final : public KvPool {
 // A packed matrix, bf16 (packed_order.h). A tied embedding shares its head's.
 class DeviceWeight final : public Weight {
  public:
-  // Rounds and packs `parts` through a piece of pinned memory.
+  // Rounds and packs `parts` through `staging`: pinned memory, which grows and serves the next.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(std::span<const ConstTensorView> parts,
-                                                            RowOrder order, Stream& stream);
+                                                            RowOrder order, Memory& staging,
+                                                            Stream& stream);
   // The same matrix as the one that `memory` holds, packed in plain order.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
@@ -72,8 +73,8 @@ class DeviceWeight final : public Weight {
   std::shared_ptr<Memory> memory_;  // of a head and of the embedding tied to it
 };
 
-// The parts one after the other, widened to f32.
+// The parts one after the other, widened to f32; `staging` as of Pack.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
-                                                      Stream& stream);
+                                                      Memory& staging, Stream& stream);
 
 }  // namespace incipit::cuda

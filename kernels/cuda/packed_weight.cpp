@@ -3,23 +3,51 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/host_limits.h"
+#include "kernels/cpu/threads.h"
 #include "kernels/numeric.h"
 
 namespace incipit::cuda {
 namespace {
 
-// Columns column .. + out.size() of a row of the parts.
-void ReadRow(const UnpackedWeight& weight, int64_t row, int64_t column, std::span<uint16_t> out) {
+// The address of row `row` of the parts, and what it is made of.
+struct SourceOfRow {
+  const char* data;
+  DType dtype;
+};
+SourceOfRow FindRow(const UnpackedWeight& weight, int64_t row) {
   size_t part = 0;
   while (row >= weight.parts[part].rows) row -= weight.parts[part++].rows;
   const ConstTensorView& view = weight.parts[part];
-  const int64_t first = row * view.cols + column;
-  if (view.dtype == DType::kBF16) {
-    std::memcpy(out.data(), static_cast<const char*>(view.data) + first * 2, out.size() * 2);
+  const size_t bytes = static_cast<size_t>(row * view.cols) * ByteSize(view.dtype);
+  return {static_cast<const char*>(view.data) + bytes, view.dtype};
+}
+
+// `columns` of a row, from `column` on, at most a tile's, rounded to bf16. What lies beyond stays.
+void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16_t* out) {
+  if (row.dtype == DType::kBF16) {
+    std::memcpy(out, row.data + column * 2, static_cast<size_t>(columns) * 2);
     return;
   }
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = NarrowBF16(LoadF32(view.data, view.dtype, first + static_cast<int64_t>(i)));
+  for (int64_t i = 0; i < columns; ++i) {
+    out[i] = NarrowBF16(LoadF32(row.data, row.dtype, column + i));
+  }
+}
+
+// Row `row` of a unit whose first tile is at `unit`.
+void PackRow(const SourceOfRow& source, int64_t columns, int row, uint16_t* unit) {
+  constexpr int kChunk = 8;
+  const int num_tiles = NumTiles(static_cast<int>(columns));
+  for (int run = 0; run < kNumRuns; ++run) {
+    for (int i = 0; i < RunLength(num_tiles, run); ++i) {
+      const int64_t column = int64_t{RunBegin(num_tiles, run) + i} * kTileColumns;
+      uint16_t values[kTileColumns] = {};
+      ReadColumns(source, column, std::min<int64_t>(kTileColumns, columns - column), values);
+      uint16_t* const tile = unit + int64_t{TilePlace(run, i)} * kTileElements;
+      for (int chunk = 0; chunk < kTileColumns; chunk += kChunk) {
+        std::memcpy(tile + ElementInTile(row, chunk), values + chunk, kChunk * sizeof(uint16_t));
+      }
+    }
   }
 }
 
@@ -35,18 +63,22 @@ int64_t UnpackedWeight::columns() const { return parts.front().cols; }
 
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out) {
   const int64_t rows = weight.rows(), columns = weight.columns();
-  const int num_tiles = NumTiles(static_cast<int>(columns));
-  const int64_t num_units = static_cast<int64_t>(out.size()) / weight.unit_elements();
-  std::fill(out.begin(), out.end(), uint16_t{0});
-  for (int64_t packed_row = 0; packed_row < num_units * kUnitRows; ++packed_row) {
-    const int64_t row = SourceRow(weight.order, rows, first_unit * kUnitRows + packed_row);
-    if (row < 0) continue;
-    for (int64_t column = 0; column < columns; column += 8) {
-      const int64_t place = PackedElement(num_tiles, packed_row, static_cast<int>(column));
-      const size_t count = static_cast<size_t>(std::min<int64_t>(8, columns - column));
-      ReadRow(weight, row, column, out.subspan(static_cast<size_t>(place), count));
+  const int64_t unit_elements = weight.unit_elements();
+  const int64_t num_units = static_cast<int64_t>(out.size()) / unit_elements;
+  const Threads threads(AvailableCpus());
+  threads.ForEach(num_units, num_units * unit_elements, [&](int64_t index, int32_t) {
+    uint16_t* const unit = out.data() + index * unit_elements;
+    for (int row = 0; row < kUnitRows; ++row) {
+      const int64_t from = SourceRow(weight.order, rows, (first_unit + index) * kUnitRows + row);
+      if (from >= 0) {
+        PackRow(FindRow(weight, from), columns, row, unit);
+        continue;
+      }
+      for (int64_t tile = 0; tile < unit_elements; tile += kTileElements) {
+        std::fill_n(unit + tile + int64_t{row} * kTileColumns, kTileColumns, uint16_t{0});
+      }
     }
-  }
+  });
 }
 
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,

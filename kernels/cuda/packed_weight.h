@@ -24,8 +24,8 @@ struct UnpackedWeight {
   int64_t packed_bytes() const { return num_units() * unit_elements() * 2; }
 };
 
-// Packs units first_unit .. of as many as `out` has room for (whole units), rounding to bf16.
-// Different units may be packed at the same time.
+// Packs units first_unit .. of as many as `out` has room for (whole units), rounding to bf16, with
+// all CPUs that this process may use.
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out);
 
 // Row `row` of the matrix, from the whole packed weight.

@@ -35,8 +35,8 @@ std::vector<uint16_t> Packed(const std::vector<ConstTensorView>& parts, RowOrder
 TEST(PackedWeight, GivesBackWhatWasPackedInEveryOrderAndType) {
   std::mt19937 random(1);
   for (const RowOrder order : {RowOrder::kPlain, RowOrder::kGateUp}) {
-    for (const int columns : {8, 72, 328}) {
-      const int rows = 44, width = columns;
+    for (const auto& [rows, columns] : {std::pair{44, 8}, {44, 72}, {44, 100}, {444, 328}}) {
+      const int width = columns;
       const auto count = static_cast<size_t>(rows / 2 * columns);
       const std::vector<uint16_t> bf16 = RandomBF16(random, count, 1);
       std::vector<float> f32(count);
