@@ -1,12 +1,16 @@
 """The whole server on the CUDA backend, whose device is emulated: run with the program incipit-emulated."""
 import concurrent.futures
 import json
+import os
+import re
+import subprocess
 import unittest
 
-from harness.server import BUNDLED, STORIES, Server, greedy
+from harness.server import BUNDLED, PROGRAM, STOP_SECONDS, STORIES, Server, greedy
 from incipit.v1 import admin_pb2
 
 FLAGS = ("--backend", "cuda", "--block-size", "16")
+EXIT_DEVICE = 5
 
 
 def prompts_of(server, count):
@@ -50,6 +54,31 @@ class CrowdTest(unittest.TestCase):
                 self.assertEqual(answer.token_ids, alone[index].token_ids, f"request {index}")
             self.assertGreater(server.metric("incipit_preemptions_total"), 0)
             server.wait_until_idle()
+
+
+@unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")
+class MemoryTest(unittest.TestCase):
+    def start_with(self, device_bytes, *flags):
+        """What a server says of a device with so much memory, on which it does not start."""
+        ended = subprocess.run([PROGRAM, "serve", *FLAGS, "--model", BUNDLED, "--address", "127.0.0.1:0", *flags],
+                               env=dict(os.environ, INCIPIT_EMULATED_DEVICE_BYTES=str(device_bytes)),
+                               capture_output=True, text=True, timeout=STOP_SECONDS)
+        self.assertEqual(ended.returncode, EXIT_DEVICE, ended.stderr)
+        return ended.stderr
+
+    def test_a_start_without_enough_memory_says_how_much_and_which_flag(self):
+        for device_bytes, flags, flag in ((32 << 20, ("--step-tokens", "4096"), "--step-tokens"),
+                                          (64 << 20, ("--kv-blocks", "1000000"), "--kv-blocks"),
+                                          (64 << 20, ("--kv-memory", "1GiB"), "--kv-memory"),
+                                          (1 << 20, (), "")):
+            with self.subTest(device_bytes=device_bytes, flags=flags):
+                said = self.start_with(device_bytes, *flags)
+                asked, free, missing = map(int, re.search(
+                    r"(\d+) bytes of device memory were asked for, (\d+) are free: (\d+) are missing", said).groups())
+                self.assertEqual(asked - free, missing)
+                self.assertGreater(missing, 0)
+                self.assertLessEqual(free, device_bytes)
+                self.assertIn(flag, said.partition("are missing")[2])
 
 
 class RefusalTest(unittest.TestCase):
