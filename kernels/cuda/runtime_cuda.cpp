@@ -1,6 +1,7 @@
 // kernels/cuda/runtime.h on a card.
 #include <cuda_runtime.h>
 
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -72,6 +73,10 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
     return OutOfMemory(place, bytes);
   }
   memory.bytes_ = bytes;
+  if (!on_device) {
+    std::memset(memory.data_, 0, bytes);
+    return memory;
+  }
   INCIPIT_RETURN_IF_ERROR(Failure(cudaMemset(memory.data_, 0, bytes), "clearing memory"));
   // No stream of ours waits for the one that clears.
   INCIPIT_RETURN_IF_ERROR(Failure(cudaDeviceSynchronize(), "clearing memory"));
