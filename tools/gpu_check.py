@@ -203,7 +203,8 @@ class Check:
 
 # name, what it is, seconds that it has
 PARTS = [
-    ("device", "the card, its driver, memory for it", 20),
+    # The first process on a card may wait for its driver.
+    ("device", "the card, its driver, memory for it", 60),
     ("memory", "bandwidth of memory", 25),
     ("conformance", "every operation on the device against the reference", 110),
     ("results", "device against emulated device", 45),
