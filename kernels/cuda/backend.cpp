@@ -407,8 +407,7 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   if (rows_ == 0 || !status_.ok()) return;
   // The first of a step's kernels comes after a copy: there is nothing to overlap with.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
-                                  {.num_rows = step_.num_tokens(),
-                                   .tokens = step_.tokens(),
+                                  {.step = step_.header(),
                                    .drawn = drawn_.as<int32_t>(),
                                    .table = table.data(),
                                    .vocab = static_cast<int32_t>(table.rows()),

@@ -1,6 +1,6 @@
 // hidden[row] = table[token of row].
 //
-// tokens   i32 [rows]: a token of the vocabulary, or -1 - i for the i-th that the last step drew
+// step     its tokens: of the vocabulary, or -1 - i for the i-th that the last step drew
 // drawn    i32: those; one that is no token (its row was not finite) counts as token 0
 // table    bf16 [vocab, hidden_size] packed (kernels/cuda/packed_order.h), as the head that it may
 //          be tied to
@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/packed_order.h"
+#include "kernels/cuda/step_plan.h"
 #include "kernels/cuda/vectors.h"
 
 namespace incipit::cuda {
@@ -27,8 +28,7 @@ struct Embed {
   static constexpr int kThreads = Shape::kThreads, kSharedBytes = 0, kBlocksPerSm = 2;
 
   struct Args {
-    const int32_t* num_rows = nullptr;
-    const int32_t* tokens = nullptr;
+    const StepHeader* step = nullptr;
     const int32_t* drawn = nullptr;
     const dev::bf16* table = nullptr;
     int32_t vocab = 0, hidden_size = 0;
@@ -38,10 +38,12 @@ struct Embed {
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();
-    const int num_rows = dev::LoadConstant(args.num_rows);
+    const int num_rows = dev::LoadConstant(&args.step->num_tokens);
+    const auto* const tokens = reinterpret_cast<const int32_t*>(
+        reinterpret_cast<const char*>(args.step) + dev::LoadConstant(&args.step->tokens));
     const int num_tiles = NumTiles(args.hidden_size);
     for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
-      int token = dev::LoadConstant(args.tokens + row);
+      int token = dev::LoadConstant(tokens + row);
       if (token < 0) token = dev::LoadGlobal(args.drawn + (-1 - token));
       if (token < 0 || token >= args.vocab) token = 0;
       float* const out = args.hidden + static_cast<int64_t>(row) * args.hidden_size;

@@ -12,7 +12,7 @@
 namespace incipit::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kAlignment = 16;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -33,9 +33,13 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
 
+// Puts an array behind what was put before; where it begins.
 template <class T>
-void CopyArray(std::span<const T> from, char* to) {
-  if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
+size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
+  const size_t begin = Aligned(used);
+  if (!array.empty()) std::memcpy(memory + begin, array.data(), array.size_bytes());
+  used = begin + array.size_bytes();
+  return begin;
 }
 
 }  // namespace
@@ -49,10 +53,7 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
                            .windows = form.windows.empty() ? std::vector<int32_t>{0} : form.windows,
                            .max_partial_rows = PartialRowsMax(bounds, form)});
   const size_t token_bytes = static_cast<size_t>(bounds.tokens_max) * sizeof(int32_t);
-  const size_t tokens = Aligned((kCountsMax + 1) * sizeof(int32_t));
-  const size_t logits_rows = tokens + Aligned(token_bytes);
-  const size_t plan = logits_rows + Aligned(token_bytes);
-  const size_t bytes = plan + attention.max_bytes();
+  const size_t bytes = kPlanAt + Aligned(attention.max_bytes()) + 2 * Aligned(token_bytes);
   INCIPIT_ASSIGN_OR_RETURN(Memory device, Memory::Allocate(Place::kDevice, bytes));
   std::array<Memory, 2> pinned;
   for (Memory& memory : pinned) {
@@ -63,9 +64,6 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
   bounds_ = bounds;
   form_ = form;
   attention_.emplace(std::move(attention));
-  tokens_ = tokens;
-  logits_rows_ = logits_rows;
-  plan_ = plan;
   device_ = std::move(device);
   pinned_ = std::move(pinned);
   return absl::OkStatus();
@@ -91,20 +89,19 @@ bool StepMemory::FitsForm(const StepInputs& inputs) const {
 
 bool StepMemory::Upload(const StepInputs& inputs, size_t which, Stream& stream) {
   INCIPIT_CHECK(Holds(inputs));
-  const Memory& memory = pinned_[which];
-  CopyArray(inputs.tokens, memory.as<char>() + tokens_);
-  CopyArray(inputs.logits_rows, memory.as<char>() + logits_rows_);
-  auto* const plan = memory.as<std::byte>() + plan_;
-  size_t plan_bytes = sizeof(StepHeader);
+  char* const memory = pinned_[which].as<char>();
+  std::byte* const plan = pinned_[which].as<std::byte>() + kPlanAt;
   const bool is_planned = FitsForm(inputs);
-  if (!is_planned) {
-    host_header_ = {.num_tokens = static_cast<int32_t>(inputs.tokens.size())};
-    std::memcpy(plan, &host_header_, sizeof(host_header_));
-  } else {
-    plan_bytes = attention_->Build(inputs, {plan, memory.byte_size() - plan_});
+  size_t used = kPlanAt + sizeof(StepHeader);
+  host_header_ = {.num_tokens = static_cast<int32_t>(inputs.tokens.size())};
+  if (is_planned) {
+    used = kPlanAt + attention_->Build(inputs, {plan, attention_->max_bytes()});
     std::memcpy(&host_header_, plan, sizeof(host_header_));
   }
-  stream.Copy(device_.data(), memory.data(), plan_ + plan_bytes);
+  host_header_.tokens = static_cast<int32_t>(PutBehind(inputs.tokens, memory, used) - kPlanAt);
+  logits_rows_ = PutBehind(inputs.logits_rows, memory, used);
+  std::memcpy(plan, &host_header_, sizeof(host_header_));
+  stream.Copy(device_.data(), memory, used);
   return is_planned;
 }
 

@@ -1,6 +1,6 @@
-// What goes to the device once for each step, in one copy: tokens, rows of logits and the plan of
-// its attention. Two steps may be on their way: each has pinned memory of its own, and both use the
-// same place on the device, where streams keep them apart.
+// What goes to the device once for each step, in one copy of what the step has: the plan of its
+// attention, tokens and rows of logits. Two steps may be on their way: each has pinned memory of
+// its own, and both use the same place on the device, where streams keep them apart.
 #pragma once
 
 #include <array>
@@ -37,14 +37,14 @@ class StepMemory {
   // without a plan of attention, as the form is not this step's.
   bool Upload(const StepInputs& inputs, size_t which, Stream& stream);
 
-  // On the device. The counts are those of the latest upload.
-  const int32_t* tokens() const { return At<int32_t>(tokens_); }
+  // On the device, of the latest upload; but for the rows of logits always at the same place.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
   const int32_t* num_tokens() const { return &header()->num_tokens; }
-  const StepHeader* header() const { return At<const StepHeader>(plan_); }
+  const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
   // Element i is i, for i up to kCountsMax.
   const int32_t* counts() const { return At<int32_t>(0); }
   static constexpr int32_t kCountsMax = 255;
+  static constexpr size_t kPlanAt = (kCountsMax + 1) * sizeof(int32_t);
 
   // Of the latest upload, as the host has it.
   const StepHeader& host_header() const { return host_header_; }
@@ -61,7 +61,7 @@ class StepMemory {
   AttentionForm form_;
   std::optional<AttentionPlan> attention_;
   StepHeader host_header_;
-  size_t tokens_ = 0, logits_rows_ = 0, plan_ = 0;  // offsets
+  size_t logits_rows_ = 0;  // offset
   Memory device_;
   std::array<Memory, 2> pinned_;
 };

@@ -63,7 +63,7 @@ struct StepHeader {
   int32_t num_tokens = 0;
   int32_t rows = 0;         // offset of StepRow[num_tokens]
   int32_t page_tables = 0;  // offset of int32_t[]: pages
-  int32_t reserved = 0;
+  int32_t tokens = 0;       // offset of int32_t[num_tokens] (embed.h)
   AttentionList lists[kMaxWindows] = {};
 };
 

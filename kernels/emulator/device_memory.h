@@ -9,6 +9,9 @@ namespace incipit::emulator {
 // Calls of cuda::Memory::Allocate since the program began.
 int64_t NumAllocations();
 
+// By copies that have run since the program began.
+int64_t BytesCopied();
+
 // What the device has: 4 GiB, or what INCIPIT_EMULATED_DEVICE_BYTES says in the environment, until
 // this is called.
 void SetDeviceBytes(size_t bytes);

@@ -32,7 +32,7 @@ size_t BytesAtFirst() {
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
 }
 
-std::atomic<int64_t> num_recorded = 0, num_launched = 0;
+std::atomic<int64_t> num_recorded = 0, num_launched = 0, bytes_copied = 0;
 
 // Every allocation of the emulated device.
 class Allocations {
@@ -110,6 +110,7 @@ class Allocations {
 namespace incipit::emulator {
 
 int64_t NumAllocations() { return cuda::Allocations::Get().num_added(); }
+int64_t BytesCopied() { return cuda::bytes_copied; }
 void SetDeviceBytes(size_t bytes) { cuda::Allocations::Get().SetLimit(bytes); }
 size_t DeviceBytes() { return cuda::Allocations::Get().limit(); }
 GraphCounts CountsOfGraphs() {
@@ -183,6 +184,7 @@ void Stream::State::RunCopy(const Operation& operation) {
   }
   if (is_copy) {
     std::memmove(operation.to, operation.from, operation.bytes);
+    bytes_copied += static_cast<int64_t>(operation.bytes);
   } else {
     std::memset(operation.to, 0, operation.bytes);
   }

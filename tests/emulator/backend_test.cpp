@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/emulator/device_memory.h"
 
 namespace incipit {
 namespace {
@@ -78,6 +79,28 @@ TEST_F(CudaRefusalTest, MoreMemoryThanTheDeviceHas) {
   const size_t free = backend_->FreeBytes();
   const auto buffer = backend_->Allocate(free + 1);
   EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(CudaStepTest, CopiesWhatItHasHoweverLargeAStepMayBe) {
+  const auto backend = *CreateCudaBackend({});
+  ASSERT_TRUE(
+      backend
+          ->Reserve(
+              {.tokens_max = 8192, .sequences_max = 256, .blocks_max = 65536, .draws_max = 256})
+          .ok());
+  const TokenId tokens[] = {3, 4};
+  const int32_t positions[] = {20, 7}, begin[] = {0, 1, 2}, block_begin[] = {0, 2, 3}, rows[] = {1};
+  const BlockId blocks[] = {BlockId{0}, BlockId{1}, BlockId{2}};
+  const int64_t before = emulator::BytesCopied();
+  backend->Upload({.tokens = tokens,
+                   .positions = positions,
+                   .token_begin = begin,
+                   .block_begin = block_begin,
+                   .blocks = blocks,
+                   .logits_rows = rows});
+  ASSERT_TRUE(backend->Synchronize().ok());
+  EXPECT_GT(emulator::BytesCopied(), before);
+  EXPECT_LT(emulator::BytesCopied() - before, 4096);
 }
 
 // A step's calls of Sample and Score, waited for one by one or all at the end.

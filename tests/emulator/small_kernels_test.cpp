@@ -77,13 +77,15 @@ TEST(Embed, GathersTokensAndThoseThatTheLastStepSampled) {
   const std::vector<uint16_t> table = RandomBF16(random, kVocab * kHidden, 1);
   std::vector<uint16_t> packed =
       Packed({{table.data(), DType::kBF16, kVocab, kHidden}}, RowOrder::kPlain);
-  const std::array<int32_t, 7> tokens = {20, 0, -1, -3, 7, -2, 5};
+  struct {
+    StepHeader header;
+    std::array<int32_t, 7> tokens = {20, 0, -1, -3, 7, -2, 5};
+  } step;
+  step.header = {.num_tokens = 6, .tokens = sizeof(StepHeader)};
   const std::array<int32_t, 3> drawn = {4, -1, 19};
   const std::array<int32_t, 6> expected = {20, 0, 4, 19, 7, 0};
-  std::vector<float> hidden(tokens.size() * kHidden, -1);
-  const int32_t num_rows = 6;
-  ASSERT_EQ(RunBlocks<Embed<EmbedShape>>(4, {.num_rows = &num_rows,
-                                             .tokens = tokens.data(),
+  std::vector<float> hidden(step.tokens.size() * kHidden, -1);
+  ASSERT_EQ(RunBlocks<Embed<EmbedShape>>(4, {.step = &step.header,
                                              .drawn = drawn.data(),
                                              .table = DeviceBF16(packed),
                                              .vocab = kVocab,
