@@ -5,7 +5,7 @@
 
 Runs from an unpacked package (`make package`) and needs Python's standard library alone. Writes FOLDER/gpu-check.json
 and FOLDER/performance-gpu.md, the table that docs/performance-gpu.md is made of. What cannot be run is skipped and
-says why; what fails does not stop the rest.
+says why; what fails does not stop the rest, and all that it said is in FOLDER/gpu-check.log.
 
 Exit code: 0 if everything that could run passed, 1 if something failed, 77 if there is no GPU to check, 2 if a flag is
 wrong.
@@ -43,6 +43,16 @@ class Failed(Exception):
     """What is wrong."""
 
 
+# Where `run` leaves all that a command said which failed, at once: what ends this program leaves it there.
+transcript = None
+
+
+def keep(command, ending, output, errors):
+    if transcript is not None:
+        with open(transcript, "a") as file:
+            file.write(f"==== {' '.join(map(str, command))}: {ending}\n{output}\n---- errors\n{errors}\n")
+
+
 def run(command, seconds, **options):
     """(exit code, output, errors); a command that takes longer is ended with all that it started."""
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -51,8 +61,11 @@ def run(command, seconds, **options):
             output, errors = process.communicate(timeout=max(1, seconds))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise Failed(f"took longer than the {seconds:.0f} s that it has") from None
+            ending = f"took longer than the {seconds:.0f} s that it has"
+            keep(command, ending, *process.communicate())
+            raise Failed(ending) from None
+    if process.returncode not in (0, NO_DEVICE):
+        keep(command, f"ended with {process.returncode}", output, errors)
     return process.returncode, output, errors
 
 
@@ -116,6 +129,7 @@ class Check:
             environment = dict(os.environ, INCIPIT_SOURCE=str(self.root), OMP_WAIT_POLICY="passive")
             if self.stories:
                 environment["INCIPIT_STORIES"] = str(self.stories)
+            begin = time.monotonic()
             code, output, errors = run(command, seconds, env=environment)
             if not report.exists():
                 raise Failed(f"ended with {code}: {last_line(errors or output)}")
@@ -125,7 +139,9 @@ class Check:
         passed = [case for case in cases if case["result"] == "COMPLETED" and not case.get("failures")]
         skipped = [case for case in cases if case["result"] == "SKIPPED"]
         if bad or code != 0:
-            raise Failed(f"{len(bad)} of {len(cases)} failed: {', '.join(bad[:5]) or f'ended with {code}'}")
+            left = seconds - (time.monotonic() - begin)
+            raise Failed(f"{len(bad)} of {len(cases)} failed: {', '.join(bad[:5]) or f'ended with {code}'}" +
+                         self.in_order(name, bad, environment, left))
         if not passed:
             reasons = [text["message"] for case in skipped for text in case.get("skipped", [])]
             raise Skipped(last_line(reasons[0]) if reasons else "no test was run")
@@ -135,6 +151,17 @@ class Check:
         reasons = sorted({case["name"] for case in skipped})
         self.notes += [f"{name}: {case} skipped" for case in reasons]
         return f"{len(passed)} tests" + (f", {len(skipped)} skipped" if skipped else "")
+
+    def in_order(self, name, bad, environment, seconds):
+        """Whether the first test that failed does so too where no kernel starts before the one before it has ended."""
+        if not bad or seconds < 5:
+            return ""
+        try:
+            code, _, _ = run([self.program(name), f"--gtest_filter={bad[0]}"], seconds,
+                             env=dict(environment, INCIPIT_CUDA_IN_ORDER="1"))
+        except Failed as wrong:
+            return f"; with INCIPIT_CUDA_IN_ORDER=1 the first {wrong}"
+        return f"; with INCIPIT_CUDA_IN_ORDER=1 the first {'passes' if code == 0 else 'fails too'}"
 
     def conformance(self, seconds):
         few = "*EmbedGathers*/Cuda*:*PartsOfDifferent*/Cuda*:*GreedyTakes*/Cuda*"
@@ -269,6 +296,10 @@ def main():
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(part[0] for part in PARTS)}")
     root = pathlib.Path(__file__).resolve().parent
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    global transcript
+    transcript = arguments.output / "gpu-check.log"
+    transcript.unlink(missing_ok=True)
     check = Check(root, arguments)
     begin, outcomes = time.monotonic(), []
     for name, title, limit in PARTS:
@@ -292,7 +323,6 @@ def main():
         "measurements": check.measurements if arguments.smoke else gpu_table.with_shares(check.measurements, check.device),
         "notes": check.notes,
     }
-    arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "gpu-check.json").write_text(json.dumps(found, indent=1) + "\n")
     (arguments.output / "performance-gpu.md").write_text(gpu_table.markdown(found))
     print(f"{arguments.output / 'gpu-check.json'}, {arguments.output / 'performance-gpu.md'}")

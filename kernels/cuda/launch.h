@@ -23,6 +23,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
 // Remembers the first error of the stream.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
+// Not with INCIPIT_CUDA_IN_ORDER in the environment: to tell whether a fault comes from that.
+bool MayStartEarly();
 
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
@@ -48,7 +50,7 @@ void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Arg
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
   }
-  if (shape.dependent) {
+  if (shape.dependent && MayStartEarly()) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }

@@ -1,6 +1,7 @@
 // kernels/cuda/runtime.h on a card.
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -104,6 +105,11 @@ void Note(Stream& stream, int error) {
 }
 
 void* HandleOf(Stream& stream) { return stream.state().handle; }
+
+bool MayStartEarly() {
+  static const bool may = std::getenv("INCIPIT_CUDA_IN_ORDER") == nullptr;
+  return may;
+}
 
 Stream::Stream(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Stream::~Stream() = default;

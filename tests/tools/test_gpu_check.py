@@ -98,16 +98,35 @@ class GpuCheckTest(unittest.TestCase):
         parts = {part["part"]: part for part in found["parts"]}
         self.assertEqual(parts["conformance"]["outcome"], "failed")
         self.assertIn("wrong", parts["conformance"]["said"])
+        log = (self.root / "out/gpu-check.log").read_text()
+        self.assertIn("ended with 3", log)
+        self.assertIn("wrong", log)
         self.assertEqual(parts["results"]["outcome"], "failed")
         self.assertIn("embedding: 1 of", parts["results"]["said"])
         self.assertEqual(parts["memory"]["outcome"], "passed")
         self.assertEqual(parts["attention"]["outcome"], "passed")
 
+    def test_a_failing_test_is_run_again_without_early_starts(self):
+        report = {"testsuites": [{"testsuite": [{"status": "RUN", "result": "COMPLETED", "classname": "Suite",
+                                                 "name": "Case", "failures": [{"failure": "off by one"}]}]}]}
+        for in_order, said in (("exit 0", "passes"), ("exit 1", "fails too")):
+            self.replace("conformance_cuda_test", f"""
+if [ -n "$INCIPIT_CUDA_IN_ORDER" ]; then [ "$1" = --gtest_filter=Suite.Case ] && {in_order}; exit 9; fi
+echo the value is off by one
+echo '{json.dumps(report)}' >"${{1#--gtest_output=json:}}"
+exit 1""")
+            result, found = self.run_check("--smoke", "--only", "conformance")
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(found["parts"][1]["said"],
+                             f"1 of 1 failed: Suite.Case; with INCIPIT_CUDA_IN_ORDER=1 the first {said}")
+            self.assertIn("off by one", (self.root / "out/gpu-check.log").read_text())
+
     def test_a_part_that_hangs_is_ended(self):
-        self.replace("conformance_cuda_test", "cat /dev/zero >/dev/null")
+        self.replace("conformance_cuda_test", "echo so far; cat /dev/zero >/dev/null")
         result, found = self.run_check("--smoke", "--only", "conformance", "--seconds", "3")
         self.assertEqual(result.returncode, 1)
         self.assertIn("took longer than", found["parts"][1]["said"])
+        self.assertIn("so far", (self.root / "out/gpu-check.log").read_text())
 
     def test_without_a_gpu_it_says_what_is_missing(self):
         self.replace("incipit-gpu-bench", "echo 'no NVIDIA driver on this machine (libcuda.so.1)' >&2; exit 77")
