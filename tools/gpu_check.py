@@ -40,7 +40,11 @@ class Skipped(Exception):
 
 
 class Failed(Exception):
-    """What is wrong."""
+    """What is wrong, and what a program had printed by then."""
+
+    def __init__(self, what, output=""):
+        super().__init__(what)
+        self.output = output
 
 
 # Where `run` leaves all that a command said which failed, at once: what ends this program leaves it there.
@@ -62,8 +66,9 @@ def run(command, seconds, **options):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             ending = f"took longer than the {seconds:.0f} s that it has"
-            keep(command, ending, *process.communicate())
-            raise Failed(ending) from None
+            output, errors = process.communicate()
+            keep(command, ending, output, errors)
+            raise Failed(ending, output) from None
     if process.returncode not in (0, NO_DEVICE):
         keep(command, f"ended with {process.returncode}", output, errors)
     return process.returncode, output, errors
@@ -75,7 +80,7 @@ def last_line(text):
 
 
 def json_lines(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
 
 
 class Check:
@@ -99,7 +104,7 @@ class Check:
         command = [self.program(program), part, *(["--smoke"] if self.smoke else [])]
         code, output, errors = run(command, seconds)
         if code != 0:
-            raise Failed(f"ended with {code}: {last_line(errors)}")
+            raise Failed(f"ended with {code}: {last_line(errors)}", output)
         return json_lines(output)
 
     # ---- the parts; each returns what it has to say
@@ -115,11 +120,20 @@ class Check:
         return f"{self.device['device']}, {self.device['software']}"
 
     def measure(self, part, seconds):
-        lines = [dict(line, part=part) for line in self.bench(part, seconds) if "name" in line]
-        self.measurements += lines
-        if not lines:
+        try:
+            lines = self.bench(part, seconds)
+        except Failed as wrong:
+            before = self.add_measurements(part, json_lines(wrong.output))
+            raise Failed(f"{wrong}, after {before} measurements") from None
+        count = self.add_measurements(part, lines)
+        if count == 0:
             raise Failed("no measurement")
-        return f"{len(lines)} measurements"
+        return f"{count} measurements"
+
+    def add_measurements(self, part, lines):
+        found = [dict(line, part=part) for line in lines if "name" in line]
+        self.measurements += found
+        return len(found)
 
     def tests(self, name, seconds, only=None):
         """A GoogleTest program, its tests on the device alone."""
@@ -184,9 +198,13 @@ class Check:
     def yardsticks(self, seconds):
         script = self.root / "gpu_yardsticks.py"
         python = next((path for path in (sys.executable, shutil.which("python3")) if path), None)
-        code, output, errors = run([python, script, *(["--smoke"] if self.smoke else [])], seconds)
+        try:
+            code, output, errors = run([python, script, *(["--smoke"] if self.smoke else [])], seconds)
+        except Failed as wrong:
+            self.add_measurements("yardsticks", json_lines(wrong.output))
+            raise
         lines = json_lines(output)
-        self.measurements += [dict(line, part="yardsticks") for line in lines if "name" in line]
+        self.add_measurements("yardsticks", lines)
         self.notes += [line["note"] for line in lines if "note" in line]
         if code == NO_DEVICE:
             raise Skipped(last_line(errors))

@@ -106,6 +106,22 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(parts["memory"]["outcome"], "passed")
         self.assertEqual(parts["attention"]["outcome"], "passed")
 
+    def test_what_was_measured_before_a_failure_stays(self):
+        measured = {"name": "product of qkv x 1, 6144 x 4096", "seconds": 1e-5, "shortest": 1e-5, "longest": 1e-5,
+                    "samples": 2, "calls": 2, "bytes": 1, "flops": 1}
+        self.replace("incipit-gpu-bench", f"""
+if [ "$1" = memory ]; then exec {BUILD / EMULATED['incipit-gpu-bench']} "$@"; fi
+echo '{json.dumps(measured)}'
+printf '{{"name": "cut o'
+[ "$1" = products ] && {{ echo an illegal address >&2; exit 1; }}
+cat /dev/zero >/dev/null""")
+        _, found = self.run_check("--smoke", "--only", "products,attention", "--seconds", "8")
+        said = {part["part"]: part["said"] for part in found["parts"]}
+        self.assertEqual(said["products"], "ended with 1: an illegal address, after 1 measurements")
+        self.assertIn(", after 1 measurements", said["attention"])
+        self.assertEqual([(line["part"], line["name"]) for line in found["measurements"]],
+                         [(part, measured["name"]) for part in ("products", "attention")])
+
     def test_a_failing_test_is_run_again_without_early_starts(self):
         report = {"testsuites": [{"testsuite": [{"status": "RUN", "result": "COMPLETED", "classname": "Suite",
                                                  "name": "Case", "failures": [{"failure": "off by one"}]}]}]}
