@@ -68,8 +68,8 @@ class MemoryTest(unittest.TestCase):
 
     def test_a_start_without_enough_memory_says_how_much_and_which_flag(self):
         for device_bytes, flags, flag in ((32 << 20, ("--step-tokens", "4096"), "--step-tokens"),
-                                          (64 << 20, ("--kv-blocks", "1000000"), "--kv-blocks"),
-                                          (64 << 20, ("--kv-memory", "1GiB"), "--kv-memory"),
+                                          (64 << 20, ("--step-tokens", "64", "--kv-blocks", "1000000"), "--kv-blocks"),
+                                          (64 << 20, ("--step-tokens", "64", "--kv-memory", "1GiB"), "--kv-memory"),
                                           (1 << 20, (), "")):
             with self.subTest(device_bytes=device_bytes, flags=flags):
                 said = self.start_with(device_bytes, *flags)
