@@ -256,13 +256,28 @@ INCIPIT_DEVICE void ArriveCluster() {
 INCIPIT_DEVICE void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// 4 bytes at the place that `shared` is in this block, of the block with that rank.
-INCIPIT_DEVICE uint32_t LoadCluster(const uint32_t* shared, int rank) {
-  uint32_t remote, value;
+// What is at the place that `shared` is in this block, of the block with that rank.
+INCIPIT_DEVICE uint32_t ClusterAddress(const void* shared, int rank) {
+  uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                : "=r"(remote)
                : "r"(SharedAddress(shared)), "r"(rank));
-  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(remote) : "memory");
+  return remote;
+}
+INCIPIT_DEVICE uint32_t LoadCluster(const uint32_t* shared, int rank) {
+  uint32_t value;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];"
+               : "=r"(value)
+               : "r"(ClusterAddress(shared, rank))
+               : "memory");
+  return value;
+}
+INCIPIT_DEVICE Vec4 LoadCluster(const Vec4* shared, int rank) {
+  Vec4 value;
+  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.word[0]), "=r"(value.word[1]), "=r"(value.word[2]), "=r"(value.word[3])
+               : "r"(ClusterAddress(shared, rank))
+               : "memory");
   return value;
 }
 

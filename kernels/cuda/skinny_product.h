@@ -442,11 +442,8 @@ struct SkinnyProduct {
       UnpackFloats(dev::LoadShared(reinterpret_cast<const Vec4*>(stage + run * kStageFloats)), y);
     } else {
       const int warp = run % kBlockRuns * kCluster + Rank();
-      const auto* const words = reinterpret_cast<const uint32_t*>(stage + warp * kStageFloats);
-      INCIPIT_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        y[i] = dev::BitCast<float>(dev::LoadCluster(words + i, run / kBlockRuns));
-      }
+      const auto* const words = reinterpret_cast<const Vec4*>(stage + warp * kStageFloats);
+      UnpackFloats(dev::LoadCluster(words, run / kBlockRuns), y);
     }
   }
 };

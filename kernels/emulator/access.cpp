@@ -137,9 +137,9 @@ void LetNextKernelStart() {
   ++block.cluster->grid->num_let_go;
 }
 
-uint32_t LoadCluster(const uint32_t* shared, int rank, Site site) {
+const void* ReadCluster(const void* shared, int bytes, int rank, Site site) {
   Machine& machine = Machine::Get();
-  CheckShared(shared, sizeof(*shared), site);
+  CheckShared(shared, bytes, site);
   const Thread& thread = machine.current();
   const Cluster& cluster = *thread.warp->block->cluster;
   if (rank < 0 || rank >= static_cast<int>(cluster.blocks.size())) {
@@ -157,12 +157,12 @@ uint32_t LoadCluster(const uint32_t* shared, int rank, Site site) {
   }
   const auto offset = reinterpret_cast<const char*>(shared) - thread.shared;
   if (&other == thread.warp->block) {
-    OrderShared(shared, sizeof(*shared), Access::kRead, site);
+    OrderShared(shared, bytes, Access::kRead, site);
   } else if (other.races != nullptr) {
-    std::string race = other.races->ReadRemotely({static_cast<int>(offset), sizeof(*shared)}, site);
+    std::string race = other.races->ReadRemotely({static_cast<int>(offset), bytes}, site);
     if (!race.empty()) machine.Fail(site, std::move(race));
   }
-  return *reinterpret_cast<const uint32_t*>(other.shared.get() + offset);
+  return other.shared.get() + offset;
 }
 
 }  // namespace incipit::emulator

@@ -68,6 +68,7 @@ void LetNextKernelStart();
 void SyncCluster(Site site);
 void ArriveCluster(Site site);
 void WaitCluster(Site site);
-uint32_t LoadCluster(const uint32_t* shared, int rank, Site site);
+// Checks a load; where the bytes are.
+const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

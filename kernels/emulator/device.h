@@ -151,8 +151,10 @@ inline int ClusterRank() { return emulator::Running().cluster_rank; }
 inline void SyncCluster(Site site = Here()) { emulator::SyncCluster(site); }
 inline void ArriveCluster(Site site = Here()) { emulator::ArriveCluster(site); }
 inline void WaitCluster(Site site = Here()) { emulator::WaitCluster(site); }
-inline uint32_t LoadCluster(const uint32_t* shared, int rank, Site site = Here()) {
-  return emulator::LoadCluster(shared, rank, site);
+template <class T>
+T LoadCluster(const T* shared, int rank, Site site = Here()) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+  return *static_cast<const T*>(emulator::ReadCluster(shared, sizeof(T), rank, site));
 }
 
 // ---- atomics
