@@ -204,9 +204,10 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, std::span<const TokenId
   if (ids.empty()) return 0;
   const size_t block_size = tokens.size() / ids.size();
   int32_t num_confirmed = 0;
+  size_t next_fetched = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (i + kKeysAhead < ids.size()) {
-      evicted_keys_.Prefetch(At(ids[i + kKeysAhead]).hash.prefix());
+    for (; next_fetched < std::min(i + kKeysAhead + 1, ids.size()); ++next_fetched) {
+      evicted_keys_.Prefetch(At(ids[next_fetched]).hash.prefix());
     }
     if (!At(ids[i]).pending) continue;  // unpublished meanwhile, for good
     ConfirmOne(ids[i], tokens.subspan(i * block_size, block_size), use);

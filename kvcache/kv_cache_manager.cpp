@@ -134,11 +134,13 @@ void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens
   hasher_.Extend(table.root, tokens, table.hashes);
   const auto block_size = static_cast<size_t>(options_.block_size);
   const auto num_full = static_cast<int32_t>(tokens.size() / block_size);
+  auto next_fetched = static_cast<size_t>(table.num_published);
   while (table.num_published < num_full) {
     const auto index = static_cast<size_t>(table.num_published);
-    if (index + kKeysAhead < static_cast<size_t>(num_full)) {
-      pool_.PrefetchSlot(table.hashes[index + kKeysAhead]);
-      __builtin_prefetch(StoredTokens(table.blocks[index + kKeysAhead]).data(), 1);
+    const size_t fetch_until = std::min(index + kKeysAhead + 1, static_cast<size_t>(num_full));
+    for (; next_fetched < fetch_until; ++next_fetched) {
+      pool_.PrefetchSlot(table.hashes[next_fetched]);
+      __builtin_prefetch(StoredTokens(table.blocks[next_fetched]).data(), 1);
     }
     // Where the block before has been unpublished, what builds on it is not published either.
     if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
