@@ -15,9 +15,6 @@ constexpr int32_t kTokensPerUnit = 512;
 // An epoch is this share of the capacity, and at least this many units.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// The newest block of a class goes only if it is worth less than this share of the oldest ones.
-constexpr float kNewestMargin = 0.9F;
-
 // Runs of ghosts for each unit of capacity. Longer memories of counts mislead: what comes back
 // after so long is not used soon again, however often it was used.
 constexpr double kGhostRuns = 1;
@@ -185,13 +182,15 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
   const int turn = use.turn_seen + 1;
   int num_runs = 0;
   for (size_t end = freed.size(); end > 0;) {
-    const auto class_of = [&](BlockId id) {
+    const Record& last = RecordOf(freed[end - 1]);
+    const int reuse_class = ReuseClassOf(last.uses, last.born, turn);
+    const auto is_alike = [&](BlockId id) {
       const Record& record = RecordOf(id);
-      return ReuseClassOf(record.uses, record.born, turn);
+      return record.IsCountedLike(last) ||
+             ReuseClassOf(record.uses, record.born, turn) == reuse_class;
     };
-    const int reuse_class = class_of(freed[end - 1]);
     size_t begin = end - 1;
-    while (begin > 0 && class_of(freed[begin - 1]) == reuse_class) --begin;
+    while (begin > 0 && is_alike(freed[begin - 1])) --begin;
     Enter(freed.subspan(begin, end - begin), reuse_class);
     ++num_runs;
     end = begin;
@@ -207,12 +206,13 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
   const auto length = static_cast<int32_t>(run.size());
   const uint8_t run_code = RunCodeOf(static_cast<uint32_t>(length));
   const TouchClock::Stamp now = clock_.stamp();
+  Record entered = {.last_use = now, .run_code = run_code, .place = kListed};
+  entered.reuse_class = static_cast<uint8_t>(reuse_class) & 31;
   for (const BlockId id : run) {
     Record& record = RecordOf(id);
-    record.last_use = now;
-    record.run_code = run_code;
-    record.reuse_class = static_cast<uint8_t>(reuse_class) & 31;
-    record.place = kListed;
+    entered.uses = record.uses;
+    entered.born = record.born;
+    record = entered;  // at once
   }
   lists_[static_cast<size_t>(reuse_class)].PushBackReversed(blocks_, run);
   statistics_.Enter(reuse_class, now, static_cast<float>(length) * RunWeightOf(run_code));
@@ -270,9 +270,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// The oldest block that is worth least, the older of equals; or a newest one that is worth clearly
-// less.
+// The oldest block that is worth least, the older of equals; or a newest one that is worth less.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
+  statistics_.Refresh();
   End least;
   float least_value = 0;
   for (int k = 0; k < kReuseClasses; ++k) {
@@ -287,7 +287,6 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
     least = {.block = id, .reuse_class = k, .last_use = last_use};
     least_value = value;
   }
-  least_value *= kNewestMargin;
   for (int k = 0; k < kReuseClasses; ++k) {
     const auto value_of = [&](BlockId id) {
       return statistics_.ValueOf(k, clock_.AgeClassOf(RecordOf(id).last_use));

@@ -55,6 +55,9 @@ class AdaptivePolicy final : public EvictionPolicy {
              reuse_class == other.reuse_class &&
              (place == kElsewhere) == (other.place == kElsewhere);
     }
+    bool IsCountedLike(const Record& other) const {
+      return uses == other.uses && born == other.born;
+    }
   };
   static_assert(sizeof(Record) == 8);
 

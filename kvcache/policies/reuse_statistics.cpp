@@ -13,18 +13,19 @@ constexpr float kPriorWeight = 0.5F;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // A chance is rate / (1 + rate / 2), as of a rate that does not change within the age class.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-constexpr int kSmoothings = 4;  // with weights 1/4 1/2 1/4 over age classes
+// Rates of neighbouring ages are alike as if the square root of this many runs had shown it.
+constexpr float kLikeness = 4;
 
 // Blocks that were used this many epochs ago or more are taken to be in one age class meanwhile.
 constexpr size_t kYoungEpochs = 32;
 
 // How long the tables remember: see LifeTable.
-constexpr double kSlowCapacities = 8, kSlowRuns = 1000;
-constexpr double kFastCapacities = 0.5, kFastRuns = 0;
+constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
+constexpr double kFastCapacities = 1, kFastRuns = 0;
 
 // Likelihoods fade by this factor an epoch; the fast table must be better by this much (nats)
 // before it counts more than the slow one; and no table ever counts less than this.
-constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 8, kShareMin = 0.02F;
+constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
 // By four sums at a time, which a compiler must not do on its own.
 template <size_t kSize>
@@ -59,6 +60,7 @@ ReuseStatistics::ReuseStatistics(const TouchClock& clock, double capacity)
     age_class_of_epoch_[i] = static_cast<uint8_t>(clock.AgeClass(middle));
   }
   BeginEpoch(1);
+  Refresh();
 }
 
 float& ReuseStatistics::AtRisk(int reuse_class, TouchClock::Stamp stamp) {
@@ -86,11 +88,17 @@ void ReuseStatistics::BeginEpoch(double mean_run) {
   for (LifeTable* table : {&slow_, &fast_}) {
     Judge(*table, exposed);
     Absorb(*table, exposed, mean_run);
-    Fit(*table, mean_run);
   }
   recent_reused_ = {};
   recent_weight_ = 0;
+  mean_run_ = mean_run;
+  if (++epochs_to_fit_ == kEpochsPerFit) FitAll();
+}
+
+void ReuseStatistics::FitAll() {
+  for (LifeTable* table : {&slow_, &fast_}) Fit(*table);
   SetValues(MixedRates());
+  epochs_to_fit_ = 0;
 }
 
 void ReuseStatistics::Forget(double kept) {
@@ -109,6 +117,7 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
 
 // These blocks have passed through the ages from `begin` to `end`, in units.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
+  if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
   for (size_t a = 0; a < kAges; ++a) {
     const double from = begins_[a], to = begins_[a + 1];
@@ -178,22 +187,40 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, double m
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-void ReuseStatistics::Fit(LifeTable& table, double mean_run) const {
-  const float prior_weight = kPriorWeight * static_cast<float>(std::sqrt(mean_run));
+// The rates that fit the table best, if those of neighbouring ages are believed to be alike, the
+// less the more uses have been seen: the minimum of
+//   (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age)^2,
+// summed over ages, which a tridiagonal system gives.
+void ReuseStatistics::Fit(LifeTable& table) const {
+  const auto root = static_cast<float>(std::sqrt(mean_run_));
+  const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
+  AgeTable& rate = table.rate;
+  AgeTable coupling;  // to the rate of the next age, when those before are eliminated
+  Row coupling_before{}, rate_before{};
   for (size_t a = 0; a < kAges; ++a) {
     const float reused = SumOf(table.reused[a]), exposed = SumOf(table.exposed[a]);
     const float pooled = (reused + prior_weight * kRatePrior) / (exposed + prior_weight);
     Row prior;
-    prior.fill(std::min(kRateMax, pooled));
+    prior.fill(prior_weight * std::min(kRateMax, pooled));
     std::fill(prior.begin() + kFirstSharedClass, prior.end(),
-              std::min(kRateMax, kUsedPrior * pooled));
+              prior_weight * std::min(kRateMax, kUsedPrior * pooled));
+    const float ends = a == 0 || a + 1 == kAges ? 1 : 2;
+    const float weight = prior_weight + ends * likeness;
     for (size_t k = 0; k < kClasses; ++k) {
-      const float rate =
-          (table.reused[a][k] + prior_weight * prior[k]) / (table.exposed[a][k] + prior_weight);
-      table.rate[a][k] = std::min(kRateMax, rate);
+      const float scale = 1 / (table.exposed[a][k] + weight - likeness * coupling_before[k]);
+      coupling[a][k] = likeness * scale;
+      rate[a][k] = (table.reused[a][k] + prior[k] + likeness * rate_before[k]) * scale;
     }
+    coupling_before = coupling[a];
+    rate_before = rate[a];
   }
-  for (int i = 0; i < kSmoothings; ++i) Smooth(table.rate);
+  for (size_t a = kAges - 1; a-- > 0;) {
+    for (size_t k = 0; k < kClasses; ++k) rate[a][k] += coupling[a][k] * rate[a + 1][k];
+  }
+  for (Row& row : rate) {
+    for (float& each : row) each = std::min(kRateMax, each);
+  }
+  Smooth(rate);
 }
 
 void ReuseStatistics::Smooth(AgeTable& rate) const {

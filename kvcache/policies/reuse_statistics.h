@@ -46,13 +46,18 @@ class ReuseStatistics {
   }
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
-  // To be called when the clock has entered a new epoch; values change only here. `mean_run`: how
-  // many blocks are used together that have the same class.
+  // To be called when the clock has entered a new epoch: values change only with that. `mean_run`:
+  // how many blocks are used together that have the same class.
   void BeginEpoch(double mean_run);
+  // To be called before values are asked for: works them out, unless that has been done in this
+  // epoch. So a cache that gives nothing up does not pay for them.
+  void Refresh() {
+    if (epochs_to_fit_ > 0) FitAll();
+  }
   // Keeps only this share of what was counted.
   void Forget(double kept);
 
-  // What keeping a block is worth: hits per unit of age.
+  // What keeping a block is worth: hits per unit of age. As of the last Refresh.
   float ValueOf(int reuse_class, int age_class) const {
     return values_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
   }
@@ -65,6 +70,9 @@ class ReuseStatistics {
   static constexpr size_t kAges = TouchClock::kAges;
   // Epochs of last use that are told apart.
   static constexpr size_t kEpochs = 1024;
+  // Where nobody asks for values, rates are worked out once in so many epochs all the same, as
+  // those to come are judged by them.
+  static constexpr int kEpochsPerFit = 8;
   using Row = std::array<float, kClasses>;
   using AgeTable = std::array<Row, kAges>;  // [age class][reuse class]
 
@@ -72,7 +80,7 @@ class ReuseStatistics {
   struct LifeTable {
     AgeTable reused{};     // how many were used
     AgeTable exposed{};    // of how many that passed through the age
-    AgeTable rate{};       // of uses while an age class lasts, as of the last epoch
+    AgeTable rate{};       // of uses while an age class lasts, as of the last fit
     Row log_likelihood{};  // of the recent uses, as foretold
     double weight = 0;     // of all that was used or forgotten
     // It halves its counts when they weigh more than this many caches full of blocks and this many
@@ -82,12 +90,13 @@ class ReuseStatistics {
 
   float& AtRisk(int reuse_class, TouchClock::Stamp stamp);
   void AdvanceRing();
+  void FitAll();
   AgeTable RecentlyExposed(double units) const;
   void Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const;
   void Judge(LifeTable& table, const AgeTable& exposed) const;
   void Absorb(LifeTable& table, const AgeTable& exposed, double mean_run) const;
   void Scale(LifeTable& table, float factor) const;
-  void Fit(LifeTable& table, double mean_run) const;
+  void Fit(LifeTable& table) const;
   void Smooth(AgeTable& rate) const;
   AgeTable MixedRates() const;
   void SetValues(const AgeTable& rate);
@@ -100,6 +109,8 @@ class ReuseStatistics {
   Row at_risk_before_{};      // of last use before those
   AgeTable recent_reused_{};  // since the last epoch
   double recent_weight_ = 0;  // used or forgotten since
+  double mean_run_ = 1;
+  int epochs_to_fit_ = 0;  // that have begun since the last fit
   LifeTable slow_, fast_;
   AgeTable values_{};
   std::array<double, kAges + 1> begins_{};  // of age classes, in units, and the end of the last
