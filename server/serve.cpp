@@ -160,14 +160,20 @@ absl::Status Describe(const Options& options, const Loaded& loaded,
   return absl::OkStatus();
 }
 
+bool IsCpu(const Loaded& loaded) { return loaded.backend->limits().name == "cpu"; }
+
+bool OffersInt8(const Backend& backend) {
+  const auto& formats = backend.limits().weight_formats;
+  return std::ranges::find(formats, WeightFormat::kInt8) != formats.end();
+}
+
 absl::StatusOr<TransformerRunnerOptions> RunnerOptions(const Options& options,
                                                        const Loaded& loaded) {
-  const bool is_cpu = loaded.backend->limits().name == "cpu";
   TransformerRunnerOptions out;
   out.num_blocks = options.kv_blocks.value_or(0);
   out.num_blocks_max = options.kv_memory > 0 ? 0 : kAutoBlocksMax;
   out.kv_bytes = static_cast<size_t>(options.kv_memory);
-  out.memory_fraction = is_cpu ? kCpuMemoryFraction : options.gpu_memory_fraction;
+  out.memory_fraction = IsCpu(loaded) ? kCpuMemoryFraction : options.gpu_memory_fraction;
   out.block_size = options.block_size;
   out.draws_max = options.running_max * kChoicesMax;  // a prompt that ends draws for every choice
   out.max_model_len = options.max_model_len.value_or(0);
@@ -208,9 +214,8 @@ Failure LoadRunner(const Options& options, Loaded& loaded) {
   engine.scheduler.running_max = options.running_max;
   engine.scheduler.prompt_steps_max = options.prompt_steps_max;
   // The CPU backend computes a step while it is launched: there is nothing to win.
-  const bool is_cpu = loaded.backend->limits().name == "cpu";
   engine.scheduler.steps_in_flight_max =
-      options.steps_in_flight.value_or(is_cpu ? 1 : kStepsInFlightMax);
+      options.steps_in_flight.value_or(IsCpu(loaded) ? 1 : kStepsInFlightMax);
   engine.cache = CacheOptionsOf(options);
   engine.cache.num_blocks = decided.num_blocks;
   engine.cache.block_size = decided.block_size;
@@ -240,10 +245,10 @@ Failure Load(const Options& options, Loaded& loaded) {
   const auto format = options.weights == "int8" ? WeightFormat::kInt8 : WeightFormat::kAsStored;
   auto model = LoadModel(options.model, *loaded.backend, format);
   if (absl::IsResourceExhausted(model.status())) {
-    const bool has_int8 = loaded.backend->limits().name == "cpu";
     return {kExitDevice,
-            WithFlags(model.status(), has_int8 ? "--weights int8 takes less"
-                                               : "the model needs a device with more memory")};
+            WithFlags(model.status(), OffersInt8(*loaded.backend)
+                                          ? "--weights int8 takes less"
+                                          : "the model needs a device with more memory")};
   }
   if (!model.ok()) return {kExitModel, model.status()};
   loaded.model.emplace(*std::move(model));
@@ -379,7 +384,7 @@ int RunServe(std::span<const std::string_view> args) {
   if (Failure failure = LoadApart(options, loaded); !failure.status.ok()) return Report(failure);
   // A step's many small messages go out a little later, but together: whoever interrupts one of the
   // threads that compute makes the others wait for it.
-  if (loaded.backend->limits().name == "cpu") InterruptNobody();
+  if (IsCpu(loaded)) InterruptNobody();
   std::atomic<bool> has_failed = false;
   ServerHooks hooks;
   hooks.on_fatal = [&](const absl::Status&) {
