@@ -16,6 +16,7 @@
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/graph_counts.h"
 #include "tests/conformance/support.h"
+#include "tests/support/checkpoint_name.h"
 
 namespace incipit {
 namespace {
@@ -136,11 +137,7 @@ TEST_P(MemoryTest, NoStepWithinTheBoundsAllocates) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, MemoryTest, testing::Values("mistral-window", "qwen3-plain"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         NameOfCheckpoint);
 
 TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
   const auto backend = *CreateCudaBackend({});

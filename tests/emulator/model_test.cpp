@@ -11,6 +11,7 @@
 #include "engine/model/json.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/golden/checkpoint_run.h"
+#include "tests/support/checkpoint_name.h"
 #include "tests/support/source_folder.h"
 
 namespace incipit {
@@ -177,11 +178,7 @@ TEST_F(CudaModelTest, TheBundledModelUnderPressureGivesEveryRequestWhatItGetsAlo
 INSTANTIATE_TEST_SUITE_P(Checkpoints, CudaEngineTest,
                          testing::Values("llama-bf16", "mistral-window", "qwen2-tied-bf16",
                                          "qwen3-plain"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         NameOfCheckpoint);
 
 }  // namespace
 }  // namespace incipit

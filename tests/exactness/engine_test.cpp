@@ -2,12 +2,12 @@
 // answers each of them with the tokens and log probabilities that it gets alone.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "tests/exactness/model_engine.h"
+#include "tests/support/checkpoint_name.h"
 
 namespace incipit {
 namespace {
@@ -31,11 +31,7 @@ TEST_P(EngineExactnessTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, EngineExactnessTest,
                          testing::Values("llama-bf16", "llama-llama3", "mistral-window",
                                          "qwen2-tied-bf16", "qwen3-plain"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         NameOfCheckpoint);
 
 }  // namespace
 }  // namespace incipit

@@ -14,6 +14,7 @@
 #include "engine/model/safetensors.h"
 #include "gtest/gtest.h"
 #include "tests/golden/checkpoint_run.h"
+#include "tests/support/checkpoint_name.h"
 
 namespace incipit {
 namespace {
@@ -170,11 +171,7 @@ TEST_P(HuggingFaceTest, LogitsAgreeNearlyWithWeightsInEightBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, HuggingFaceTest, testing::ValuesIn(GoldenNames()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         NameOfCheckpoint);
 
 }  // namespace
 }  // namespace incipit
