@@ -20,7 +20,7 @@ constexpr int64_t kChunkBytes = 256 * 1024;
 constexpr int64_t kGroupRowsMax = 192;
 constexpr int64_t kBlockPanels = 8;
 // Tiles that make it worth while to widen weights once for all of them.
-constexpr int64_t kWidenTilesMin = 9;
+constexpr int64_t kWidenTilesMin = 5;
 // How far ahead of its use a lone tile fetches weights, of all its panels together and of one.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int64_t kPrefetchBytesMax = 2048;
