@@ -31,7 +31,7 @@
 
 #define INCIPIT_DEVICE __device__ __forceinline__
 #define INCIPIT_UNROLL _Pragma("unroll")
-#define INCIPIT_KEEP_LOOP _Pragma("unroll 1")  // for what is long and not hot
+#define INCIPIT_KEEP_LOOP _Pragma("unroll 1")  // for what is long
 
 namespace incipit::dev {
 
@@ -76,7 +76,7 @@ template <class T>
 INCIPIT_DEVICE void StoreGlobal(T* address, T value) {
   *address = value;
 }
-// Of what no kernel writes while this one runs, nor the one before it: weights, tables, plans.
+// Of what neither this kernel writes nor one before it that may still run: weights, tables, plans.
 template <class T>
 INCIPIT_DEVICE T LoadConstant(const T* address) {
   return __ldg(address);
@@ -188,8 +188,9 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
 }
 // Between ordinary accesses and bulk copies of the same bytes: of global memory, after this thread
 // has waited for the kernel that stored what a bulk copy reads; of shared memory, after this thread
-// has stored what a bulk copy overwrites. Without a memory's name the fence would wait until all
-// stores of the thread have left the multiprocessor.
+// has stored, or copied and waited for, what a bulk copy overwrites or MultiplyAddWarpgroup reads.
+// Without a memory's name the fence would wait until all stores of the thread have left the
+// multiprocessor.
 INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 INCIPIT_DEVICE void FenceBulkShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -222,6 +223,89 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// ---- tensor instructions of a warpgroup: of the warps 4 w .. 4 w + 3, which multiply the same
+// things one after the other. They run asynchronously, in groups; until a group has been waited
+// for, its sums are nobody's and its operands must stay as they are in shared memory.
+#define INCIPIT_FLOATS(s, i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
+#define INCIPIT_FLOATS8(s, i)                                                       \
+  INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
+      INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
+      INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
+// Before the first multiplication, and after each time that the sums have been touched otherwise.
+INCIPIT_DEVICE void FenceMultiplies(float (&sums)[16][4]) {
+  asm volatile("wgmma.fence.sync.aligned;"
+               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8)::"memory");
+}
+INCIPIT_DEVICE void FenceMultiplies(float (&sums)[24][4]) {
+  asm volatile("wgmma.fence.sync.aligned;"
+               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8),
+                 INCIPIT_FLOATS8(sums, 16)::"memory");
+}
+// Of a matrix in rows of 128 bytes, aligned to 1,024, chunk c of 16 bytes of row r at c ^ (r % 8).
+INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
+  constexpr uint64_t kUnused = 1 << 16;  // between parts of a row that is longer than the swizzle
+  return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
+}
+// sums[64 x N] += a[64 x 16] * b[N x 16]^T of bf16, N = 128 or 192: `a` and `b` are matrices as
+// DescribeMatrix says, from an even chunk of their first row on. Warp w of the group has rows
+// 16 w .. 16 w + 15, and sums[i] is as MultiplyAddWarp's of columns 8 i .. 8 i + 7.
+INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
+      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "
+      "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "
+      "%56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, 0, 0;"
+      : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8)
+      : "l"(DescribeMatrix(a)), "l"(DescribeMatrix(b))
+      : "memory");
+}
+INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[24][4], const char* a, const char* b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
+      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "
+      "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "
+      "%56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, "
+      "%74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, "
+      "%92, %93, %94, %95}, %96, %97, 1, 1, 1, 0, 0;"
+      : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8), INCIPIT_FLOATS8(sums, 16)
+      : "l"(DescribeMatrix(a)), "l"(DescribeMatrix(b))
+      : "memory");
+}
+// The multiplications since the last call make a group.
+INCIPIT_DEVICE void CommitMultiplies() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Until at most `kLeft` of the latest groups are under way.
+template <int kLeft>
+INCIPIT_DEVICE void WaitMultiplies() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+// Until none is: the sums are the caller's.
+INCIPIT_DEVICE void EndMultiplies(float (&sums)[16][4]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;"
+               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8)::"memory");
+}
+INCIPIT_DEVICE void EndMultiplies(float (&sums)[24][4]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;"
+               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8),
+                 INCIPIT_FLOATS8(sums, 16)::"memory");
+}
+#undef INCIPIT_FLOATS8
+#undef INCIPIT_FLOATS
+// By all warps of a warpgroup: from here on each thread has so many registers. Others take what
+// some give.
+template <int kRegisters>
+INCIPIT_DEVICE void GiveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+INCIPIT_DEVICE void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 // ---- kernels one after another (programmatic dependent launch)

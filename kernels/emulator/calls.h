@@ -62,6 +62,17 @@ void CopyBulk(void* shared, const void* global, uint32_t bytes, uint64_t* barrie
 void LoadMatrices(uint32_t* words, const void* row, bool transposed, Site site);
 void MultiplyAdd(float* sums, const uint32_t* a, uint32_t b0, uint32_t b1, Site site);
 
+// ---- tensor instructions of a warpgroup
+struct LaneSums {
+  float* values = nullptr;  // [num_blocks][4]
+  int num_blocks = 0;       // of 8 columns
+};
+void FenceMultiplies(const LaneSums& sums, Site site);
+void MultiplyAddWarpgroup(const LaneSums& sums, const char* a, const char* b, Site site);
+void CommitMultiplies(Site site);
+void WaitMultiplies(int left, Site site);
+void EndMultiplies(const LaneSums& sums, Site site);
+
 // ---- other kernels and other blocks
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();

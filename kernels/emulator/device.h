@@ -142,6 +142,35 @@ inline void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], uint32_t b
   emulator::MultiplyAdd(sums, a, b0, b1, site);
 }
 
+// ---- tensor instructions of a warpgroup
+template <int kBlocks>
+void FenceMultiplies(float (&sums)[kBlocks][4], Site site = Here()) {
+  emulator::FenceMultiplies({&sums[0][0], kBlocks}, site);
+}
+template <int kBlocks>
+void MultiplyAddWarpgroup(float (&sums)[kBlocks][4], const char* a, const char* b,
+                          Site site = Here()) {
+  static_assert(kBlocks == 16 || kBlocks == 24);
+  emulator::MultiplyAddWarpgroup({&sums[0][0], kBlocks}, a, b, site);
+}
+inline void CommitMultiplies(Site site = Here()) { emulator::CommitMultiplies(site); }
+template <int kLeft>
+void WaitMultiplies(Site site = Here()) {
+  emulator::WaitMultiplies(kLeft, site);
+}
+template <int kBlocks>
+void EndMultiplies(float (&sums)[kBlocks][4], Site site = Here()) {
+  emulator::EndMultiplies({&sums[0][0], kBlocks}, site);
+}
+template <int kRegisters>
+void GiveRegisters() {
+  static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
+}
+template <int kRegisters>
+void TakeRegisters() {
+  static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
+}
+
 // ---- kernels one after another
 inline void WaitForEarlierKernels(Site site = Here()) { emulator::WaitForEarlierKernels(site); }
 inline void LetNextKernelStart() { emulator::LetNextKernelStart(); }

@@ -60,7 +60,7 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
   if (conflicts(word.write)) return Race(Tell(word.write, "wrote"));
   if (access == Access::kConstant && word.write.grid >= 0 && (word.write.bytes & now.bytes) != 0 &&
       (word.write.grid == now.grid ||
-       (word.write.grid == now.grid - 1 && GridOf(thread).launch.dependent))) {
+       (word.write.grid >= GridOf(thread).first_running && GridOf(thread).launch.dependent))) {
     return Race("as a constant, though " + Tell(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {

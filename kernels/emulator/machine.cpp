@@ -220,6 +220,9 @@ void Machine::EndThread(Thread& thread) {
     return SetFault(
         fmt::format("block {} ended after ArriveCluster without a WaitCluster", block.index));
   }
+  if (std::string unfinished = FindUnfinishedMultiplies(block); !unfinished.empty()) {
+    return SetFault(std::move(unfinished));
+  }
   if (options_.count_accesses) {
     for (const auto& warp : block.warps) counts_.EndWarp(warp->number);
   }

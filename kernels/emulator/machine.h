@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,6 +74,23 @@ struct Thread : Place {
   int64_t num_groups = 0;           // committed
 };
 
+// A MultiplyAddWarpgroup that a warp has not waited for.
+struct Multiplication {
+  int a = 0, b = 0;  // bytes of shared memory
+  int num_blocks = 0;
+  float* sums = nullptr;  // of lane 0
+  int64_t group = 0;
+  Site site;
+  bool is_computed = false;
+};
+// What multiplications add to, from a FenceMultiplies on.
+struct WarpSums {
+  int num_blocks = 0;
+  bool is_taken = false;              // from the lanes, until EndMultiplies
+  std::array<float*, kLanes> home{};  // [num_blocks][4] of each lane
+  std::vector<float> values;          // [16][8 * num_blocks]
+};
+
 struct Warp {
   Block* block = nullptr;
   std::array<Thread, kLanes> lanes;
@@ -91,6 +109,10 @@ struct Warp {
   // Between arriving at the cluster's barrier, in this phase of it, and having waited.
   bool is_at_cluster = false;
   uint32_t cluster_phase = 0;
+  std::deque<Multiplication> multiplying;
+  std::vector<WarpSums> sums;
+  int64_t num_multiply_groups = 0;  // committed
+  size_t num_multiplications = 0;
 };
 
 // bar.sync: by number.
@@ -133,8 +155,9 @@ struct Block {
   std::vector<std::unique_ptr<MemoryBarrier>> barriers;
   std::unique_ptr<SharedRaces> races;  // or none
   std::vector<LearnedOfBlocks> learned;
-  std::shared_ptr<const ClockVector> kernels_ended;  // what WaitForEarlierKernels tells
-  int num_ended = 0;                                 // threads
+  std::shared_ptr<const ClockVector> kernels_ended;              // what WaitForEarlierKernels tells
+  std::vector<std::vector<std::array<int, 3>>> multiplications;  // of each warpgroup, as asked for
+  int num_ended = 0;                                             // threads
   bool let_next_start = false;
 
   int num_threads() const { return static_cast<int>(warps.size()) * kLanes; }
@@ -250,6 +273,9 @@ class Machine {
 void CheckShared(const void* address, int bytes, Site site);
 // That nothing races with it.
 void OrderShared(const void* address, int bytes, Access access, Site site);
+
+// Of a block whose threads have ended; empty if there are none.
+std::string FindUnfinishedMultiplies(const Block& block);
 
 // What every message starts with.
 std::string Describe(const Thread& thread);

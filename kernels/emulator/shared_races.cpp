@@ -36,7 +36,7 @@ SharedRaces::SharedRaces(int num_threads, int shared_bytes)
     : num_warps_(num_threads / kLanes),
       clocks_(num_threads),
       known_writes_(static_cast<size_t>(num_threads)) {
-  for (auto& fences : fenced_) fences.resize(static_cast<size_t>(num_threads));
+  for (auto& fences : fences_) fences.resize(static_cast<size_t>(num_threads));
   const auto words = static_cast<size_t>((shared_bytes + kWordBytes - 1) / kWordBytes);
   writes_.reset(Zeros<Write>(words));
   reads_.reset(Zeros<Read>(words * static_cast<size_t>(num_warps_)));
@@ -89,7 +89,7 @@ bool SharedRaces::KnowsReads(int thread, Word word, int& warp) {
 
 void SharedRaces::NoteRead(int thread, Word word) {
   Read& read = reads_.get()[static_cast<int64_t>(word.index) * num_warps_ + thread / kLanes];
-  const Clock now = std::min(clocks_.Now(thread), kMostClock);
+  const Clock now = std::min(clocks_.Now(thread), kMostClock - 1);
   const auto lane = static_cast<uint32_t>(thread % kLanes);
   if (read.clock == now && read.lane == lane) {
     read.bytes = (read.bytes | word.bytes) & 0xF;
@@ -165,6 +165,30 @@ void SharedRaces::EndCopy(int thread, Range range) {
   });
 }
 
+std::string SharedRaces::BeginMultiply(int thread, Range range, Site site) {
+  return ForWords(range, [&](Word word) {
+    if (!KnowsWrite(thread, word)) return Race(TellWrite(thread, word, "multiplies", site));
+    const Write& write = writes_.get()[word.index];
+    if (write.clock != 0 && write.kind != kBulk &&
+        !IsFenced(thread, write.agent, write.clock, Memory::kShared)) {
+      return Race(TellWrite(thread, word, "multiplies without FenceBulkShared", site));
+    }
+    Read& read = reads_.get()[static_cast<int64_t>(word.index) * num_warps_ + thread / kLanes];
+    read.clock = kMostClock;
+    read.lane = Read::kSeveral;
+    read.bytes = 0xF;
+    return true;
+  });
+}
+
+void SharedRaces::EndMultiply(int thread, Range range) {
+  ForWords(range, [&](Word word) {
+    Read& read = reads_.get()[static_cast<int64_t>(word.index) * num_warps_ + thread / kLanes];
+    read.clock = std::min(clocks_.Now(thread), kMostClock - 1) & kMostClock;
+    return true;
+  });
+}
+
 std::string SharedRaces::BeginBulk(int thread, Range range, int barrier, Clock phase, Site site) {
   return Overwrite(
       thread, range,
@@ -173,17 +197,20 @@ std::string SharedRaces::BeginBulk(int thread, Range range, int barrier, Clock p
 }
 
 void SharedRaces::FenceBulk(int thread, Memory memory) {
-  fenced_[static_cast<size_t>(memory)][static_cast<size_t>(thread)] = clocks_.Snapshot(thread);
+  Fences& fences = fences_[static_cast<size_t>(memory)][static_cast<size_t>(thread)];
+  fences.known = clocks_.Snapshot(thread);
+  fences.clocks.push_back((*fences.known)[static_cast<size_t>(thread)]);
 }
 
 bool SharedRaces::IsFenced(int thread, int agent, Clock clock, Memory memory) const {
-  const auto& fences = fenced_[static_cast<size_t>(memory)];
-  const auto covers = [&](int by) {
-    const auto& known = fences[static_cast<size_t>(by)];
-    return known != nullptr && clock <= (*known)[static_cast<size_t>(agent)];
-  };
-  // By who accessed it, or by who copies.
-  return covers(thread) || (agent < static_cast<int>(fences.size()) && covers(agent));
+  const auto& all = fences_[static_cast<size_t>(memory)];
+  const Fences& mine = all[static_cast<size_t>(thread)];
+  if (mine.known != nullptr && clock <= (*mine.known)[static_cast<size_t>(agent)]) return true;
+  // Or by who accessed it, before it told this thread.
+  if (agent >= static_cast<int>(all.size())) return false;
+  const auto& theirs = all[static_cast<size_t>(agent)].clocks;
+  const auto fence = std::lower_bound(theirs.begin(), theirs.end(), clock);
+  return fence != theirs.end() && clocks_.Knows(thread, agent, *fence);
 }
 
 std::string SharedRaces::ReadRemotely(Range range, Site site) {

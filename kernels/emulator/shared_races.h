@@ -33,6 +33,10 @@ class SharedRaces {
   // Between the two, no access is ordered.
   std::string BeginCopy(int thread, Range range, Site site);
   void EndCopy(int thread, Range range);
+  // A read by all lanes of the thread's warp, of what must be fenced unless bulk copies wrote it.
+  // Between the two, no access that overwrites is ordered.
+  std::string BeginMultiply(int thread, Range range, Site site);
+  void EndMultiply(int thread, Range range);
   // Until the phase (from 1) of the barrier has ended and one has waited for it.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
   // What the thread knows now of this memory may be followed by bulk copies.
@@ -89,8 +93,12 @@ class SharedRaces {
   Clock last_remote_read_ = 0;
   // Per thread: agent and clock of the latest write found to be known.
   std::vector<uint64_t> known_writes_;
-  // Per memory and thread, at its latest fence.
-  std::array<std::vector<std::shared_ptr<const ClockVector>>, 2> fenced_;
+  // Of a thread: when it fenced, and what it knew at the latest fence.
+  struct Fences {
+    std::vector<Clock> clocks;
+    std::shared_ptr<const ClockVector> known;
+  };
+  std::array<std::vector<Fences>, 2> fences_;  // per memory and thread
   std::string race_;
 };
 

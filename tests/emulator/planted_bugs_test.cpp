@@ -14,6 +14,7 @@
 #include "tests/emulator/kernel_chain.h"
 #include "tests/emulator/split_sum.h"
 #include "tests/emulator/warp_sums.h"
+#include "tests/emulator/warpgroup_ring_product.h"
 
 namespace incipit::emulator {
 namespace {
@@ -41,25 +42,29 @@ std::string Judge(const Report& report, const std::vector<T>& result,
   return result == expected ? "" : "wrong result";
 }
 
-template <RingBug kBug>
-std::string CopyRing(uint64_t seed) {
-  constexpr int kM = 64, kN = 64, kK = 320;
-  std::vector<dev::bf16> a(kM * kK), b(kN * kK);
-  for (size_t i = 0; i < a.size(); ++i) {
-    a[i] = dev::ToBF16(static_cast<float>(i % 5) - 2);
-    b[i] = dev::ToBF16(static_cast<float>(i % 7) - 3);
-  }
-  std::vector<float> out(kM * kN, NAN), expected(kM * kN);
-  for (size_t i = 0; i < kM; ++i) {
-    for (size_t j = 0; j < kN; ++j) {
-      for (size_t k = 0; k < kK; ++k) {
-        expected[i * kN + j] += dev::ToFloat(a[i * kK + k]) * dev::ToFloat(b[j * kK + k]);
+// Two matrices of small whole numbers, and a[M x K] * b[N x K]^T.
+struct WholeProduct {
+  WholeProduct(size_t m, size_t n, size_t k) : a(m * k), b(n * k), expected(m * n) {
+    for (size_t i = 0; i < a.size(); ++i) a[i] = dev::ToBF16(static_cast<float>(i % 5) - 2);
+    for (size_t i = 0; i < b.size(); ++i) b[i] = dev::ToBF16(static_cast<float>(i % 7) - 3);
+    for (size_t place = 0; place < expected.size(); ++place) {
+      for (size_t i = 0; i < k; ++i) {
+        expected[place] += dev::ToFloat(a[place / n * k + i]) * dev::ToFloat(b[place % n * k + i]);
       }
     }
   }
+  std::vector<dev::bf16> a, b;
+  std::vector<float> expected;
+};
+
+template <RingBug kBug>
+std::string CopyRing(uint64_t seed) {
+  constexpr int kM = 64, kN = 64, kK = 320;
+  const WholeProduct product(kM, kN, kK);
+  std::vector<float> out(kM * kN, NAN);
   const auto report = emulator::Run<CopyRingProduct<kBug>>(
-      {.seed = seed}, {a.data(), b.data(), out.data(), kN, kK});
-  return Judge(report, out, expected);
+      {.seed = seed}, {product.a.data(), product.b.data(), out.data(), kN, kK});
+  return Judge(report, out, product.expected);
 }
 
 TEST(PlantedBugs, ARingOfCopiesIsRight) { ExpectCorrect(CopyRing<RingBug::kNone>); }
@@ -119,6 +124,54 @@ TEST(PlantedBugs, AMissingFenceAfterInitBarrierIsFound) {
 }
 TEST(PlantedBugs, ReadingABulkCopyWithoutWaitingIsFound) {
   ExpectAlwaysFound(BulkRing<BulkBug::kReadsWithoutWaiting>, "race");
+}
+
+template <WarpgroupBug kBug>
+std::string WarpgroupRing(uint64_t seed) {
+  constexpr int kK = 448;
+  const WholeProduct product(64, 128, kK);
+  std::vector<float> out(64 * 128, NAN);
+  const auto report = emulator::Run<WarpgroupRingProduct<kBug>>(
+      {.seed = seed}, {product.a.data(), product.b.data(), out.data(), kK});
+  return Judge(report, out, product.expected);
+}
+
+TEST(PlantedBugs, AWarpgroupsProductIsRight) { ExpectCorrect(WarpgroupRing<WarpgroupBug::kNone>); }
+TEST(PlantedBugs, MultiplyingUnfencedCopiesIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kNoFenceAfterCopies>, "without FenceBulkShared");
+}
+TEST(PlantedBugs, FencingCopiesAfterTellingOfThemIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kFencesAfterArriving>, "without FenceBulkShared");
+}
+TEST(PlantedBugs, FreeingAStageThatIsBeingMultipliedIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kFreesStageUnderWay>, "may still read");
+}
+TEST(PlantedBugs, TakingSumsThatAreUnderWayIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsUnderWay>, "wrong result");
+}
+TEST(PlantedBugs, WritingSumsThatAreUnderWayIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kWritesSumsUnderWay>, "were written");
+}
+TEST(PlantedBugs, TakingSumsThatNobodyHasEndedIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsWithoutEnd>, "wrong result");
+}
+TEST(PlantedBugs, TouchingSumsAfterTheirFenceIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTouchesFencedSums>, "no FenceMultiplies");
+}
+TEST(PlantedBugs, AMissingFenceOfSumsIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kNoFenceOfSums>, "no FenceMultiplies");
+}
+TEST(PlantedBugs, AWarpThatMultipliesLessThanItsGroupIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kOneWarpMultipliesLess>, "its warpgroup");
+}
+TEST(PlantedBugs, AMatrixThatIsNotAlignedIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kUnalignedMatrix>, "aligned to 1024");
+}
+TEST(PlantedBugs, EndingBeforeMultiplicationsHaveEndedIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kEndsUnderWay>, "had not waited for");
+}
+TEST(PlantedBugs, MultiplyingWhatIsNotThereIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kOrdersNothing>, "race");
 }
 
 template <SplitBug kBug>

@@ -93,6 +93,11 @@ class GatesTest(unittest.TestCase):
         self.assertEqual(self.findings(spills=4), ["Fast: 4 bytes of spills, budget 0"])
         self.assertEqual(self.findings(shared=1001), ["Fast: 1001 bytes of shared memory, budget 1000"])
 
+    def test_fewer_registers_than_are_shared_out(self) -> None:
+        shared = self.changed(kernels=[{**LINE, "shares_registers": True}])
+        self.assertEqual(self.findings(budget=shared), [])
+        self.assertEqual(self.findings(registers=56, budget=shared), ["Fast: 56 registers, 64 are shared out"])
+
     def test_local_accesses_in_a_hot_kernel(self) -> None:
         self.assertEqual(self.findings(instruction(LDL, 4) + GOOD), ["Fast: 1 local loads (LDL), budget 0"])
         self.assertEqual(self.findings(instruction(STL, 4) + GOOD), ["Fast: 1 local stores (STL), budget 0"])
@@ -120,7 +125,8 @@ class GatesTest(unittest.TestCase):
 
     def test_notes_of_ptxas(self) -> None:
         for note in ("ptxas info : (C7508) setmaxnreg ignored", "ptxas info : (C7511) wgmma serialized",
-                     "ptxas info : (C7517) wait put in", "ptxas warning : something"):
+                     "ptxas info : (C7517) wait put in", "ptxas info : (C7520) Potential Performance Loss: serialized",
+                     "ptxas warning : something"):
             self.assertEqual(self.findings(note=note + "\n"), [f"rows: ptxas: {note}"])
         self.assertEqual(self.findings(note="ptxas info : (C7519) something else\n"), [])
 
