@@ -175,7 +175,7 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
   const ModelShape& model = bounds.model;
   if (model.num_kv_heads > 0) {
     const int64_t rows = std::max(bounds.tokens_max, GraphRowsFor(bounds.tokens_max));
-    const ProductScratch products = ScratchOfProducts(model, rows, device_.num_sms);
+    const ProductScratch products = ScratchOfProducts(model, rows);
     const AttentionScratch attention = ScratchOfAttention(step_.plan(),
                                                           {.block_size = model.block_size,
                                                            .num_kv_heads = model.num_kv_heads,
@@ -184,7 +184,6 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
     const size_t copies = CopyBytes(size_t(bounds.tokens_max) + size_t(bounds.draws_max));
     const Wanted more[] = {{&x_, products.x},
                            {&qkv_, products.qkv},
-                           {&totals_, products.totals},
                            {&partial_sums_, attention.sums},
                            {&partial_stats_, attention.stats},
                            {&arrivals_, attention.arrivals},
@@ -444,16 +443,13 @@ const dev::bf16* CudaBackend::PadRowsOf(const TensorView& x) {
 template <class Epilogue>
 void CudaBackend::Multiply(const DeviceWeight& weight, const dev::bf16* x, const int32_t* num_rows,
                            int64_t rows_max, const typename Epilogue::Args& epilogue) {
-  const int32_t units = weight.num_units();
-  if (!Grow(totals_, TotalsBytes<Epilogue>(device_.num_sms, rows_max, units))) return;
   LaunchProduct<Epilogue>(stream_, device_.num_sms, rows_max,
                           {.input = {.num_rows = num_rows,
                                      .x = x,
                                      .weight = weight.data(),
                                      .columns = static_cast<int32_t>((weight.cols() + 7) / 8 * 8),
-                                     .num_units = units},
-                           .epilogue = epilogue},
-                          totals_.as<float>());
+                                     .num_units = weight.num_units()},
+                           .epilogue = epilogue});
 }
 
 void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {

@@ -100,7 +100,7 @@ class CudaBackend final : public Backend {
   Memory drawn_;
   int64_t num_drawn_ = 0;
   // Grow to the largest step and stay.
-  Memory x_, qkv_, totals_, partial_sums_, partial_stats_, arrivals_, tile_scratch_, copies_;
+  Memory x_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_, copies_;
   Memory staging_;  // of weights on their way; until steps are prepared
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};

@@ -13,8 +13,10 @@ namespace incipit::cuda {
                                                                  const ProductArgs<Epilogue>&); \
   template void Launch<SkinnyProduct<SkinnyShape<64, Epilogue>>>(Stream&, const LaunchShape&,   \
                                                                  const ProductArgs<Epilogue>&); \
-  template void Launch<TiledKernel<Epilogue>>(Stream&, const LaunchShape&,                      \
-                                              const TiledKernel<Epilogue>::Args&)
+  template void Launch<TiledProduct<LargeTiles<Epilogue>>>(Stream&, const LaunchShape&,         \
+                                                           const ProductArgs<Epilogue>&);       \
+  template void Launch<TiledProduct<SmallTiles<Epilogue>>>(Stream&, const LaunchShape&,         \
+                                                           const ProductArgs<Epilogue>&)
 
 INCIPIT_PRODUCT(StoreRows<float>);
 INCIPIT_PRODUCT(AddToHidden);

@@ -3,19 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention_kernels.h"
-#include "kernels/cuda/packed_order.h"
-#include "kernels/cuda/products.h"
 
 namespace incipit::cuda {
-namespace {
-
-template <class Epilogue>
-size_t TotalsOf(int32_t num_sms, int64_t rows, RowOrder order, int64_t outputs) {
-  return TotalsBytes<Epilogue>(num_sms, rows, static_cast<int32_t>(NumUnits(order, outputs)));
-}
-
-}  // namespace
-
 AttentionScratch ScratchOfAttention(const AttentionPlan& plan, const KvPoolShape& pool,
                                     int32_t num_sms) {
   const auto heads = static_cast<size_t>(pool.num_kv_heads);
@@ -31,17 +20,12 @@ size_t PaddedBytes(int64_t rows, int64_t columns) {
   return static_cast<size_t>(rows * ((columns + 7) / 8 * 8)) * sizeof(dev::bf16);
 }
 
-ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows, int32_t num_sms) {
+ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows) {
   const int64_t query = int64_t{model.num_heads} * model.head_dim;
   const int64_t qkv = query + int64_t{2} * model.num_kv_heads * model.head_dim;
-  const int64_t gate_up = int64_t{2} * model.intermediate_size;
-  return {
-      .x = std::max({static_cast<size_t>(rows * model.hidden_size) * sizeof(dev::bf16),
-                     PaddedBytes(rows, query), PaddedBytes(rows, model.intermediate_size)}),
-      .qkv = static_cast<size_t>(rows * qkv) * sizeof(float),
-      .totals = std::max({TotalsOf<StoreRows<float>>(num_sms, rows, RowOrder::kPlain, qkv),
-                          TotalsOf<AddToHidden>(num_sms, rows, RowOrder::kPlain, model.hidden_size),
-                          TotalsOf<SiluGate>(num_sms, rows, RowOrder::kGateUp, gate_up)})};
+  return {.x = std::max({static_cast<size_t>(rows * model.hidden_size) * sizeof(dev::bf16),
+                         PaddedBytes(rows, query), PaddedBytes(rows, model.intermediate_size)}),
+          .qkv = static_cast<size_t>(rows * qkv) * sizeof(float)};
 }
 
 }  // namespace incipit::cuda

@@ -18,9 +18,9 @@ AttentionScratch ScratchOfAttention(const AttentionPlan& plan, const KvPoolShape
 
 // Of the products in a step of `rows` rows.
 struct ProductScratch {
-  size_t x = 0, qkv = 0, totals = 0;
+  size_t x = 0, qkv = 0;
 };
-ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows, int32_t num_sms);
+ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows);
 
 // Of activations whose rows do not begin at 16 bytes: a copy of them that do; 0 if all do.
 size_t PaddedBytes(int64_t rows, int64_t columns);

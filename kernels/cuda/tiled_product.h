@@ -1,15 +1,14 @@
-// The product (kernels/cuda/product.h) of many rows: bound by the arithmetic.
+// The product (kernels/cuda/product.h) of many rows: bound by L2 and the arithmetic.
 //
-// A block makes tiles of 128 packed rows (8 units) by kTokenTile rows of x, one after the other,
-// with 4 warps of half of either. A step takes 64 columns: the weight's tiles come as bulk copies,
-// x as copies of 16 bytes, kStages - 1 steps ahead, across the tiles of the block. Where a run of
-// packed_order.h ends, its sums are added to those of the runs before, which wait in `totals`.
+// A block makes tiles of 64 packed rows for each of kGroups warpgroups by kTokenTile rows of x, one
+// after the other. Another warpgroup, the first, copies, kStages steps of 64 columns ahead, across
+// the tiles of the block: one warp the weight, as bulk copies, two warps x, as copies of 16 bytes.
+// Where a run of packed_order.h ends, its sums are added to those of the runs before, so that a
+// thread holds twice its part of the tile in registers.
 // Tiles are walked so that up to 16 tiles of rows share a tile of the weight in L2.
 //
-// totals  f32 [blocks, kTotalsPerBlock]: scratch
-//
-// Moves for each tile NumTiles(columns) * (16,384 + 128 * kTokenTile) bytes in (out of L2 mostly)
-// and 24 * 128 * kTokenTile bytes of totals in and out, beside what the epilogue says.
+// Moves for each tile NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes in (out of L2
+// mostly), beside what the epilogue says.
 #pragma once
 
 #include <cstdint>
@@ -19,102 +18,96 @@
 
 namespace incipit::cuda {
 
-template <int kTileOfTokens, class EpilogueType>
-struct TiledShape {
+// A large tile has a multiprocessor alone, and moves 13 bytes for 1,000 flops; of small ones there
+// are two on it, with 23 bytes, and enough of them where there are few rows.
+template <class EpilogueType>
+struct LargeTiles {
   using Epilogue = EpilogueType;
-  static constexpr int kTokenTile = kTileOfTokens;  // 64 or 128
-  static constexpr int kStages = kTokenTile == 128 ? 3 : 4;
+  static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
+  static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
+};
+template <class EpilogueType>
+struct SmallTiles {
+  using Epilogue = EpilogueType;
+  static constexpr int kGroups = 1, kTokenTile = 128, kBlocksPerSm = 2;
+  static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 216;
 };
 
 template <class Shape>
 struct TiledProduct {
   using Epilogue = typename Shape::Epilogue;
-  static constexpr int kThreads = 128, kBlocksPerSm = 2;
-  static constexpr int kTokenTile = Shape::kTokenTile, kStages = Shape::kStages;
-  static constexpr int kUnits = 8, kWarpUnits = 4;          // of a tile, of a warp
-  static constexpr int kWarpBlocks = kTokenTile / 16;       // of 8 tokens
-  static constexpr int kTotalsPerBlock = 128 * kTokenTile;  // floats
+  using Args = ProductArgs<Epilogue>;
+  static constexpr int kGroups = Shape::kGroups, kBlocksPerSm = Shape::kBlocksPerSm;
+  static constexpr int kCopyWarps = 4, kMultiplyWarps = 4 * kGroups;
+  static constexpr int kThreads = 32 * (kCopyWarps + kMultiplyWarps);
+  static constexpr int kUnits = 4 * kGroups, kTokenTile = Shape::kTokenTile;
+  static constexpr int kBlocks = kTokenTile / 8;  // of tokens
+  static constexpr int kStages = 4;
+
+  // Shared memory: the stages; for each warp the results of kStaged times 8 tokens, and scales;
+  // barriers, for each stage of having been filled and of having been multiplied.
   static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
-
-  // Shared memory: the stages; for each warp the results of four times 8 tokens, and scales.
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
-  static constexpr int kResultStride = kUnitRows + 4;
+  static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
+  static constexpr int kResultFloats = kStaged * 8 * kResultStride;
   static constexpr int kResultsAt = kStages * kStageBytes;
-  static constexpr int kResultFloats = 32 * kResultStride;
-  static constexpr int kScalesAt = kResultsAt + 4 * kResultFloats * 4;
-  static constexpr int kBarriersAt = kScalesAt + 4 * kWarpBlocks * 8 * 4;
-  static constexpr int kSharedBytes = kBarriersAt + kStages * 8;
-  static_assert(kSharedBytes <= 112 * 1024);
-
-  struct Args {
-    ProductInput input;
-    typename Epilogue::Args epilogue;
-    float* totals = nullptr;
-  };
+  static constexpr int kScalesAt = kResultsAt + kMultiplyWarps * kResultFloats * 4;
+  static constexpr int kBarriersAt = kScalesAt + kMultiplyWarps * kTokenTile * 4;
+  static constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
+  static_assert(kSharedBytes <= 228 * 1024 / kBlocksPerSm - 1024);
+  // What a thread is launched with, a multiple of 8; the warpgroups share it out.
+  static constexpr int kRegisters = 65536 / (kBlocksPerSm * kThreads) / 8 * 8;
+  static_assert(Shape::kCopyRegisters + kGroups * Shape::kMultiplyRegisters <=
+                (1 + kGroups) * kRegisters);
+  static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
-    auto* const full = reinterpret_cast<dev::Barrier*>(shared + kBarriersAt);
     if (dev::Thread() == 0) {
-      for (int i = 0; i < kStages; ++i) dev::InitBarrier(full + i, 1);
+      for (int i = 0; i < kStages; ++i) {
+        dev::InitBarrier(Full(shared) + i, 1 + kXWarps);
+        dev::InitBarrier(Empty(shared) + i, kMultiplyWarps);
+      }
       dev::FenceBarriers();
     }
     dev::SyncBlock();
-    const int num_rows = dev::LoadConstant(args.input.num_rows);
-    const int num_columns = NumTiles(args.input.columns);
-    const Walk walk = {.tiles_of_rows = (num_rows + kTokenTile - 1) / kTokenTile,
-                       .tiles_of_units = (args.input.num_units + kUnits - 1) / kUnits};
-    const int num_tiles = walk.tiles_of_rows * walk.tiles_of_units;
-
-    // The weight is on its way before the kernels before this one have ended.
-    Loader weight = {walk, num_tiles, num_columns, dev::Block()};
-    Loader loader = weight;
-    INCIPIT_UNROLL
-    for (int i = 0; i < kStages - 1; ++i) {
-      weight.CopyWeight(args.input, shared + i * kStageBytes, full + i);
-      weight.Advance();
-    }
-    dev::WaitForEarlierKernels();
-    INCIPIT_UNROLL
-    for (int i = 0; i < kStages - 1; ++i) {
-      loader.CopyX(args.input, num_rows, shared + i * kStageBytes);
-      loader.Advance();
-    }
-
-    int stage = 0;
-    uint32_t parity = 0;
-    for (int tile = dev::Block(); tile < num_tiles; tile += dev::NumBlocks()) {
-      float sums[kWarpUnits][kWarpBlocks][4] = {};
-      int run = 0, run_end = RunLength(num_columns, 0);
-      for (int column = 0; column < num_columns; ++column) {
-        dev::WaitCopies<kStages - 2>();
-        dev::WaitBarrier(full + stage, parity);
-        dev::SyncBlock();
-        const int next = stage == 0 ? kStages - 1 : stage - 1;
-        loader.CopyWeight(args.input, shared + next * kStageBytes, full + next);
-        loader.CopyX(args.input, num_rows, shared + next * kStageBytes);
-        loader.Advance();
-        MultiplyStage(shared + stage * kStageBytes, sums);
-        if (++stage == kStages) {
-          stage = 0;
-          parity ^= 1;
-        }
-        if (column + 1 == run_end) {
-          FoldRun(args.totals, run == 0, run_end == num_columns, sums);
-          run_end += RunLength(num_columns, ++run);
-        }
-      }
-      Finish(args, walk.Find(tile), num_rows, shared, sums);
+    const Work work(args.input);
+    if (dev::Warp() < kCopyWarps) {
+      dev::GiveRegisters<Shape::kCopyRegisters>();
+      const int warp = dev::Warp();
+      if (warp == 0 && dev::Lane() == 0) CopyWeight(args.input, work, shared);
+      if (warp >= kCopyWarps - kXWarps) CopyX(args.input, work, shared);
+      if (warp == 1) dev::LetNextKernelStart();  // it waits for this one before it reads results
+    } else {
+      dev::TakeRegisters<Shape::kMultiplyRegisters>();
+      Multiply(args, work, shared);
     }
   }
 
  private:
+  static constexpr int kXWarps = 2;
+  static constexpr int kXLag = 1;       // steps of x under way beside the one that is waited for
+  static_assert(kXLag + 2 <= kStages);  // a stage is freed when the next one has been begun
+
+  static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
+    return reinterpret_cast<dev::Barrier*>(shared + kBarriersAt);
+  }
+  static INCIPIT_DEVICE dev::Barrier* Empty(char* shared) { return Full(shared) + kStages; }
+
   struct Place {
     int row, unit;  // the first of a tile
   };
   // The tiles of the product, in the order in which they are made.
-  struct Walk {
-    int tiles_of_rows, tiles_of_units;
+  struct Work {
+    int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
+
+    explicit INCIPIT_DEVICE Work(const ProductInput& input)
+        : num_rows(dev::LoadConstant(input.num_rows)),
+          num_columns(NumTiles(input.columns)),
+          tiles_of_rows((num_rows + kTokenTile - 1) / kTokenTile),
+          tiles_of_units((input.num_units + kUnits - 1) / kUnits),
+          num_tiles(tiles_of_rows * tiles_of_units) {}
+
     INCIPIT_DEVICE Place Find(int tile) const {
       constexpr int kGroup = 16;
       const int group = tile / (kGroup * tiles_of_units) * kGroup;
@@ -124,147 +117,171 @@ struct TiledProduct {
     }
   };
 
-  // Copies what the steps need, one after the other; beyond the last there is nothing to copy.
-  struct Loader {
-    Walk walk;
-    int num_tiles, num_columns, tile;
-    int column = 0, run = 0;  // of tiles of the weight
-    Place place = {-1, -1};
-
-    INCIPIT_DEVICE void CopyWeight(const ProductInput& input, char* stage, dev::Barrier* full) {
-      if (tile >= num_tiles || dev::Thread() != 0) return;
-      const int first = walk.Find(tile).unit, left = input.num_units - first;
-      const int units = left < kUnits ? left : kUnits;
-      dev::ArriveExpecting(full, static_cast<uint32_t>(units * kTileBytes));
-      const int64_t index = TilePlace(run, column - RunBegin(num_columns, run));
-      const dev::bf16* source =
-          input.weight + (static_cast<int64_t>(first) * num_columns + index) * kTileElements;
-      for (int unit = 0; unit < units; ++unit) {
-        dev::CopyBulk(stage + unit * kTileBytes, source, kTileBytes, full);
-        source += static_cast<int64_t>(num_columns) * kTileElements;
-      }
-    }
-
-    INCIPIT_DEVICE void CopyX(const ProductInput& input, int num_rows, char* stage) {
-      if (tile < num_tiles) {
-        const int part = dev::Thread() % 8, row = dev::Thread() / 8;
-        const int first = walk.Find(tile).row + row, from = column * kTileColumns + part * 8;
-        char* const to = stage + kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-        INCIPIT_UNROLL
-        for (int i = 0; i < kTokenTile / 16; ++i) {
-          const bool valid = first + i * 16 < num_rows && from < input.columns;
-          const int64_t offset =
-              valid ? static_cast<int64_t>(first + i * 16) * input.columns + from : 0;
-          dev::CopyAsync16(to + i * 2048, input.x + offset, valid ? 16 : 0);
-        }
-      }
-      dev::CommitCopies();
-    }
-
+  // A place in the ring of stages.
+  struct Cursor {
+    int stage = 0;
+    uint32_t parity = 0;
     INCIPIT_DEVICE void Advance() {
-      if (++column == num_columns) {
-        column = run = 0;
-        tile += dev::NumBlocks();
-        if (tile >= num_tiles) dev::LetNextKernelStart();
-      } else if (run + 1 < kNumRuns && column == RunBegin(num_columns, run + 1)) {
-        ++run;
+      if (++stage == kStages) {
+        stage = 0;
+        parity ^= 1;
       }
     }
   };
 
-  // The warps are two by two: this one's first unit of a tile, and its first token.
-  static INCIPIT_DEVICE int FirstUnit() { return dev::Warp() % 2 * kWarpUnits; }
-  static INCIPIT_DEVICE int FirstToken() { return dev::Warp() / 2 * kWarpBlocks * 8; }
+  // ---- copying
 
-  static INCIPIT_DEVICE void MultiplyStage(const char* stage,
-                                           float (&sums)[kWarpUnits][kWarpBlocks][4]) {
-    const int lane = dev::Lane(), row = lane % 16, token = lane / 16 * 8 + lane % 8;
-    const char* const weight = stage + FirstUnit() * kTileBytes + row * 128;
-    const char* const x = stage + kWeightBytes + (FirstToken() + token) * 128;
-    INCIPIT_UNROLL
-    for (int step = 0; step < kTileColumns / 16; ++step) {
-      uint32_t b[kWarpBlocks / 2][4];
-      INCIPIT_UNROLL
-      for (int pair = 0; pair < kWarpBlocks / 2; ++pair) {
-        const int part = step * 2 + lane / 8 % 2;
-        dev::LoadMatricesWarp(b[pair], x + pair * 2048 + (part ^ (token & 7)) * 16);
+  // By one thread. What it reads no kernel writes: it waits for none.
+  static INCIPIT_DEVICE void CopyWeight(const ProductInput& input, const Work& work, char* shared) {
+    Cursor cursor;
+    for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
+      const int first = work.Find(tile).unit, left = input.num_units - first;
+      const int units = left < kUnits ? left : kUnits;
+      const int64_t unit_elements = static_cast<int64_t>(work.num_columns) * kTileElements;
+      const dev::bf16* const weight = input.weight + first * unit_elements;
+      INCIPIT_KEEP_LOOP
+      for (int run = 0; run < kNumRuns; ++run) {
+        INCIPIT_KEEP_LOOP
+        for (int index = 0; index < RunLength(work.num_columns, run); ++index) {
+          dev::WaitBarrier(Empty(shared) + cursor.stage, cursor.parity ^ 1);
+          dev::Barrier* const full = Full(shared) + cursor.stage;
+          dev::ArriveExpecting(full, static_cast<uint32_t>(units * kTileBytes));
+          const dev::bf16* source = weight + TilePlace(run, index) * kTileElements;
+          char* const stage = shared + cursor.stage * kStageBytes;
+          for (int unit = 0; unit < units; ++unit) {
+            dev::CopyBulk(stage + unit * kTileBytes, source, kTileBytes, full);
+            source += unit_elements;
+          }
+          cursor.Advance();
+        }
       }
-      INCIPIT_UNROLL
-      for (int unit = 0; unit < kWarpUnits; ++unit) {
-        uint32_t a[4];
-        const int part = step * 2 + lane / 16;
-        dev::LoadMatricesWarp(a, weight + unit * kTileBytes + (part ^ (row & 7)) * 16);
+    }
+  }
+
+  // By kXWarps warps. Tensor instructions read what they copied: they hand it over themselves.
+  static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
+    constexpr int kRowsAtOnce = kXWarps * 32 / 8;
+    const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
+              row = thread / 8;
+    const int place = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
+    static_assert(kRowsAtOnce == 8);  // then all rows of a thread lie in one column of the swizzle
+    Cursor cursor, landed;
+    int under_way = 0;
+    dev::WaitForEarlierKernels();
+    for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
+      const int first = work.Find(tile).row + row, rows_left = work.num_rows - first;
+      const dev::bf16* const source = input.x + static_cast<int64_t>(first) * input.columns;
+      for (int column = part * 8; column < work.num_columns * kTileColumns;
+           column += kTileColumns) {
+        dev::WaitBarrier(Empty(shared) + cursor.stage, cursor.parity ^ 1);
+        char* const to = shared + cursor.stage * kStageBytes + place;
         INCIPIT_UNROLL
-        for (int block = 0; block < kWarpBlocks; ++block) {
-          dev::MultiplyAddWarp(sums[unit][block], a, b[block / 2][block % 2 * 2],
-                               b[block / 2][block % 2 * 2 + 1]);
+        for (int more = 0; more < kTokenTile; more += kRowsAtOnce) {
+          const bool valid = more < rows_left && column < input.columns;
+          const dev::bf16* const from =
+              source + static_cast<int64_t>(more) * input.columns + column;
+          dev::CopyAsync16(to + more * 128, valid ? from : input.x, valid ? 16 : 0);
+        }
+        dev::CommitCopies();
+        cursor.Advance();
+        if (under_way == kXLag) {
+          dev::WaitCopies<kXLag>();
+          HandOver(shared, landed);
+        } else {
+          ++under_way;
         }
       }
     }
+    dev::WaitCopies<0>();
+    for (; under_way > 0; --under_way) HandOver(shared, landed);
   }
 
-  // The sums of a run have come to their end: after the last, those of all runs are in `sums`.
-  static INCIPIT_DEVICE void FoldRun(float* totals, bool first, bool last,
-                                     float (&sums)[kWarpUnits][kWarpBlocks][4]) {
-    float* const mine =
-        totals + static_cast<int64_t>(dev::Block()) * kTotalsPerBlock + dev::Thread() * 4;
-    INCIPIT_UNROLL
-    for (int unit = 0; unit < kWarpUnits; ++unit) {
-      INCIPIT_UNROLL
-      for (int block = 0; block < kWarpBlocks; ++block) {
-        float(&sum)[4] = sums[unit][block];
-        float* const place = mine + (unit * kWarpBlocks + block) * kThreads * 4;
-        if (!first) {
-          float before[4];
-          LoadFloats(place, before);
+  static INCIPIT_DEVICE void HandOver(char* shared, Cursor& landed) {
+    dev::FenceBulkShared();
+    dev::SyncWarp();
+    if (dev::Lane() == 0) dev::Arrive(Full(shared) + landed.stage);
+    landed.Advance();
+  }
+
+  // ---- multiplying
+
+  static INCIPIT_DEVICE void Multiply(const Args& args, const Work& work, char* shared) {
+    dev::WaitForEarlierKernels();
+    const int weight_at = (dev::Warp() - kCopyWarps) / 4 * 4 * kTileBytes;
+    Cursor cursor;
+    for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
+      float totals[kBlocks][4] = {};
+      INCIPIT_KEEP_LOOP
+      for (int run = 0; run < kNumRuns; ++run) {
+        const int length = RunLength(work.num_columns, run);
+        if (length == 0) break;
+        float sums[kBlocks][4] = {};
+        int previous_stage = 0;
+        INCIPIT_KEEP_LOOP
+        for (int index = 0; index < length; ++index) {
+          dev::WaitBarrier(Full(shared) + cursor.stage, cursor.parity);
+          const char* const stage = shared + cursor.stage * kStageBytes;
+          dev::FenceMultiplies(sums);
           INCIPIT_UNROLL
-          for (int i = 0; i < 4; ++i) sum[i] = dev::Add(before[i], sum[i]);
+          for (int step = 0; step < kTileColumns / 16; ++step) {
+            dev::MultiplyAddWarpgroup(sums, stage + weight_at + step * 32,
+                                      stage + kWeightBytes + step * 32);
+          }
+          dev::CommitMultiplies();
+          dev::WaitMultiplies<1>();
+          if (index > 0) Free(shared, previous_stage);
+          previous_stage = cursor.stage;
+          cursor.Advance();
         }
-        if (!last) {
-          StoreFloats(place, sum);
-          INCIPIT_UNROLL
-          for (int i = 0; i < 4; ++i) sum[i] = 0;
+        dev::EndMultiplies(sums);
+        Free(shared, previous_stage);
+        INCIPIT_UNROLL
+        for (int i = 0; i < kBlocks * 4; ++i) {
+          totals[i / 4][i % 4] = dev::Add(totals[i / 4][i % 4], sums[i / 4][i % 4]);
         }
       }
+      Finish(args, work.Find(tile), work.num_rows, shared, totals);
     }
   }
 
-  // Hands the results of a warp over, of one unit and 32 tokens at a time.
-  static INCIPIT_DEVICE void Finish(const Args& args, Place tile, int num_rows, char* shared,
-                                    const float (&sums)[kWarpUnits][kWarpBlocks][4]) {
-    const int lane = dev::Lane(), warp = dev::Warp(), first_row = tile.row + FirstToken();
-    auto* const scales = reinterpret_cast<float*>(shared + kScalesAt) + warp * kWarpBlocks * 8;
+  static INCIPIT_DEVICE void Free(char* shared, int stage) {
+    dev::SyncWarp();
+    if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
+  }
+
+  // Hands the results of a warp over: of one unit, kStaged times 8 tokens at a time.
+  static INCIPIT_DEVICE void Finish(const Args& args, Place place, int num_rows, char* shared,
+                                    const float (&sums)[kBlocks][4]) {
+    const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = place.unit + warp;
+    if (unit >= args.input.num_units) return;
+    auto* const scales = reinterpret_cast<float*>(shared + kScalesAt) + warp * kTokenTile;
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
-    FindScalesWarp(args.input, first_row, kWarpBlocks * 8, num_rows, scales);
-    const LanePlace place = PlaceOfLane();
+    FindScalesWarp(args.input, place.row, kTokenTile, num_rows, scales);
+    const LanePlace mine = PlaceOfLane();
     INCIPIT_UNROLL
-    for (int unit = 0; unit < kWarpUnits; ++unit) {
-      if (tile.unit + FirstUnit() + unit >= args.input.num_units) break;
+    for (int first = 0; first < kBlocks; first += kStaged) {
       INCIPIT_UNROLL
-      for (int first = 0; first < kWarpBlocks; first += 4) {
-        INCIPIT_UNROLL
-        for (int i = 0; i < 4 * 4; ++i) {
-          const int token = i / 4 * 8 + lane % 4 * 2 + i % 2, row = lane / 4 + i % 4 / 2 * 8;
-          dev::StoreShared(stage + token * kResultStride + row, sums[unit][first + i / 4][i % 4]);
-        }
-        dev::SyncWarp();
-        for (int block = 0; block < 4; ++block) {
-          const int token = block * 8 + place.token;
-          Results results;
-          results.unit = tile.unit + FirstUnit() + unit;
-          results.quad = place.quad;
-          results.row = first_row + first * 8 + token;
-          results.valid = results.row < num_rows;
-          UnpackFloats(dev::LoadShared(reinterpret_cast<const Vec4*>(stage + token * kResultStride +
-                                                                     place.quad * 4)),
-                       results.y);
-          const float scale = dev::LoadShared(scales + first * 8 + token);
-          INCIPIT_UNROLL
-          for (int i = 0; i < 4; ++i) results.y[i] = dev::Multiply(results.y[i], scale);
-          Epilogue::Run(args.epilogue, results);
-        }
-        dev::SyncWarp();
+      for (int i = 0; i < kStaged * 4; ++i) {
+        const int token = i / 4 * 8 + lane % 4 * 2 + i % 2, row = lane / 4 + i % 4 / 2 * 8;
+        dev::StoreShared(stage + token * kResultStride + row, sums[first + i / 4][i % 4]);
       }
+      dev::SyncWarp();
+      for (int block = 0; block < kStaged; ++block) {
+        const int token = block * 8 + mine.token;
+        Results results;
+        results.unit = unit;
+        results.quad = mine.quad;
+        results.row = place.row + first * 8 + token;
+        results.valid = results.row < num_rows;
+        UnpackFloats(dev::LoadShared(reinterpret_cast<const Vec4*>(stage + token * kResultStride +
+                                                                   mine.quad * 4)),
+                     results.y);
+        const float scale = dev::LoadShared(scales + first * 8 + token);
+        INCIPIT_UNROLL
+        for (int i = 0; i < 4; ++i) results.y[i] = dev::Multiply(results.y[i], scale);
+        Epilogue::Run(args.epilogue, results);
+      }
+      dev::SyncWarp();
     }
   }
 };

@@ -55,27 +55,26 @@ TEST(SkinnyProduct, MovesWhatItSays) {
   CheckSkinny<64>();
 }
 
-template <int kTokenTile>
+template <template <class> class Tiles>
 void CheckTiled() {
-  using Kernel = TiledProduct<TiledShape<kTokenTile, AddToHidden>>;
-  constexpr int kColumns = 320, kTiles = 2;
-  ProductProblem problem({.rows = kTokenTile, .columns = kColumns, .width = 128 * kTiles});
-  std::vector<float> hidden(kTokenTile * 128 * kTiles);
+  using Kernel = TiledProduct<Tiles<AddToHidden>>;
+  constexpr int kColumns = 320, kTiles = 2, kTokenTile = Kernel::kTokenTile;
+  constexpr int kWidth = kUnitRows * Kernel::kUnits * kTiles;
+  ProductProblem problem({.rows = kTokenTile, .columns = kColumns, .width = kWidth});
+  std::vector<float> hidden(size_t{kTokenTile} * kWidth);
   const auto report =
       ReportOfProduct<Kernel>({.num_blocks = 1, .count_accesses = true}, problem.input(),
-                              {.hidden = hidden.data(), .hidden_size = 128 * kTiles});
+                              {.hidden = hidden.data(), .hidden_size = kWidth});
   ExpectNothingWasted(report);
   EXPECT_EQ(report.bulk_bytes + report.async_bytes,
-            kTiles * NumTiles(kColumns) * (16384 + 128 * kTokenTile));
-  const int64_t totals = int64_t{kTiles} * 24 * 128 * kTokenTile;
-  const int64_t epilogue = int64_t{kTiles} * 8 * 128 * kTokenTile;
-  EXPECT_EQ(report.load_bytes + report.store_bytes, totals + epilogue);
+            kTiles * NumTiles(kColumns) * (2048 * Kernel::kUnits + 128 * kTokenTile));
+  EXPECT_EQ(report.load_bytes + report.store_bytes, int64_t{8} * kTokenTile * kWidth);
   EXPECT_LE(report.constant_bytes, 4 * Kernel::kThreads);
 }
 
 TEST(TiledProduct, MovesWhatItSays) {
-  CheckTiled<64>();
-  CheckTiled<128>();
+  CheckTiled<LargeTiles>();
+  CheckTiled<SmallTiles>();
 }
 
 }  // namespace

@@ -24,11 +24,19 @@ struct SkinnyOf16 {
   using Rebind = SkinnyOf16<Other>;
 };
 template <class EpilogueType>
-struct TiledBy64 {
+struct SmallTiled {
   using Epilogue = EpilogueType;
-  using Kernel = TiledProduct<TiledShape<64, Epilogue>>;
+  using Kernel = TiledProduct<SmallTiles<Epilogue>>;
   template <class Other>
-  using Rebind = TiledBy64<Other>;
+  using Rebind = SmallTiled<Other>;
+};
+
+template <class EpilogueType>
+struct LargeTiled {
+  using Epilogue = EpilogueType;
+  using Kernel = TiledProduct<LargeTiles<Epilogue>>;
+  template <class Other>
+  using Rebind = LargeTiled<Other>;
 };
 
 template <class Choice>
@@ -37,7 +45,8 @@ class ProductEpilogues : public testing::Test {
   template <class Epilogue>
   using Kernel = typename Choice::template Rebind<Epilogue>::Kernel;
 };
-using Choices = testing::Types<SkinnyOf16<StoreLogits>, TiledBy64<StoreLogits>>;
+using Choices =
+    testing::Types<SkinnyOf16<StoreLogits>, SmallTiled<StoreLogits>, LargeTiled<StoreLogits>>;
 TYPED_TEST_SUITE(ProductEpilogues, Choices);
 
 double Rounding(double exact) { return std::abs(exact) / 200; }  // of bf16

@@ -13,9 +13,9 @@ namespace {
 
 template <int kTokens, class Epilogue>
 using Skinny = SkinnyProduct<SkinnyShape<kTokens, Epilogue>>;
-template <int kTokenTile, class Epilogue>
-using Tiled = TiledProduct<TiledShape<kTokenTile, Epilogue>>;
 using StoreF32 = StoreRows<float>;
+using Large = TiledProduct<LargeTiles<StoreF32>>;
+using Small = TiledProduct<SmallTiles<StoreF32>>;
 
 // y of a problem by a kernel of StoreRows<float>, checked against double.
 template <class Kernel>
@@ -72,17 +72,27 @@ TEST(SkinnyProduct, GoesOverTheColumnsForEachPass) {
 
 TEST(TiledProduct, EqualsDoubleAtOddSizes) {
   ProductProblem tiny({.rows = 1, .columns = 8, .width = 1});
-  CheckedProduct<Tiled<64, StoreF32>>(tiny, {.num_blocks = 2}, false);
-  ProductProblem two_tiles({.rows = 65, .columns = 328, .width = 36});
-  CheckedProduct<Tiled<64, StoreF32>>(two_tiles, {.num_blocks = 1}, true);
-  ProductProblem wide({.rows = 129, .columns = 136, .width = 147});
-  CheckedProduct<Tiled<128, StoreF32>>(wide, {.num_blocks = 3}, false);
+  CheckedProduct<Small>(tiny, {.num_blocks = 2}, false);
+  CheckedProduct<Large>(tiny, {.num_blocks = 1}, false);
+  ProductProblem two_tiles({.rows = 129, .columns = 328, .width = 36});
+  CheckedProduct<Small>(two_tiles, {.num_blocks = 1}, true);
+  ProductProblem wide({.rows = 193, .columns = 136, .width = 147});
+  CheckedProduct<Large>(wide, {.num_blocks = 3}, false);
 }
 
 // Tiles in more than one group of tiles of rows, several to a block.
 TEST(TiledProduct, WalksEveryTileOnce) {
-  ProductProblem many({.rows = 17 * 64 + 3, .columns = 16, .width = 300});
-  CheckedProduct<Tiled<64, StoreF32>>(many, {.num_blocks = 5}, false);
+  ProductProblem many({.rows = 17 * 128 + 3, .columns = 16, .width = 150});
+  CheckedProduct<Small>(many, {.num_blocks = 5}, false);
+}
+
+// The ring goes around several times, in many orders of events.
+TEST(TiledProduct, MultipliesForManySeeds) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    ProductProblem problem({.rows = 70, .columns = 1480, .width = 136});
+    CheckedProduct<Small>(problem, {.num_blocks = 1, .seed = seed}, true);
+    CheckedProduct<Large>(problem, {.num_blocks = 1, .seed = seed}, true);
+  }
 }
 
 // A result has the same bits in every kernel and beside any number of rows.
@@ -94,9 +104,10 @@ TEST(Products, GiveARowTheSameBitsAmongAnyRows) {
     std::vector<float> out(all.size(), -7);
     const StoreF32::Args args = {out.data(), problem.bias().data(), 70};
     const ProductInput input = problem.input();
-    ASSERT_EQ((RunProduct<Tiled<64, StoreF32>>({.num_blocks = 1}, input, args)), "");
+    ASSERT_EQ(RunProduct<Small>({.num_blocks = 1}, input, args), "");
     EXPECT_EQ(out, all);
-    ASSERT_EQ((RunProduct<Tiled<128, StoreF32>>({.num_blocks = 2}, input, args)), "");
+    std::fill(out.begin(), out.end(), -7.0F);
+    ASSERT_EQ(RunProduct<Large>({.num_blocks = 2}, input, args), "");
     EXPECT_EQ(out, all);
     for (const int rows : {1, 3, 8}) {
       problem.SetRows(rows);

@@ -113,14 +113,7 @@ struct ProductRun {
 template <class Kernel>
 emulator::Report ReportOfProduct(const ProductRun& run, const ProductInput& input,
                                  const typename Kernel::Epilogue::Args& epilogue) {
-  typename Kernel::Args args = {};
-  args.input = input;
-  args.epilogue = epilogue;
-  std::vector<float> totals;
-  if constexpr (requires { args.totals; }) {
-    totals.resize(static_cast<size_t>(run.num_blocks) * Kernel::kTotalsPerBlock, NAN);
-    args.totals = totals.data();
-  }
+  const typename Kernel::Args args = {input, epilogue};
   emulator::RunOptions options = {
       .num_blocks = run.num_blocks, .seed = run.seed, .count_accesses = run.count_accesses};
   if constexpr (requires { Kernel::kCluster; }) {

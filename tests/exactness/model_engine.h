@@ -216,6 +216,7 @@ inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32
 struct Pressure {
   int32_t block_size = 8, num_blocks = 40, num_blocks_alone = 64;
   int32_t num_requests = 24, num_rounds = 2, answer_tokens = 30;
+  int32_t step_tokens_max_alone = 512;
 };
 
 inline void ExpectAnswersAsAlone(const std::string& checkpoint, const BackendMaker& make_backend,
@@ -240,7 +241,7 @@ inline void ExpectAnswersAsAlone(const std::string& checkpoint, const BackendMak
                    {.num_threads = 1,
                     .block_size = pressure.block_size,
                     .num_blocks = pressure.num_blocks_alone,
-                    .step_tokens_max = 512,
+                    .step_tokens_max = pressure.step_tokens_max_alone,
                     .running_max = 1,
                     .prefix_cache = false});
   for (int32_t i = 0; i < num_requests; ++i) {

@@ -31,9 +31,6 @@ class ProductBench {
     INCIPIT_ASSIGN_OR_RETURN(x_, bench_.Random(rows * 14336 * sizeof(dev::bf16)));
     const auto out = static_cast<size_t>(bench_.Size(int64_t{8192} * 28672, 80 * 2048));
     INCIPIT_ASSIGN_OR_RETURN(out_, Memory::Allocate(Place::kDevice, out * sizeof(float)));
-    const size_t totals = TotalsBytes<StoreRows<float>>(
-        bench_.device().num_sms, static_cast<int64_t>(rows), Scaled(kGateUp).rows / 16);
-    INCIPIT_ASSIGN_OR_RETURN(totals_, Memory::Allocate(Place::kDevice, totals));
     for (const int32_t tokens : kTokens) INCIPIT_RETURN_IF_ERROR(MultiplyFew(tokens));
     return MultiplyMany();
   }
@@ -110,13 +107,12 @@ class ProductBench {
                      .weight = weights_.as<dev::bf16>() + turn * weight_elements,
                      .columns = matrix.columns,
                      .num_units = matrix.rows / kUnitRows},
-           .epilogue = args_of(matrix)},
-          totals_.as<float>());
+           .epilogue = args_of(matrix)});
     });
   }
 
   DeviceBench& bench_;
-  Memory weights_, x_, out_, totals_;
+  Memory weights_, x_, out_;
 };
 
 }  // namespace
