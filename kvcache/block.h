@@ -44,14 +44,17 @@ struct BlockList {
   bool empty() const { return front == kNoBlock; }
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
-  // The last of `chain` first, so that it stands before the others. Costs two lines a block at
-  // most, and no block waits for the one before it. REQUIRES: `chain` is not empty.
-  void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain);
+  // The last of `chain` first, so that it stands before the others; `visit(id)` of each on the way.
+  // Costs two lines a block at most, and no block waits for the one before it.
+  // REQUIRES: `chain` is not empty.
+  template <typename Visit>
+  void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain,
+                        const Visit& visit);
   // REQUIRES: `id` stands in this list.
   void Remove(std::span<Block> blocks, BlockId id);
-  // Takes out the longest start of `chain` that stands as PushBackReversed left it, at least one
-  // block; returns how many. REQUIRES: `chain` is not empty and stands in this list.
-  size_t RemoveRun(std::span<Block> blocks, std::span<const BlockId> chain);
+  // Takes out what stands from `first` to `last`. Those in between keep their neighbours.
+  // REQUIRES: both stand in this list, `last` not before `first`.
+  void RemoveRange(std::span<Block> blocks, BlockId first, BlockId last);
 };
 
 inline Block& At(std::span<Block> blocks, BlockId id) { return blocks[static_cast<size_t>(id)]; }
@@ -72,25 +75,29 @@ inline void BlockList::PushFront(std::span<Block> blocks, BlockId id) {
   front = id;
 }
 
-inline void BlockList::PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain) {
-  BlockId after = kNoBlock;
-  for (size_t i = 0; i < chain.size(); ++i) {
-    Block& block = At(blocks, chain[i]);
+template <typename Visit>
+void BlockList::PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain,
+                                 const Visit& visit) {
+  BlockId after = kNoBlock, id = chain.front();
+  for (const BlockId before : chain.subspan(1)) {
+    Block& block = At(blocks, id);
+    block.prev = before;
     block.next = after;
-    block.prev = i + 1 < chain.size() ? chain[i + 1] : back;
-    after = chain[i];
+    visit(id);
+    after = id;
+    id = before;
   }
-  (back == kNoBlock ? front : At(blocks, back).next) = after;
+  At(blocks, id).prev = back;
+  At(blocks, id).next = after;
+  visit(id);
+  (back == kNoBlock ? front : At(blocks, back).next) = id;
   back = chain.front();
 }
 
-inline size_t BlockList::RemoveRun(std::span<Block> blocks, std::span<const BlockId> chain) {
-  size_t size = 1;
-  while (size < chain.size() && At(blocks, chain[size - 1]).prev == chain[size]) ++size;
-  const BlockId before = At(blocks, chain[size - 1]).prev, after = At(blocks, chain[0]).next;
+inline void BlockList::RemoveRange(std::span<Block> blocks, BlockId first, BlockId last) {
+  const BlockId before = At(blocks, first).prev, after = At(blocks, last).next;
   (before == kNoBlock ? front : At(blocks, before).next) = after;
   (after == kNoBlock ? back : At(blocks, after).prev) = before;
-  return size;
 }
 
 inline void BlockList::Remove(std::span<Block> blocks, BlockId id) {

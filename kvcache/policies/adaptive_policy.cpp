@@ -90,14 +90,10 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   ghosts_.EndRun();
   choice_ = {};
   int32_t lru_hits = 0, own_hits = 0;
-  for (size_t begin = 0; begin < found.size();) {
-    const Record first = RecordOf(found[begin]);
-    size_t end = begin;
-    while (end < found.size() && RecordOf(found[end]).IsUsedLike(first)) ++end;
-    if (first.place != kElsewhere) Unlist(found.subspan(begin, end - begin));
-    use.turn_seen = std::max(use.turn_seen, TakeUp(found.subspan(begin, end - begin)));
-    const auto length = static_cast<int32_t>(end - begin);
-    begin = end;
+  while (!found.empty()) {
+    const Record first = RecordOf(found.front());
+    const auto length = static_cast<int32_t>(TakeUp(found, use.turn_seen));
+    found = found.subspan(static_cast<size_t>(length));
     if (first.place == kElsewhere) continue;
     LeaveAtRisk(first, length);
     statistics_.CountReuse(first.reuse_class, clock_.AgeClassOf(first.last_use),
@@ -109,26 +105,39 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   Suffer(lru_hits, own_hits);
 }
 
-// These blocks, all in the order, leave their lists, unless they are parked.
-void AdaptivePolicy::Unlist(std::span<const BlockId> run) {
-  while (!run.empty()) {
-    const Record& record = RecordOf(run.front());
-    const bool listed = record.place == kListed;
-    run = run.subspan(listed ? ListOf(record).RemoveRun(blocks_, run) : 1);
-  }
+// The longest start of `found` that IsUsedLike its first block has one use more, and is out of the
+// order. Returns how many that are; `turn` becomes the last that one was new in, if that is later.
+size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
+  const Record first = RecordOf(found.front());
+  size_t length = 0;
+  do {
+    length += TakeUpNeighbours(found.subspan(length), turn);
+  } while (length < found.size() && RecordOf(found[length]).IsUsedLike(first));
+  return length;
 }
 
-// These blocks have one use more, and are out of the order. Returns the last turn that one was new
-// in.
-uint8_t AdaptivePolicy::TakeUp(std::span<const BlockId> run) {
-  uint8_t born = 0;
-  for (const BlockId id : run) {
-    Record& record = RecordOf(id);
+// The same of those that are in the same place too, and where that is a list, stand side by side.
+size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
+  const Record first = RecordOf(found.front());
+  const bool listed = first.place == kListed;
+  Record* const records = records_.data();
+  const Block* const blocks = blocks_.data();
+  unsigned last_turn = turn;
+  size_t length = 0;
+  while (true) {
+    const auto id = static_cast<size_t>(found[length++]);
+    Record& record = records[id];
+    last_turn = std::max<unsigned>(last_turn, record.born);
     record.place = kElsewhere;
     record.uses = PlusOne(record.uses);
-    born = std::max(born, record.born);
+    if (length == found.size()) break;
+    const BlockId next = found[length];
+    if (!records[static_cast<size_t>(next)].IsPlacedLike(first)) break;
+    if (listed && blocks[id].prev != next) break;
   }
-  return born;
+  turn = static_cast<uint8_t>(last_turn);
+  if (listed) ListOf(first).RemoveRange(blocks_, found[length - 1], found.front());
+  return length;
 }
 
 void AdaptivePolicy::LeaveAtRisk(const Record& record, int32_t num_blocks) {
@@ -208,13 +217,12 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
   const TouchClock::Stamp now = clock_.stamp();
   Record entered = {.last_use = now, .run_code = run_code, .place = kListed};
   entered.reuse_class = static_cast<uint8_t>(reuse_class) & 31;
-  for (const BlockId id : run) {
+  lists_[static_cast<size_t>(reuse_class)].PushBackReversed(blocks_, run, [&](BlockId id) {
     Record& record = RecordOf(id);
     entered.uses = record.uses;
     entered.born = record.born;
     record = entered;  // at once
-  }
-  lists_[static_cast<size_t>(reuse_class)].PushBackReversed(blocks_, run);
+  });
   statistics_.Enter(reuse_class, now, static_cast<float>(length) * RunWeightOf(run_code));
   guard_.Enter(now, length);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -55,8 +56,17 @@ class AdaptivePolicy final : public EvictionPolicy {
              reuse_class == other.reuse_class &&
              (place == kElsewhere) == (other.place == kElsewhere);
     }
+    // And the two are in the same place.
+    bool IsPlacedLike(const Record& other) const {
+      return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .place = 7});
+    }
     bool IsCountedLike(const Record& other) const {
-      return uses == other.uses && born == other.born;
+      return IsEqual(other, {.uses = 255, .born = 255});
+    }
+    // In the bits that are set in `mask`, all at once.
+    bool IsEqual(const Record& other, const Record& mask) const {
+      const auto word = [](const Record& record) { return std::bit_cast<uint64_t>(record); };
+      return ((word(*this) ^ word(other)) & word(mask)) == 0;
     }
   };
   static_assert(sizeof(Record) == 8);
@@ -73,8 +83,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   BlockList& ListOf(const Record& record) { return lists_[record.reuse_class]; }
 
   void PassTime();
-  void Unlist(std::span<const BlockId> run);
-  uint8_t TakeUp(std::span<const BlockId> run);
+  size_t TakeUp(std::span<const BlockId> found, uint8_t& turn);
+  size_t TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn);
   void LeaveAtRisk(const Record& record, int32_t num_blocks);
   void Park(BlockId id, Place place);
   void Enter(std::span<const BlockId> run, int reuse_class);

@@ -1,21 +1,22 @@
 #include "kvcache/policies/lru_policy.h"
 
-#include <algorithm>
-
 namespace incipit {
 
 void LruPolicy::Use(std::span<const BlockId> found, SequenceUse&) {
-  while (!found.empty()) {
-    const bool is_free = is_in_order_[static_cast<size_t>(found.front())];
-    const size_t num_removed = is_free ? order_.RemoveRun(blocks_, found) : 0;
-    for (const BlockId id : found.first(num_removed)) is_in_order_[static_cast<size_t>(id)] = false;
-    found = found.subspan(std::max<size_t>(1, num_removed));
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!IsInOrder(found[i])) continue;
+    // As many as stand as Release left them at once.
+    const size_t begin = i;
+    IsInOrder(found[i]) = false;
+    while (i + 1 < found.size() && At(blocks_, found[i]).prev == found[i + 1]) {
+      IsInOrder(found[++i]) = false;
+    }
+    order_.RemoveRange(blocks_, found[i], found[begin]);
   }
 }
 
 void LruPolicy::Release(std::span<const BlockId> freed, const SequenceUse&) {
-  order_.PushBackReversed(blocks_, freed);
-  for (const BlockId id : freed) is_in_order_[static_cast<size_t>(id)] = true;
+  order_.PushBackReversed(blocks_, freed, [this](BlockId id) { IsInOrder(id) = true; });
 }
 
 BlockId LruPolicy::Evict() {
@@ -27,7 +28,7 @@ BlockId LruPolicy::Evict() {
 
 void LruPolicy::Remove(BlockId id) {
   order_.Remove(blocks_, id);
-  is_in_order_[static_cast<size_t>(id)] = false;
+  IsInOrder(id) = false;
 }
 
 }  // namespace incipit

@@ -27,6 +27,8 @@ class LruPolicy final : public EvictionPolicy {
   size_t num_bytes() const override { return is_in_order_.capacity(); }
 
  private:
+  char& IsInOrder(BlockId id) { return is_in_order_[static_cast<size_t>(id)]; }
+
   std::span<Block> blocks_;
   BlockList order_;
   std::vector<char> is_in_order_;
