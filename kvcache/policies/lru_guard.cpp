@@ -1,6 +1,7 @@
 #include "kvcache/policies/lru_guard.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace incipit {
 
@@ -13,15 +14,21 @@ LruGuard::LruGuard(const TouchClock& clock, int32_t capacity)
 
 void LruGuard::Count(TouchClock::Stamp stamp, int32_t num_blocks) {
   const uint64_t epoch = clock_.EpochOf(stamp);
-  if (epoch + kEpochs > epoch_) last_used_[epoch % kEpochs] += num_blocks;
+  if (epoch + kEpochs <= epoch_) return;
+  last_used_[epoch % kEpochs] += num_blocks;
+  num_known_ += num_blocks;
 }
 
 void LruGuard::BeginEpoch() {
-  for (; epoch_ < clock_.epoch(); ++epoch_) last_used_[(epoch_ + 1) % kEpochs] = 0;
+  for (; epoch_ < clock_.epoch(); ++epoch_) {
+    num_known_ -= std::exchange(last_used_[(epoch_ + 1) % kEpochs], 0);
+  }
+  held_from_ = 0;
+  if (num_known_ < capacity_) return;
   int64_t num_held = 0;
   uint64_t ago = 0;
-  while (ago < kEpochs && num_held < capacity_) num_held += last_used_[(epoch_ - ago++) % kEpochs];
-  held_from_ = num_held < capacity_ ? 0 : epoch_ - ago + 1;
+  while (num_held < capacity_) num_held += last_used_[(epoch_ - ago++) % kEpochs];
+  held_from_ = epoch_ - ago + 1;
 }
 
 bool LruGuard::Compare(int32_t lru, int32_t own) {

@@ -49,6 +49,7 @@ class LruGuard {
   uint64_t epoch_;
   uint64_t held_from_ = 0;  // the epoch that the least recently used block it holds was used in
   std::vector<int32_t> last_used_;  // blocks by the epoch of their last use
+  int64_t num_known_ = 0;           // of all these epochs
   double mean_request_ = 16;        // blocks
   double debt_ = 0;                 // hits
   double relief_factor_ = 1;

@@ -1,6 +1,7 @@
 #include "kvcache/policies/reuse_statistics.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace incipit {
@@ -63,10 +64,34 @@ ReuseStatistics::ReuseStatistics(const TouchClock& clock, double capacity)
   Refresh();
 }
 
-float& ReuseStatistics::AtRisk(int reuse_class, TouchClock::Stamp stamp) {
+void ReuseStatistics::Enter(int reuse_class, TouchClock::Stamp stamp, float weight) {
   const uint64_t epoch = clock_.EpochOf(stamp);
-  Row& row = epoch + kEpochs > epoch_ ? at_risk_[epoch % kEpochs] : at_risk_before_;
-  return row[static_cast<size_t>(reuse_class)];
+  Row& row = IsInRing(epoch) ? at_risk_[epoch % kEpochs] : at_risk_before_;
+  row[static_cast<size_t>(reuse_class)] += weight;
+  if (IsInRing(epoch)) OccupiedNear(epoch) |= uint64_t{1} << epoch % 64;
+}
+
+void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weight) {
+  const uint64_t epoch = clock_.EpochOf(stamp);
+  Row& row = IsInRing(epoch) ? at_risk_[epoch % kEpochs] : at_risk_before_;
+  float& at_risk = row[static_cast<size_t>(reuse_class)];
+  at_risk = at_risk > weight ? at_risk - weight : 0;
+  if (at_risk > 0 || !IsInRing(epoch) || SumOf(row) > 0) return;
+  OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
+}
+
+// The first of these epochs, going back from `epochs_ago`, that has blocks at risk; kEpochs or more
+// if none has.
+size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
+  while (epochs_ago < kEpochs) {
+    const size_t slot = (epoch_ - epochs_ago) % kEpochs;
+    const size_t num_below = slot % 64;
+    const auto skipped =
+        static_cast<size_t>(std::countl_zero(occupied_[slot / 64] << (63 - num_below)));
+    if (skipped < 64) return epochs_ago + skipped;
+    epochs_ago += num_below + 1;
+  }
+  return epochs_ago;
 }
 
 void ReuseStatistics::AdvanceRing() {
@@ -76,6 +101,7 @@ void ReuseStatistics::AdvanceRing() {
     Row& row = at_risk_[(epoch_ + i) % kEpochs];
     for (size_t k = 0; k < kClasses; ++k) at_risk_before_[k] += row[k];
     row = {};
+    OccupiedNear(epoch_ + i) &= ~(uint64_t{1} << (epoch_ + i) % 64);
   }
   epoch_ = end;
 }
@@ -85,9 +111,10 @@ void ReuseStatistics::BeginEpoch(double mean_run) {
   const double units = static_cast<double>(clock_.now() - fitted_at_) * clock_.units_per_touch();
   fitted_at_ = clock_.now();
   const AgeTable exposed = RecentlyExposed(units);
+  const uint64_t ages = LivelyAges(exposed);
   for (LifeTable* table : {&slow_, &fast_}) {
-    Judge(*table, exposed);
-    Absorb(*table, exposed, mean_run);
+    Judge(*table, exposed, ages);
+    Absorb(*table, exposed, ages, mean_run);
   }
   recent_reused_ = {};
   recent_weight_ = 0;
@@ -134,14 +161,10 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   AgeTable old{};
   old[static_cast<size_t>(clock_.AgeClass(kEpochs * uint64_t{clock_.epoch_touches()}))] =
       at_risk_before_;
-  for (size_t i = kYoungEpochs; i < kEpochs;) {
-    const size_t age_class = age_class_of_epoch_[i];
-    Row sum = old[age_class];
-    for (; i < kEpochs && age_class_of_epoch_[i] == age_class; ++i) {
-      const Row& row = at_risk_[(epoch_ - i) % kEpochs];
-      for (size_t k = 0; k < kClasses; ++k) sum[k] += row[k];
-    }
-    old[age_class] = sum;
+  for (size_t i = NextOccupied(kYoungEpochs); i < kEpochs; i = NextOccupied(i + 1)) {
+    Row& sum = old[age_class_of_epoch_[i]];
+    const Row& row = at_risk_[(epoch_ - i) % kEpochs];
+    for (size_t k = 0; k < kClasses; ++k) sum[k] += row[k];
   }
   AgeTable exposed{};
   for (size_t a = 0; a < kAges; ++a) {
@@ -149,7 +172,7 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
     for (size_t k = 0; k < kClasses; ++k) exposed[a][k] = part * old[a][k];
   }
   const double epoch_units = clock_.epoch_touches() * clock_.units_per_touch();
-  for (size_t i = 0; i < kYoungEpochs; ++i) {
+  for (size_t i = NextOccupied(0); i < kYoungEpochs; i = NextOccupied(i + 1)) {
     const double age = (static_cast<double>(i) + 0.5) * epoch_units;
     Expose(exposed, at_risk_[(epoch_ - i) % kEpochs], age - units, age);
   }
@@ -160,12 +183,23 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
+// At which blocks were used since the last epoch or which some have passed through, a bit each.
+uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
+  static_assert(kAges <= 64);
+  uint64_t ages = 0;
+  for (size_t a = 0; a < kAges; ++a) {
+    const bool is_lively = SumOf(exposed[a]) + SumOf(recent_reused_[a]) != 0;
+    ages |= uint64_t{is_lively} << a;
+  }
+  return ages;
+}
+
 // The likelihood of the uses since the last epoch as those of a Poisson process, by the rates that
 // the table foretold.
-void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed) const {
+void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
-  for (size_t a = 0; a < kAges; ++a) {
-    if (SumOf(exposed[a]) + SumOf(recent_reused_[a]) == 0) continue;
+  for (; ages != 0; ages &= ages - 1) {
+    const auto a = static_cast<size_t>(std::countr_zero(ages));
     for (size_t k = 0; k < kClasses; ++k) {
       const float rate = std::max(table.rate[a][k], kRateMin), reused = recent_reused_[a][k];
       table.log_likelihood[k] -= rate * exposed[a][k];
@@ -174,8 +208,10 @@ void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed) const {
   }
 }
 
-void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, double mean_run) const {
-  for (size_t a = 0; a < kAges; ++a) {
+void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t ages,
+                             double mean_run) const {
+  for (; ages != 0; ages &= ages - 1) {
+    const auto a = static_cast<size_t>(std::countr_zero(ages));
     for (size_t k = 0; k < kClasses; ++k) {
       table.reused[a][k] += recent_reused_[a][k];
       table.exposed[a][k] += exposed[a][k];

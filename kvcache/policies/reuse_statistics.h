@@ -32,13 +32,8 @@ class ReuseStatistics {
   ReuseStatistics(const TouchClock& clock, double capacity);
 
   // Blocks last used at `stamp`, of together this weight, are at risk, or no longer.
-  void Enter(int reuse_class, TouchClock::Stamp stamp, float weight) {
-    AtRisk(reuse_class, stamp) += weight;
-  }
-  void Leave(int reuse_class, TouchClock::Stamp stamp, float weight) {
-    float& at_risk = AtRisk(reuse_class, stamp);
-    at_risk = at_risk > weight ? at_risk - weight : 0;
-  }
+  void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
+  void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
   // Those that left were used again, or forgotten without a use.
   void CountReuse(int reuse_class, int age_class, float weight) {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
@@ -88,13 +83,17 @@ class ReuseStatistics {
     double capacities_max = 0, runs_max = 0;
   };
 
-  float& AtRisk(int reuse_class, TouchClock::Stamp stamp);
+  bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
+  // What of at_risk_ may be other than zero, a bit an epoch.
+  uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
+  size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();
   void FitAll();
   AgeTable RecentlyExposed(double units) const;
   void Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const;
-  void Judge(LifeTable& table, const AgeTable& exposed) const;
-  void Absorb(LifeTable& table, const AgeTable& exposed, double mean_run) const;
+  uint64_t LivelyAges(const AgeTable& exposed) const;
+  void Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const;
+  void Absorb(LifeTable& table, const AgeTable& exposed, uint64_t ages, double mean_run) const;
   void Scale(LifeTable& table, float factor) const;
   void Fit(LifeTable& table) const;
   void Smooth(AgeTable& rate) const;
@@ -106,6 +105,7 @@ class ReuseStatistics {
   uint64_t epoch_;            // that the ring has been brought to
   uint64_t fitted_at_;        // touches
   std::vector<Row> at_risk_;  // [epoch of last use % kEpochs]
+  std::array<uint64_t, kEpochs / 64> occupied_{};
   Row at_risk_before_{};      // of last use before those
   AgeTable recent_reused_{};  // since the last epoch
   double recent_weight_ = 0;  // used or forgotten since
