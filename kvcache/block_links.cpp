@@ -15,6 +15,10 @@ bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
 
 }  // namespace
 
+BlockId BlockPool::Find(const BlockHash& hash) const {
+  return index_.Find(hash.prefix(), [&](BlockId id) { return SameDigest(At(id).hash, hash); });
+}
+
 void BlockPool::LinkChild(BlockId id, BlockId parent, size_t chain_slot) {
   Block& block = At(id);
   BlockId& first = parent == kNoBlock ? chains_[chain_slot] : At(parent).first_child;

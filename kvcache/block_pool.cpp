@@ -38,6 +38,28 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
+// Find in three stages some blocks apart, so that memory answers meanwhile: bring the index nearer;
+// see in it which block it will most likely be, and bring that nearer; be sure.
+BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
+                                      std::span<BlockId> found) const {
+  const size_t count = hashes.size();
+  for (size_t i = 0; i < std::min(kSlotsAhead, count); ++i) PrefetchSlot(hashes[i]);
+  for (size_t i = 0; i < std::min(kBlocksAhead, count); ++i) found[i] = Guess(hashes[i]);
+  size_t i = 0;
+  int32_t num_idle = 0;
+  for (; i < count; ++i) {
+    BlockId id = found[i];
+    if (id == kNoBlock || !SameDigest(At(id).hash, hashes[i])) [[unlikely]] {
+      id = found[i] = Find(hashes[i]);
+      if (id == kNoBlock) break;
+    }
+    num_idle += At(id).num_users == 0;
+    if (i + kSlotsAhead < count) PrefetchSlot(hashes[i + kSlotsAhead]);
+    if (i + kBlocksAhead < count) found[i + kBlocksAhead] = Guess(hashes[i + kBlocksAhead]);
+  }
+  return {.blocks = found.first(i), .num_idle = num_idle};
+}
+
 void BlockPool::Take(std::span<BlockId> taken) {
   INCIPIT_CHECK(taken.size() <= static_cast<size_t>(num_free_));
   num_free_ -= static_cast<int32_t>(taken.size());
@@ -147,7 +169,7 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
-    const bool is_plain = block.published && block.next_same == *it && !block.has_wish;
+    const bool is_plain = block.next_same == *it && !block.has_wish;  // so it is published
     if (is_plain) {
       ++num_plain;
       TimesOf(*it).freed = now_ms_;

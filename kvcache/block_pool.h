@@ -57,22 +57,17 @@ class BlockPool {
   int32_t num_retained() const { return retained_.num_retained(); }
 
   // The block that answers for the digest of `hash`, or kNoBlock.
-  BlockId Find(const BlockHash& hash) const {
-    return index_.Find(hash.prefix(), [&](BlockId id) { return SameDigest(At(id).hash, hash); });
-  }
-  // The same in three stages some calls apart, so that memory answers meanwhile: bring the index
-  // nearer; see in it which block it will most likely be, and bring that nearer; be sure.
+  BlockId Find(const BlockHash& hash) const;
+  struct Chain {
+    std::span<const BlockId> blocks;
+    int32_t num_idle = 0;  // of them, without a user
+  };
+  // The blocks that answer for `hashes`, up to the first that none answers for, in `found`, which
+  // has room for all.
+  Chain FindChain(std::span<const BlockHash> hashes, std::span<BlockId> found) const;
+  // Brings what Find and PublishPending need to know of a key nearer.
   [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
     index_.Prefetch(hash.prefix());
-  }
-  BlockId Guess(const BlockHash& hash) const {
-    const BlockId guess = index_.Guess(hash.prefix());
-    if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
-    return guess;
-  }
-  BlockId Confirmed(BlockId guess, const BlockHash& hash) const {
-    if (guess == kNoBlock || SameDigest(At(guess).hash, hash)) return guess;
-    return Find(hash);
   }
 
   // Takes blocks for one user each; what they held can no longer be found.
@@ -143,6 +138,8 @@ class BlockPool {
  private:
   // How many victims are chosen before their keys are erased.
   static constexpr size_t kVictimsAhead = 32;
+  // Blocks ahead of the one looked up that its slot in the index, and its metadata, are fetched.
+  static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
   // Blocks ahead of the one being confirmed that the memory for its key is brought nearer.
   static constexpr size_t kKeysAhead = 12;
 
@@ -167,6 +164,12 @@ class BlockPool {
   }
 
   // block_pool.cpp
+  // What Find will most likely return; its metadata is on its way. kNoBlock says nothing.
+  [[gnu::always_inline]] BlockId Guess(const BlockHash& hash) const {
+    const BlockId guess = index_.Guess(hash.prefix());
+    if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
+    return guess;
+  }
   bool BecomeFree(BlockId id);
   void PutInOrder(std::span<const BlockId> freed, const SequenceUse& use);
   struct Victim {

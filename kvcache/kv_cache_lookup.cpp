@@ -1,6 +1,5 @@
 // KvCacheManager: what is found, how contents are compared, and why something is not found.
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -12,10 +11,6 @@ namespace {
 // How many of a block's continuations are compared with what a sequence has next: the newest ones,
 // so that a system prompt with ten thousand continuations costs no more than one with a few.
 constexpr int32_t kPartialCandidatesMax = 16;
-
-// Blocks ahead of the one looked up that its slot in the index, and its metadata, are fetched.
-constexpr size_t kSlotsAhead = 8;
-constexpr size_t kBlocksAhead = 4;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto [end, unused] = std::ranges::mismatch(a, b);
@@ -74,11 +69,16 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens
   const size_t num_candidates =
       std::min({findable.size() / block_size, table.hashes.size(), found_.size()});
   const auto hashes = std::span(table.hashes).first(num_candidates);
-  int32_t num_idle = 0;
-  const auto found = std::span(found_).first(FindChain(findable, table, hashes, num_idle));
+  BlockPool::Chain chain = pool_.FindChain(hashes, found_);
+  if (verifies_) {
+    const size_t num_verified = NumVerified(findable, table, chain.blocks);
+    stats_.collisions += num_verified < chain.blocks.size();
+    chain = pool_.FindChain(hashes.first(num_verified), found_);
+  }
+  const auto found = chain.blocks;
   ComputedBlocks computed = {.blocks = found,
                              .num_tokens = static_cast<int32_t>(found.size()) * options_.block_size,
-                             .num_idle = num_idle};
+                             .num_idle = chain.num_idle};
   const auto rest = tokens.subspan(found.size() * block_size);
   const bool is_allowed = options_.copy_on_write && partial == PartialMatch::kAllowed;
   if (!is_allowed || rest.size() < 2) return computed;
@@ -97,33 +97,15 @@ bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) cons
          hit.num_tokens >= options_.copy_on_write_min_tokens;
 }
 
-// Fills found_ with the blocks of `hashes`, up to the first that is not there; how many that are,
-// and how many of them nobody uses.
-size_t KvCacheManager::FindChain(std::span<const TokenId> tokens, const BlockTable& table,
-                                 std::span<const BlockHash> hashes, int32_t& num_idle) {
+// How many of `found`, the blocks of the sequence's first keys, hold the same as the sequence.
+size_t KvCacheManager::NumVerified(std::span<const TokenId> tokens, const BlockTable& table,
+                                   std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
-  std::array<BlockId, kBlocksAhead> guesses;
-  const auto guess = [&](size_t index) {
-    guesses[index % kBlocksAhead] = pool_.Guess(hashes[index]);
-  };
-  for (size_t i = 0; i < std::min(kSlotsAhead, hashes.size()); ++i) pool_.PrefetchSlot(hashes[i]);
-  for (size_t i = 0; i < std::min(kBlocksAhead, hashes.size()); ++i) guess(i);
-  for (size_t i = 0; i < hashes.size(); ++i) {
-    const BlockId id = pool_.Confirmed(guesses[i % kBlocksAhead], hashes[i]);
-    if (id == kNoBlock) return i;
-    if (i + kSlotsAhead < hashes.size()) pool_.PrefetchSlot(hashes[i + kSlotsAhead]);
-    if (i + kBlocksAhead < hashes.size()) guess(i + kBlocksAhead);
-    if (verifies_) {
-      const BlockId before = i == 0 ? kNoBlock : found_[i - 1];
-      if (!Holds(id, before, i, tokens.subspan(i * block_size, block_size), table)) {
-        ++stats_.collisions;
-        return i;
-      }
-    }
-    num_idle += pool_.num_users(id) == 0;
-    found_[i] = id;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const BlockId before = i == 0 ? kNoBlock : found[i - 1];
+    if (!Holds(found[i], before, i, tokens.subspan(i * block_size, block_size), table)) return i;
   }
-  return hashes.size();
+  return found.size();
 }
 
 // The block after `found` that begins with most of `rest`. One that is pending cannot be copied:

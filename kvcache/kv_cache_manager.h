@@ -243,8 +243,8 @@ class KvCacheManager {
   bool IsWorthCopying(const PartialHit& hit, size_t num_left) const;
   PartialHit FindPartial(std::span<const TokenId> rest, const BlockTable& table,
                          std::span<const BlockId> found) const;
-  size_t FindChain(std::span<const TokenId> tokens, const BlockTable& table,
-                   std::span<const BlockHash> hashes, int32_t& num_idle);
+  size_t NumVerified(std::span<const TokenId> tokens, const BlockTable& table,
+                     std::span<const BlockId> found) const;
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 

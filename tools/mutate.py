@@ -65,7 +65,7 @@ BUGS = [
         "if (!admitted_by_this_step) return; table.collided = false;",
         "table.collided = false; if (!admitted_by_this_step) return;"),
     Bug("equal keys pass for equal contents", "kvcache/kv_cache_lookup.cpp",
-        "if (!Holds(id, before, i, tokens", "if (false && !Holds(id, before, i, tokens"),
+        "if (!Holds(found[i], before, i, tokens", "if (false && !Holds(found[i], before, i, tokens"),
     Bug("a key held by other contents is published", "kvcache/kv_cache_lookup.cpp",
         "return !Holds(holder, before, index, block, table);", "return false;"),
     Bug("the last token is copied too", "kvcache/kv_cache_lookup.cpp",
