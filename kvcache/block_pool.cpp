@@ -197,21 +197,21 @@ bool BlockPool::BecomeFree(BlockId id) {
   return !block.has_wish || !retained_.Put(id);
 }
 
-void BlockPool::PublishPending(BlockId id, const Key& key) {
+// Returns which block answers for `hash`.
+[[gnu::always_inline]] inline BlockId BlockPool::PublishOne(BlockId id, const BlockHash& hash,
+                                                            BlockId parent, size_t chain_slot) {
   Block& block = At(id);
   INCIPIT_CHECK(block.num_users > 0 && !block.published);
-  const BlockId first = Find(key.hash);
-  block.hash = key.hash;
+  const BlockId first = index_.FindOrInsert(
+      hash.prefix(), id, [&](BlockId other) { return SameDigest(At(other).hash, hash); });
+  block.hash = hash;
   block.published = block.pending = true;
-  block.starts_chain = key.before == kNoBlock;
+  block.starts_chain = parent == kNoBlock;
   block.answers = first == kNoBlock;
   block.next_same = id;
   if (block.answers) {
-    index_.Insert(key.hash.prefix(), id);
-    BlockId parent = key.before;
-    if (parent != kNoBlock && !At(parent).answers) parent = Find(At(parent).hash);
-    LinkChild(id, parent, ChainSlot(key.chain));
-    return;
+    LinkChild(id, parent, chain_slot);
+    return id;
   }
   BlockId last = first;
   while (At(last).next_same != first) last = At(last).next_same;
@@ -219,44 +219,68 @@ void BlockPool::PublishPending(BlockId id, const Key& key) {
   block.next_same = first;
   const bool in_order = At(first).num_users == 0 && !At(first).retained;
   if (in_order) policy_->OnChildless(first);
+  return first;
 }
 
+void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
+                               const ChainEnd& end) {
+  INCIPIT_CHECK(ids.size() == hashes.size());
+  const size_t chain_slot = ChainSlot(end.chain);
+  BlockId parent = end.before;
+  if (parent != kNoBlock && !At(parent).answers) parent = Find(At(parent).hash);
+  for (size_t i = 0; i < std::min(kKeysAhead, hashes.size()); ++i) PrefetchSlot(hashes[i]);
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    if (i + kKeysAhead < hashes.size()) PrefetchSlot(hashes[i + kKeysAhead]);
+    parent = PublishOne(ids[i], hashes[i], parent, chain_slot);
+  }
+}
+
+// Whether `id`, which answers, is told of from now on: after its parent, whose writer may not have
+// come to that yet, or may have failed.
+inline bool BlockPool::BecomeStored(BlockId id) {
+  Block& block = At(id);
+  if (block.told || !(block.starts_chain || At(block.parent).told)) return false;
+  block.told = true;
+  return true;
+}
+
+// Whether a key was evicted lately needs to be asked of few: a block goes after those that descend
+// from it, so what follows a key that is not remembered is not remembered either. But a few are
+// forgotten before their time, so one alone does not tell.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, std::span<const TokenId> tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
   const size_t block_size = tokens.size() / ids.size();
   int32_t num_confirmed = 0;
-  size_t next_fetched = 0;
+  size_t num_fetched = 0, num_strange = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
-    for (; next_fetched < std::min(i + kKeysAhead + 1, ids.size()); ++next_fetched) {
-      evicted_keys_.Prefetch(At(ids[next_fetched]).hash.prefix());
+    const size_t num_wanted = std::min(i + kStrangeKeys - num_strange, ids.size());
+    for (; num_fetched < num_wanted; ++num_fetched) {
+      evicted_keys_.Prefetch(At(ids[num_fetched]).hash.prefix());
     }
-    if (!At(ids[i]).pending) continue;  // unpublished meanwhile, for good
-    ConfirmOne(ids[i], tokens.subspan(i * block_size, block_size), use);
+    Block& block = At(ids[i]);
+    if (!block.pending) continue;  // unpublished meanwhile, for good
+    INCIPIT_CHECK(block.published);
+    block.pending = false;
     ++num_confirmed;
+    TimesOf(ids[i]).published = now_ms_;
+    if (!block.answers) {
+      const BlockId first = Find(block.hash);
+      if (!is_lru_ && At(first).num_users == 0) Unfind(first);
+      continue;
+    }
+    if (BecomeStored(ids[i])) {
+      const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
+      event_log_.AddStored(block.hash, parent, tokens.subspan(i * block_size, block_size));
+    }
+    if (num_strange < kStrangeKeys) {
+      const bool is_known = evicted_keys_.Take(block.hash.prefix());
+      regret_ += is_known;
+      num_strange = is_known ? 0 : num_strange + 1;
+    }
+    policy_->Add(ids[i], use);
   }
   return num_confirmed;
-}
-
-void BlockPool::ConfirmOne(BlockId id, std::span<const TokenId> tokens, SequenceUse& use) {
-  Block& block = At(id);
-  INCIPIT_CHECK(block.published);
-  block.pending = false;
-  TimesOf(id).published = now_ms_;
-  if (!block.answers) {
-    const BlockId first = Find(block.hash);
-    if (!is_lru_ && At(first).num_users == 0) Unfind(first);
-    return;
-  }
-  // Told of after its parent, whose writer may not have come to that yet, or may have failed.
-  const bool is_stored = block.starts_chain || At(block.parent).told;
-  if (is_stored && !block.told) {
-    block.told = true;
-    const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
-    event_log_.AddStored(block.hash, parent, tokens);
-  }
-  regret_ += evicted_keys_.Take(block.hash.prefix());
-  policy_->Add(id, use);
 }
 
 void BlockPool::Withdraw(BlockId id) {

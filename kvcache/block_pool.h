@@ -65,10 +65,6 @@ class BlockPool {
   // The blocks that answer for `hashes`, up to the first that none answers for, in `found`, which
   // has room for all.
   Chain FindChain(std::span<const BlockHash> hashes, std::span<BlockId> found) const;
-  // Brings what Find and PublishPending need to know of a key nearer.
-  [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
-    index_.Prefetch(hash.prefix());
-  }
 
   // Takes blocks for one user each; what they held can no longer be found.
   // REQUIRES: as many are free.
@@ -81,14 +77,15 @@ class BlockPool {
   // One user fewer of each of a sequence's `blocks`, from the last to the first.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  struct Key {
-    const BlockHash& hash;
-    BlockId before = kNoBlock;  // the block before it in its chain; published
+  // Where a sequence's next blocks come in the tree of chains.
+  struct ChainEnd {
+    BlockId before = kNoBlock;  // the block before them; published
     uint64_t chain = 0;         // where there is none: what chains with a common start agree on
   };
-  // `id` is found from now on; until Confirm its contents are not there yet.
-  // REQUIRES: it is in use and not published.
-  void PublishPending(BlockId id, const Key& key);
+  // `ids`, which follow each other, are found by `hashes` from now on; until Confirm their contents
+  // are not there yet. REQUIRES: they are in use and not published.
+  void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
+                      const ChainEnd& end);
   // The contents of those of a sequence's blocks `ids` that are pending are there; `tokens` are all
   // blocks'. Returns how many were.
   int32_t Confirm(std::span<const BlockId> ids, std::span<const TokenId> tokens, SequenceUse& use);
@@ -140,8 +137,10 @@ class BlockPool {
   static constexpr size_t kVictimsAhead = 32;
   // Blocks ahead of the one looked up that its slot in the index, and its metadata, are fetched.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // Blocks ahead of the one being confirmed that the memory for its key is brought nearer.
+  // Blocks ahead of the one being published that its slot in the index is fetched.
   static constexpr size_t kKeysAhead = 12;
+  // After so many keys of a chain in a row that were not evicted lately none of it is looked for.
+  static constexpr size_t kStrangeKeys = 8;
 
   struct Times {  // milliseconds since the start; they wrap after 49 days
     uint32_t published = 0, freed = 0;
@@ -164,6 +163,9 @@ class BlockPool {
   }
 
   // block_pool.cpp
+  [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
+    index_.Prefetch(hash.prefix());
+  }
   // What Find will most likely return; its metadata is on its way. kNoBlock says nothing.
   [[gnu::always_inline]] BlockId Guess(const BlockHash& hash) const {
     const BlockId guess = index_.Guess(hash.prefix());
@@ -178,7 +180,8 @@ class BlockPool {
     bool last_of_key = false;
   };
   BlockId ChooseVictim(EvictionReason& reason);
-  void ConfirmOne(BlockId id, std::span<const TokenId> tokens, SequenceUse& use);
+  BlockId PublishOne(BlockId id, const BlockHash& hash, BlockId parent, size_t chain_slot);
+  bool BecomeStored(BlockId id);
   [[nodiscard]] bool BeginEviction(Victim& victim);
   void Doom(Victim& victim);
   void FinishEviction(const Victim& victim);

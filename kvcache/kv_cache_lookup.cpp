@@ -72,8 +72,10 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens
   BlockPool::Chain chain = pool_.FindChain(hashes, found_);
   if (verifies_) {
     const size_t num_verified = NumVerified(findable, table, chain.blocks);
-    stats_.collisions += num_verified < chain.blocks.size();
-    chain = pool_.FindChain(hashes.first(num_verified), found_);
+    if (num_verified < chain.blocks.size()) {
+      ++stats_.collisions;
+      chain = pool_.FindChain(hashes.first(num_verified), found_);
+    }
   }
   const auto found = chain.blocks;
   ComputedBlocks computed = {.blocks = found,

@@ -14,8 +14,8 @@ namespace {
 // First blocks' contents are remembered in this share of the pool's size.
 constexpr size_t kBlocksPerContent = 16;
 
-// Blocks ahead of the one being published that the memory for its key is brought nearer.
-constexpr size_t kKeysAhead = 12;
+// Blocks ahead of the one copied that the memory for its tokens is brought nearer.
+constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
   constexpr size_t kUsualSize = 16;  // a copy of a known size is four instructions
@@ -133,33 +133,32 @@ void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens
   if (!options_.prefix_cache || table.collided) return;
   hasher_.Extend(table.root, tokens, table.hashes);
   const auto block_size = static_cast<size_t>(options_.block_size);
-  const auto num_full = static_cast<int32_t>(tokens.size() / block_size);
-  auto next_fetched = static_cast<size_t>(table.num_published);
-  while (table.num_published < num_full) {
-    const auto index = static_cast<size_t>(table.num_published);
-    const size_t fetch_until = std::min(index + kKeysAhead + 1, static_cast<size_t>(num_full));
-    for (; next_fetched < fetch_until; ++next_fetched) {
-      pool_.PrefetchSlot(table.hashes[next_fetched]);
-      __builtin_prefetch(StoredTokens(table.blocks[next_fetched]).data(), 1);
-    }
-    // Where the block before has been unpublished, what builds on it is not published either.
-    if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
-    const auto block = tokens.subspan(index * block_size, block_size);
-    if (verifies_ && IsKeyTaken(table, index, block)) {
+  const size_t num_full = tokens.size() / block_size;
+  auto index = static_cast<size_t>(table.num_published);
+  // Where the block before has been unpublished, what builds on it is not published either.
+  if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
+  while (index < num_full) {
+    // One by one where one may collide with another, else all at once.
+    const size_t count = verifies_ ? 1 : num_full - index;
+    if (verifies_ && IsKeyTaken(table, index, tokens.subspan(index * block_size, block_size))) {
       table.collided = true;
       ++stats_.collisions;
       return;
     }
-    const BlockId id = table.blocks[index];
-    CopyBlock(block, StoredTokens(id));
-    BlockPool::Key key = {.hash = table.hashes[index]};
-    if (index > 0) {
-      key.before = table.blocks[index - 1];
-    } else {
-      key.chain = BeginChain(table, id, block);
+    const auto ids = std::span(table.blocks).subspan(index, count);
+    for (size_t i = 0; i < count; ++i) {
+      if (i + kRowsAhead < count) __builtin_prefetch(StoredTokens(ids[i + kRowsAhead]).data(), 1);
+      CopyBlock(tokens.subspan((index + i) * block_size, block_size), StoredTokens(ids[i]));
     }
-    pool_.PublishPending(id, key);
-    ++table.num_published;
+    BlockPool::ChainEnd end;
+    if (index > 0) {
+      end.before = table.blocks[index - 1];
+    } else {
+      end.chain = BeginChain(table, ids.front(), tokens.first(block_size));
+    }
+    pool_.PublishPending(ids, std::span(table.hashes).subspan(index, count), end);
+    index += count;
+    table.num_published = static_cast<int32_t>(index);
   }
 }
 

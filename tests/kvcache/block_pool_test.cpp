@@ -18,7 +18,7 @@ BlockHash HashOf(uint8_t value) {
 
 void Publish(BlockPool& pool, BlockId id, const BlockHash& hash, BlockId before = kNoBlock) {
   SequenceUse use;
-  pool.PublishPending(id, {.hash = hash, .before = before});
+  pool.PublishPending({&id, 1}, {&hash, 1}, {.before = before});
   pool.Confirm({&id, 1}, {}, use);
 }
 
@@ -76,8 +76,9 @@ TEST(BlockPoolTest, OfEqualBlocksTheFirstPublishedAnswersThenTheNext) {
 TEST(BlockPoolTest, ADuplicateThatIsTakenBackLeavesTheFirstInPlace) {
   BlockPool pool({.num_blocks = 3});
   const BlockId a = pool.Take(), b = pool.Take(), c = pool.Take();
-  Publish(pool, a, HashOf(1));
-  pool.PublishPending(b, {.hash = HashOf(1)});
+  const BlockHash same = HashOf(1);
+  Publish(pool, a, same);
+  pool.PublishPending({&b, 1}, {&same, 1}, {});
   Publish(pool, c, HashOf(1));
   pool.Withdraw(b);
   EXPECT_EQ(pool.Find(HashOf(1)), a);

@@ -145,7 +145,7 @@ LinesPer AtMost(EvictionPolicyKind policy) {
   return {.missing_prompt = 14,
           .found_block = 2.75,
           .taken_block = 4 + ghosts,
-          .published_block = 4.75 + ghosts,
+          .published_block = 4.25 + ghosts,
           .freed_block = 1.75};
 }
 

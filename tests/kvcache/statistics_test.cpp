@@ -100,6 +100,32 @@ TEST_P(StatisticsTest, WhatIsCachedAgainIsNoLongerEvicted) {
   EXPECT_EQ(MissOf(TokenRange(500, 9)).reason, MissReason::kEvicted);
 }
 
+// Though few are looked for where a chain is new.
+TEST_P(StatisticsTest, AllOfALongChainThatIsCachedAgainIsRegretted) {
+  constexpr int32_t kChainBlocks = 48;
+  KvCacheManager cache(
+      {.num_blocks = 4 * kChainBlocks, .block_size = kCountedBlock, .policy = GetParam()});
+  CachedSequence sequence(cache, TokenRange(0, kChainBlocks * kCountedBlock));
+  sequence.AdmitAndCommit();
+  sequence.Free();
+  cache.EvictTo(0);
+  int64_t num_remembered = 0;
+  for (const BlockHash& hash : sequence.table.hashes) {
+    num_remembered += cache.pool().evicted_keys().Find(hash.prefix()).has_value();
+  }
+  EXPECT_GT(num_remembered, kChainBlocks * 3 / 4);
+
+  cache.TakeStats();
+  CachedSequence other(cache, TokenRange(5000, kChainBlocks * kCountedBlock));
+  other.AdmitAndCommit();
+  EXPECT_EQ(cache.TakeStats().regret_blocks, 0);
+  CachedSequence again(cache, TokenRange(0, kChainBlocks * kCountedBlock));
+  again.AdmitAndCommit();
+  EXPECT_EQ(cache.TakeStats().regret_blocks, num_remembered);
+  other.Free();
+  again.Free();
+}
+
 TEST_P(StatisticsTest, EvictionsOfLongAgoAreForgotten) {
   Cache(TokenRange(0, 4));
   for (TokenId first = 1000; first < 4000; first += 100) Cache(TokenRange(first, 4));
