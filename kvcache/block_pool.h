@@ -70,7 +70,8 @@ class BlockPool {
   // REQUIRES: as many are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // A sequence begins to use the published blocks `found`, the first of its chain first.
+  // A sequence begins with the published blocks `found`, which may be none, the first of its chain
+  // first.
   void Use(std::span<const BlockId> found, SequenceUse& use);
   // One more user of a block that has one.
   void AddUser(BlockId id);

@@ -40,9 +40,9 @@ class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
-  // A sequence begins with the cached blocks `found`, the first of its chain first. Called before
-  // they count the new user: those without one leave the order, parked ones included. Blocks that
-  // are retained are in `found` but not in the order.
+  // A sequence begins with the cached blocks `found`, which may be none, the first of its chain
+  // first. Called before they count the new user: those without one leave the order, parked ones
+  // included. Blocks that are retained are in `found` but not in the order.
   virtual void Use(std::span<const BlockId> found, SequenceUse& use) = 0;
 
   // `id` has been published under a key that no other block carries, and has a user.

@@ -110,7 +110,8 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
   // What is found leaves the free blocks before anything is taken from them.
   const BlockId source = computed.copy_source;
-  if (!computed.blocks.empty()) pool_.Use(computed.blocks, table.use);
+  const bool begins = table.blocks.empty();
+  if (begins) pool_.Use(computed.blocks, table.use);
   if (source != kNoBlock) pool_.Use({&source, 1}, table.use);
   table.blocks.insert(table.blocks.end(), computed.blocks.begin(), computed.blocks.end());
   const auto num_found = static_cast<int32_t>(computed.blocks.size());

@@ -89,6 +89,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   PassTime();
   ghosts_.EndRun();
   choice_ = {};
+  if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
   while (!found.empty()) {
     const Record first = RecordOf(found.front());
