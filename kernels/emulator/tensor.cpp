@@ -23,20 +23,6 @@ struct MultiplyRequest {
   uint32_t b[2];
 };
 
-float Low(uint32_t pair) {
-  pair <<= 16;
-  float value;
-  std::memcpy(&value, &pair, sizeof(value));
-  return value;
-}
-
-float High(uint32_t pair) {
-  pair &= 0xFFFF0000;
-  float value;
-  std::memcpy(&value, &pair, sizeof(value));
-  return value;
-}
-
 void CountLoad(const Warp& warp) {
   Machine& machine = Machine::Get();
   ++machine.report().load_matrices;
@@ -84,12 +70,12 @@ void Multiply(Warp& warp) {
     const size_t g = lane / 4, q = lane % 4 * 2;
     for (size_t i = 0; i < 4; ++i) {
       float* to = &a[g + i % 2 * 8][q + i / 2 * 8];
-      to[0] = Low(from.a[i]);
-      to[1] = High(from.a[i]);
+      to[0] = dev::LowFloat(from.a[i]);
+      to[1] = dev::HighFloat(from.a[i]);
     }
     for (size_t i = 0; i < 2; ++i) {
-      b[q + i * 8][g] = Low(from.b[i]);
-      b[q + i * 8 + 1][g] = High(from.b[i]);
+      b[q + i * 8][g] = dev::LowFloat(from.b[i]);
+      b[q + i * 8 + 1][g] = dev::HighFloat(from.b[i]);
     }
     std::memcpy(&sums[g][q], from.sums, 8);
     std::memcpy(&sums[g + 8][q], from.sums + 2, 8);

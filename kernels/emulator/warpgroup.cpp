@@ -38,13 +38,10 @@ int ChunkAt(int matrix, int row, int half) {
          ((first + half) ^ (row % 8)) * kChunkBytes;
 }
 
-float Widen(const char* bf16) {
-  uint16_t bits = 0;
-  std::memcpy(&bits, bf16, sizeof(bits));
-  const uint32_t word = uint32_t{bits} << 16;
-  float value = 0;
-  std::memcpy(&value, &word, sizeof(value));
-  return value;
+float Widen(const char* place) {
+  dev::bf16 value;
+  std::memcpy(&value, place, sizeof(value));
+  return dev::ToFloat(value);
 }
 
 int FirstRow(const Warp& warp) {
@@ -131,7 +128,7 @@ bool SameBits(const float& place, float value) {
 }
 
 // The lanes' sums, which are nobody's from here to EndMultiplies.
-WarpSums& Take(Warp& warp, Site site) {
+void Take(Warp& warp, Site site) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   bool is_fenced = sums != nullptr;
   if (is_fenced && !sums->is_taken) {
@@ -143,7 +140,6 @@ WarpSums& Take(Warp& warp, Site site) {
   }
   if (!is_fenced) Machine::Get().Fail(site, "no FenceMultiplies since the sums were the kernel's");
   sums->is_taken = true;
-  return *sums;
 }
 
 void GiveBack(Warp& warp) {
@@ -152,8 +148,7 @@ void GiveBack(Warp& warp) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   if (sums == nullptr) machine.Fail(site, "ends multiplications that add to other sums");
   if (!warp.multiplying.empty()) machine.Fail(site, "no CommitMultiplies since the last one");
-  float nobodys = 0;
-  std::memcpy(&nobodys, &kNobodys, sizeof(nobodys));
+  const auto nobodys = dev::BitCast<float>(kNobodys);
   bool is_written = false;
   ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t place) {
     float& home = sums->home[lane][i];
@@ -231,10 +226,6 @@ void Finish(Warp& warp, int64_t before_group) {
   }
 }
 
-struct WaitRequest {
-  int left;
-};
-
 }  // namespace
 
 void FenceMultiplies(const LaneSums& sums, Site site) {
@@ -255,11 +246,10 @@ void CommitMultiplies(Site site) {
 }
 
 void WaitMultiplies(int left, Site site) {
-  WaitRequest request{left};
   Machine::Get().MeetWarp(
-      kWait, &request,
+      kWait, &left,
       [](Warp& warp) {
-        const int most = static_cast<WaitRequest*>(warp.requests[0])->left;
+        const int most = *static_cast<int*>(warp.requests[0]);
         Finish(warp, warp.num_multiply_groups - most);
       },
       site);

@@ -16,37 +16,26 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-template <class EpilogueType>
 struct SkinnyOf16 {
-  using Epilogue = EpilogueType;
+  template <class Epilogue>
   using Kernel = SkinnyProduct<SkinnyShape<16, Epilogue>>;
-  template <class Other>
-  using Rebind = SkinnyOf16<Other>;
 };
-template <class EpilogueType>
-struct SmallTiled {
-  using Epilogue = EpilogueType;
+struct InSmallTiles {
+  template <class Epilogue>
   using Kernel = TiledProduct<SmallTiles<Epilogue>>;
-  template <class Other>
-  using Rebind = SmallTiled<Other>;
 };
-
-template <class EpilogueType>
-struct LargeTiled {
-  using Epilogue = EpilogueType;
+struct InLargeTiles {
+  template <class Epilogue>
   using Kernel = TiledProduct<LargeTiles<Epilogue>>;
-  template <class Other>
-  using Rebind = LargeTiled<Other>;
 };
 
 template <class Choice>
 class ProductEpilogues : public testing::Test {
  public:
   template <class Epilogue>
-  using Kernel = typename Choice::template Rebind<Epilogue>::Kernel;
+  using Kernel = typename Choice::template Kernel<Epilogue>;
 };
-using Choices =
-    testing::Types<SkinnyOf16<StoreLogits>, SmallTiled<StoreLogits>, LargeTiled<StoreLogits>>;
+using Choices = testing::Types<SkinnyOf16, InSmallTiles, InLargeTiles>;
 TYPED_TEST_SUITE(ProductEpilogues, Choices);
 
 double Rounding(double exact) { return std::abs(exact) / 200; }  // of bf16
