@@ -233,15 +233,17 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
       INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
       INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
-// Before the first multiplication, and after each time that the sums have been touched otherwise.
-INCIPIT_DEVICE void FenceMultiplies(float (&sums)[16][4]) {
-  asm volatile("wgmma.fence.sync.aligned;"
-               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8)::"memory");
+// Nothing that uses the sums is moved past it.
+template <int kBlocks>
+INCIPIT_DEVICE void KeepInPlace(float (&sums)[kBlocks][4]) {
+  INCIPIT_UNROLL
+  for (int i = 0; i < kBlocks; ++i) asm volatile("" : INCIPIT_FLOATS(sums, i)::"memory");
 }
-INCIPIT_DEVICE void FenceMultiplies(float (&sums)[24][4]) {
-  asm volatile("wgmma.fence.sync.aligned;"
-               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8),
-                 INCIPIT_FLOATS8(sums, 16)::"memory");
+// Before the first multiplication, and after each time that the sums have been touched otherwise.
+template <int kBlocks>
+INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
+  KeepInPlace(sums);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 // Of a matrix in rows of 128 bytes, aligned to 1,024, chunk c of 16 bytes of row r at c ^ (r % 8).
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
@@ -286,14 +288,10 @@ INCIPIT_DEVICE void WaitMultiplies() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 // Until none is: the sums are the caller's.
-INCIPIT_DEVICE void EndMultiplies(float (&sums)[16][4]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;"
-               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8)::"memory");
-}
-INCIPIT_DEVICE void EndMultiplies(float (&sums)[24][4]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;"
-               : INCIPIT_FLOATS8(sums, 0), INCIPIT_FLOATS8(sums, 8),
-                 INCIPIT_FLOATS8(sums, 16)::"memory");
+template <int kBlocks>
+INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
+  WaitMultiplies<0>();
+  KeepInPlace(sums);
 }
 #undef INCIPIT_FLOATS8
 #undef INCIPIT_FLOATS
