@@ -53,14 +53,6 @@ class BlockIndex {
     __builtin_prefetch(&buckets_[Home(prefix)], 1);
   }
 
-  // The same; where there is none, `block` is an entry from now on.
-  // REQUIRES: fewer than num_blocks_max entries.
-  template <typename Equal>
-  BlockId FindOrInsert(uint64_t prefix, BlockId block, const Equal& equal) {
-    const BlockId found = Find(prefix, equal);
-    if (found == kNoBlock) Insert(prefix, block);
-    return found;
-  }
   // REQUIRES: fewer than num_blocks_max entries.
   void Insert(uint64_t prefix, BlockId block);
   // REQUIRES: `block` is an entry of that prefix.

@@ -202,14 +202,15 @@ bool BlockPool::BecomeFree(BlockId id) {
                                                             BlockId parent, size_t chain_slot) {
   Block& block = At(id);
   INCIPIT_CHECK(block.num_users > 0 && !block.published);
-  const BlockId first = index_.FindOrInsert(
-      hash.prefix(), id, [&](BlockId other) { return SameDigest(At(other).hash, hash); });
+  const BlockId first =
+      index_.Find(hash.prefix(), [&](BlockId other) { return SameDigest(At(other).hash, hash); });
   block.hash = hash;
   block.published = block.pending = true;
   block.starts_chain = parent == kNoBlock;
   block.answers = first == kNoBlock;
   block.next_same = id;
   if (block.answers) {
+    index_.Insert(hash.prefix(), id);
     LinkChild(id, parent, chain_slot);
     return id;
   }
