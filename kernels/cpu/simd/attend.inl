@@ -294,9 +294,10 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
 
 // Adds a step's values to the rows begin .. begin + rows. Slots that all of them see go first,
 // together, if they are the first that each sees; the rest row by row. is_whole: all see all.
+// `ahead`: what to fetch, if anything.
 template <class T>
 void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t first,
-                    int64_t begin, int64_t rows, bool is_whole, FetchTurn turn,
+                    int64_t begin, int64_t rows, bool is_whole, FetchAhead* ahead,
                     const AttendScratch& s, const AttendState& state) {
   const float one = 1;
   AccumulateArgs<T> part = {.weights = s.scores + begin * kStep,
@@ -307,8 +308,9 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
                             .sums = state.sums + begin * state.sums_stride,
                             .sums_stride = state.sums_stride,
                             .head_dim = args.kv.head_dim,
-                            .turn = turn};
-  if (is_whole) return TileFunctionsOf<T>(rows, turn.fetches()).accumulate(part);
+                            .ahead = ahead};
+  const bool fetches = ahead != nullptr;
+  if (is_whole) return TileFunctionsOf<T>(rows, fetches).accumulate(part);
   // Positions rise with the rows: the first row sees the earliest slots, the last the latest.
   const auto slots_of = [&](int64_t row) {
     return SeenSlots(args, row / args.num_heads, first, kStep);
@@ -318,7 +320,7 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   if (together) {
     part.begin = earliest.begin;
     part.end = earliest.end;
-    TileFunctionsOf<T>(rows, turn.fetches()).accumulate(part);
+    TileFunctionsOf<T>(rows, fetches).accumulate(part);
     if (earliest.end == latest.end) return;
   }
   for (int64_t r = 0; r < rows; ++r) {
@@ -364,21 +366,22 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
   // Whether all see the whole step: positions rise with the tokens.
   const bool is_whole = SeenSlots(args, 0, first, kStep).end == kStep &&
                         SeenSlots(args, args.num_tokens - 1, first, kStep).begin == 0;
+  FetchAhead values(blocks, blocks.values, tiles.count);
   for (int64_t tile = 0; tile < tiles.count; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-    const FetchTurn turn = FetchTurn::Of(tile, tiles.count);
-    TileFunctionsOf<T>(rows, turn.fetches())
+    TileFunctionsOf<T>(rows, values.IsFor(tile))
         .score({.query = s.query + begin * args.kv.head_dim,
                 .blocks = &blocks,
                 .head_dim = args.kv.head_dim,
                 .scores = s.scores + begin * kStep,
-                .turn = turn});
+                .ahead = &values});
   }
   WeighStep(args, first, s, state);
+  FetchAhead keys(blocks, blocks.next_keys, tiles.count);
   for (int64_t tile = 0; tile < tiles.count; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
-    AccumulateRows<T>(args, blocks, first, begin, rows, is_whole, FetchTurn::Of(tile, tiles.count),
-                      s, state);
+    AccumulateRows<T>(args, blocks, first, begin, rows, is_whole,
+                      keys.IsFor(tile) ? &keys : nullptr, s, state);
   }
 }
 

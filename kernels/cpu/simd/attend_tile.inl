@@ -22,21 +22,49 @@ struct StepBlocks {
   const T* values[kStepBlocks];                         // [kBlock][head_dim]
 };
 
-// What part of those a tile fetches: each its own, and in the rhythm of its loops, so that memory
-// is busy all the time and never asked for more at once than it can take.
-struct FetchTurn {
-  int64_t tile;
-  int32_t log2_count;  // the first so many fetch
-
-  static FetchTurn Of(int64_t tile, int64_t num_tiles) {
-    return {tile, num_tiles >= 4 ? 2 : num_tiles >= 2 ? 1 : 0};
-  }
-  bool fetches() const { return tile >> log2_count == 0; }
-  int64_t Share(int64_t bytes) const { return bytes >> log2_count; }
-};
-
 // Into the second-level cache: in the first, blocks of a page's size would push each other out.
-inline void Fetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+inline void Fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
+
+// What comes next. The first tiles, a power of two of them, each fetch an equal part of it, in the
+// rhythm of their loops, so that memory is busy all the time and never asked for more at once than
+// it can take; a line of each block in turn, since reading on in several places at once gives up to
+// half as much again as one after the other.
+class FetchAhead {
+ public:
+  // `places`: where it begins, for each block that the step has.
+  template <class T>
+  FetchAhead(const StepBlocks<T>& blocks, const T* const* places, int64_t num_tiles)
+      : log2_tiles_(num_tiles >= 4 ? 2 : num_tiles / 2) {
+    int64_t block = blocks.begin;
+    for (const char*& place : places_) {
+      place = reinterpret_cast<const char*>(places[block]);
+      if (++block == blocks.end) block = blocks.begin;
+    }
+  }
+
+  bool IsFor(int64_t tile) const { return tile >> log2_tiles_ == 0; }
+
+  // After how many times BYTES of what is in use more is due: a power of two.
+  template <int64_t BYTES>
+  int64_t Period() const {
+    constexpr int64_t kPeriod = kStepBlocks * kLine / BYTES;
+    return (kPeriod > 0 ? kPeriod : 1) << log2_tiles_;
+  }
+  template <int64_t BYTES>
+  void FetchMore() {
+    constexpr int64_t kLines = BYTES / (kStepBlocks * kLine);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < (kLines > 0 ? kLines : 1); ++i, offset_ += kLine) {
+#pragma GCC unroll 4
+      for (const char* place : places_) Fetch(place + offset_);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  const char* places_[kStepBlocks];
+  int64_t offset_ = 0, log2_tiles_;
+};
 
 // The same pointer, what it points to to be read again: registers are for sums, not for factors.
 inline const float* Reloaded(const float* p) {
@@ -49,8 +77,8 @@ struct ScoreArgs {
   const float* query;  // [head_dim][rows]
   const StepBlocks<T>* blocks;
   int64_t head_dim;
-  float* scores;  // [row][kStep]
-  FetchTurn turn;
+  float* scores;      // [row][kStep]
+  FetchAhead* ahead;  // with FETCH
 };
 
 template <class T>
@@ -68,16 +96,11 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
 // scores[r][t] = sum over d of query[d][r] * keys[d][t], in BLOCKS blocks from `first`.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
-  // A dimension fetches what a turn has of one value.
-  const int64_t fetch_bytes = args.turn.Share(kBlock * int64_t{sizeof(T)});
   const T* keys[BLOCKS];
-  const char* fetch[BLOCKS];
   Vec sums[BLOCKS][ROWS][kBlockVectors];
 #pragma GCC unroll 16
   for (int b = 0; b < BLOCKS; ++b) {
     keys[b] = args.blocks->keys[first + b];
-    fetch[b] = reinterpret_cast<const char*>(args.blocks->values[first + b]) +
-               args.turn.tile * fetch_bytes * args.head_dim;
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r) {
 #pragma GCC unroll 16
@@ -85,19 +108,25 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
     }
   }
   const float* query = args.query;
-  for (int64_t d = 0; d < args.head_dim; ++d, query += ROWS) {
+  constexpr int64_t kBytes = BLOCKS * kBlock * int64_t{sizeof(T)};
+  [[maybe_unused]] FetchAhead* const ahead = args.ahead;
+  const int64_t period = FETCH ? ahead->Period<kBytes>() : args.head_dim;
+  for (int64_t d = 0; d < args.head_dim;) {
+    if constexpr (FETCH) ahead->FetchMore<kBytes>();
+    const int64_t end = d + period < args.head_dim ? d + period : args.head_dim;
+    for (; d < end; ++d, query += ROWS) {
 #pragma GCC unroll 16
-    for (int b = 0; b < BLOCKS; ++b) {
-      if constexpr (FETCH) Fetch(fetch[b] + d * fetch_bytes);
-      Vec key[kBlockVectors];
-      WidenBlock(keys[b] + d * kBlock, key);
-      const float* const factors = Reloaded(query);
+      for (int b = 0; b < BLOCKS; ++b) {
+        Vec key[kBlockVectors];
+        WidenBlock(keys[b] + d * kBlock, key);
+        const float* const factors = Reloaded(query);
 #pragma GCC unroll 16
-      for (int r = 0; r < ROWS; ++r) {
-        const Vec factor = Broadcast(factors[r]);
+        for (int r = 0; r < ROWS; ++r) {
+          const Vec factor = Broadcast(factors[r]);
 #pragma GCC unroll 16
-        for (int v = 0; v < kBlockVectors; ++v) {
-          sums[b][r][v] = MultiplyAdd(factor, key[v], sums[b][r][v]);
+          for (int v = 0; v < kBlockVectors; ++v) {
+            sums[b][r][v] = MultiplyAdd(factor, key[v], sums[b][r][v]);
+          }
         }
       }
     }
@@ -143,16 +172,12 @@ struct AccumulateArgs {
   int64_t begin, end;  // slots of the step
   float* sums;         // [row][sums_stride]
   int64_t sums_stride, head_dim;
-  FetchTurn turn;
+  FetchAhead* ahead;  // with FETCH
 };
 
 // VECTORS vectors of head_dim at a time.
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
-  // A position fetches what a turn has of as many dimensions as it adds up.
-  const int64_t fetch_bytes = args.turn.Share(VECTORS * Vec::kLanes * int64_t{sizeof(T)});
-  const int64_t fetch_begin =
-      args.turn.Share(kBlock * int64_t{sizeof(T)} * (args.turn.tile * args.head_dim + d));
   float* const out = args.sums + d;
   Vec sums[ROWS][VECTORS];
 #pragma GCC unroll 16
@@ -163,17 +188,21 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       sums[r][v] = Mul(rescale, Load(out + r * args.sums_stride + v * Vec::kLanes));
     }
   }
-  for (int64_t block = args.begin / kBlock; block * kBlock < args.end; ++block) {
-    const int64_t first = block * kBlock < args.begin ? args.begin - block * kBlock : 0;
-    const int64_t last = args.end - block * kBlock < kBlock ? args.end - block * kBlock : kBlock;
-    const T* values = args.blocks->values[block] + first * args.head_dim + d;
-    const char* fetch = reinterpret_cast<const char*>(args.blocks->next_keys[block]) + fetch_begin;
-    const float* weights = args.weights + block * kBlock + first;
-    for (int64_t t = first; t < last; ++t) {
-      if constexpr (FETCH) {
-        Fetch(fetch);
-        fetch += fetch_bytes;
-      }
+  constexpr int64_t kBytes = VECTORS * Vec::kLanes * int64_t{sizeof(T)};
+  [[maybe_unused]] FetchAhead* const ahead = args.ahead;
+  const int64_t period = FETCH ? ahead->Period<kBytes>() : kBlock;
+  for (int64_t position = args.begin; position < args.end;) {
+    if constexpr (FETCH) {
+      if ((position & (period - 1)) == 0) ahead->FetchMore<kBytes>();
+    }
+    const int64_t block = position / kBlock;
+    // To the end of the block, or to where more is due.
+    const int64_t run = period < kBlock ? period : kBlock;
+    const int64_t run_end = (position | (run - 1)) + 1;
+    const int64_t end = run_end < args.end ? run_end : args.end;
+    const T* values = args.blocks->values[block] + (position - block * kBlock) * args.head_dim + d;
+    const float* weights = args.weights + position;
+    for (; position < end; ++position) {
       constexpr int kPair = VECTORS == 1 ? 1 : 2;
 #pragma GCC unroll 16
       for (int v = 0; v < VECTORS; v += kPair) {
