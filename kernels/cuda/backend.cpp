@@ -21,8 +21,6 @@
 namespace incipit::cuda {
 namespace {
 
-// Rows of graphs: a step of at most so many tokens is served by the graph of the next number.
-constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 // Until the runner says what its steps are like.
 constexpr StepBounds kFirstBounds = {
     .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .draws_max = 512};
@@ -32,13 +30,6 @@ constexpr int32_t kHiddenMultiple = 8;
 
 // Their number, then one element each.
 size_t CopyBytes(size_t num_copies) { return (num_copies + 1) * sizeof(dev::Vec4); }
-
-int32_t GraphRowsFor(int32_t num_tokens) {
-  for (const int32_t rows : kGraphRows) {
-    if (num_tokens <= rows) return rows;
-  }
-  return 0;
-}
 
 const DeviceWeight& WeightOf(const Weight* weight) {
   return static_cast<const DeviceWeight&>(*weight);
@@ -289,68 +280,6 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (!Note(stream_.Wait())) return false;
   step_is_planned_ = step_.Upload(inputs_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
-  return true;
-}
-
-void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) {
-  if (!status_.ok()) return;
-  const int32_t rows = GraphRowsFor(num_tokens());
-  const StepHeader& header = step_.host_header();
-  const bool has_prefill = std::ranges::any_of(
-      header.lists, [](const AttentionList& list) { return list.num_prefill_tiles > 0; });
-  if (rows == 0 || has_prefill || !step_is_planned_) return enqueue();
-  rows_ = rows;
-  const GraphKey key = {.owner = owner, .rows = rows};
-  const auto found = graphs_.find(key);
-  if (found == graphs_.end()) {
-    // Operations whose memory is not there yet allocate, and forget what was remembered.
-    const int64_t num_forgotten = num_forgotten_;
-    enqueue();
-    if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
-    return;
-  }
-  if (found->second.has_value() || Record(found->second, enqueue)) found->second->Launch(stream_);
-}
-
-absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max,
-                                      absl::FunctionRef<void()> enqueue) {
-  const TokenId tokens[] = {0};
-  const BlockId blocks[] = {BlockId{0}};
-  const int32_t positions[] = {0}, begin[] = {0, 1};
-  const int32_t most = tokens_max > std::ranges::max(kGraphRows) ? std::ranges::max(kGraphRows)
-                                                                 : GraphRowsFor(tokens_max);
-  for (const int32_t rows : kGraphRows) {
-    if (rows > most) break;
-    Upload({.tokens = tokens,
-            .positions = positions,
-            .token_begin = begin,
-            .block_begin = begin,
-            .blocks = blocks,
-            .logits_rows = {}});
-    // Runs first: whatever a kernel's first launch loads or allocates, it does not while recording.
-    const int64_t num_forgotten = num_forgotten_;
-    rows_ = rows;
-    enqueue();
-    if (num_forgotten == num_forgotten_) Record(graphs_[{.owner = owner, .rows = rows}], enqueue);
-    INCIPIT_RETURN_IF_ERROR(Synchronize());
-  }
-  return absl::OkStatus();
-}
-
-void CudaBackend::ForgetGraphs() {
-  INCIPIT_CHECK(!is_recording_);
-  graphs_.clear();
-  ++num_forgotten_;
-}
-
-bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
-  Graph::Begin(stream_);
-  is_recording_ = true;
-  enqueue();
-  is_recording_ = false;
-  auto recorded = Graph::End(stream_);
-  if (!Note(recorded.status())) return false;
-  graph = *std::move(recorded);
   return true;
 }
 

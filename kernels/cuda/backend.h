@@ -72,6 +72,8 @@ class CudaBackend final : public Backend {
   // Makes the step's plan one for this pool and these heads; false if it cannot be.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
+  // Rows of the graph that serves so many tokens; 0: none does.
+  static int32_t GraphRowsFor(int32_t num_tokens);
   // REQUIRES: nothing is being recorded.
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
