@@ -101,7 +101,8 @@ struct StoreRows {
 };
 
 // hidden += y + bias. On the way out, if wanted, what the next product takes: x = hidden *
-// next_norm, and the sum of squares of hidden, a part for each unit.
+// next_norm, and the sum of squares of hidden, a part for each unit. Moves 8 bytes for each result,
+// with next_norm 2 more, and 4 for each unit and row.
 struct AddToHidden {
   struct Args {
     float* hidden = nullptr;           // [num_rows, hidden_size], hidden_size a multiple of 8
@@ -230,29 +231,54 @@ struct StoreLogits {
   }
 };
 
-// The factors of rows first .. first + count, to shared memory: a warp's work. Rows from num_rows
+INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
+  const float mean = dev::Divide(squares, static_cast<float>(input.columns));
+  return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
+}
+
+// The factors of rows first .. first + kCount, to shared memory: a warp's work. Rows from num_rows
 // on have any.
-INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int count, int num_rows,
+template <int kCount>
+INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {
-  const bool alone = input.squares == nullptr || input.num_squares == 1;
-  for (int i = alone ? dev::Lane() : 0; i < count; i += alone ? 32 : 1) {
-    const int row = first + i;
-    float scale = 1;
-    if (input.squares != nullptr && row < num_rows) {
-      const float* const parts = input.squares + static_cast<int64_t>(row) * input.num_squares;
-      float sum = 0;
-      if (alone) {
-        sum = dev::LoadGlobal(parts);
-      } else {
-        for (int j = dev::Lane(); j < input.num_squares; j += 32) {
-          sum = dev::Add(sum, dev::LoadGlobal(parts + j));
-        }
-        sum = SumWarp(sum);
-      }
-      const float mean = dev::Divide(sum, static_cast<float>(input.columns));
-      scale = dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
+  if (input.squares == nullptr || input.num_squares == 1) {
+    for (int i = dev::Lane(); i < kCount; i += 32) {
+      const bool scaled = input.squares != nullptr && first + i < num_rows;
+      const float scale =
+          scaled ? ScaleOf(input, dev::LoadGlobal(input.squares + first + i)) : 1.0F;
+      dev::StoreShared(scales + i, scale);
     }
-    if (alone || dev::Lane() == 0) dev::StoreShared(scales + i, scale);
+    dev::SyncWarp();
+    return;
+  }
+  // 32 loads of a lane are on their way together: one after the other, the rows would take longer
+  // than a kernel of their own.
+  constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
+  INCIPIT_KEEP_LOOP
+  for (int begin = 0; begin < kCount && first + begin < num_rows; begin += kTogether) {
+    const int row = first + begin;
+    const float* const parts = input.squares + static_cast<int64_t>(row) * input.num_squares;
+    float sums[kTogether] = {};
+    INCIPIT_KEEP_LOOP
+    for (int j = dev::Lane(); j < input.num_squares; j += 32 * kDeep) {
+      float part[kTogether][kDeep];
+      INCIPIT_UNROLL
+      for (int i = 0; i < kTogether * kDeep; ++i) {
+        const int more = i / kDeep, k = j + i % kDeep * 32;
+        const bool exists = row + more < num_rows && k < input.num_squares;
+        part[more][i % kDeep] =
+            exists ? dev::LoadGlobal(parts + more * input.num_squares + k) : 0.0F;
+      }
+      INCIPIT_UNROLL
+      for (int i = 0; i < kTogether * kDeep; ++i) {
+        sums[i / kDeep] = dev::Add(sums[i / kDeep], part[i / kDeep][i % kDeep]);
+      }
+    }
+    INCIPIT_UNROLL
+    for (int i = 0; i < kTogether; ++i) {
+      const float scale = ScaleOf(input, SumWarp(sums[i]));
+      if (dev::Lane() == 0) dev::StoreShared(scales + begin + i, scale);
+    }
   }
   dev::SyncWarp();
 }

@@ -14,8 +14,9 @@
 // Launched with NumBlocks() a multiple of kCluster, and in such clusters. One block for each
 // multiprocessor is best: more would read x more often and leave the next kernel's no room.
 //
-// Moves num_units * NumTiles(columns) * 2,048 bytes of the weight, and 2 * num_rows * columns of x
-// for every pass of every cluster (out of L2, but the first), beside what the epilogue says.
+// Moves num_units * NumTiles(columns) * 2,048 bytes of the weight, 2 * num_rows * columns of x for
+// every pass of every cluster and 4 * num_rows * num_squares for every block (out of L2, but the
+// first), beside what the epilogue says.
 #pragma once
 
 #include <cstdint>
@@ -261,13 +262,13 @@ struct SkinnyProduct {
     if (num_rows > kTokens) num_rows = kTokens;
     auto* const scales = reinterpret_cast<float*>(shared + kScalesAt);
     constexpr int kScalesPerWarp = kTokens / kWarps;
-    FindScalesWarp(args.input, warp * kScalesPerWarp, kScalesPerWarp, num_rows,
-                   scales + warp * kScalesPerWarp);
     const int num_tiles = NumTiles(args.input.columns);
     const int block_run = warp / kCluster, run = rank * kBlockRuns + block_run;
     Chunks chunks(shared + kChunksAt + block_run * Chunks::kAllBytes, args.input, num_rows,
                   {RunBegin(num_tiles, run), RunLength(num_tiles, run), warp % kCluster, block_run},
                   (units.end - units.begin + kMost - 1) / kMost);
+    FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
+                                   scales + warp * kScalesPerWarp);  // while x is on its way
     const char* const tiles = shared + (warp % kCluster * kBlockRuns + block_run) * kTileBytes;
     Cursor cursor;
     int num_free = 0;  // slots

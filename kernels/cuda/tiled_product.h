@@ -8,7 +8,8 @@
 // Tiles are walked so that up to 16 tiles of rows share a tile of the weight in L2.
 //
 // Moves for each tile NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes in (out of L2
-// mostly), beside what the epilogue says.
+// mostly), and for each warp that multiplies 4 * kTokenTile * num_squares, so that these are best
+// one; beside what the epilogue says.
 #pragma once
 
 #include <cstdint>
@@ -256,7 +257,7 @@ struct TiledProduct {
     if (unit >= args.input.num_units) return;
     auto* const scales = reinterpret_cast<float*>(shared + kScalesAt) + warp * kTokenTile;
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
-    FindScalesWarp(args.input, place.row, kTokenTile, num_rows, scales);
+    FindScalesWarp<kTokenTile>(args.input, place.row, num_rows, scales);
     const LanePlace mine = PlaceOfLane();
     INCIPIT_UNROLL
     for (int first = 0; first < kBlocks; first += kStaged) {

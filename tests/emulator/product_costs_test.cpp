@@ -55,6 +55,38 @@ TEST(SkinnyProduct, MovesWhatItSays) {
   CheckSkinny<64>();
 }
 
+// A product that is scaled by squares in parts, and one that leaves them.
+template <int kTokens>
+void CheckSkinnyNorms() {
+  using Kernel = SkinnyProduct<SkinnyShape<kTokens, AddToHidden>>;
+  constexpr int kColumns = 640, kWidth = 8 * 19, kParts = kColumns / kUnitRows;
+  ProductProblem problem({.rows = kTokens, .columns = kColumns, .width = kWidth});
+  const int64_t units = problem.num_units();
+  std::vector<float> hidden(kTokens * kWidth), squares(kTokens * kParts, 1);
+  std::vector<float> next_squares(static_cast<size_t>(kTokens * units));
+  std::vector<uint16_t> x(kTokens * kWidth);
+  const std::vector<float> norm(kWidth, 1);
+  ProductInput input = problem.input();
+  input.squares = squares.data();
+  input.num_squares = kParts;
+  const auto report = ReportOfProduct<Kernel>({.num_blocks = 2, .count_accesses = true}, input,
+                                              {.hidden = hidden.data(),
+                                               .next_norm = norm.data(),
+                                               .x = DeviceBF16(x),
+                                               .squares = next_squares.data(),
+                                               .hidden_size = kWidth});
+  ExpectNothingWasted(report);
+  EXPECT_EQ(report.load_bytes, 4 * kTokens * (kParts * report.num_blocks + kWidth));
+  EXPECT_EQ(report.store_bytes, kTokens * (6 * kWidth + 4 * units));
+}
+
+TEST(SkinnyProduct, MovesWhatItSaysOfNorms) {
+  CheckSkinnyNorms<8>();
+  CheckSkinnyNorms<24>();
+  CheckSkinnyNorms<32>();
+  CheckSkinnyNorms<64>();
+}
+
 template <template <class> class Tiles>
 void CheckTiled() {
   using Kernel = TiledProduct<Tiles<AddToHidden>>;
