@@ -125,6 +125,10 @@ struct ProjectAddArgs {
   const Weight* weight = nullptr;
   const Buffer* bias = nullptr;  // f32 [rows of weight], or none
   TensorView hidden;             // in and out: [num_tokens, rows of weight]
+  // The weight of the norm of the operation that comes next, or none. REQUIRES: that is a
+  // QkvRopeAppend or GateUpSilu of this hidden in this step. A backend may begin its norm here, and
+  // then rounds the same in a step of any size.
+  const Buffer* next_norm = nullptr;
 };
 
 // x = RmsNorm(hidden); gate|up = x * W^T + bias; out = SiLU(gate) * up.

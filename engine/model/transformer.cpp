@@ -43,20 +43,25 @@ void Transformer::Attend(int32_t layer, const Activations& activations, KvPool& 
   backend_.ProjectAdd({.x = activations.attention,
                        .weight = weights.output.get(),
                        .bias = weights.output_bias.get(),
-                       .hidden = activations.hidden});
+                       .hidden = activations.hidden,
+                       .next_norm = weights.mlp_norm.get()});
 }
 
 void Transformer::FeedForward(int32_t layer, const Activations& activations) const {
-  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+  const auto index = static_cast<size_t>(layer);
+  const LayerWeights& weights = weights_.layers[index];
+  const bool is_last = index + 1 == weights_.layers.size();
   backend_.GateUpSilu({.hidden = activations.hidden,
                        .norm = Norm(*weights.mlp_norm),
                        .gate_up = weights.gate_up.get(),
                        .bias = weights.gate_up_bias.get(),
                        .out = activations.mlp});
-  backend_.ProjectAdd({.x = activations.mlp,
-                       .weight = weights.down.get(),
-                       .bias = weights.down_bias.get(),
-                       .hidden = activations.hidden});
+  backend_.ProjectAdd(
+      {.x = activations.mlp,
+       .weight = weights.down.get(),
+       .bias = weights.down_bias.get(),
+       .hidden = activations.hidden,
+       .next_norm = is_last ? nullptr : weights_.layers[index + 1].attention_norm.get()});
 }
 
 void Transformer::Logits(const Activations& activations, int32_t begin,

@@ -174,6 +174,8 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
                                                           device_.num_sms);
     const size_t copies = CopyBytes(size_t(bounds.tokens_max) + size_t(bounds.draws_max));
     const Wanted more[] = {{&x_, products.x},
+                           {&squares_, products.squares},
+                           {&padded_, products.padded},
                            {&qkv_, products.qkv},
                            {&partial_sums_, attention.sums},
                            {&partial_stats_, attention.stats},
@@ -242,6 +244,7 @@ void CudaBackend::Upload(const StepInputs& inputs) {
   rows_ = num_tokens();
   sampler_.BeginStep(latest_);
   step_is_planned_ = false;
+  next_norm_ = {};
   if (!step_.Holds(inputs)) {
     const StepBounds& held = step_.bounds();
     const auto grown = [](int64_t wanted, int64_t has) { return wanted > has ? 2 * wanted : has; };
@@ -284,6 +287,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
+  next_norm_ = {};  // the host may change what it was made of
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
     return status_;
@@ -332,6 +336,7 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   const DeviceWeight& table = WeightOf(args.table);
   CheckActivation(args.hidden, num_tokens(), table.cols());
   INCIPIT_CHECK(table.order() == RowOrder::kPlain);
+  next_norm_ = {};
   if (rows_ == 0 || !status_.ok()) return;
   // The first of a step's kernels comes after a copy: there is nothing to overlap with.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
@@ -344,9 +349,9 @@ void CudaBackend::Embed(const EmbedArgs& args) {
 }
 
 bool CudaBackend::NormalizeRows(const TensorView& hidden, const NormArgs& norm,
-                                const int32_t* num_rows, const int32_t* rows, int64_t rows_max) {
-  const auto bytes = static_cast<size_t>(rows_max * hidden.cols) * sizeof(dev::bf16);
-  if (!Grow(x_, bytes)) return false;
+                                const int32_t* num_rows, const int32_t* rows, int64_t rows_max,
+                                float* squares) {
+  if (!Grow(x_, NormalizedBytes(rows_max, hidden.cols))) return false;
   Launch<Norm<NormShape>>(stream_, Shape(rows_max, 2),
                           {.num_rows = num_rows,
                            .rows = rows,
@@ -355,29 +360,50 @@ bool CudaBackend::NormalizeRows(const TensorView& hidden, const NormArgs& norm,
                            .epsilon = norm.epsilon,
                            .hidden_size = static_cast<int32_t>(hidden.cols),
                            .x = x_.as<dev::bf16>(),
-                           .squares = nullptr});
+                           .squares = squares});
   return true;
 }
 
+std::optional<CudaBackend::ProductRows> CudaBackend::Normalized(const TensorView& hidden,
+                                                                const NormArgs& norm) {
+  const NextNorm next = std::exchange(next_norm_, {});
+  const bool was_named = next.weight != nullptr;
+  INCIPIT_CHECK(!was_named || (next.weight == norm.weight && next.hidden == hidden.data));
+  if (was_named && !Grow(squares_, SquaresBytes(rows_, hidden.cols))) return std::nullopt;
+  float* const squares = was_named ? squares_.as<float>() : nullptr;
+  if (!next.is_begun && !NormalizeRows(hidden, norm, step_.num_tokens(), nullptr, rows_, squares)) {
+    return std::nullopt;
+  }
+  const int64_t parts = next.is_begun ? NumUnits(RowOrder::kPlain, hidden.cols) : 1;
+  return ProductRows{.x = x_.as<dev::bf16>(),
+                     .squares = squares,
+                     .num_squares = static_cast<int32_t>(parts),
+                     .epsilon = norm.epsilon};
+}
+
 const dev::bf16* CudaBackend::PadRowsOf(const TensorView& x) {
-  if (!Grow(x_, PaddedBytes(rows_, x.cols))) return nullptr;
+  if (!Grow(padded_, PaddedBytes(rows_, x.cols))) return nullptr;
   Launch<PadRows>(stream_, Shape(rows_, PadRows::kBlocksPerSm),
                   {.num_rows = step_.num_tokens(),
                    .x = BF16Of(x),
                    .columns = static_cast<int32_t>(x.cols),
-                   .out = x_.as<dev::bf16>()});
-  return x_.as<dev::bf16>();
+                   .out = padded_.as<dev::bf16>()});
+  return padded_.as<dev::bf16>();
 }
 
 template <class Epilogue>
-void CudaBackend::Multiply(const DeviceWeight& weight, const dev::bf16* x, const int32_t* num_rows,
-                           int64_t rows_max, const typename Epilogue::Args& epilogue) {
+void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
+                           const int32_t* num_rows, int64_t rows_max,
+                           const typename Epilogue::Args& epilogue) {
   LaunchProduct<Epilogue>(stream_, device_.num_sms, rows_max,
                           {.input = {.num_rows = num_rows,
-                                     .x = x,
+                                     .x = x.x,
                                      .weight = weight.data(),
                                      .columns = static_cast<int32_t>((weight.cols() + 7) / 8 * 8),
-                                     .num_units = weight.num_units()},
+                                     .num_units = weight.num_units(),
+                                     .squares = x.squares,
+                                     .num_squares = x.num_squares,
+                                     .epsilon = x.epsilon},
                            .epilogue = epilogue});
 }
 
@@ -389,9 +415,10 @@ void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
   if (rows_ == 0 || !Plan(pool, args.num_heads, std::nullopt)) return;
   const size_t bytes = static_cast<size_t>(rows_ * weight.rows()) * sizeof(float);
   if (!Grow(qkv_, bytes)) return;
-  if (!NormalizeRows(args.hidden, args.norm, step_.num_tokens(), nullptr, rows_)) return;
+  const std::optional<ProductRows> x = Normalized(args.hidden, args.norm);
+  if (!x.has_value()) return;
   Multiply<StoreRows<float>>(
-      weight, x_.as<dev::bf16>(), step_.num_tokens(), rows_,
+      weight, *x, step_.num_tokens(), rows_,
       {.out = qkv_.as<float>(), .bias = nullptr, .width = static_cast<int32_t>(weight.rows())});
   LaunchAppend(stream_, device_.num_sms, rows_,
                {.step = step_.header(),
@@ -448,12 +475,19 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  Multiply<AddToHidden>(weight, x, step_.num_tokens(), rows_,
+  // With more rows, tiles would add up the squares of each over and over (FindScalesWarp).
+  const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
+  if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
+                 !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
+    return;
+  }
+  next_norm_ = {.hidden = args.hidden.data, .weight = args.next_norm, .is_begun = begins};
+  Multiply<AddToHidden>(weight, {.x = x}, step_.num_tokens(), rows_,
                         {.hidden = FloatsOf(args.hidden),
                          .bias = FloatsOrNull(args.bias),
-                         .next_norm = nullptr,
-                         .x = nullptr,
-                         .squares = nullptr,
+                         .next_norm = begins ? FloatsOrNull(args.next_norm) : nullptr,
+                         .x = x_.as<dev::bf16>(),
+                         .squares = squares_.as<float>(),
                          .hidden_size = static_cast<int32_t>(weight.rows())});
 }
 
@@ -461,8 +495,9 @@ void CudaBackend::GateUpSilu(const GateUpSiluArgs& args) {
   const DeviceWeight& weight = WeightOf(args.gate_up);
   CheckActivation(args.out, num_tokens(), weight.rows() / 2, DType::kBF16);
   if (rows_ == 0 || !status_.ok()) return;
-  if (!NormalizeRows(args.hidden, args.norm, step_.num_tokens(), nullptr, rows_)) return;
-  Multiply<SiluGate>(weight, x_.as<dev::bf16>(), step_.num_tokens(), rows_,
+  const std::optional<ProductRows> x = Normalized(args.hidden, args.norm);
+  if (!x.has_value()) return;
+  Multiply<SiluGate>(weight, *x, step_.num_tokens(), rows_,
                      {.out = BF16Of(args.out),
                       .bias = FloatsOrNull(args.bias),
                       .width = static_cast<int32_t>(weight.rows() / 2)});
@@ -472,12 +507,13 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const DeviceWeight& head = WeightOf(args.head);
   CheckActivation(args.logits, args.count, head.rows());
   constexpr int32_t kRowsAtOnce = 64;
+  next_norm_ = {};
   for (int32_t done = 0; done < args.count && status_.ok(); done += kRowsAtOnce) {
     const int32_t count = std::min(kRowsAtOnce, args.count - done);
     const int32_t* const num_rows = step_.counts() + count;
     const int32_t* const rows = step_.logits_rows() + args.begin + done;
-    if (!NormalizeRows(args.hidden, args.norm, num_rows, rows, count)) return;
-    Multiply<StoreLogits>(head, x_.as<dev::bf16>(), num_rows, count,
+    if (!NormalizeRows(args.hidden, args.norm, num_rows, rows, count, nullptr)) return;
+    Multiply<StoreLogits>(head, {.x = x_.as<dev::bf16>()}, num_rows, count,
                           {.logits = FloatsOf(args.logits) + done * head.rows(),
                            .best_logits = nullptr,
                            .best_tokens = nullptr,

@@ -61,6 +61,21 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
+  // The norm that ProjectAdd has named, until an operation takes it. Begun: x_ and squares_ are its
+  // part of it. Who changes x_, or hidden, forgets it.
+  struct NextNorm {
+    const void* hidden = nullptr;
+    const Buffer* weight = nullptr;  // none: nothing was named
+    bool is_begun = false;
+  };
+  // What a product takes, as ProductInput says.
+  struct ProductRows {
+    const dev::bf16* x = nullptr;
+    const float* squares = nullptr;
+    int32_t num_squares = 0;
+    float epsilon = 0;
+  };
+
   CudaBackend(const DeviceProperties& device, Stream stream);
 
   int32_t num_tokens() const { return static_cast<int32_t>(inputs_.tokens.size()); }
@@ -78,13 +93,16 @@ class CudaBackend final : public Backend {
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
-  // bf16 [rows, columns of hidden], normalised, in x_. `rows`: of hidden, on the device, or none.
+  // bf16 [rows, columns of hidden], in x_: normalised, or as Norm leaves x beside `squares`.
+  // `rows`: of hidden, on the device, or none.
   bool NormalizeRows(const TensorView& hidden, const NormArgs& norm, const int32_t* num_rows,
-                     const int32_t* rows, int64_t rows_max);
-  // The rows where each begins at 16 bytes, in x_; nullptr if there is no room.
+                     const int32_t* rows, int64_t rows_max, float* squares);
+  // The step's rows of hidden, as a product takes them. None if there is no room.
+  std::optional<ProductRows> Normalized(const TensorView& hidden, const NormArgs& norm);
+  // The rows where each begins at 16 bytes, in padded_; nullptr if there is no room.
   const dev::bf16* PadRowsOf(const TensorView& x);
   template <class Epilogue>
-  void Multiply(const DeviceWeight& weight, const dev::bf16* x, const int32_t* num_rows,
+  void Multiply(const DeviceWeight& weight, const ProductRows& x, const int32_t* num_rows,
                 int64_t rows_max, const typename Epilogue::Args& epilogue);
 
   const DeviceProperties device_;
@@ -101,8 +119,10 @@ class CudaBackend final : public Backend {
   // own draws take their place.
   Memory drawn_;
   int64_t num_drawn_ = 0;
+  NextNorm next_norm_;
   // Grow to the largest step and stay.
-  Memory x_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_, copies_;
+  Memory x_, squares_, padded_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_,
+      copies_;
   Memory staging_;  // of weights on their way; until steps are prepared
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};

@@ -75,6 +75,7 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
+  next_norm_ = {};  // a graph begins what it takes
   enqueue();
   is_recording_ = false;
   auto recorded = Graph::End(stream_);

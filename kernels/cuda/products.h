@@ -11,6 +11,9 @@
 
 namespace incipit::cuda {
 
+// Of a SkinnyProduct.
+constexpr int64_t kSkinnyRowsMax = 64;
+
 template <int kTokens, class Epilogue>
 void LaunchSkinny(Stream& stream, int32_t num_sms, const ProductArgs<Epilogue>& args) {
   using Kernel = SkinnyProduct<SkinnyShape<kTokens, Epilogue>>;
@@ -58,7 +61,7 @@ void LaunchProduct(Stream& stream, int32_t num_sms, int64_t rows_max,
   if (rows_max <= 8) return LaunchSkinny<8, Epilogue>(stream, num_sms, args);
   if (rows_max <= 16) return LaunchSkinny<16, Epilogue>(stream, num_sms, args);
   if (rows_max <= 32) return LaunchSkinny<32, Epilogue>(stream, num_sms, args);
-  if (rows_max <= 64) return LaunchSkinny<64, Epilogue>(stream, num_sms, args);
+  if (rows_max <= kSkinnyRowsMax) return LaunchSkinny<64, Epilogue>(stream, num_sms, args);
   using Large = LargeTiles<Epilogue>;
   using Small = SmallTiles<Epilogue>;
   const int32_t units = args.input.num_units;

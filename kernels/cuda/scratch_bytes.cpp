@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/products.h"
 
 namespace incipit::cuda {
 AttentionScratch ScratchOfAttention(const AttentionPlan& plan, const KvPoolShape& pool,
@@ -20,11 +21,21 @@ size_t PaddedBytes(int64_t rows, int64_t columns) {
   return static_cast<size_t>(rows * ((columns + 7) / 8 * 8)) * sizeof(dev::bf16);
 }
 
+size_t NormalizedBytes(int64_t rows, int64_t hidden_size) {
+  return static_cast<size_t>(rows * hidden_size) * sizeof(dev::bf16);
+}
+
+size_t SquaresBytes(int64_t rows, int64_t hidden_size) {
+  const int64_t in_parts = std::min(rows, kSkinnyRowsMax) * NumUnits(RowOrder::kPlain, hidden_size);
+  return static_cast<size_t>(std::max(rows, in_parts)) * sizeof(float);
+}
+
 ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows) {
   const int64_t query = int64_t{model.num_heads} * model.head_dim;
   const int64_t qkv = query + int64_t{2} * model.num_kv_heads * model.head_dim;
-  return {.x = std::max({static_cast<size_t>(rows * model.hidden_size) * sizeof(dev::bf16),
-                         PaddedBytes(rows, query), PaddedBytes(rows, model.intermediate_size)}),
+  return {.x = NormalizedBytes(rows, model.hidden_size),
+          .squares = SquaresBytes(rows, model.hidden_size),
+          .padded = std::max(PaddedBytes(rows, query), PaddedBytes(rows, model.intermediate_size)),
           .qkv = static_cast<size_t>(rows * qkv) * sizeof(float)};
 }
 

@@ -18,9 +18,13 @@ AttentionScratch ScratchOfAttention(const AttentionPlan& plan, const KvPoolShape
 
 // Of the products in a step of `rows` rows.
 struct ProductScratch {
-  size_t x = 0, qkv = 0;
+  size_t x = 0, squares = 0, padded = 0, qkv = 0;
 };
 ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows);
+
+// Of what a product takes of hidden: x, and the sums of its squares, of a few rows in parts.
+size_t NormalizedBytes(int64_t rows, int64_t hidden_size);
+size_t SquaresBytes(int64_t rows, int64_t hidden_size);
 
 // Of activations whose rows do not begin at 16 bytes: a copy of them that do; 0 if all do.
 size_t PaddedBytes(int64_t rows, int64_t columns);

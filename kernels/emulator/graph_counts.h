@@ -1,7 +1,8 @@
-// What the emulated device has done with graphs, as tests want to know.
+// What the emulated device has run, and done with graphs, as tests want to know.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace incipit::emulator {
 
@@ -12,5 +13,8 @@ struct GraphCounts {
   bool operator==(const GraphCounts&) const = default;
 };
 GraphCounts CountsOfGraphs();
+
+// Launches that have run since the program began, of kernels whose type has this in its name.
+int64_t LaunchesOf(std::string_view kernel);
 
 }  // namespace incipit::emulator

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,31 @@ size_t BytesAtFirst() {
 }
 
 std::atomic<int64_t> num_recorded = 0, num_launched = 0, bytes_copied = 0;
+
+// How often each kernel has run.
+class Launches {
+ public:
+  static Launches& Get() {
+    static Launches* const launches = new Launches;
+    return *launches;
+  }
+  void Add(const char* kernel) {
+    MutexLock lock(mutex_);
+    ++counts_[kernel];
+  }
+  int64_t Count(std::string_view kernel) {
+    MutexLock lock(mutex_);
+    int64_t count = 0;
+    for (const auto& [name, launches] : counts_) {
+      if (name.find(kernel) != std::string_view::npos) count += launches;
+    }
+    return count;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string_view, int64_t> counts_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Every allocation of the emulated device.
 class Allocations {
@@ -113,6 +139,7 @@ int64_t NumAllocations() { return cuda::Allocations::Get().num_added(); }
 int64_t BytesCopied() { return cuda::bytes_copied; }
 void SetDeviceBytes(size_t bytes) { cuda::Allocations::Get().SetLimit(bytes); }
 size_t DeviceBytes() { return cuda::Allocations::Get().limit(); }
+int64_t LaunchesOf(std::string_view kernel) { return cuda::Launches::Get().Count(kernel); }
 GraphCounts CountsOfGraphs() {
   return {.recorded = cuda::num_recorded, .launched = cuda::num_launched};
 }
@@ -204,6 +231,7 @@ void Stream::State::Run() {
       chain.back().args = operations[i++].args.data();
     } while (i < operations.size() && operations[i].kind == Operation::Kind::kKernel &&
              operations[i].kernel.dependent);
+    for (const emulator::KernelLaunch& launch : chain) Launches::Get().Add(launch.code.name);
     // Which takes twice the time.
     const bool find_races = seed % kRunsForRaces == 1;
     const emulator::Report report =

@@ -176,6 +176,48 @@ TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
   EXPECT_EQ(emulator::CountsOfGraphs().recorded, at_start.recorded);
 }
 
+// Products that add to hidden begin the norm of what comes next, but in a step of many tokens.
+TEST(GraphsTest, AStepThatOnlyDecodesHasTwoNormsOfItsOwn) {
+  const auto backend = *CreateCudaBackend({});
+  const auto model = LoadModel(Folder("llama-bf16"), *backend);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto runner = TransformerRunner::Create(*backend, *model, Options());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const int32_t num_layers = model->config.num_layers;
+  ASSERT_GE(num_layers, 2);
+  const SamplingParams params;
+  for (const int32_t num_tokens : {1, 30, 64, 80}) {
+    SCOPED_TRACE(testing::Message() << num_tokens << " tokens");
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> positions(static_cast<size_t>(num_tokens), 3), begin = {0};
+    std::vector<BlockId> blocks;
+    for (int32_t i = 0; i < num_tokens; ++i) {
+      tokens.push_back(i);
+      blocks.push_back(BlockId{i});
+      begin.push_back(i + 1);
+    }
+    Draw draw;
+    draw.params = &params;
+    draw.position = 4;
+    const int64_t norms = emulator::LaunchesOf("Norm<");
+    ASSERT_TRUE((*runner)
+                    ->Launch({.tokens = tokens,
+                              .positions = positions,
+                              .token_begin = begin,
+                              .block_begin = begin,
+                              .blocks = blocks,
+                              .copies = {},
+                              .draws = {&draw, 1},
+                              .scores = {}})
+                    .ok());
+    StepResult result;
+    const absl::Status status = (*runner)->Wait(result);
+    ASSERT_TRUE(status.ok()) << status;
+    const int32_t of_layers = num_tokens <= 64 ? 1 : 2 * num_layers;
+    EXPECT_EQ(emulator::LaunchesOf("Norm<") - norms, of_layers + 1);
+  }
+}
+
 // A device that has so much and no more.
 class SmallDevice {
  public:

@@ -111,6 +111,7 @@ class Results {
     Embed();
     for (const int32_t rows : {1, 16, 32, 64, 100}) Multiply(rows);
     GateAndUp();
+    for (const int32_t rows : {1, 16, 32, 64, 100}) AddThenGateAndUp(rows);
     Sample();
     for (const auto& [num_heads, num_kv_heads, head_dim] :
          {std::array{4, 1, 64}, {8, 2, 128}, {6, 2, 24}}) {
@@ -211,6 +212,31 @@ class Results {
                           .out = out.view()});
     Finish();
     Print("gate and up", kRounded, out);
+  }
+
+  // The norm of gate and up begun by the product before.
+  void AddThenGateAndUp(int32_t rows) {
+    const Matrix gate(DType::kBF16, 104, 1112, Fractions(5)),
+        up(DType::kBF16, 104, 1112, Fractions(6)), down(DType::kBF16, 1112, 136, WholeNumbers(2));
+    const Matrix norm(DType::kF32, 1, 1112, Fractions(7));
+    const Matrix x(DType::kBF16, rows, 136, WholeNumbers(3)),
+        hidden(DType::kF32, rows, 1112, WholeNumbers(4)), out(DType::kBF16, rows, 104, kZeros);
+    const auto down_weight = Pack({&down}, WeightRole::kDown);
+    const auto weight = Pack({&gate, &up}, WeightRole::kGateUp);
+    const auto norm_weight = Store(norm);
+    Upload({{.end = rows}});
+    backend_->ProjectAdd({.x = x.view(),
+                          .weight = down_weight.get(),
+                          .bias = nullptr,
+                          .hidden = hidden.view(),
+                          .next_norm = norm_weight.get()});
+    backend_->GateUpSilu({.hidden = hidden.view(),
+                          .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
+                          .gate_up = weight.get(),
+                          .bias = nullptr,
+                          .out = out.view()});
+    Finish();
+    Print(fmt::format("gate and up after a product, {} rows", rows), kRounded, out);
   }
 
   // ---- keys, values and attention
