@@ -63,6 +63,12 @@ Answer Sample(Backend& backend, const std::vector<std::vector<float>>& logits,
   return answer;
 }
 
+#ifdef INCIPIT_FEWER_DRAWS
+constexpr uint64_t kNumSeeds = 100;
+#else
+constexpr uint64_t kNumSeeds = 400;
+#endif
+
 class SamplingTest : public ::testing::TestWithParam<BackendCase> {
  protected:
   void SetUp() override {
@@ -76,10 +82,10 @@ class SamplingTest : public ::testing::TestWithParam<BackendCase> {
     return answer.tokens.front();
   }
 
-  // Every token that some of 400 seeds draws.
+  // Every token that some of kNumSeeds seeds draws.
   std::set<TokenId> Drawn(const std::vector<float>& logits, Request request) {
     std::set<TokenId> tokens;
-    for (request.params.seed = 0; request.params.seed < 400; ++request.params.seed) {
+    for (request.params.seed = 0; request.params.seed < kNumSeeds; ++request.params.seed) {
       tokens.insert(SampleOne(logits, request));
     }
     return tokens;
@@ -217,7 +223,7 @@ TEST_P(SamplingTest, DrawsFollowTheDistribution) {
   const std::vector<double> weights = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 25};
   const std::vector<float> logits = LogsOf(weights);
   constexpr int kRows = 100;
-  const int num_draws = GetParam().has_threads ? 20000 : 2000;  // a device's may be emulated
+  const int num_draws = GetParam().has_threads ? 20000 : 2000;
   for (const float temperature : {1.0f, 0.5f, 2.0f}) {
     std::vector<double> seen(weights.size(), 0);
     for (int begin = 0; begin < num_draws; begin += kRows) {

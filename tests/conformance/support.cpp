@@ -55,6 +55,8 @@ BackendCase OptionsCase(const std::string& name, CpuMatmul matmul) {
 }
 
 std::vector<BackendCase> AllBackends() {
+  std::vector<BackendCase> devices = DeviceBackends();
+  if (std::ranges::any_of(devices, &BackendCase::is_emulated)) return devices;
   const simd::NativeProducts native = simd::DetectNativeProducts();
   std::vector<BackendCase> cases;
   for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni"})
@@ -65,7 +67,7 @@ std::vector<BackendCase> AllBackends() {
   cases.back().rounds_activations = true;
   // oneDNN's product for AVX2 sums in an order that depends on the number of rows.
   cases.back().keeps_rows_apart = native.f32;
-  std::ranges::move(DeviceBackends(), std::back_inserter(cases));
+  std::ranges::move(devices, std::back_inserter(cases));
   return cases;
 }
 

@@ -22,8 +22,12 @@ struct BackendCase {
   bool has_threads = true;          // of the host, whose number a caller chooses
   bool keeps_rows_apart = true;     // a row's bits do not depend on the other rows
   bool is_card = false;             // fast enough for the shapes of large models
+
+  // A device, but not a card: draws take milliseconds.
+  bool is_emulated() const { return !has_threads && !is_card; }
 };
-// Every one except the reference itself.
+// Every one except the reference itself; beside an emulated device not the CPU's, for which there
+// is a program of its own.
 const std::vector<BackendCase>& Backends();
 
 // And the reference, for what is defined exactly.
