@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "base/status.h"
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/graph_counts.h"
+#include "kernels/emulator/host_call.h"
 #include "kernels/emulator/launch.h"
 
 namespace incipit::cuda {
@@ -137,6 +139,9 @@ namespace incipit::emulator {
 
 int64_t NumAllocations() { return cuda::Allocations::Get().num_added(); }
 int64_t BytesCopied() { return cuda::bytes_copied; }
+bool IsAllocated(const void* data, size_t bytes) {
+  return cuda::Allocations::Get().Holds(data, bytes);
+}
 void SetDeviceBytes(size_t bytes) { cuda::Allocations::Get().SetLimit(bytes); }
 size_t DeviceBytes() { return cuda::Allocations::Get().limit(); }
 int64_t LaunchesOf(std::string_view kernel) { return cuda::Launches::Get().Count(kernel); }
@@ -148,7 +153,7 @@ GraphCounts CountsOfGraphs() {
 
 namespace incipit::cuda {
 
-absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal) {
+absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool /*loads_all*/) {
   if (ordinal != 0) return Unavailable("CUDA device is {}; the emulator has one", ordinal);
   return DeviceProperties{.name = "host emulator",
                           .software = "sm_90a",
@@ -179,12 +184,13 @@ void Memory::Release() {
 
 // One thing on a stream. Arguments of kernels are held by value, as a launch does.
 struct Operation {
-  enum class Kind : uint8_t { kCopy, kClear, kKernel } kind = Kind::kCopy;
+  enum class Kind : uint8_t { kCopy, kClear, kKernel, kCall } kind = Kind::kCopy;
   void* to = nullptr;
   const void* from = nullptr;
   size_t bytes = 0;
   emulator::KernelLaunch kernel = {};
   std::vector<std::byte> args = {};
+  std::function<absl::Status()> call = {};
 };
 
 struct Stream::State {
@@ -221,6 +227,10 @@ void Stream::State::RunCopy(const Operation& operation) {
 void Stream::State::Run() {
   std::vector<Operation> operations = std::exchange(queue, {});
   for (size_t i = 0; i < operations.size() && status.ok();) {
+    if (operations[i].kind == Operation::Kind::kCall) {
+      status = operations[i++].call();
+      continue;
+    }
     if (operations[i].kind != Operation::Kind::kKernel) {
       RunCopy(operations[i++]);
       continue;
@@ -267,6 +277,10 @@ void Enqueue(Stream& stream, const emulator::KernelLaunch& launch) {
   stream.state().Enqueue({.kind = Operation::Kind::kKernel,
                           .kernel = launch,
                           .args = {args, args + launch.args_bytes}});
+}
+
+void EnqueueCall(Stream& stream, std::function<absl::Status()> call) {
+  stream.state().Enqueue({.kind = Operation::Kind::kCall, .call = std::move(call)});
 }
 
 struct Event::State {

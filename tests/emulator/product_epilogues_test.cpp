@@ -9,6 +9,7 @@
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/skinny_product.h"
 #include "kernels/cuda/tiled_product.h"
+#include "tests/emulator/library_product.h"
 #include "tests/emulator/product_problem.h"
 
 namespace incipit::cuda {
@@ -35,7 +36,11 @@ class ProductEpilogues : public testing::Test {
   template <class Epilogue>
   using Kernel = typename Choice::template Kernel<Epilogue>;
 };
-using Choices = testing::Types<SkinnyOf16, InSmallTiles, InLargeTiles>;
+struct InALibrary {
+  template <class Epilogue>
+  using Kernel = LibraryProduct<Epilogue>;
+};
+using Choices = testing::Types<SkinnyOf16, InSmallTiles, InLargeTiles, InALibrary>;
 TYPED_TEST_SUITE(ProductEpilogues, Choices);
 
 double Rounding(double exact) { return std::abs(exact) / 200; }  // of bf16

@@ -110,17 +110,22 @@ struct ProductRun {
   bool count_accesses = false;
 };
 
+// `Kernel` may also be several, which say themselves how they run.
 template <class Kernel>
 emulator::Report ReportOfProduct(const ProductRun& run, const ProductInput& input,
                                  const typename Kernel::Epilogue::Args& epilogue) {
-  const typename Kernel::Args args = {input, epilogue};
-  emulator::RunOptions options = {
-      .num_blocks = run.num_blocks, .seed = run.seed, .count_accesses = run.count_accesses};
-  if constexpr (requires { Kernel::kCluster; }) {
-    options.cluster = Kernel::kCluster;
-    options.num_blocks *= Kernel::kCluster;
+  if constexpr (requires { Kernel::Report(run, input, epilogue); }) {
+    return Kernel::Report(run, input, epilogue);
+  } else {
+    const typename Kernel::Args args = {input, epilogue};
+    emulator::RunOptions options = {
+        .num_blocks = run.num_blocks, .seed = run.seed, .count_accesses = run.count_accesses};
+    if constexpr (requires { Kernel::kCluster; }) {
+      options.cluster = Kernel::kCluster;
+      options.num_blocks *= Kernel::kCluster;
+    }
+    return emulator::Run<Kernel>(options, args);
   }
-  return emulator::Run<Kernel>(options, args);
 }
 
 // Says what went wrong.

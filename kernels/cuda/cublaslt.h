@@ -1,0 +1,58 @@
+// What is used of cuBLASLt, whose header is not needed to build: the library is loaded at run time.
+// Where the header is there, cublaslt_check.cpp holds this against it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace incipit::cuda::lt {
+
+// ---- enumerators, all of int's size
+inline constexpr int kSuccess = 0;
+inline constexpr int kF32 = 0, kBF16 = 14;          // cudaDataType_t
+inline constexpr int kComputeF32 = 68;              // cublasComputeType_t
+inline constexpr int kTransposed = 1, kAsItIs = 0;  // cublasOperation_t
+inline constexpr int kDescTransA = 3, kDescTransB = 4;
+inline constexpr int kPreferWorkspaceBytes = 1;    // uint64_t
+inline constexpr int kPreferReductionSchemes = 3;  // uint32_t
+inline constexpr int kConfigSplits = 2;            // int32_t
+inline constexpr int kConfigReductionScheme = 3;   // uint32_t
+inline constexpr uint32_t kNoReduction = 0;
+
+struct Algorithm {
+  uint64_t data[8];
+};
+struct HeuristicResult {
+  Algorithm algorithm;
+  size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+// Descriptors, and the library itself, are pointers to what it alone knows.
+using Handle = void*;
+using Stream = void*;
+
+// ---- functions; all but two return a cublasStatus_t
+using GetVersion = size_t();
+using GetStatusName = const char*(int status);
+using Create = int(Handle* library);
+using Destroy = int(Handle library);
+using DescCreate = int(Handle* desc, int compute_type, int scale_type);
+using LayoutCreate = int(Handle* layout, int type, uint64_t rows, uint64_t columns, int64_t stride);
+using PreferenceCreate = int(Handle* preference);
+using DestroyOne = int(Handle descriptor);
+using SetAttribute = int(Handle descriptor, int attribute, const void* value, size_t bytes);
+using GetAlgorithmConfig = int(const Algorithm* algorithm, int attribute, void* value, size_t bytes,
+                               size_t* written);
+using GetHeuristic = int(Handle library, Handle desc, Handle a, Handle b, Handle c, Handle d,
+                         Handle preference, int wanted, HeuristicResult results[], int* found);
+using CheckAlgorithm = int(Handle library, Handle desc, Handle a, Handle b, Handle c, Handle d,
+                           const Algorithm* algorithm, HeuristicResult* result);
+using Matmul = int(Handle library, Handle desc, const void* alpha, const void* a, Handle a_layout,
+                   const void* b, Handle b_layout, const void* beta, const void* c, Handle c_layout,
+                   void* d, Handle d_layout, const Algorithm* algorithm, void* workspace,
+                   size_t workspace_bytes, Stream stream);
+
+}  // namespace incipit::cuda::lt
