@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -81,24 +80,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes) {
 absl::StatusOr<std::unique_ptr<KvPool>> CudaBackend::CreateKvPool(const KvPoolShape& shape) {
   ForgetGraphs();
   INCIPIT_RETURN_IF_ERROR(CheckKvPoolShape(shape));
-  const BackendLimits offered = limits();
-  if (std::ranges::find(offered.block_sizes, shape.block_size) == offered.block_sizes.end()) {
-    return Unimplemented("block size is {}; the backend cuda supports {}", shape.block_size,
-                         fmt::join(offered.block_sizes, ", "));
-  }
-  if (shape.dtype != DType::kBF16) {
-    return Unimplemented("keys and values as {}: the backend cuda stores bf16",
-                         NameOf(shape.dtype));
-  }
-  if (shape.head_dim % offered.head_dim_multiple != 0 || shape.head_dim > kMaxHeadDim) {
-    return Unimplemented("head_dim is {}; the backend cuda needs a multiple of {}, at most {}",
-                         shape.head_dim, offered.head_dim_multiple, kMaxHeadDim);
-  }
-  if (int64_t{shape.num_blocks} * shape.block_size > std::numeric_limits<int32_t>::max()) {
-    return Unimplemented("{} blocks of {} tokens; the backend cuda numbers at most {} tokens",
-                         shape.num_blocks, shape.block_size, std::numeric_limits<int32_t>::max());
-  }
-  return DeviceKvPool::Create(shape);
+  return DeviceKvPool::Create(shape, limits());
 }
 
 absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(

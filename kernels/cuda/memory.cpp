@@ -1,6 +1,7 @@
 #include "kernels/cuda/memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "base/status.h"
@@ -37,7 +38,24 @@ DeviceKvPool::DeviceKvPool(const KvPoolShape& shape, Memory memory)
               .head_dim = shape.head_dim},
       memory_(std::move(memory)) {}
 
-absl::StatusOr<std::unique_ptr<DeviceKvPool>> DeviceKvPool::Create(const KvPoolShape& shape) {
+absl::StatusOr<std::unique_ptr<DeviceKvPool>> DeviceKvPool::Create(const KvPoolShape& shape,
+                                                                   const BackendLimits& offered) {
+  if (std::ranges::find(offered.block_sizes, shape.block_size) == offered.block_sizes.end()) {
+    return Unimplemented("block size is {}; the backend cuda supports {}", shape.block_size,
+                         fmt::join(offered.block_sizes, ", "));
+  }
+  if (shape.dtype != DType::kBF16) {
+    return Unimplemented("keys and values as {}: the backend cuda stores bf16",
+                         NameOf(shape.dtype));
+  }
+  if (shape.head_dim % offered.head_dim_multiple != 0 || shape.head_dim > kMaxHeadDim) {
+    return Unimplemented("head_dim is {}; the backend cuda needs a multiple of {}, at most {}",
+                         shape.head_dim, offered.head_dim_multiple, kMaxHeadDim);
+  }
+  if (int64_t{shape.num_blocks} * shape.block_size > std::numeric_limits<int32_t>::max()) {
+    return Unimplemented("{} blocks of {} tokens; the backend cuda numbers at most {} tokens",
+                         shape.num_blocks, shape.block_size, std::numeric_limits<int32_t>::max());
+  }
   const KvLayout layout = {.page_size = shape.block_size,
                            .num_kv_heads = shape.num_kv_heads,
                            .head_dim = shape.head_dim};

@@ -29,7 +29,9 @@ class DeviceBuffer final : public Buffer {
 // [layer][page][K | V][kv_head][tile] of bf16 (kv_layout.h).
 class DeviceKvPool final : public KvPool {
  public:
-  static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape);
+  // UNIMPLEMENTED names what is not offered.
+  static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape,
+                                                              const BackendLimits& offered);
 
   const KvPoolShape& shape() const override { return shape_; }
   const KvLayout& layout() const { return layout_; }
