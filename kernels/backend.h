@@ -10,9 +10,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -272,8 +274,19 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& opti
 // The instruction sets that this machine can run, best first; the last is "portable".
 std::vector<std::string> CpuIsaNames();
 
+// Whose products of a thousand rows and more. kOwn: our kernels', so that a row has the same bits
+// beside any other rows. kFastest: ours or cuBLASLt's, as is measured for each size. kLibrary:
+// cuBLASLt's, for comparisons.
+enum class LargeProducts : uint8_t { kOwn, kFastest, kLibrary };
+
 struct CudaOptions {
   int32_t device = 0;
+  LargeProducts large_products = LargeProducts::kOwn;
+  std::string tuning_file = {};  // where kFastest keeps what it measured; empty: nowhere
+  // Hears what an operator should know of such products, before the first step.
+  std::function<void(std::string_view)> note = {};
+  int32_t large_rows_min = 1024;                      // a power of two
+  int64_t large_sums_bytes_max = int64_t{256} << 20;  // for results that are not finished
 };
 // UNIMPLEMENTED in a build without CUDA, UNAVAILABLE without a usable device.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);

@@ -43,13 +43,17 @@ float* FloatsOf(const TensorView& view) { return static_cast<float*>(view.data);
 
 }  // namespace
 
-CudaBackend::CudaBackend(const DeviceProperties& device, Stream stream)
-    : device_(device), stream_(std::move(stream)), sampler_(device.num_sms) {}
+CudaBackend::CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream)
+    : device_(device),
+      stream_(std::move(stream)),
+      sampler_(device.num_sms),
+      library_products_(options, device) {}
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(const CudaOptions& options) {
-  INCIPIT_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device));
+  const bool loads_all = options.large_products == LargeProducts::kOwn;
+  INCIPIT_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device, loads_all));
   INCIPIT_ASSIGN_OR_RETURN(Stream stream, Stream::Create());
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(device, std::move(stream)));
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(options, device, std::move(stream)));
   for (StepInFlight& step : backend->in_flight_) {
     INCIPIT_ASSIGN_OR_RETURN(step.end, Event::Create());
   }
@@ -106,6 +110,7 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
   }
   const RowOrder order = role == WeightRole::kGateUp ? RowOrder::kGateUp : RowOrder::kPlain;
   INCIPIT_ASSIGN_OR_RETURN(auto weight, DeviceWeight::Pack(parts, order, staging_, stream_));
+  library_products_.Add(*weight, role);
   if (role == WeightRole::kHead) {
     head_source_ = parts.front().data;
     head_memory_ = weight->memory();
@@ -134,7 +139,8 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   }
   INCIPIT_RETURN_IF_ERROR(step_.Reserve(bounds, form));
   if (model.num_kv_heads > 0) INCIPIT_RETURN_IF_ERROR(sampler_.Reserve(model.vocab_size));
-  return ReserveScratch(bounds);
+  INCIPIT_RETURN_IF_ERROR(ReserveScratch(bounds));
+  return library_products_.Reserve(bounds.tokens_max, stream_);
 }
 
 // All that the operations grow, and what is missing of it in one message.
@@ -377,16 +383,22 @@ template <class Epilogue>
 void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                            const int32_t* num_rows, int64_t rows_max,
                            const typename Epilogue::Args& epilogue) {
-  LaunchProduct<Epilogue>(stream_, device_.num_sms, rows_max,
-                          {.input = {.num_rows = num_rows,
-                                     .x = x.x,
-                                     .weight = weight.data(),
-                                     .columns = static_cast<int32_t>((weight.cols() + 7) / 8 * 8),
-                                     .num_units = weight.num_units(),
-                                     .squares = x.squares,
-                                     .num_squares = x.num_squares,
-                                     .epsilon = x.epsilon},
-                           .epilogue = epilogue});
+  const ProductArgs<Epilogue> args = {
+      .input = {.num_rows = num_rows,
+                .x = x.x,
+                .weight = weight.data(),
+                .columns = static_cast<int32_t>((weight.cols() + 7) / 8 * 8),
+                .num_units = weight.num_units(),
+                .squares = x.squares,
+                .num_squares = x.num_squares,
+                .epsilon = x.epsilon},
+      .epilogue = epilogue};
+  // A graph serves steps of fewer rows too.
+  if (rows_max == num_tokens() && !is_recording_) {
+    const auto is_done = library_products_.Multiply(stream_, args, rows_max);
+    if (!Note(is_done.status()) || *is_done) return;
+  }
+  LaunchProduct<Epilogue>(stream_, device_.num_sms, rows_max, args);
 }
 
 void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {

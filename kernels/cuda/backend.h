@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/library_products.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/sampler.h"
@@ -49,6 +50,8 @@ class CudaBackend final : public Backend {
   void Score(const ScoreArgs& args) override;
   absl::Status Synchronize() override;
 
+  LibraryProducts& library_products() { return library_products_; }
+
  private:
   // A step between Upload and Synchronize.
   struct StepInFlight {
@@ -76,7 +79,7 @@ class CudaBackend final : public Backend {
     float epsilon = 0;
   };
 
-  CudaBackend(const DeviceProperties& device, Stream stream);
+  CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
   int32_t num_tokens() const { return static_cast<int32_t>(inputs_.tokens.size()); }
   // Remembers the first thing that went wrong.
@@ -108,6 +111,7 @@ class CudaBackend final : public Backend {
   const DeviceProperties device_;
   Stream stream_;
   RowSampler sampler_;
+  LibraryProducts library_products_;
   absl::Status status_;
   StepInputs inputs_;
   StepMemory step_;

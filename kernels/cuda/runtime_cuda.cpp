@@ -21,10 +21,10 @@ std::string Version(int number) { return fmt::format("{}.{}", number / 1000, num
 
 }  // namespace
 
-absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal) {
-  // All kernels come with the device, two megabytes of them: none is loaded between two steps, when
-  // the cache has taken what memory there was. Before the first call of the driver.
-  (void)setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
+  // Our own kernels are two megabytes: with the device, none is loaded between two steps, when the
+  // cache has taken what memory there was. Before the first call of the driver.
+  (void)setenv("CUDA_MODULE_LOADING", loads_all ? "EAGER" : "LAZY", /*overwrite=*/0);
   int driver = 0, runtime = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     return Unavailable("no NVIDIA driver on this machine (libcuda.so.1); use --backend cpu");

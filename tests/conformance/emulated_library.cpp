@@ -1,0 +1,21 @@
+// The CUDA backend on the emulated device, with a library's products for two rows and more.
+#include "base/check.h"
+#include "tests/conformance/host_view_backend.h"
+#include "tests/conformance/support.h"
+
+namespace incipit {
+
+std::vector<BackendCase> DeviceBackends() {
+  return {{.name = "CudaEmulatedLibrary",
+           .create = [](int32_t) -> std::unique_ptr<Backend> {
+             auto backend = CreateCudaBackend(
+                 {.large_products = LargeProducts::kLibrary, .large_rows_min = 2});
+             INCIPIT_CHECK(backend.ok());
+             return std::make_unique<HostViewBackend>(*std::move(backend));
+           },
+           .rounds_weights = true,
+           .has_threads = false,
+           .keeps_rows_apart = false}};
+}
+
+}  // namespace incipit
