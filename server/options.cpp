@@ -100,6 +100,15 @@ void BindModel(Options& o, Flags& flags) {
                o.pin_threads);
   flags.Choice({"cpu-isa", "NAME", "Instruction set of the CPU backend. auto: the machine's best."},
                o.cpu_isa, {"auto", "avx512_vnni", "avx512", "avx2", "portable"});
+  flags.Choice({"gpu-large-products", "NAME",
+                "Whose matrix products steps of 1,024 tokens and more take. own: our kernels', so "
+                "that an answer has the same bits in any batch. fastest: per size ours or "
+                "cuBLASLt's, measured at the start."},
+               o.gpu_large_products, {"own", "fastest"});
+  flags.String({"gpu-tuning-file", "FILE|auto|none",
+                "Keeps what fastest has measured. auto: incipit/gpu_products in XDG_CACHE_HOME or "
+                "~/.cache. none: each start measures."},
+               o.gpu_tuning_file);
 }
 
 void BindPrefixCache(Options& o, Flags& flags) {

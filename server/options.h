@@ -33,6 +33,8 @@ struct Options {
   int32_t threads = 0;  // 0: the CPUs that the process may use
   bool pin_threads = false;
   std::string cpu_isa = "auto";
+  std::string gpu_large_products = "own";
+  std::string gpu_tuning_file = "auto";  // or "none"
 
   bool prefix_cache = true;
   std::string prefix_cache_hash = "sha256";

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -59,9 +60,30 @@ std::optional<DType> DTypeOf(std::string_view name) {
   return std::nullopt;
 }
 
+// Empty: nowhere.
+std::string TuningFileOf(const Options& options) {
+  if (options.gpu_tuning_file == "none") return "";
+  if (options.gpu_tuning_file != "auto") return options.gpu_tuning_file;
+  const auto in_folder = [](const char* variable, std::string_view within) -> std::string {
+    const char* const folder = std::getenv(variable);
+    if (folder == nullptr || *folder == '\0') return "";
+    return fmt::format("{}{}/incipit/gpu_products", folder, within);
+  };
+  const std::string path = in_folder("XDG_CACHE_HOME", "");
+  return path.empty() ? in_folder("HOME", "/.cache") : path;
+}
+
+CudaOptions CudaOptionsOf(const Options& options) {
+  CudaOptions cuda;
+  if (options.gpu_large_products == "fastest") cuda.large_products = LargeProducts::kFastest;
+  cuda.tuning_file = TuningFileOf(options);
+  cuda.note = [](std::string_view note) { spdlog::info("{}", note); };
+  return cuda;
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   if (options.backend != "cpu") {
-    auto cuda = CreateCudaBackend({});
+    auto cuda = CreateCudaBackend(CudaOptionsOf(options));
     if (cuda.ok() || options.backend == "cuda") return cuda;
     // A card that is there and cannot be used is for the operator to decide about.
     const absl::StatusCode code = cuda.status().code();

@@ -88,6 +88,7 @@ TEST(OptionsTest, AWrongValueNamesItself) {
       {{"--model=m", "--cache-retention-share-max=1.5"}, "--cache-retention-share-max"},
       {{"--model=m", "--gpu-memory-fraction=0"}, "--gpu-memory-fraction"},
       {{"--model=m", "--gpu-memory-fraction=1"}, "--gpu-memory-fraction"},
+      {{"--model=m", "--gpu-large-products=library"}, "--gpu-large-products"},
       {{"--model=m", "--cache-retention-share-max=-0.1"}, "--cache-retention-share-max"},
       {{"--model=m", "--cache-retention-share-max=nan"}, "--cache-retention-share-max"},
       {{"--model=m", "--cache-retention-max-s=0"}, "--cache-retention-max-s"},
