@@ -20,13 +20,14 @@ GOALS = [
     (r"prefill attention, 1 x 8192$", "flops_per_s", 350e12, None),
     (r"product of .* x (1|16|32|64),", "share_bytes", 0.80, None),
     (r"decode step, (1|8|16|32|64) x 640$", "share_bytes", 0.66, 0.80),
-    (r"prefill of 8192$", "share_flops", 0.55, None),
+    (r"prefill of 8192(, by cuBLASLt)?$", "share_flops", 0.55, None),
 ]
 SECTIONS = [
     ("memory", "Memory"),
     ("model", "Steps of the 8B shape"),
     ("attention", "Attention, one layer"),
     ("products", "Products"),
+    ("library", "Large products"),
     ("yardsticks", "Beside them"),
 ]
 

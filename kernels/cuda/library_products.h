@@ -61,7 +61,9 @@ class LibraryProducts {
     }
   }
 
-  // From now on; not if it was kOwn at first, when nothing is loaded.
+  // Whether a library could be loaded; kOwn does not ask for one.
+  bool is_there() const { return library_.has_value(); }
+  // From now on.
   void Use(LargeProducts whose) { whose_ = whose; }
 
  private:

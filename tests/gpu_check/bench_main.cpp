@@ -20,11 +20,9 @@ constexpr int kWrongFlags = 2, kNoDevice = 77;
 const std::map<std::string, std::function<absl::Status(DeviceBench&)>>& Parts() {
   static const auto* const parts =
       new std::map<std::string, std::function<absl::Status(DeviceBench&)>>{
-          {"memory", MeasureMemory},
-          {"products", MeasureProducts},
-          {"attention", MeasureAttention},
-          {"model", MeasureModel},
-          {"results", PrintResults}};
+          {"memory", MeasureMemory},   {"products", MeasureProducts},
+          {"library", MeasureLibrary}, {"attention", MeasureAttention},
+          {"model", MeasureModel},     {"results", PrintResults}};
   return *parts;
 }
 
@@ -40,7 +38,7 @@ int Main(std::span<char*> arguments) {
   }
   const auto found = Parts().find(part);
   if (found == Parts().end()) {
-    fmt::print(stderr, "{} [--smoke] memory | products | attention | model | results\n",
+    fmt::print(stderr, "{} [--smoke] memory | products | library | attention | model | results\n",
                arguments.front());
     return kWrongFlags;
   }

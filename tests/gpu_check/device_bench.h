@@ -63,6 +63,7 @@ void PrintDevice(const DeviceBench& bench);
 // The parts of the program.
 absl::Status MeasureMemory(DeviceBench& bench);
 absl::Status MeasureProducts(DeviceBench& bench);
+absl::Status MeasureLibrary(DeviceBench& bench);
 absl::Status MeasureAttention(DeviceBench& bench);
 absl::Status MeasureModel(DeviceBench& bench);
 // Prints results of operations, each with how near another machine's must be.

@@ -13,6 +13,7 @@
 #include "engine/model/rope.h"
 #include "engine/model/transformer.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/backend.h"
 #include "tests/gpu_check/device_bench.h"
 
 namespace incipit::cuda {
@@ -54,7 +55,7 @@ std::vector<uint64_t> RandomNumbers(int64_t count) {
 
 class ModelBench {
  public:
-  ModelBench(DeviceBench& bench, std::unique_ptr<Backend> backend)
+  ModelBench(DeviceBench& bench, std::unique_ptr<CudaBackend> backend)
       : bench_(bench),
         backend_(std::move(backend)),
         config_(ConfigOf(bench.is_smoke())),
@@ -71,7 +72,11 @@ class ModelBench {
       if (bench_.is_smoke() && batch > 8) break;
       INCIPIT_RETURN_IF_ERROR(Decode(batch));
     }
-    return Prefill();
+    INCIPIT_RETURN_IF_ERROR(Prefill(""));
+    LibraryProducts& products = backend_->library_products();
+    if (!products.is_there()) return absl::OkStatus();
+    products.Use(LargeProducts::kLibrary);
+    return Prefill(", by cuBLASLt");
   }
 
  private:
@@ -303,11 +308,11 @@ class ModelBench {
     return status.ok() ? rest : status;
   }
 
-  absl::Status Prefill() {
+  absl::Status Prefill(std::string_view whose) {
     const double pairs = static_cast<double>(prompt_) * (prompt_ + 1) / 2;
     const double head = 2.0 * config_.vocab_size * config_.hidden_size;
     const Work work = {
-        .name = fmt::format("prefill of {}", prompt_),
+        .name = fmt::format("prefill of {}{}", prompt_, whose),
         .bytes = 0,
         .flops = (weight_bytes_ - head) * prompt_ + head +
                  pairs * 4 * config_.num_heads * config_.head_dim * config_.num_layers};
@@ -318,7 +323,7 @@ class ModelBench {
   }
 
   DeviceBench& bench_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<CudaBackend> backend_;
   const ModelConfig config_;
   const int32_t context_, prompt_;
   SamplingParams greedy_;
@@ -337,7 +342,10 @@ class ModelBench {
 }  // namespace
 
 absl::Status MeasureModel(DeviceBench& bench) {
-  INCIPIT_ASSIGN_OR_RETURN(auto backend, CreateCudaBackend({}));
+  INCIPIT_ASSIGN_OR_RETURN(auto backend,
+                           CudaBackend::Create({.large_products = LargeProducts::kLibrary,
+                                                .large_rows_min = bench.is_smoke() ? 64 : 1024}));
+  backend->library_products().Use(LargeProducts::kOwn);
   return ModelBench(bench, std::move(backend)).Run();
 }
 

@@ -86,7 +86,7 @@ class GpuCheckTest(unittest.TestCase):
             self.assertIn(line["name"], names)
             self.assertGreater(line["seconds"], 0)
             self.assertGreater(line["samples"], 0)
-        for part in ("memory", "products", "attention", "model"):
+        for part in ("memory", "products", "library", "attention", "model"):
             self.assertTrue(any(line["part"] == part for line in found["measurements"]), part)
 
     def test_what_fails_is_said_and_stops_nothing(self):
@@ -121,6 +121,17 @@ cat /dev/zero >/dev/null""")
         self.assertIn(", after 1 measurements", said["attention"])
         self.assertEqual([(line["part"], line["name"]) for line in found["measurements"]],
                          [(part, measured["name"]) for part in ("products", "attention")])
+
+    def test_a_library_that_is_missing_or_computes_something_else_is_said(self):
+        for ending, outcome, said in (("exit 0", "skipped", "cuBLASLt cannot be loaded"),
+                                      ("echo 'library: 0.1 apart; 5e-05 is allowed' >&2; exit 1", "failed",
+                                       "ended with 1: library: 0.1 apart; 5e-05 is allowed, after 0 measurements")):
+            self.replace("incipit-gpu-bench", f"""
+if [ "$1" = memory ]; then exec {BUILD / EMULATED['incipit-gpu-bench']} "$@"; fi
+echo '{{"note": "cuBLASLt cannot be loaded"}}'; {ending}""")
+            _, found = self.run_check("--smoke", "--only", "library")
+            part = found["parts"][-1]
+            self.assertEqual((part["part"], part["outcome"], part["said"]), ("library", outcome, said))
 
     def test_a_failing_test_is_run_again_without_early_starts(self):
         report = {"testsuites": [{"testsuite": [{"status": "RUN", "result": "COMPLETED", "classname": "Suite",

@@ -1,0 +1,211 @@
+// Large products of the 8B shape by our kernel and by cuBLASLt: their times, and how far apart
+// their results are.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/cuda/library_products.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/unpack_weight.h"
+#include "kernels/numeric.h"
+#include "tests/gpu_check/device_bench.h"
+
+namespace incipit::cuda {
+namespace {
+
+// Of the largest result: sums in another order, and a rounding of bf16 to the other side.
+constexpr double kSumTolerance = 5e-5, kRoundedTolerance = 8e-3;
+
+struct Matrix {
+  const char* name;
+  int32_t rows = 0, columns = 0;
+};
+
+class LibraryBench {
+ public:
+  explicit LibraryBench(DeviceBench& bench)
+      : bench_(bench),
+        products_(
+            {.large_products = LargeProducts::kLibrary,
+             .note = [](std::string_view note) { fmt::print("{{\"note\": \"{}\"}}\n", note); },
+             .large_rows_min = 1},
+            bench.device()) {}
+
+  absl::Status Run() {
+    if (!products_.is_there()) return absl::OkStatus();
+    const int64_t rows = bench_.Size(8192, 160);
+    INCIPIT_ASSIGN_OR_RETURN(
+        weight_, bench_.Random(static_cast<size_t>(bench_.Size(28672 * 4096, 448 * 448) * 2)));
+    INCIPIT_ASSIGN_OR_RETURN(
+        x_, bench_.Random(static_cast<size_t>(rows * bench_.Size(14336, 448)) * sizeof(dev::bf16)));
+    INCIPIT_RETURN_IF_ERROR(RunOne<StoreRows<float>>({"qkv", 6144, 4096}));
+    INCIPIT_RETURN_IF_ERROR(RunOne<AddToHidden>({"output", 4096, 4096}));
+    INCIPIT_RETURN_IF_ERROR(RunOne<SiluGate>({"gate and up", 28672, 4096}));
+    return RunOne<AddToHidden>({"down", 4096, 14336});
+  }
+
+ private:
+  template <class Epilogue>
+  using OutputOf = std::conditional_t<std::is_same_v<Epilogue, SiluGate>, uint16_t, float>;
+
+  // A 32nd or 64th, so that an emulated device is done soon.
+  Matrix Scaled(Matrix matrix) const {
+    if (!bench_.is_smoke()) return matrix;
+    matrix.rows /= 64;
+    matrix.columns /= 32;
+    return matrix;
+  }
+
+  template <class Epilogue>
+  static int64_t WidthOf(const Matrix& matrix) {
+    return std::is_same_v<Epilogue, SiluGate> ? matrix.rows / 2 : matrix.rows;
+  }
+
+  template <class Epilogue>
+  ProductArgs<Epilogue> ArgsOf(const Matrix& matrix, const Memory& num_rows,
+                               const Memory& out) const {
+    ProductArgs<Epilogue> args = {.input = {.num_rows = num_rows.as<int32_t>(),
+                                            .x = x_.as<dev::bf16>(),
+                                            .weight = weight_.as<dev::bf16>(),
+                                            .columns = matrix.columns,
+                                            .num_units = matrix.rows / kUnitRows},
+                                  .epilogue = {}};
+    const auto width = static_cast<int32_t>(WidthOf<Epilogue>(matrix));
+    if constexpr (std::is_same_v<Epilogue, AddToHidden>) {
+      args.epilogue.hidden = out.as<float>();
+      args.epilogue.hidden_size = width;
+    } else {
+      args.epilogue.out = out.as<std::remove_pointer_t<decltype(args.epilogue.out)>>();
+      args.epilogue.width = width;
+    }
+    return args;
+  }
+
+  template <class Epilogue>
+  absl::Status RunOne(const Matrix& wanted) {
+    const Matrix matrix = Scaled(wanted);
+    // In small tiles of our kernel and in large ones; the last ones are not whole.
+    for (const int64_t rows : {bench_.Size(100, 70), bench_.Size(1000, 131)}) {
+      INCIPIT_RETURN_IF_ERROR(Compare<Epilogue>(matrix, rows));
+    }
+    INCIPIT_RETURN_IF_ERROR(MeasureUnpacking(matrix));
+    for (const int64_t rows : {bench_.Size(2048, 80), bench_.Size(8192, 160)}) {
+      INCIPIT_RETURN_IF_ERROR(MeasureBoth<Epilogue>(matrix, rows));
+    }
+    return absl::OkStatus();
+  }
+
+  template <class Epilogue>
+  absl::Status ByLibrary(const ProductArgs<Epilogue>& args, int64_t rows) {
+    INCIPIT_ASSIGN_OR_RETURN(const bool is_done, products_.Multiply(bench_.stream(), args, rows));
+    return is_done ? absl::OkStatus() : Internal("the library offers no product of this size");
+  }
+  template <class Epilogue>
+  void ByOurs(const ProductArgs<Epilogue>& args, int64_t rows) {
+    LaunchProduct<Epilogue>(bench_.stream(), bench_.device().num_sms, rows, args);
+  }
+
+  // ---- results
+
+  template <class T>
+  absl::StatusOr<std::vector<double>> OnHost(const Memory& out) {
+    INCIPIT_ASSIGN_OR_RETURN(const Memory host, Memory::Allocate(Place::kPinned, out.byte_size()));
+    bench_.stream().Copy(host.data(), out.data(), out.byte_size());
+    INCIPIT_RETURN_IF_ERROR(bench_.stream().Wait());
+    std::vector<double> values(out.byte_size() / sizeof(T));
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_same_v<T, float>) {
+        values[i] = static_cast<double>(host.as<float>()[i]);
+      } else {
+        values[i] = static_cast<double>(WidenBF16(host.as<uint16_t>()[i]));
+      }
+    }
+    return values;
+  }
+
+  template <class Epilogue>
+  absl::Status Compare(const Matrix& matrix, int64_t rows) {
+    using Output = OutputOf<Epilogue>;
+    const auto bytes = static_cast<size_t>(rows * WidthOf<Epilogue>(matrix)) * sizeof(Output);
+    INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(static_cast<int32_t>(rows)));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory ours, Memory::Allocate(Place::kDevice, bytes));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory theirs, Memory::Allocate(Place::kDevice, bytes));
+    ByOurs(ArgsOf<Epilogue>(matrix, num_rows, ours), rows);
+    INCIPIT_RETURN_IF_ERROR(ByLibrary(ArgsOf<Epilogue>(matrix, num_rows, theirs), rows));
+    INCIPIT_ASSIGN_OR_RETURN(const std::vector<double> a, OnHost<Output>(ours));
+    INCIPIT_ASSIGN_OR_RETURN(const std::vector<double> b, OnHost<Output>(theirs));
+    double largest = 0, apart = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return Internal("results not finite");
+      largest = std::max(largest, std::fabs(b[i]));
+      apart = std::max(apart, std::fabs(a[i] - b[i]));
+    }
+    const std::string what = fmt::format(
+        "{} x {}, {} x {}: ours and cuBLASLt's are {:.1e} of the "
+        "largest result apart at most",
+        matrix.name, rows, matrix.rows, matrix.columns, largest > 0 ? apart / largest : 0);
+    const double allowed = sizeof(Output) == 4 ? kSumTolerance : kRoundedTolerance;
+    if (largest == 0 || apart > allowed * largest) {
+      return Internal("{}; {} is allowed", what, allowed);
+    }
+    fmt::print("{{\"note\": \"product of {}\"}}\n", what);
+    return absl::OkStatus();
+  }
+
+  // ---- times
+
+  absl::Status MeasureUnpacking(const Matrix& matrix) {
+    const double elements = static_cast<double>(matrix.rows) * matrix.columns;
+    const auto bytes = static_cast<size_t>(elements) * sizeof(dev::bf16);
+    INCIPIT_ASSIGN_OR_RETURN(const Memory out, Memory::Allocate(Place::kDevice, bytes));
+    const Work work = {
+        .name = fmt::format("unpacking {}, {} x {}", matrix.name, matrix.rows, matrix.columns),
+        .bytes = 4 * elements,
+        .flops = 0};
+    return bench_.Measure(work, 1, [&](int32_t) {
+      Launch<UnpackWeight>(bench_.stream(),
+                           {.num_blocks = bench_.device().num_sms * UnpackWeight::kBlocksPerSm},
+                           {.weight = weight_.as<dev::bf16>(),
+                            .num_units = matrix.rows / kUnitRows,
+                            .columns = matrix.columns,
+                            .out = out.as<dev::bf16>()});
+    });
+  }
+
+  template <class Epilogue>
+  absl::Status MeasureBoth(const Matrix& matrix, int64_t rows) {
+    using Output = OutputOf<Epilogue>;
+    const auto bytes = static_cast<size_t>(rows * WidthOf<Epilogue>(matrix)) * sizeof(Output);
+    INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(static_cast<int32_t>(rows)));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory out, Memory::Allocate(Place::kDevice, bytes));
+    const auto args = ArgsOf<Epilogue>(matrix, num_rows, out);
+    const double elements = static_cast<double>(matrix.rows) * matrix.columns;
+    Work work = {.name = fmt::format("large product of {} x {}, {} x {}, ours", matrix.name, rows,
+                                     matrix.rows, matrix.columns),
+                 .bytes = 0,
+                 .flops = 2 * elements * static_cast<double>(rows)};
+    INCIPIT_RETURN_IF_ERROR(bench_.Measure(work, 1, [&](int32_t) { ByOurs(args, rows); }));
+    work.name = fmt::format("large product of {} x {}, {} x {}, by cuBLASLt", matrix.name, rows,
+                            matrix.rows, matrix.columns);
+    absl::Status first;
+    INCIPIT_RETURN_IF_ERROR(bench_.Measure(work, 1, [&](int32_t) {
+      absl::Status status = ByLibrary(args, rows);
+      if (first.ok()) first = std::move(status);
+    }));
+    return first;
+  }
+
+  DeviceBench& bench_;
+  LibraryProducts products_;
+  Memory weight_, x_;
+};
+
+}  // namespace
+
+absl::Status MeasureLibrary(DeviceBench& bench) { return LibraryBench(bench).Run(); }
+
+}  // namespace incipit::cuda
