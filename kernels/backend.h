@@ -283,8 +283,9 @@ struct CudaOptions {
   int32_t device = 0;
   LargeProducts large_products = LargeProducts::kOwn;
   std::string tuning_file = {};  // where kFastest keeps what it measured; empty: nowhere
-  // Hears what an operator should know of such products, before the first step.
-  std::function<void(std::string_view)> note = {};
+  // Hears what an operator should know of such products, before the first step; of what is missing
+  // as a warning.
+  std::function<void(std::string_view text, bool is_warning)> note = {};
   int32_t large_rows_min = 1024;                      // a power of two
   int64_t large_sums_bytes_max = int64_t{256} << 20;  // for results that are not finished
 };

@@ -77,7 +77,9 @@ CudaOptions CudaOptionsOf(const Options& options) {
   CudaOptions cuda;
   if (options.gpu_large_products == "fastest") cuda.large_products = LargeProducts::kFastest;
   cuda.tuning_file = TuningFileOf(options);
-  cuda.note = [](std::string_view note) { spdlog::info("{}", note); };
+  cuda.note = [](std::string_view note, bool is_warning) {
+    spdlog::log(is_warning ? spdlog::level::warn : spdlog::level::info, "{}", note);
+  };
   return cuda;
 }
 

@@ -10,6 +10,8 @@
 
 #include <cuda_runtime.h>
 
+#include <vector>
+
 namespace incipit::cuda {
 
 // Its name says what it is launched with: tools/cuda_gates.py reads it there.
@@ -20,6 +22,16 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   Kernel::Run(args);
 }
 
+// Every kernel that this program may launch, for OpenDevice to load.
+std::vector<const void*>& Entries();
+template <class Kernel>
+struct Listed {
+  Listed() { Entries().push_back(reinterpret_cast<const void*>(&Entry<Kernel>)); }
+  static const Listed kOne;
+};
+template <class Kernel>
+const Listed<Kernel> Listed<Kernel>::kOne;
+
 // Remembers the first error of the stream.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
@@ -29,6 +41,7 @@ bool MayStartEarly();
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
   static_assert(sizeof(typename Kernel::Args) <= 4096);
+  static_cast<void>(Listed<Kernel>::kOne);
   // All of an SM's memory that can be shared is, for every kernel: to change that, one has to
   // drain.
   static const cudaError_t prepared = [] {

@@ -53,7 +53,7 @@ LibraryProducts::LibraryProducts(const CudaOptions& options, const DevicePropert
   if (whose_ == LargeProducts::kOwn) return;
   auto library = ProductLibrary::Load();
   if (!library.ok()) {
-    Note(fmt::format("large products by our own kernels: {}", MessageOf(library.status())));
+    Warn(fmt::format("large products by our own kernels: {}", MessageOf(library.status())));
     return;
   }
   library_ = *std::move(library);

@@ -93,6 +93,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
+  // Whose is unknown is measured; what is the library's is computed once, which loads its kernel.
+  template <class Epilogue>
+  absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>
   absl::StatusOr<ProductChoice> Fastest(const ProductKey& key, const ProductArgs<Epilogue>& args,
                                         ProductMeter& meter);
@@ -100,13 +103,16 @@ class LibraryProducts {
   absl::Status Run(Stream& stream, const ProductAlgorithm& algorithm,
                    const ProductArgs<Epilogue>& args, int64_t rows);
   void Note(const std::string& text) const {
-    if (note_) note_(text);
+    if (note_) note_(text, /*is_warning=*/false);
+  }
+  void Warn(const std::string& text) const {
+    if (note_) note_(text, /*is_warning=*/true);
   }
 
   LargeProducts whose_;
   const int64_t rows_min_, sums_bytes_max_;
   const std::string tuning_file_;
-  const std::function<void(std::string_view)> note_;
+  const std::function<void(std::string_view, bool)> note_;
   const int32_t num_sms_;
   std::optional<ProductLibrary> library_;
   std::string machine_;

@@ -61,7 +61,7 @@ void LibraryProducts::ReadChoices() {
   auto found = ProductChoices::Read(tuning_file_, machine_);
   if (!found.ok()) {
     if (absl::IsNotFound(found.status())) return;
-    return Note(fmt::format("large products are measured again: {}", MessageOf(found.status())));
+    return Warn(fmt::format("large products are measured again: {}", MessageOf(found.status())));
   }
   for (const auto& [key, choice] : found->all()) choices_.Set(key, choice);
 }
@@ -70,7 +70,7 @@ void LibraryProducts::WriteChoices() const {
   if (tuning_file_.empty()) return;
   const absl::Status status = choices_.Write(tuning_file_, machine_);
   if (!status.ok()) {
-    Note(fmt::format("large products are measured at the next start too: {}", MessageOf(status)));
+    Warn(fmt::format("large products are measured at the next start too: {}", MessageOf(status)));
   }
 }
 
@@ -91,16 +91,13 @@ absl::Status LibraryProducts::Reserve(int64_t rows_max, Stream& stream) {
   if (whose_ == LargeProducts::kLibrary) return absl::OkStatus();
   const auto is_known = [&](const ProductKey& key) { return IsKnown(key); };
   if (!std::ranges::all_of(keys, is_known)) ReadChoices();
-  std::vector<ProductKey> unknown = keys;
-  std::erase_if(unknown, is_known);
-  if (!unknown.empty()) {
-    const absl::Status measured = MeasureAll(unknown, stream);
-    if (measured.ok()) WriteChoices();
-    if (absl::IsResourceExhausted(measured)) {
-      Note(fmt::format("large products are not measured: {}", MessageOf(measured)));
-    } else {
-      INCIPIT_RETURN_IF_ERROR(measured);
-    }
+  const int64_t num_known = std::ranges::count_if(keys, is_known);
+  const absl::Status tried = MeasureAll(keys, stream);
+  if (absl::IsResourceExhausted(tried)) {
+    Warn(fmt::format("large products are not measured: {}", MessageOf(tried)));
+  } else {
+    INCIPIT_RETURN_IF_ERROR(tried);
+    if (num_known < std::ssize(keys)) WriteChoices();
   }
   const int64_t count = std::ranges::count_if(keys, [&](const ProductKey& key) {
     const ProductChoice* const choice = choices_.Find(key);
@@ -110,7 +107,7 @@ absl::Status LibraryProducts::Reserve(int64_t rows_max, Stream& stream) {
     for (Memory* const scratch : {&weight_, &sums_, &workspace_}) *scratch = Memory();
   }
   Note(fmt::format("large products: {} of {} sizes by {}, {} measured now", count, keys.size(),
-                   library_->version(), unknown.size()));
+                   library_->version(), std::ranges::count_if(keys, is_known) - num_known));
   return absl::OkStatus();
 }
 
@@ -143,21 +140,30 @@ absl::Status LibraryProducts::Measure(const Shape& shape, const ProductKey& key,
                               .weight = weight->as<dev::bf16>(),
                               .columns = shape.columns,
                               .num_units = shape.num_units};
-  const auto choose = [&]<class Epilogue>(const ProductArgs<Epilogue>& args) -> absl::Status {
+  switch (key.kind) {
+    case ProductKind::kStore:
+      return Try<StoreRows<float>>(key, {input, EpilogueOf<StoreRows<float>>(key, meter.out())},
+                                   meter);
+    case ProductKind::kAdd:
+      return Try<AddToHidden>(key, {input, EpilogueOf<AddToHidden>(key, meter.out())}, meter);
+    case ProductKind::kGate:
+      return Try<SiluGate>(key, {input, EpilogueOf<SiluGate>(key, meter.out())}, meter);
+  }
+  return absl::OkStatus();
+}
+
+template <class Epilogue>
+absl::Status LibraryProducts::Try(const ProductKey& key, const ProductArgs<Epilogue>& args,
+                                  ProductMeter& meter) {
+  if (!IsKnown(key)) {
     INCIPIT_ASSIGN_OR_RETURN(const ProductChoice choice, Fastest(key, args, meter));
     choices_.Set(key, choice);
     return absl::OkStatus();
-  };
-  switch (key.kind) {
-    case ProductKind::kStore:
-      return choose(
-          ProductArgs<StoreRows<float>>{input, EpilogueOf<StoreRows<float>>(key, meter.out())});
-    case ProductKind::kAdd:
-      return choose(ProductArgs<AddToHidden>{input, EpilogueOf<AddToHidden>(key, meter.out())});
-    case ProductKind::kGate:
-      return choose(ProductArgs<SiluGate>{input, EpilogueOf<SiluGate>(key, meter.out())});
   }
-  return absl::OkStatus();
+  const ProductChoice* const choice = choices_.Find(key);
+  if (!choice->is_library) return absl::OkStatus();
+  INCIPIT_RETURN_IF_ERROR(Run(meter.stream(), choice->algorithm, args, key.rows));
+  return meter.stream().Wait();
 }
 
 template <class Epilogue>

@@ -23,8 +23,9 @@ struct DeviceProperties {
 };
 
 // Makes device `ordinal` this thread's. UNAVAILABLE says what is missing: a driver, the device, or
-// one of compute capability 9.0. `loads_all`: all kernels of the process come with the device;
-// otherwise each when it is used first, for those of a library take hundreds of megabytes.
+// one of compute capability 9.0. Kernels of ours are loaded with the device; `loads_all`: all of
+// the process, otherwise each of a library's when it is used first, for they take hundreds of
+// megabytes.
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
 // Of the device that was opened.

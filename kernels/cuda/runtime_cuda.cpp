@@ -4,12 +4,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/status.h"
 #include "kernels/cuda/runtime.h"
 
 namespace incipit::cuda {
+
+std::vector<const void*>& Entries() {
+  static std::vector<const void*> entries;
+  return entries;
+}
+
 namespace {
 
 absl::Status Failure(cudaError_t error, std::string_view what) {
@@ -22,7 +29,7 @@ std::string Version(int number) { return fmt::format("{}.{}", number / 1000, num
 }  // namespace
 
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
-  // Our own kernels are two megabytes: with the device, none is loaded between two steps, when the
+  // Our own kernels are two megabytes: loaded with the device, none is between two steps, when the
   // cache has taken what memory there was. Before the first call of the driver.
   (void)setenv("CUDA_MODULE_LOADING", loads_all ? "EAGER" : "LAZY", /*overwrite=*/0);
   int driver = 0, runtime = 0, count = 0;
@@ -49,6 +56,10 @@ absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
   }
   if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess) {
     return Unavailable("CUDA device {} ({}): {}", ordinal, found.name, cudaGetErrorString(error));
+  }
+  for (const void* const entry : Entries()) {
+    cudaFuncAttributes loaded = {};
+    INCIPIT_RETURN_IF_ERROR(Failure(cudaFuncGetAttributes(&loaded, entry), "loading the kernels"));
   }
   return DeviceProperties{
       .name = found.name,

@@ -29,11 +29,11 @@ class LibraryBench {
  public:
   explicit LibraryBench(DeviceBench& bench)
       : bench_(bench),
-        products_(
-            {.large_products = LargeProducts::kLibrary,
-             .note = [](std::string_view note) { fmt::print("{{\"note\": \"{}\"}}\n", note); },
-             .large_rows_min = 1},
-            bench.device()) {}
+        products_({.large_products = LargeProducts::kLibrary,
+                   .note = [](std::string_view note,
+                              bool) { fmt::print("{{\"note\": \"{}\"}}\n", note); },
+                   .large_rows_min = 1},
+                  bench.device()) {}
 
   absl::Status Run() {
     if (!products_.is_there()) return absl::OkStatus();
