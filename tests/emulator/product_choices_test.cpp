@@ -13,6 +13,9 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/library_products.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/library_control.h"
 
 namespace incipit::cuda {
@@ -213,6 +216,34 @@ TEST_F(TuningTest, GoesOnWithoutAFileThatCannotBeWritten) {
   path_ = folder_.path() / "file/under";
   EXPECT_GT(Start(), 0);
   EXPECT_THAT(notes_, Contains(HasSubstr("measured at the next start too")));
+}
+
+// What is reserved fits, and what measuring takes besides does not.
+TEST_F(TuningTest, GoesOnWithOurKernelsWithoutMemoryToMeasure) {
+  LibraryProducts products(
+      {.large_products = LargeProducts::kFastest,
+       .tuning_file = path_.string(),
+       .note = [this](std::string_view note, bool) { notes_.emplace_back(note); },
+       .large_rows_min = 16},
+      *OpenDevice(0));
+  Stream stream = *Stream::Create();
+  const std::vector<uint16_t> data(size_t{64} * 64, 0x3C00);
+  const ConstTensorView view = {.data = data.data(), .dtype = DType::kBF16, .rows = 64, .cols = 64};
+  Memory staging;
+  const auto weight = *DeviceWeight::Pack({&view, 1}, RowOrder::kPlain, staging, stream);
+  products.Add(*weight, WeightRole::kDown);
+  constexpr size_t kWeightBytes = 64 * 64 * 2, kSumsBytes = 128 * 64 * 4;
+  const size_t all = emulator::DeviceBytes();
+  emulator::SetDeviceBytes(all - FreeDeviceBytes() + kWeightBytes + kSumsBytes +
+                           kProductWorkspaceBytes + 100);
+  const absl::Status status = products.Reserve(40, stream);
+  const size_t left = FreeDeviceBytes();
+  emulator::SetDeviceBytes(all);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("are not measured: "), HasSubstr("0 of 2 sizes")));
+  // And what nobody will use is given back.
+  EXPECT_GT(left, kProductWorkspaceBytes);
+  EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
 TEST_F(TuningTest, GoesOnWithOurKernelsWithoutALibrary) {
