@@ -31,9 +31,10 @@ function(incipit_library name)
   set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 endfunction()
 
-# What the sanitizer presets build: the tests with the labels fast and tsan. None of them links gRPC, which
-# takes minutes to compile; tests that do carry the label grpc instead.
+# What the sanitizer presets build: the tests with the labels fast, emulated and tsan. None of them links gRPC,
+# which takes minutes to compile; tests that do carry the label grpc instead.
 add_custom_target(fast_tests)
+add_custom_target(emulated_tests)
 add_custom_target(tsan_tests)
 
 # What every test includes and takes seconds to read, precompiled once for all of them. Tests are
@@ -52,7 +53,7 @@ if(INCIPIT_TESTS)
 endif()
 
 # incipit_test(<name> SOURCES ... DEPS ... LABELS ...): a GoogleTest program; each TEST is one CTest test.
-# LABELS: fast (the default), slow, gpu, grpc, tsan, and whatever a preset filters by.
+# LABELS: fast (the default), slow, emulated, gpu, grpc, tsan, and whatever a preset filters by.
 function(incipit_test name)
   if(NOT INCIPIT_TESTS)
     return()
@@ -63,6 +64,9 @@ function(incipit_test name)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
+  endif()
+  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+    math(EXPR ARG_TIMEOUT "2 * ${ARG_TIMEOUT}")
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -76,7 +80,7 @@ function(incipit_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${ARG_ENVIRONMENT}")
-  foreach(label IN ITEMS fast tsan)
+  foreach(label IN ITEMS fast emulated tsan)
     if(${label} IN_LIST ARG_LABELS)
       add_dependencies(${label}_tests ${name})
     endif()
