@@ -18,8 +18,10 @@ class AttentionTest : public ::testing::TestWithParam<BackendCase> {
   // In the form in which the backend can do it, if it can: its own kind of keys and values.
   std::optional<AttentionShape> Offered(AttentionShape shape) const {
     const BackendLimits limits = backend_->limits();
-    if (std::ranges::find(limits.kv_dtypes, shape.kv_dtype) == limits.kv_dtypes.end()) {
-      shape.kv_dtype = limits.kv_dtypes.front();
+    const auto& dtypes = limits.kv_dtypes;
+    const bool has_dtype = std::ranges::find(dtypes, shape.kv_dtype) != dtypes.end();
+    if (!Offers(*backend_, has_dtype, "KV of " + std::string(NameOf(shape.kv_dtype)))) {
+      shape.kv_dtype = dtypes.front();
     }
     const auto& sizes = limits.block_sizes;
     const bool has_size =
