@@ -47,7 +47,8 @@ CudaBackend::CudaBackend(const CudaOptions& options, const DeviceProperties& dev
     : device_(device),
       stream_(std::move(stream)),
       sampler_(device.num_sms),
-      library_products_(options, device) {}
+      library_products_(options, device),
+      note_(options.note) {}
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(const CudaOptions& options) {
   const bool loads_all = options.large_products == LargeProducts::kOwn;
@@ -87,6 +88,12 @@ absl::StatusOr<std::unique_ptr<KvPool>> CudaBackend::CreateKvPool(const KvPoolSh
   return DeviceKvPool::Create(shape, limits());
 }
 
+void CudaBackend::SayIfRounded(DType dtype) {
+  if (dtype == DType::kBF16 || !note_) return;
+  note_(fmt::format("the checkpoint's {} weights are rounded to bf16", NameOf(dtype)), false);
+  note_ = nullptr;
+}
+
 absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
     std::span<const ConstTensorView> parts, WeightRole role, WeightFormat format, Shard shard) {
   ForgetGraphs();
@@ -108,6 +115,7 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
   if (role == WeightRole::kEmbedding && head != nullptr && parts.front().data == head_source_) {
     return DeviceWeight::Of(parts, head);
   }
+  for (const ConstTensorView& part : parts) SayIfRounded(part.dtype);
   const RowOrder order = role == WeightRole::kGateUp ? RowOrder::kGateUp : RowOrder::kPlain;
   INCIPIT_ASSIGN_OR_RETURN(auto weight, DeviceWeight::Pack(parts, order, staging_, stream_));
   library_products_.Add(*weight, role);

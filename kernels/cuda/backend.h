@@ -81,6 +81,8 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
+  // Once, if it is no bf16.
+  void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(inputs_.tokens.size()); }
   // Remembers the first thing that went wrong.
   bool Note(const absl::Status& status);
@@ -112,6 +114,7 @@ class CudaBackend final : public Backend {
   Stream stream_;
   RowSampler sampler_;
   LibraryProducts library_products_;
+  std::function<void(std::string_view, bool)> note_;  // until it is said that weights are rounded
   absl::Status status_;
   StepInputs inputs_;
   StepMemory step_;

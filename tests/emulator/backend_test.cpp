@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/cuda/runtime.h"
@@ -43,6 +44,22 @@ class CudaRefusalTest : public testing::Test {
                              .dtype = DType::kBF16};
   std::unique_ptr<Backend> backend_;
 };
+
+TEST(CudaBackendTest, SaysOnceThatWeightsAreRounded) {
+  std::vector<std::string> notes;
+  const auto backend =
+      CreateCudaBackend({.note = [&](std::string_view note, bool) { notes.emplace_back(note); }});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const std::vector<float> data(64);
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF32}) {
+    const ConstTensorView view = {.data = data.data(), .dtype = dtype, .rows = 8, .cols = 8};
+    EXPECT_TRUE(
+        (*backend)->PackWeight({&view, 1}, WeightRole::kQkv, WeightFormat::kAsStored, {}).ok());
+    EXPECT_EQ(notes.empty(), dtype == DType::kBF16);
+  }
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("f32 weights are rounded to bf16"), std::string::npos) << notes[0];
+}
 
 TEST_F(CudaRefusalTest, PoolsThatTheKernelsCannotRead) {
   EXPECT_TRUE(Pool(good_).ok());
