@@ -1,19 +1,24 @@
 # Device code: where its compiler is, and what is done with it. Without one everything else is built
 # and tested, and the test `cuda_gates` says what is missing.
 
-# The toolkit: CUDA_HOME, /usr/local/cuda, or what `make deps-cuda` put into build/cuda_toolkit.
-find_program(INCIPIT_NVCC nvcc NO_DEFAULT_PATH
-  HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/build/cuda_toolkit/nvidia/cu13/bin
-  DOC "Compiler of device code, CUDA 13")
+# The toolkit: CUDA_HOME, /usr/local/cuda, or what `make deps-cuda` put into build/cuda_toolkit; the first of
+# CUDA 13.
+function(incipit_check_nvcc result nvcc)
+  execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  if(NOT version MATCHES "release 13\\.")
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+set(INCIPIT_CUDA_HOMES /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/cuda_toolkit/nvidia/cu13)
+if(DEFINED ENV{CUDA_HOME})
+  list(PREPEND INCIPIT_CUDA_HOMES $ENV{CUDA_HOME})
+endif()
+find_program(INCIPIT_NVCC nvcc NO_DEFAULT_PATH HINTS ${INCIPIT_CUDA_HOMES} PATH_SUFFIXES bin
+  VALIDATOR incipit_check_nvcc DOC "Compiler of device code, CUDA 13")
 set(INCIPIT_NVCC_MISSING "")
 if(NOT INCIPIT_NVCC)
   set(INCIPIT_NVCC_MISSING
-    "no nvcc in CUDA_HOME, /usr/local/cuda or build/cuda_toolkit (make deps-cuda installs one)")
-else()
-  execute_process(COMMAND ${INCIPIT_NVCC} --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
-  if(NOT nvcc_version MATCHES "release 13\\.")
-    set(INCIPIT_NVCC_MISSING "${INCIPIT_NVCC} is not of CUDA 13 (make deps-cuda installs one that is)")
-  endif()
+    "no nvcc of CUDA 13 in CUDA_HOME, /usr/local/cuda or build/cuda_toolkit (make deps-cuda installs one)")
 endif()
 if(INCIPIT_NVCC_MISSING)
   message(STATUS "Device code is not compiled: ${INCIPIT_NVCC_MISSING}")
@@ -31,8 +36,20 @@ if(NOT INCIPIT_NVCC_MISSING)
   cmake_path(GET cuda_root PARENT_PATH cuda_root)
   find_library(INCIPIT_CUDART cudart_static NO_DEFAULT_PATH HINTS ${cuda_root}/lib64 ${cuda_root}/lib)
   target_include_directories(incipit_cudart SYSTEM INTERFACE ${cuda_root}/include)
-  target_link_libraries(incipit_cudart INTERFACE ${INCIPIT_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)
+  if(INCIPIT_CUDART)
+    target_link_libraries(incipit_cudart INTERFACE ${INCIPIT_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)
+  endif()
 endif()
+if(INCIPIT_CUDA STREQUAL "AUTO")
+  set(INCIPIT_CUDA OFF)
+  if(NOT INCIPIT_NVCC_MISSING AND INCIPIT_CUDART)
+    set(INCIPIT_CUDA ON)
+  endif()
+endif()
+if(INCIPIT_CUDA AND NOT INCIPIT_NVCC_MISSING AND NOT INCIPIT_CUDART)
+  message(FATAL_ERROR "INCIPIT_CUDA is ON, and there is no cudart_static beside ${INCIPIT_NVCC}")
+endif()
+message(STATUS "CUDA backend: ${INCIPIT_CUDA}")
 
 # incipit_cuda_sources(<target> file.cu ...): compiled by nvcc into the target.
 function(incipit_cuda_sources target)

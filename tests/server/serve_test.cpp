@@ -97,7 +97,8 @@ class Program {
 
 std::vector<std::string> Args(std::vector<std::string> more) {
   std::vector<std::string> args = {"--model=" + kModel, "--address=127.0.0.1:0",
-                                   "--metrics-address=127.0.0.1:0", "--kv-blocks=256"};
+                                   "--metrics-address=127.0.0.1:0", "--kv-blocks=256",
+                                   "--backend=cpu"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -119,10 +120,24 @@ TEST(ServeTest, WhatCannotBeServedIsOneLineAndAnExitCode) {
   ExpectRefusal(Args({"--config=/nonexistent.yaml"}), 2, "/nonexistent.yaml");
   ExpectRefusal(Args({"--model=/nonexistent"}), 3, "/nonexistent");
   ExpectRefusal(Args({"--chat-template=/nonexistent.jinja"}), 3, "/nonexistent.jinja");
-  ExpectRefusal(Args({"--backend=cuda"}), 5, "CUDA");
+  ExpectRefusal(Args({"--backend=cuda"}), 5, "use --backend cpu");
   ExpectRefusal(Args({"--backend=cpu", "--kv-dtype=f16"}), 2,
                 "--kv-dtype is f16; the backend cpu takes f32, bf16");
   ExpectRefusal(Args({"--kv-blocks=2147483647"}), 2, "--kv-blocks is \"2147483647\"");
+}
+
+TEST(ServeTest, WithoutACardTheCpuServesAndTheLogSaysWhy) {
+  ASSERT_EQ(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);  // where there is one
+  Program refused(Args({"--backend=cuda"}));
+  EXPECT_EQ(refused.Wait(), 5);
+  const bool has_backend = refused.errors().find("built without CUDA") == std::string::npos;
+  Program program(Args({"--backend=auto"}));
+  EXPECT_THAT(program.AwaitReady(), HasSubstr("serving"));
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  if (!has_backend) GTEST_SKIP() << "a build without CUDA: the CPU is what was built";
+  EXPECT_THAT(program.errors(), HasSubstr("serving on the CPU: no "));
 }
 
 TEST(ServeTest, APortInUseIsNamedBeforeAModelIsLoaded) {
