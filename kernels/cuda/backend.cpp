@@ -215,10 +215,7 @@ bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
 }
 
 LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const {
-  const int64_t at_once = int64_t{device_.num_sms} * blocks_per_sm;
-  return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
-          .cluster = 1,
-          .dependent = true};
+  return PersistentShape(num_blocks, device_.num_sms, blocks_per_sm);
 }
 
 // ---- a step
@@ -391,16 +388,15 @@ template <class Epilogue>
 void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                            const int32_t* num_rows, int64_t rows_max,
                            const typename Epilogue::Args& epilogue) {
-  const ProductArgs<Epilogue> args = {
-      .input = {.num_rows = num_rows,
-                .x = x.x,
-                .weight = weight.data(),
-                .columns = static_cast<int32_t>((weight.cols() + 7) / 8 * 8),
-                .num_units = weight.num_units(),
-                .squares = x.squares,
-                .num_squares = x.num_squares,
-                .epsilon = x.epsilon},
-      .epilogue = epilogue};
+  const ProductArgs<Epilogue> args = {.input = {.num_rows = num_rows,
+                                                .x = x.x,
+                                                .weight = weight.data(),
+                                                .columns = weight.product_columns(),
+                                                .num_units = weight.num_units(),
+                                                .squares = x.squares,
+                                                .num_squares = x.num_squares,
+                                                .epsilon = x.epsilon},
+                                      .epilogue = epilogue};
   // A graph serves steps of fewer rows too.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);

@@ -33,14 +33,6 @@ std::optional<ProductKind> KindOf(WeightRole role) {
   return std::nullopt;
 }
 
-template <class Kernel>
-LaunchShape ShapeOf(int64_t num_blocks, int32_t num_sms) {
-  const int64_t at_once = int64_t{num_sms} * Kernel::kBlocksPerSm;
-  return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
-          .cluster = 1,
-          .dependent = true};
-}
-
 }  // namespace
 
 LibraryProducts::LibraryProducts(const CudaOptions& options, const DeviceProperties& device)
@@ -66,7 +58,7 @@ void LibraryProducts::Add(const DeviceWeight& weight, WeightRole role) {
   if (!library_.has_value() || !kind.has_value()) return;
   const Shape shape = {.kind = *kind,
                        .num_units = weight.num_units(),
-                       .columns = static_cast<int32_t>((weight.cols() + 7) / 8 * 8),
+                       .columns = weight.product_columns(),
                        .weight = weight.memory()};
   for (Shape& known : shapes_) {
     if (known.kind != shape.kind || known.num_units != shape.num_units ||
@@ -151,11 +143,13 @@ absl::Status LibraryProducts::Run(Stream& stream, const ProductAlgorithm& algori
   const ProductInput& input = args.input;
   const int64_t outputs = int64_t{input.num_units} * kUnitRows;
   const int64_t tiles = int64_t{input.num_units} * NumTiles(input.columns);
-  Launch<UnpackWeight>(stream, ShapeOf<UnpackWeight>(tiles / UnpackWeight::kBlockTiles, num_sms_),
-                       {.weight = input.weight,
-                        .num_units = input.num_units,
-                        .columns = input.columns,
-                        .out = weight_.as<dev::bf16>()});
+  Launch<UnpackWeight>(
+      stream,
+      PersistentShape(tiles / UnpackWeight::kBlockTiles, num_sms_, UnpackWeight::kBlocksPerSm),
+      {.weight = input.weight,
+       .num_units = input.num_units,
+       .columns = input.columns,
+       .out = weight_.as<dev::bf16>()});
   const int64_t part = PartRows(rows, outputs);
   for (int64_t row = 0; row < rows; row += part) {
     const int64_t count = std::min(part, rows - row);
@@ -168,7 +162,8 @@ absl::Status LibraryProducts::Run(Stream& stream, const ProductAlgorithm& algori
     using Kernel = FinishProduct<Epilogue>;
     const int64_t items = (count + Kernel::kRows - 1) / Kernel::kRows *
                           ((input.num_units + Kernel::kUnits - 1) / Kernel::kUnits);
-    Launch<Kernel>(stream, ShapeOf<Kernel>(items / Kernel::kWarps + 1, num_sms_),
+    Launch<Kernel>(stream,
+                   PersistentShape(items / Kernel::kWarps + 1, num_sms_, Kernel::kBlocksPerSm),
                    {.product = args,
                     .sums = sums_.as<float>(),
                     .first_row = static_cast<int32_t>(row),

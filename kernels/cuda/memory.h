@@ -66,6 +66,8 @@ class DeviceWeight final : public Weight {
   const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
   RowOrder order() const { return order_; }
   int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
+  // As products take them (ProductInput::columns): those beyond the matrix are zero.
+  int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
 
  private:
   DeviceWeight() = default;

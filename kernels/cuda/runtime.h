@@ -4,6 +4,7 @@
 // as it is until then. Errors of the device stick and come from Wait.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,6 +77,15 @@ struct LaunchShape {
   int32_t cluster = 1;     // blocks that see each other's shared memory
   bool dependent = false;  // may start while the kernel before it ends (WaitForEarlierKernels)
 };
+
+// Of a kernel with so many blocks' work, whose blocks take one piece after the other: at most as
+// many as run at once.
+inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t blocks_per_sm) {
+  const int64_t at_once = int64_t{num_sms} * blocks_per_sm;
+  return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
+          .cluster = 1,
+          .dependent = true};
+}
 
 class Stream {
  public:
