@@ -53,10 +53,7 @@ absl::StatusOr<std::unique_ptr<TransformerRunner>> TransformerRunner::Create(
   }
   INCIPIT_RETURN_IF_ERROR(status);
   INCIPIT_RETURN_IF_ERROR(runner->AllocatePool());
-  const Activations one_row = runner->ActivationsOf(1);
-  INCIPIT_RETURN_IF_ERROR(backend.RecordSteps(runner.get(), runner->options_.step_tokens_max, [&] {
-    runner->transformer_->Forward(one_row, *runner->pool_);
-  }));
+  INCIPIT_RETURN_IF_ERROR(runner->RecordSteps());
   return runner;
 }
 
@@ -110,8 +107,9 @@ absl::Status TransformerRunner::Allocate() {
   INCIPIT_ASSIGN_OR_RETURN(query_, AllocateMatrix(backend_, rows, query_size, dtype));
   INCIPIT_ASSIGN_OR_RETURN(attention_, AllocateMatrix(backend_, rows, query_size, dtype));
   INCIPIT_ASSIGN_OR_RETURN(mlp_, AllocateMatrix(backend_, rows, config.intermediate_size, dtype));
+  logits_rows_max_ = std::min(backend_.limits().logits_rows, options_.step_tokens_max);
   INCIPIT_ASSIGN_OR_RETURN(
-      logits_, AllocateMatrix(backend_, kLogitsRowsMax, config.vocab_size, DType::kF32));
+      logits_, AllocateMatrix(backend_, logits_rows_max_, config.vocab_size, DType::kF32));
   for (Slot& slot : slots_) {
     slot.logits_rows.reserve(static_cast<size_t>(options_.step_tokens_max));
     slot.score_rows.reserve(static_cast<size_t>(options_.step_tokens_max));
@@ -234,7 +232,7 @@ Activations TransformerRunner::ActivationsOf(int32_t num_tokens) const {
 
 // The rows that draws and scores ask for, merged; both come in ascending order. A draw's and a
 // score's row of logits is its place in its chunk.
-void TransformerRunner::FillRows(const StepBatch& batch, Slot& slot) {
+void TransformerRunner::FillRows(const StepBatch& batch, Slot& slot) const {
   slot.logits_rows.clear();
   slot.sample_rows.clear();
   slot.score_rows.clear();
@@ -245,7 +243,7 @@ void TransformerRunner::FillRows(const StepBatch& batch, Slot& slot) {
         (draw < batch.draws.size() && batch.draws[draw].row <= batch.scores[score].row);
     const int32_t row = is_draw ? batch.draws[draw].row : batch.scores[score].row;
     if (slot.logits_rows.empty() || slot.logits_rows.back() != row) slot.logits_rows.push_back(row);
-    const auto place = static_cast<int32_t>(slot.logits_rows.size() - 1) % kLogitsRowsMax;
+    const auto place = static_cast<int32_t>(slot.logits_rows.size() - 1) % logits_rows_max_;
     if (is_draw) {
       const Draw& from = batch.draws[draw++];
       slot.sample_rows.push_back({.logits_row = place,
@@ -267,17 +265,65 @@ void TransformerRunner::FillRows(const StepBatch& batch, Slot& slot) {
   slot.result.prompt_logprobs.Clear();
 }
 
+TensorView TransformerRunner::LogitsOf(int32_t count) const {
+  return {.data = logits_->data(),
+          .dtype = DType::kF32,
+          .rows = count,
+          .cols = model_.config.vocab_size};
+}
+
+bool TransformerRunner::DrawsAtOnce(const Slot& slot) const {
+  return !slot.sample_rows.empty() && slot.score_rows.empty() &&
+         std::ssize(slot.logits_rows) <= logits_rows_max_;
+}
+
+SampleArgs TransformerRunner::AllDraws(Slot& slot) const {
+  return {.logits = LogitsOf(static_cast<int32_t>(slot.logits_rows.size())),
+          .rows = slot.sample_rows,
+          .tokens = slot.result.tokens,
+          .status = slot.result.status,
+          .logprobs = &slot.result.logprobs,
+          .is_latest = true};
+}
+
+void TransformerRunner::RunAndDraw(const Activations& activations, const SampleArgs& draws) const {
+  transformer_->Forward(activations, *pool_);
+  transformer_->Logits(activations, 0, draws.logits);
+  backend_.Sample(draws);
+}
+
+absl::Status TransformerRunner::RecordSteps() {
+  Slot& slot = slots_.front();
+  const SamplingParams params;
+  const TokenId tokens[] = {0};
+  const BlockId blocks[] = {BlockId{0}};
+  const int32_t positions[] = {0}, begin[] = {0, 1}, rows[] = {0};
+  Draw draw;
+  draw.params = &params;
+  StepBatch batch;
+  batch.draws = {&draw, 1};
+  FillRows(batch, slot);
+  slot.draws = AllDraws(slot);
+  const Activations activations = ActivationsOf(1);
+  return backend_.RecordSteps(&slots_, options_.step_tokens_max,
+                              {.tokens = tokens,
+                               .positions = positions,
+                               .token_begin = begin,
+                               .block_begin = begin,
+                               .blocks = blocks,
+                               .logits_rows = rows,
+                               .draws = &slot.draws},
+                              [&] { RunAndDraw(activations, slot.draws); });
+}
+
 void TransformerRunner::ComputeLogits(const StepBatch& batch, const Activations& activations,
                                       Slot& slot) {
   const auto num_rows = static_cast<int32_t>(slot.logits_rows.size());
   size_t draw = 0, score = 0;
-  for (int32_t begin = 0; begin < num_rows; begin += kLogitsRowsMax) {
-    const int32_t count = std::min(kLogitsRowsMax, num_rows - begin);
+  for (int32_t begin = 0; begin < num_rows; begin += logits_rows_max_) {
+    const int32_t count = std::min(logits_rows_max_, num_rows - begin);
     const int32_t last_row = slot.logits_rows[static_cast<size_t>(begin + count - 1)];
-    const TensorView logits = {.data = logits_->data(),
-                               .dtype = DType::kF32,
-                               .rows = count,
-                               .cols = model_.config.vocab_size};
+    const TensorView logits = LogitsOf(count);
     transformer_->Logits(activations, begin, logits);
 
     const size_t draw_begin = draw, score_begin = score;
@@ -288,7 +334,8 @@ void TransformerRunner::ComputeLogits(const StepBatch& batch, const Activations&
                        .rows = std::span(slot.sample_rows).subspan(draw_begin, n),
                        .tokens = std::span(slot.result.tokens).subspan(draw_begin, n),
                        .status = std::span(slot.result.status).subspan(draw_begin, n),
-                       .logprobs = &slot.result.logprobs});
+                       .logprobs = &slot.result.logprobs,
+                       .is_latest = true});
     }
     if (const size_t n = score - score_begin; n > 0) {
       backend_.Score({.logits = logits,
@@ -309,14 +356,22 @@ absl::Status TransformerRunner::Launch(const StepBatch& batch) {
     backend_.CopyBlocks(*pool_, batch.copies);
     return absl::OkStatus();
   }
+  const bool draws_at_once = DrawsAtOnce(slot);
+  if (draws_at_once) slot.draws = AllDraws(slot);
   backend_.Upload({.tokens = batch.tokens,
                    .positions = batch.positions,
                    .token_begin = batch.token_begin,
                    .block_begin = batch.block_begin,
                    .blocks = batch.blocks,
-                   .logits_rows = slot.logits_rows});
+                   .logits_rows = slot.logits_rows,
+                   .draws = draws_at_once ? &slot.draws : nullptr});
   backend_.CopyBlocks(*pool_, batch.copies);
   const Activations activations = ActivationsOf(static_cast<int32_t>(batch.tokens.size()));
+  // Two kinds of step, each the owner of its own records.
+  if (draws_at_once) {
+    backend_.RunStep(&slots_, [&] { RunAndDraw(activations, slot.draws); });
+    return absl::OkStatus();
+  }
   backend_.RunStep(this, [&] { transformer_->Forward(activations, *pool_); });
   ComputeLogits(batch, activations, slot);
   return absl::OkStatus();

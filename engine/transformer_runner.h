@@ -35,10 +35,6 @@ struct TransformerRunnerOptions {
 // nothing once result vectors have grown to their usual size. One thread at a time.
 class TransformerRunner final : public ModelRunner {
  public:
-  // Rows of logits that are in memory at a time. Steps with more draws and scores than that compute
-  // them in chunks.
-  static constexpr int32_t kLogitsRowsMax = 64;
-
   // `backend` and `model`, loaded on it, must outlive the runner. INVALID_ARGUMENT names an option
   // out of range; UNIMPLEMENTED what the backend lacks; RESOURCE_EXHAUSTED what there is no memory
   // for.
@@ -59,6 +55,7 @@ class TransformerRunner final : public ModelRunner {
     std::vector<int32_t> logits_rows;    // token rows, ascending, without repetition
     std::vector<SampleRow> sample_rows;  // as StepBatch::draws
     std::vector<ScoreRow> score_rows;    // as StepBatch::scores
+    SampleArgs draws;                    // of all of them at once, if one call draws all
     StepResult result;
   };
 
@@ -70,7 +67,14 @@ class TransformerRunner final : public ModelRunner {
   absl::Status AllocatePool();
   void CheckBatch(const StepBatch& batch) const;
   Activations ActivationsOf(int32_t num_tokens) const;
-  static void FillRows(const StepBatch& batch, Slot& slot);
+  void FillRows(const StepBatch& batch, Slot& slot) const;
+  TensorView LogitsOf(int32_t count) const;
+  // The draws of a step that scores nothing and has memory for all its rows of logits.
+  bool DrawsAtOnce(const Slot& slot) const;
+  SampleArgs AllDraws(Slot& slot) const;
+  // Records steps that decode, which draw from each row.
+  absl::Status RecordSteps();
+  void RunAndDraw(const Activations& activations, const SampleArgs& draws) const;
   void ComputeLogits(const StepBatch& batch, const Activations& activations, Slot& slot);
 
   Backend& backend_;
@@ -78,6 +82,9 @@ class TransformerRunner final : public ModelRunner {
   const DType hidden_dtype_, activation_dtype_;
   TransformerRunnerOptions options_;
   size_t kv_bytes_ = 0;
+  // Rows of logits that are in memory at a time. Steps with more draws and scores than that compute
+  // them in chunks.
+  int32_t logits_rows_max_ = 0;
 
   std::unique_ptr<Buffer> rope_, hidden_, query_, attention_, mlp_, logits_;
   std::unique_ptr<KvPool> pool_;

@@ -63,6 +63,29 @@ class KvPool {
   virtual const KvPoolShape& shape() const = 0;
 };
 
+// How to draw one token from one row of logits.
+struct SampleRow {
+  int32_t logits_row = 0;  // of SampleArgs::logits
+  const SamplingParams* params = nullptr;
+  int32_t choice = 0;                  // with the seed and the position, picks the random bits
+  int64_t position = 0;                // of the token that is drawn
+  std::span<const TokenCount> counts;  // sorted by token; empty without penalties
+  std::span<const TokenId> banned;     // never drawn (stop tokens before min_tokens)
+};
+
+// Penalties, bias, ban, temperature, top-k, top-p, min-p, draw; log probabilities of the untouched
+// logits. Equal logits give equal tokens on every backend: see kernels/sampling.h.
+struct SampleArgs {
+  TensorView logits;  // f32 [rows, vocab]
+  std::span<const SampleRow> rows;
+  std::span<TokenId> tokens;     // out: per row; -1 where the row is not finite
+  std::span<RowStatus> status;   // out: per row
+  Logprobs* logprobs = nullptr;  // appended to, for rows with num_logprobs >= 0, in order of rows
+  // The logits are as the latest Logits of the step has left them: a backend may take what it noted
+  // about them on the way.
+  bool is_latest = false;
+};
+
 // Everything that varies from step to step. Sequence s owns tokens[token_begin[s] ..
 // token_begin[s+1]), at consecutive positions, and blocks[block_begin[s] .. block_begin[s+1]), of
 // which block i holds positions [i * block_size, (i + 1) * block_size). The arrays stay valid until
@@ -79,6 +102,9 @@ struct StepInputs {
   std::span<const int32_t> block_begin;  // [num_sequences + 1]
   std::span<const BlockId> blocks;       // [block_begin[num_sequences]]
   std::span<const int32_t> logits_rows;  // token rows whose logits are wanted, ascending
+  // What the step's first and only Sample will be given, once its one Logits has computed all rows;
+  // or none. A backend may send it along with the rest.
+  const SampleArgs* draws = nullptr;
 };
 
 struct NormArgs {
@@ -151,26 +177,6 @@ struct LogitsArgs {
   TensorView logits;  // out: f32 [count, vocab]
 };
 
-// How to draw one token from one row of logits.
-struct SampleRow {
-  int32_t logits_row = 0;  // of SampleArgs::logits
-  const SamplingParams* params = nullptr;
-  int32_t choice = 0;                  // with the seed and the position, picks the random bits
-  int64_t position = 0;                // of the token that is drawn
-  std::span<const TokenCount> counts;  // sorted by token; empty without penalties
-  std::span<const TokenId> banned;     // never drawn (stop tokens before min_tokens)
-};
-
-// Penalties, bias, ban, temperature, top-k, top-p, min-p, draw; log probabilities of the untouched
-// logits. Equal logits give equal tokens on every backend: see kernels/sampling.h.
-struct SampleArgs {
-  TensorView logits;  // f32 [rows, vocab]
-  std::span<const SampleRow> rows;
-  std::span<TokenId> tokens;     // out: per row; -1 where the row is not finite
-  std::span<RowStatus> status;   // out: per row
-  Logprobs* logprobs = nullptr;  // appended to, for rows with num_logprobs >= 0, in order of rows
-};
-
 // The log probability of a known next token (of a prompt) and the likeliest ones at a row.
 struct ScoreRow {
   int32_t logits_row = 0;
@@ -195,6 +201,7 @@ struct BackendLimits {
   DType activation_dtype = DType::kF32;  // of query, attention and MLP activations
   int32_t head_dim_multiple = 1;
   int32_t width_multiple = 1;  // of rows and columns of what adds to hidden, and of MLP activations
+  int32_t logits_rows = 64;    // that are worth computing at once
 };
 
 // What a step needs of its own for a model and its cache depends on.
@@ -238,11 +245,12 @@ class Backend {
   virtual void Upload(const StepInputs& inputs) = 0;
   // Enqueues what `enqueue` does. A backend may record that and enqueue the record, instead of
   // calling it, for a later step of the same number of tokens and the same `owner`: the operations
-  // and the memory they are given must depend on nothing else.
+  // and the memory they are given must depend on nothing else, but for what Upload was given.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
   // Records what `enqueue` does for each number of tokens up to `tokens_max`, if RunStep would, so
-  // that no step has to. Runs it, for a step of one token: token 0 at the first slot of block 0.
+  // that no step has to. Uploads and runs it, for `step`, of one token.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
+                                   const StepInputs& /*step*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {
     return absl::OkStatus();
   }

@@ -73,7 +73,8 @@ BackendLimits CudaBackend::limits() const {
           .hidden_dtype = DType::kF32,
           .activation_dtype = DType::kBF16,
           .head_dim_multiple = 8,
-          .width_multiple = 4};
+          .width_multiple = 4,
+          .logits_rows = StepMemory::kFirstRows};
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes) {
@@ -161,6 +162,7 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
   std::vector<Wanted> wanted = {{&drawn_, static_cast<size_t>(bounds.draws_max) * sizeof(int32_t)}};
   const ModelShape& model = bounds.model;
   if (model.num_kv_heads > 0) {
+    const size_t best = BestOfUnitsBytes(StepMemory::kFirstRows, model.vocab_size);
     const int64_t rows = std::max(bounds.tokens_max, GraphRowsFor(bounds.tokens_max));
     const ProductScratch products = ScratchOfProducts(model, rows);
     const AttentionScratch attention = ScratchOfAttention(step_.plan(),
@@ -178,6 +180,8 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
                            {&arrivals_, attention.arrivals},
                            {&tile_scratch_, attention.tiles},
                            {&copies_, copies},
+                           {&best_logits_, best},
+                           {&best_tokens_, best},
                            {&pinned_copies_[0], copies, Place::kPinned},
                            {&pinned_copies_[1], copies, Place::kPinned}};
     wanted.insert(wanted.end(), std::begin(more), std::end(more));
@@ -235,7 +239,9 @@ void CudaBackend::Upload(const StepInputs& inputs) {
   copies_are_staged_[latest_] = false;
   inputs_ = inputs;
   rows_ = num_tokens();
+  has_graph_ = false;
   sampler_.BeginStep(latest_);
+  draws_.reset();
   step_is_planned_ = false;
   next_norm_ = {};
   if (!step_.Holds(inputs)) {
@@ -249,7 +255,11 @@ void CudaBackend::Upload(const StepInputs& inputs) {
              .draws_max = held.draws_max},
             step_.form());
   }
-  if (status_.ok()) step_is_planned_ = step_.Upload(inputs, latest_, stream_);
+  if (inputs.draws != nullptr && std::ssize(inputs.logits_rows) <= StepMemory::kFirstRows &&
+      GrowDrawn(std::ssize(inputs.draws->rows))) {
+    draws_ = sampler_.Pack(*inputs.draws, latest_);
+  }
+  if (status_.ok()) step_is_planned_ = step_.Upload(inputs, draws_, latest_, stream_);
 }
 
 bool CudaBackend::Rebuild(const StepBounds& bounds, const AttentionForm& form) {
@@ -274,7 +284,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (form != has && !Rebuild(step_.bounds(), form)) return false;
   // Of this step's pinned memory nothing is on its way.
   if (!Note(stream_.Wait())) return false;
-  step_is_planned_ = step_.Upload(inputs_, latest_, stream_);
+  step_is_planned_ = step_.Upload(inputs_, draws_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
   return true;
 }
@@ -504,45 +514,25 @@ void CudaBackend::GateUpSilu(const GateUpSiluArgs& args) {
 void CudaBackend::Logits(const LogitsArgs& args) {
   const DeviceWeight& head = WeightOf(args.head);
   CheckActivation(args.logits, args.count, head.rows());
-  constexpr int32_t kRowsAtOnce = 64;
   next_norm_ = {};
-  for (int32_t done = 0; done < args.count && status_.ok(); done += kRowsAtOnce) {
-    const int32_t count = std::min(kRowsAtOnce, args.count - done);
-    const int32_t* const num_rows = step_.counts() + count;
-    const int32_t* const rows = step_.logits_rows() + args.begin + done;
-    if (!NormalizeRows(args.hidden, args.norm, num_rows, rows, count, nullptr)) return;
-    Multiply<StoreLogits>(head, {.x = x_.as<dev::bf16>()}, num_rows, count,
+  const bool is_all = args.begin == 0 && args.count == std::ssize(inputs_.logits_rows);
+  for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
+    const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
+    // What a graph launches finds the rows of any step.
+    const bool is_at_front = is_all && count == args.count;
+    const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
+    const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;
+    const int32_t* const rows =
+        is_at_front ? step_.first_logits_rows() : step_.logits_rows() + args.begin + done;
+    const size_t best_bytes = BestOfUnitsBytes(rows_max, head.rows());
+    if (!Grow(best_logits_, best_bytes) || !Grow(best_tokens_, best_bytes)) return;
+    if (!NormalizeRows(args.hidden, args.norm, num_rows, rows, rows_max, nullptr)) return;
+    Multiply<StoreLogits>(head, {.x = x_.as<dev::bf16>()}, num_rows, rows_max,
                           {.logits = FloatsOf(args.logits) + done * head.rows(),
-                           .best_logits = nullptr,
-                           .best_tokens = nullptr,
+                           .best_logits = best_logits_.as<float>(),
+                           .best_tokens = best_tokens_.as<int32_t>(),
                            .vocab = static_cast<int32_t>(head.rows())});
   }
-}
-
-// Those of earlier calls of the step stay.
-bool CudaBackend::GrowDrawn(int64_t num_draws) {
-  const size_t bytes = static_cast<size_t>(num_draws) * sizeof(int32_t);
-  if (drawn_.byte_size() >= bytes) return true;
-  if (!Note(stream_.Wait())) return false;
-  ForgetGraphs();
-  auto memory = Memory::Allocate(Place::kDevice, 2 * bytes);
-  if (!Note(memory.status())) return false;
-  stream_.Copy(memory->data(), drawn_.data(), drawn_.byte_size());
-  if (!Note(stream_.Wait())) return false;
-  drawn_ = *std::move(memory);
-  return true;
-}
-
-void CudaBackend::Sample(const SampleArgs& args) {
-  const int64_t first = num_drawn_;
-  num_drawn_ += std::ssize(args.rows);
-  if (!status_.ok() || !GrowDrawn(num_drawn_)) return;
-  Note(sampler_.Sample(args, drawn_.as<int32_t>() + first, latest_, stream_));
-}
-
-void CudaBackend::Score(const ScoreArgs& args) {
-  if (!status_.ok()) return;
-  Note(sampler_.Score(args, latest_, stream_));
 }
 
 }  // namespace incipit::cuda

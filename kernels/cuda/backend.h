@@ -37,7 +37,7 @@ class CudaBackend final : public Backend {
 
   void Upload(const StepInputs& inputs) override;
   void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) override;
-  absl::Status RecordSteps(const void* owner, int32_t tokens_max,
+  absl::Status RecordSteps(const void* owner, int32_t tokens_max, const StepInputs& step,
                            absl::FunctionRef<void()> enqueue) override;
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;
@@ -118,8 +118,10 @@ class CudaBackend final : public Backend {
   absl::Status status_;
   StepInputs inputs_;
   StepMemory step_;
+  std::optional<PackedDraws> draws_;  // of the step, if they go with it
   bool step_is_planned_ = false;
-  int32_t rows_ = 0;  // of launches: the step's tokens, or those of the graph that serves it
+  int32_t rows_ = 0;        // of launches: the step's tokens, or those of the graph that serves it
+  bool has_graph_ = false;  // such a graph: what is enqueued must serve any step of its rows
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
   // The tokens that the latest step drew, and how many; the next one's Embed reads them before its
@@ -127,6 +129,8 @@ class CudaBackend final : public Backend {
   Memory drawn_;
   int64_t num_drawn_ = 0;
   NextNorm next_norm_;
+  // Of the latest logits, for BestOfUnits.
+  Memory best_logits_, best_tokens_;
   // Grow to the largest step and stay.
   Memory x_, squares_, padded_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_,
       copies_;

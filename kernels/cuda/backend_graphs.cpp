@@ -27,8 +27,10 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const StepHeader& header = step_.host_header();
   const bool has_prefill = std::ranges::any_of(
       header.lists, [](const AttentionList& list) { return list.num_prefill_tiles > 0; });
-  if (rows == 0 || has_prefill || !step_is_planned_) return enqueue();
+  const bool can_draw = inputs_.draws == nullptr || draws_.has_value();
+  if (rows == 0 || has_prefill || !step_is_planned_ || !can_draw) return enqueue();
   rows_ = rows;
+  has_graph_ = true;
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
@@ -38,27 +40,24 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
     return;
   }
-  if (found->second.has_value() || Record(found->second, enqueue)) found->second->Launch(stream_);
+  if (!found->second.has_value() && !Record(found->second, enqueue)) return;
+  found->second->Launch(stream_);
+  if (!draws_.has_value()) return;
+  num_drawn_ = std::ssize(inputs_.draws->rows);
+  sampler_.FetchPacked(latest_, stream_);
 }
 
-absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max,
+absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, const StepInputs& step,
                                       absl::FunctionRef<void()> enqueue) {
-  const TokenId tokens[] = {0};
-  const BlockId blocks[] = {BlockId{0}};
-  const int32_t positions[] = {0}, begin[] = {0, 1};
   const int32_t most = tokens_max > std::ranges::max(kGraphRows) ? std::ranges::max(kGraphRows)
                                                                  : GraphRowsFor(tokens_max);
   for (const int32_t rows : kGraphRows) {
     if (rows > most) break;
-    Upload({.tokens = tokens,
-            .positions = positions,
-            .token_begin = begin,
-            .block_begin = begin,
-            .blocks = blocks,
-            .logits_rows = {}});
+    Upload(step);
     // Runs first: whatever a kernel's first launch loads or allocates, it does not while recording.
     const int64_t num_forgotten = num_forgotten_;
     rows_ = rows;
+    has_graph_ = true;
     enqueue();
     if (num_forgotten == num_forgotten_) Record(graphs_[{.owner = owner, .rows = rows}], enqueue);
     INCIPIT_RETURN_IF_ERROR(Synchronize());

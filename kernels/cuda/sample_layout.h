@@ -63,11 +63,13 @@ struct alignas(8) TopLogit {
   float logit = 0;
 };
 
-struct SampleInputs {
-  const int32_t* num_groups = nullptr;  // [1]
-  const DrawGroup* groups = nullptr;    // [num_groups]
-  const DrawEntry* entries = nullptr;
-  const LogitPatch* patches = nullptr;
+// All draws of a launch: how many groups, and where the arrays stand, in bytes from this header on.
+// A captured graph holds only the header's address, so it serves any draws.
+struct alignas(16) DrawHeader {
+  int32_t num_groups = 0;
+  int32_t groups = 0;   // of DrawGroup[num_groups]
+  int32_t entries = 0;  // of DrawEntry[]
+  int32_t patches = 0;  // of LogitPatch[]
 };
 struct ScoreInputs {
   const int32_t* num_entries = nullptr;  // [1]

@@ -66,7 +66,7 @@ void AppendNoLogprobs(TokenId token, Logprobs& logprobs) {
 SampleLayout::SampleLayout(const SampleCapacity& capacity) : capacity_(capacity) {
   const auto rows = static_cast<size_t>(capacity.rows);
   size_t end = 0;
-  Place(end, sizeof(int32_t));
+  Place(end, sizeof(DrawHeader));
   groups_ = Place(end, rows * sizeof(DrawGroup));
   entries_ = Place(end, rows * std::max(sizeof(DrawEntry), sizeof(ScoreEntry)));
   patches_ = end;
@@ -76,13 +76,6 @@ SampleLayout::SampleLayout(const SampleCapacity& capacity) : capacity_(capacity)
   status_ = Place(out, rows * sizeof(int32_t));
   scores_ = Place(out, rows * sizeof(TokenScore));
   tops_ = out;
-}
-
-SampleInputs SampleLayout::DrawsAt(const std::byte* block) const {
-  return {.num_groups = reinterpret_cast<const int32_t*>(block),
-          .groups = reinterpret_cast<const DrawGroup*>(block + groups_),
-          .entries = reinterpret_cast<const DrawEntry*>(block + entries_),
-          .patches = reinterpret_cast<const LogitPatch*>(block + patches_)};
 }
 
 ScoreInputs SampleLayout::ScoresAt(const std::byte* block) const {
@@ -105,6 +98,7 @@ SamplePlan::SamplePlan(const SampleCapacity& capacity, std::byte* inputs, std::b
 
 void SamplePlan::Begin() {
   draws_.clear();
+  num_groups_ = 0;
   num_patches_ = 0;
   num_tops_ = 0;
   has_scores_ = false;
@@ -201,16 +195,30 @@ void SamplePlan::StoreDraws() {
   });
   std::byte* const groups = inputs_ + layout_.groups();
   std::byte* const entries = inputs_ + layout_.entries();
-  int32_t num_groups = 0;
   for (size_t i = 0; i < draws_.size();) {
     DrawGroup group = {.logits_row = draws_[i].logits_row, .entry_begin = static_cast<int32_t>(i)};
     for (; i < draws_.size() && draws_[i].logits_row == group.logits_row; ++i) {
       StoreAt(entries, i, draws_[i].entry);
     }
     group.entry_end = static_cast<int32_t>(i);
-    StoreAt(groups, num_groups++, group);
+    StoreAt(groups, num_groups_++, group);
   }
-  StoreAt(inputs_, 0, num_groups);
+  StoreAt(inputs_, 0,
+          DrawHeader{.num_groups = num_groups_,
+                     .groups = static_cast<int32_t>(layout_.groups()),
+                     .entries = static_cast<int32_t>(layout_.entries()),
+                     .patches = static_cast<int32_t>(layout_.patches())});
+}
+
+PackedDraws SamplePlan::draws() const {
+  const auto array = [this](size_t begin, size_t count, size_t size) {
+    return std::span<const std::byte>(inputs_ + begin, count * size);
+  };
+  return {
+      .num_groups = num_groups_,
+      .groups = array(layout_.groups(), static_cast<size_t>(num_groups_), sizeof(DrawGroup)),
+      .entries = array(layout_.entries(), draws_.size(), sizeof(DrawEntry)),
+      .patches = array(layout_.patches(), static_cast<size_t>(num_patches_), sizeof(LogitPatch))};
 }
 
 size_t SamplePlan::Pack(const ScoreArgs& args, size_t begin) {

@@ -1,10 +1,10 @@
 // Turns the rows of a SampleArgs or ScoreArgs into the arrays that the kernels of sample.h and
 // score.h read, and what those leave into tokens, statuses and log probabilities.
 //
-// Each direction is one block of memory with places that depend on the capacity alone, so that
-// kernels captured in a graph find theirs again: the caller copies input_bytes() from the host
-// block to the device, launches, and copies output_bytes() back. Rows that do not fit are left
-// for another round.
+// Each direction is one block of memory with places that depend on the capacity alone: the caller
+// copies input_bytes() from the host block to the device, launches, and copies output_bytes() back.
+// Rows that do not fit are left for another round. Draws may go to the device with other things
+// instead: draws() says what of the block they are.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,12 @@ struct SampleCapacity {
 // The most log probabilities of one row: what a block holds in shared memory.
 inline constexpr int32_t kTopMax = 4096;
 
+// The arrays of some draws. Views.
+struct PackedDraws {
+  int32_t num_groups = 0;
+  std::span<const std::byte> groups, entries, patches;
+};
+
 // Where the arrays of a draw or a score stand in their blocks.
 class SampleLayout {
  public:
@@ -36,7 +42,6 @@ class SampleLayout {
   size_t max_output_bytes() const { return output_bytes(true, capacity_.tops); }
   size_t original_bytes() const { return capacity_.patches * sizeof(float); }
 
-  SampleInputs DrawsAt(const std::byte* block) const;
   ScoreInputs ScoresAt(const std::byte* block) const;
   SampleOutputs OutputsAt(std::byte* block) const;
 
@@ -71,6 +76,8 @@ class SamplePlan {
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
+  // The block of draws that were packed last.
+  PackedDraws draws() const;
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 
   // Once the outputs of the round that begins with row `begin` are there. Rounds in order.
@@ -97,7 +104,7 @@ class SamplePlan {
   std::vector<LogitPatch> patches_;  // of the row at hand
   std::vector<TokenId> banned_;
   std::vector<Draw> draws_;  // of the round
-  int32_t num_patches_ = 0, num_tops_ = 0;
+  int32_t num_groups_ = 0, num_patches_ = 0, num_tops_ = 0;
   bool has_scores_ = false;
 };
 

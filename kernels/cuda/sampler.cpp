@@ -12,10 +12,17 @@
 namespace incipit::cuda {
 namespace {
 
-// Of one round; more rows take more rounds.
-constexpr int32_t kRowsAtOnce = 256, kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
+// Of one round.
+constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
+// Of draws that go to the device with their step.
+constexpr size_t kPackedPatches = 1 << 14;
 
 }  // namespace
+
+size_t RowSampler::PackedBytesMax() {
+  return kRowsAtOnce * (sizeof(DrawGroup) + sizeof(DrawEntry)) +
+         kPackedPatches * sizeof(LogitPatch);
+}
 
 void RowSampler::BeginStep(size_t which) { steps_[which].num_used = 0; }
 
@@ -72,19 +79,50 @@ absl::Status RowSampler::EnqueueRounds(const Args& args, Step& step, Stream& str
   return absl::OkStatus();
 }
 
-absl::Status RowSampler::Sample(const SampleArgs& args, int32_t* drawn, size_t which,
-                                Stream& stream) {
+absl::Status RowSampler::Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* drawn,
+                                size_t which, Stream& stream) {
   INCIPIT_CHECK(args.tokens.size() == args.rows.size());
   return EnqueueRounds(args, steps_[which], stream, [&](const Round& round, int32_t count) {
-    const SampleLayout& layout = round.plan->layout();
-    Launch<cuda::Sample<SampleShape>>(stream, {.num_blocks = std::min(count, 2 * num_sms_)},
-                                      {.logits = static_cast<float*>(args.logits.data),
-                                       .vocab_size = static_cast<int32_t>(args.logits.cols),
-                                       .inputs = layout.DrawsAt(inputs_.as<std::byte>()),
-                                       .originals = originals_.as<float>(),
-                                       .drawn = drawn + round.begin,
-                                       .outputs = layout.OutputsAt(outputs_.as<std::byte>())});
+    LaunchPacked(args.logits, inputs_.as<DrawHeader>(), best, count, drawn + round.begin, stream);
   });
+}
+
+void RowSampler::LaunchPacked(const TensorView& logits, const DrawHeader* draws,
+                              const BestOfUnits& best, int32_t groups_max, int32_t* drawn,
+                              Stream& stream) {
+  const SampleLayout& layout = steps_.front().rounds.front().plan->layout();
+  Launch<cuda::Sample<SampleShape>>(stream, {.num_blocks = std::min(groups_max, 2 * num_sms_)},
+                                    {.logits = static_cast<float*>(logits.data),
+                                     .vocab_size = static_cast<int32_t>(logits.cols),
+                                     .draws = draws,
+                                     .best_logits = best.logits,
+                                     .best_tokens = best.tokens,
+                                     .originals = originals_.as<float>(),
+                                     .drawn = drawn,
+                                     .outputs = layout.OutputsAt(outputs_.as<std::byte>())});
+}
+
+std::optional<PackedDraws> RowSampler::Pack(const SampleArgs& args, size_t which) {
+  INCIPIT_CHECK(args.tokens.size() == args.rows.size() && args.status.size() == args.rows.size());
+  Step& step = steps_[which];
+  INCIPIT_CHECK(step.num_used == 0);
+  if (args.logits.cols > vocab_size_ || args.rows.empty()) return std::nullopt;
+  Round& round = step.rounds.front();
+  if (round.plan->Pack(args, 0) < args.rows.size()) return std::nullopt;
+  const PackedDraws draws = round.plan->draws();
+  if (draws.patches.size() > kPackedPatches * sizeof(LogitPatch)) return std::nullopt;
+  round.args = args;
+  round.begin = 0;
+  round.end = args.rows.size();
+  step.num_used = 1;
+  return draws;
+}
+
+void RowSampler::FetchPacked(size_t which, Stream& stream) {
+  Step& step = steps_[which];
+  INCIPIT_CHECK(step.num_used == 1);
+  const Round& round = step.rounds.front();
+  stream.Copy(round.pinned_outputs.data(), outputs_.data(), round.plan->output_bytes());
 }
 
 absl::Status RowSampler::Score(const ScoreArgs& args, size_t which, Stream& stream) {

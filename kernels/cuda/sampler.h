@@ -17,6 +17,12 @@
 
 namespace incipit::cuda {
 
+// The greatest logits of the units of each row and their tokens, on the device.
+struct BestOfUnits {
+  const float* logits = nullptr;  // or none
+  const int32_t* tokens = nullptr;
+};
+
 // Of two steps on their way, which share memory on the device: their stream keeps them apart.
 class RowSampler {
  public:
@@ -25,14 +31,30 @@ class RowSampler {
   // Memory for rows of so many logits; whoever meets more later waits for the stream. REQUIRES:
   // nobody waits for results.
   absl::Status Reserve(int64_t vocab_size);
+  int64_t vocab_size() const { return vocab_size_; }  // that there is memory for
 
   void BeginStep(size_t which);
   // Enqueue. What the arguments refer to stays valid until TakeResults. `drawn`: on the device,
-  // gets the token of each row.
-  absl::Status Sample(const SampleArgs& args, int32_t* drawn, size_t which, Stream& stream);
+  // gets the token of each row. `best`: of the logits, what StoreLogits has noted, if anything.
+  absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* drawn, size_t which,
+                      Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
+
+  // In place of Sample: packs the draws of a step that has begun, for the caller to bring to the
+  // device. None if they need memory or rounds; then nothing has happened.
+  std::optional<PackedDraws> Pack(const SampleArgs& args, size_t which);
+  // Enqueues the kernel for them, wherever their header is; may be recorded for any such step.
+  void LaunchPacked(const TensorView& logits, const DrawHeader* draws, const BestOfUnits& best,
+                    int32_t groups_max, int32_t* drawn, Stream& stream);
+  // Enqueues what brings their results.
+  void FetchPacked(size_t which, Stream& stream);
   // REQUIRES: the step has ended.
   void TakeResults(size_t which);
+
+  // Of one round; more rows take more rounds.
+  static constexpr int32_t kRowsAtOnce = 256;
+  // What PackedDraws may take, each array rounded up.
+  static size_t PackedBytesMax();
 
  private:
   // Of one step on their way at once: with more, those before are waited for. Prompts with log
@@ -59,7 +81,7 @@ class RowSampler {
                              absl::FunctionRef<void(const Round&, int32_t)> launch);
 
   const int32_t num_sms_;
-  int64_t vocab_size_ = 0;  // that there is memory for
+  int64_t vocab_size_ = 0;
   Memory inputs_, outputs_, originals_;
   std::array<Step, 2> steps_;
 };

@@ -30,6 +30,10 @@ size_t SquaresBytes(int64_t rows, int64_t hidden_size) {
   return static_cast<size_t>(std::max(rows, in_parts)) * sizeof(float);
 }
 
+size_t BestOfUnitsBytes(int64_t rows, int64_t vocab_size) {
+  return static_cast<size_t>(rows * NumUnits(RowOrder::kPlain, vocab_size)) * sizeof(float);
+}
+
 ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows) {
   const int64_t query = int64_t{model.num_heads} * model.head_dim;
   const int64_t qkv = query + int64_t{2} * model.num_kv_heads * model.head_dim;

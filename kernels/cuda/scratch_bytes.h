@@ -26,6 +26,9 @@ ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows);
 size_t NormalizedBytes(int64_t rows, int64_t hidden_size);
 size_t SquaresBytes(int64_t rows, int64_t hidden_size);
 
+// Of the greatest logit of each unit of a row, or of its token.
+size_t BestOfUnitsBytes(int64_t rows, int64_t vocab_size);
+
 // Of activations whose rows do not begin at 16 bytes: a copy of them that do; 0 if all do.
 size_t PaddedBytes(int64_t rows, int64_t columns);
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/cuda/sampler.h"
 #include "kernels/cuda/step_plan.h"
 
 namespace incipit::cuda {
@@ -53,12 +54,13 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
                            .windows = form.windows.empty() ? std::vector<int32_t>{0} : form.windows,
                            .max_partial_rows = PartialRowsMax(bounds, form)});
   const size_t token_bytes = static_cast<size_t>(bounds.tokens_max) * sizeof(int32_t);
-  const size_t bytes = kPlanAt + Aligned(attention.max_bytes()) + 2 * Aligned(token_bytes);
+  const size_t bytes = kPlanAt + Aligned(attention.max_bytes()) + 2 * Aligned(token_bytes) +
+                       Aligned(RowSampler::PackedBytesMax());
   INCIPIT_ASSIGN_OR_RETURN(Memory device, Memory::Allocate(Place::kDevice, bytes));
   std::array<Memory, 2> pinned;
   for (Memory& memory : pinned) {
     INCIPIT_ASSIGN_OR_RETURN(memory, Memory::Allocate(Place::kPinned, bytes));
-    for (int32_t i = 0; i <= kCountsMax; ++i) memory.as<int32_t>()[i] = i;
+    for (int32_t i = 0; i <= kFirstRows; ++i) memory.as<int32_t>()[i] = i;
   }
   // All or nothing: what is there is of the bounds that are said.
   bounds_ = bounds;
@@ -87,7 +89,8 @@ bool StepMemory::FitsForm(const StepInputs& inputs) const {
   return true;
 }
 
-bool StepMemory::Upload(const StepInputs& inputs, size_t which, Stream& stream) {
+bool StepMemory::Upload(const StepInputs& inputs, const std::optional<PackedDraws>& draws,
+                        size_t which, Stream& stream) {
   INCIPIT_CHECK(Holds(inputs));
   char* const memory = pinned_[which].as<char>();
   std::byte* const plan = pinned_[which].as<std::byte>() + kPlanAt;
@@ -100,6 +103,19 @@ bool StepMemory::Upload(const StepInputs& inputs, size_t which, Stream& stream) 
   }
   host_header_.tokens = static_cast<int32_t>(PutBehind(inputs.tokens, memory, used) - kPlanAt);
   logits_rows_ = PutBehind(inputs.logits_rows, memory, used);
+  const size_t first = std::min<size_t>(inputs.logits_rows.size(), kFirstRows);
+  *reinterpret_cast<int32_t*>(memory + kNumRowsAt) = static_cast<int32_t>(first);
+  std::copy_n(inputs.logits_rows.begin(), first, reinterpret_cast<int32_t*>(memory + kRowsAt));
+  if (draws.has_value()) {
+    const auto put = [&](std::span<const std::byte> array) {
+      return static_cast<int32_t>(PutBehind(array, memory, used) - kDrawsAt);
+    };
+    const DrawHeader header = {.num_groups = draws->num_groups,
+                               .groups = put(draws->groups),
+                               .entries = put(draws->entries),
+                               .patches = put(draws->patches)};
+    std::memcpy(memory + kDrawsAt, &header, sizeof(header));
+  }
   std::memcpy(plan, &host_header_, sizeof(host_header_));
   stream.Copy(device_.data(), memory, used);
   return is_planned;

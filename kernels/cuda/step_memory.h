@@ -1,6 +1,6 @@
 // What goes to the device once for each step, in one copy of what the step has: the plan of its
-// attention, tokens and rows of logits. Two steps may be on their way: each has pinned memory of
-// its own, and both use the same place on the device, where streams keep them apart.
+// attention, tokens, rows of logits and draws. Two steps may be on their way: each has pinned
+// memory of its own, and both use the same place on the device, where streams keep them apart.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/sample_plan.h"
 #include "kernels/cuda/step_plan.h"
 
 namespace incipit::cuda {
@@ -33,24 +34,36 @@ class StepMemory {
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step. `which` alternates; the step that used it before has ended. False:
-  // without a plan of attention, as the form is not this step's.
-  bool Upload(const StepInputs& inputs, size_t which, Stream& stream);
+  // Enqueues the copy of a step, and of its draws if there are any. `which` alternates; the step
+  // that used it before has ended. False: without a plan of attention, as the form is not this
+  // step's.
+  bool Upload(const StepInputs& inputs, const std::optional<PackedDraws>& draws, size_t which,
+              Stream& stream);
 
-  // On the device, of the latest upload; but for the rows of logits always at the same place.
-  const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
+  // On the device, of the latest upload, always at the same place.
   const int32_t* num_tokens() const { return &header()->num_tokens; }
   const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
-  // Element i is i, for i up to kCountsMax.
+  const DrawHeader* draws() const { return At<const DrawHeader>(kDrawsAt); }
+  // How many rows of logits there are, and which, up to kFirstRows of them.
+  const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
+  const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
+  static constexpr int32_t kFirstRows = 256;
+  // All of them, at a place of this step's, and element i of this is i, for i up to kFirstRows.
+  const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
   const int32_t* counts() const { return At<int32_t>(0); }
-  static constexpr int32_t kCountsMax = 255;
-  static constexpr size_t kPlanAt = (kCountsMax + 1) * sizeof(int32_t);
 
   // Of the latest upload, as the host has it.
   const StepHeader& host_header() const { return host_header_; }
   const AttentionPlan& plan() const { return *attention_; }
 
  private:
+  static constexpr size_t kNumRowsAt = (kFirstRows + 1) * sizeof(int32_t);
+  static constexpr size_t kRowsAt = kNumRowsAt + sizeof(int32_t);
+  static constexpr size_t kDrawsAt =
+      (kRowsAt + kFirstRows * sizeof(int32_t) + alignof(DrawHeader) - 1) / alignof(DrawHeader) *
+      alignof(DrawHeader);
+  static constexpr size_t kPlanAt = kDrawsAt + sizeof(DrawHeader);
+
   bool FitsForm(const StepInputs& inputs) const;
   template <class T>
   const T* At(size_t offset) const {

@@ -9,7 +9,8 @@ namespace incipit::emulator {
 // Calls of cuda::Memory::Allocate since the program began.
 int64_t NumAllocations();
 
-// By copies that have run since the program began.
+// Copies that have run since the program began, and their bytes.
+int64_t NumCopies();
 int64_t BytesCopied();
 
 // What the device has: 4 GiB, or what INCIPIT_EMULATED_DEVICE_BYTES says in the environment, until

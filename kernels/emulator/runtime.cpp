@@ -35,7 +35,7 @@ size_t BytesAtFirst() {
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
 }
 
-std::atomic<int64_t> num_recorded = 0, num_launched = 0, bytes_copied = 0;
+std::atomic<int64_t> num_recorded = 0, num_launched = 0, num_copies = 0, bytes_copied = 0;
 
 // How often each kernel has run.
 class Launches {
@@ -138,6 +138,7 @@ class Allocations {
 namespace incipit::emulator {
 
 int64_t NumAllocations() { return cuda::Allocations::Get().num_added(); }
+int64_t NumCopies() { return cuda::num_copies; }
 int64_t BytesCopied() { return cuda::bytes_copied; }
 bool IsAllocated(const void* data, size_t bytes) {
   return cuda::Allocations::Get().Holds(data, bytes);
@@ -217,6 +218,7 @@ void Stream::State::RunCopy(const Operation& operation) {
   }
   if (is_copy) {
     std::memmove(operation.to, operation.from, operation.bytes);
+    ++num_copies;
     bytes_copied += static_cast<int64_t>(operation.bytes);
   } else {
     std::memset(operation.to, 0, operation.bytes);

@@ -139,21 +139,34 @@ TEST_P(MemoryTest, NoStepWithinTheBoundsAllocates) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, MemoryTest, testing::Values("mistral-window", "qwen3-plain"),
                          NameOfCheckpoint);
 
+// From the copy of what the step has to the draws, whatever they ask for: nothing else is enqueued
+// but the copy of what was drawn.
 TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
   const auto backend = *CreateCudaBackend({});
   const auto model = LoadModel(Folder("llama-bf16"), *backend);
   ASSERT_TRUE(model.ok()) << model.status();
   const auto runner = TransformerRunner::Create(*backend, *model, Options());
   ASSERT_TRUE(runner.ok()) << runner.status();
+  std::vector<SamplingParams> params(3);
+  params[0].temperature = 0;
+  params[1].top_p = 0.9f;
+  params[2].num_logprobs = 5;
+  params[2].logit_bias = {{.token = 7, .bias = 2}};
   const emulator::GraphCounts at_start = emulator::CountsOfGraphs();
   for (const int32_t num_tokens : {1, 9, 40, 80}) {
     const emulator::GraphCounts before = emulator::CountsOfGraphs();
+    const int64_t copies = emulator::NumCopies();
+    std::vector<Draw> draws;
     std::vector<TokenId> tokens;
     std::vector<int32_t> positions(static_cast<size_t>(num_tokens), 20), token_begin = {0},
                                                                          block_begin = {0};
     std::vector<BlockId> blocks;
     for (int32_t i = 0; i < num_tokens; ++i) {
       tokens.push_back(i);
+      Draw& draw = draws.emplace_back();
+      draw.row = i;
+      draw.params = &params[static_cast<size_t>(i) % params.size()];
+      draw.position = 21;
       blocks.insert(blocks.end(), {BlockId{2 * i}, BlockId{2 * i + 1}});
       token_begin.push_back(i + 1);
       block_begin.push_back(2 * i + 2);
@@ -165,13 +178,17 @@ TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
                               .block_begin = block_begin,
                               .blocks = blocks,
                               .copies = {},
-                              .draws = {},
+                              .draws = draws,
                               .scores = {}})
                     .ok());
     StepResult result;
     const absl::Status status = (*runner)->Wait(result);
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(emulator::CountsOfGraphs().launched, before.launched + 1);
+    EXPECT_EQ(emulator::NumCopies(), copies + 2);
+    ASSERT_EQ(std::ssize(result.tokens), num_tokens);
+    EXPECT_EQ(std::ranges::count(result.tokens, -1), 0);
+    EXPECT_EQ(result.logprobs.num_rows(), num_tokens / 3);
   }
   EXPECT_EQ(emulator::CountsOfGraphs().recorded, at_start.recorded);
 }

@@ -64,6 +64,10 @@ class Block {
   std::vector<dev::Vec4> memory_;
 };
 
+const DrawHeader* DrawsOf(Block& inputs) {
+  return reinterpret_cast<const DrawHeader*>(inputs.data());
+}
+
 // At a 128-byte boundary, as a device's memory is.
 class Rows {
  public:
@@ -99,6 +103,33 @@ class Rows {
   size_t first_ = 0;
 };
 
+// The greatest logit of each 16 of a row and its token, as StoreLogits notes them: a NaN is the
+// greatest.
+class Best {
+ public:
+  explicit Best(const Rows& rows, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const std::vector<float>& row = rows[i];
+      for (size_t first = 0; first < row.size(); first += 16) {
+        size_t best = first;
+        for (size_t v = first; v < std::min(first + 16, row.size()); ++v) {
+          if (std::isnan(row[best])) break;
+          if (std::isnan(row[v]) || row[v] > row[best]) best = v;
+        }
+        logits_.push_back(row[best]);
+        tokens_.push_back(static_cast<int32_t>(best));
+      }
+    }
+  }
+
+  const float* logits() const { return logits_.data(); }
+  const int32_t* tokens() const { return tokens_.data(); }
+
+ private:
+  std::vector<float> logits_;
+  std::vector<int32_t> tokens_;
+};
+
 SampleCapacity CapacityFor(size_t rows, size_t vocab) {
   const auto tokens = static_cast<int32_t>(vocab);
   return {.rows = static_cast<int32_t>(rows),
@@ -107,7 +138,7 @@ SampleCapacity CapacityFor(size_t rows, size_t vocab) {
 }
 
 template <class Shape>
-Answer Draw(Rows& logits, const std::vector<Request>& requests, uint64_t seed = 1) {
+Answer Draw(Rows& logits, const std::vector<Request>& requests, uint64_t seed, bool has_best) {
   std::vector<SampleRow> rows;
   for (const Request& request : requests) rows.push_back(request.row());
   Answer answer = {.tokens = std::vector<TokenId>(rows.size(), -7),
@@ -123,12 +154,15 @@ Answer Draw(Rows& logits, const std::vector<Request>& requests, uint64_t seed = 
   std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
   std::vector<int32_t> drawn(rows.size(), -7);
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
+  const Best best(logits, static_cast<size_t>(logits.view().rows));
   for (size_t begin = 0; begin < rows.size();) {
     const size_t end = plan.Pack(args, begin);
     EXPECT_LE(plan.input_bytes(), layout.max_input_bytes());
     const typename Sample<Shape>::Args device = {.logits = logits.data(),
                                                  .vocab_size = static_cast<int32_t>(logits.vocab()),
-                                                 .inputs = layout.DrawsAt(inputs.data()),
+                                                 .draws = DrawsOf(inputs),
+                                                 .best_logits = has_best ? best.logits() : nullptr,
+                                                 .best_tokens = has_best ? best.tokens() : nullptr,
                                                  .originals = originals.data(),
                                                  .drawn = drawn.data() + begin,
                                                  .outputs = layout.OutputsAt(outputs.data())};
@@ -171,12 +205,18 @@ void ExpectEqual(const Logprobs& got, const Logprobs& expected) {
 
 template <class Shape>
 void ExpectAsDefined(Rows& logits, const std::vector<Request>& requests, uint64_t seed = 1) {
-  const Answer got = Draw<Shape>(logits, requests, seed);
   const Answer expected = DefinedDraw(logits, requests);
-  EXPECT_EQ(got.tokens, expected.tokens);
-  EXPECT_EQ(got.status, expected.status);
-  ExpectEqual(got.logprobs, expected.logprobs);
-  EXPECT_TRUE(logits.AreUntouched());
+  const bool has_greedy = std::ranges::any_of(
+      requests, [](const Request& request) { return request.params.temperature <= 0; });
+  for (const bool has_best : {false, true}) {
+    if (has_best && !has_greedy) break;
+    SCOPED_TRACE(has_best ? "the best of each unit is known" : "");
+    const Answer got = Draw<Shape>(logits, requests, seed, has_best);
+    EXPECT_EQ(got.tokens, expected.tokens);
+    EXPECT_EQ(got.status, expected.status);
+    ExpectEqual(got.logprobs, expected.logprobs);
+    EXPECT_TRUE(logits.AreUntouched());
+  }
 }
 
 // Rows and requests of every kind, from a seed.
@@ -319,6 +359,29 @@ TEST(SampleKernelTest, FindsTheLargestWhereOneThreadSeesThemAll) {
   ExpectAsDefined<NarrowShape>(rows, requests);
 }
 
+TEST(SampleKernelTest, TheGreatestOfUnitsIsTheGreatestOfTheRow) {
+  const auto greedy = [](int32_t row, float bias = 0) {
+    Request request = {.logits_row = row};
+    request.params.temperature = 0;
+    if (bias != 0) request.params.logit_bias = {{.token = 3, .bias = bias}};
+    return request;
+  };
+  std::vector<std::vector<float>> rows(7, std::vector<float>(2500, -2));
+  rows[0][2499] = rows[0][16] = rows[0][17] = 1;  // of equal ones the lowest token
+  rows[1][0] = -0.0f, rows[1][900] = 0.0f;
+  for (float& logit : rows[1]) logit = std::min(logit, 0.0f);
+  rows[2][31] = kNaN, rows[2][30] = 8;
+  rows[3][2498] = kInfinity;
+  std::ranges::fill(rows[4], -kInfinity);
+  rows[5] = rows[4];
+  rows[5][1234] = -kLargest;
+  std::vector<Request> requests;
+  for (int32_t row = 0; row < 7; ++row) requests.push_back(greedy(row));
+  requests.push_back(greedy(0, 100));  // a patched row is read whole
+  Rows logits(rows);
+  ExpectAsDefined<SampleShape>(logits, requests);
+}
+
 TEST(SampleKernelTest, EveryChoiceOfARequestDrawsFromTheSameRow) {
   Numbers numbers(7);
   Rows rows({numbers.Logits(500), numbers.Logits(500)});
@@ -385,7 +448,7 @@ TEST(SampleKernelTest, ScoresKnownTokensAsTheDefinitionDoes) {
 }
 
 // What one draw from a row of 32,000 tokens costs.
-emulator::Report CostOf(const Request& request) {
+emulator::Report CostOf(const Request& request, bool has_best = false) {
   std::vector<float> logits(32000);
   for (size_t v = 0; v < logits.size(); ++v) {
     logits[v] = 6 * std::sin(0.37f * static_cast<float>(v) * static_cast<float>(v % 101));
@@ -406,10 +469,13 @@ emulator::Report CostOf(const Request& request) {
   std::vector<int32_t> drawn(1);
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
   plan.Pack(args, 0);
+  const Best best(rows, 1);
   return emulator::Run<Sample<SampleShape>>({.count_accesses = true},
                                             {.logits = rows.data(),
                                              .vocab_size = 32000,
-                                             .inputs = layout.DrawsAt(inputs.data()),
+                                             .draws = DrawsOf(inputs),
+                                             .best_logits = has_best ? best.logits() : nullptr,
+                                             .best_tokens = has_best ? best.tokens() : nullptr,
                                              .originals = originals.data(),
                                              .drawn = drawn.data(),
                                              .outputs = layout.OutputsAt(outputs.data())});
@@ -422,18 +488,22 @@ TEST(SampleKernelTest, ReadsARowAsOftenAsItSaysAndSideBySide) {
     float top_p = 1;
     int32_t num_logprobs = -1;
     double reads = 0;
+    bool has_best = false;
   };
   for (const Case& rules :
-       {Case{.temperature = 0, .reads = 1}, Case{.reads = 2}, Case{.top_k = 40, .reads = 3},
-        Case{.top_k = 40, .top_p = 0.9f, .reads = 3}, Case{.top_p = 0.1f, .reads = 4},
-        Case{.num_logprobs = 0, .reads = 3}, Case{.num_logprobs = 20, .reads = 4}}) {
+       {Case{.temperature = 0, .reads = 1},
+        Case{.temperature = 0, .reads = 0.0625, .has_best = true},
+        Case{.temperature = 0, .num_logprobs = 0, .reads = 2, .has_best = true}, Case{.reads = 2},
+        Case{.top_k = 40, .reads = 3}, Case{.top_k = 40, .top_p = 0.9f, .reads = 3},
+        Case{.top_p = 0.1f, .reads = 4}, Case{.num_logprobs = 0, .reads = 3},
+        Case{.num_logprobs = 20, .reads = 4}}) {
     SCOPED_TRACE(fmt::format("reads {}", rules.reads));
     Request request;
     request.params.temperature = rules.temperature;
     request.params.top_k = rules.top_k;
     request.params.top_p = rules.top_p;
     request.params.num_logprobs = rules.num_logprobs;
-    const emulator::Report report = CostOf(request);
+    const emulator::Report report = CostOf(request, rules.has_best);
     EXPECT_EQ(report.fault, "");
     const double bytes = 4.0 * 32000 * rules.reads;
     EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);

@@ -94,7 +94,9 @@ class AttentionBench {
                       .draws_max = 1},
                      {.page_size = kPageSize, .group = kNumHeads / kNumKvHeads, .windows = {0}}));
     step_ = std::move(step);
-    if (!step_.Upload(arrays.inputs(), 0, bench_.stream())) return Internal("no plan for a step");
+    if (!step_.Upload(arrays.inputs(), std::nullopt, 0, bench_.stream())) {
+      return Internal("no plan for a step");
+    }
     INCIPIT_RETURN_IF_ERROR(bench_.stream().Wait());
     const AttentionPlan& plan = step_.plan();
     const auto partial_rows = static_cast<size_t>(plan.max_partial_rows()) * kNumKvHeads;
