@@ -45,9 +45,9 @@ class TimedBackend final : public Backend {
     return backend_.CreateKvPool(shape);
   }
   absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightRole role, WeightFormat format,
+                                                     WeightUse use, WeightFormat format,
                                                      Shard shard) override {
-    return backend_.PackWeight(parts, role, format, shard);
+    return backend_.PackWeight(parts, use, format, shard);
   }
   absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override {
     return backend_.Store(parts);

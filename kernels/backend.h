@@ -42,6 +42,18 @@ class Weight {
 };
 
 enum class WeightRole : uint8_t { kQkv, kOutput, kGateUp, kDown, kHead, kEmbedding };
+// What a matrix is for.
+struct WeightUse {
+  // NOLINTNEXTLINE(google-explicit-constructor): most have nothing but a role.
+  constexpr WeightUse(WeightRole role, int32_t rotated_head_dim = 0)
+      : role(role), rotated_head_dim(rotated_head_dim) {}
+
+  WeightRole role;
+  // Of a kQkv: head_dim, if queries and keys are rotated as they come, without a norm of their own;
+  // 0: they may have one. A backend may store the rows in the order in which they are rotated.
+  // REQUIRES: every QkvRopeAppend of this weight has that head_dim, and neither norm.
+  int32_t rotated_head_dim;
+};
 // kInt8: each row rounded to eight bits with a scale (kernels/quantize.h), and so is each row of
 // activations that it is multiplied with. What is gathered from an embedding of that format is the
 // rounded row, as of the head that it may be tied to.
@@ -233,7 +245,7 @@ class Backend {
   // other. The views may start at any address and must outlive the weight: a backend may use them
   // in place.
   virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                             WeightRole role, WeightFormat format,
+                                                             WeightUse use, WeightFormat format,
                                                              Shard shard) = 0;
   // Vectors that stay (norms, biases, rope tables), concatenated and widened to f32.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) = 0;

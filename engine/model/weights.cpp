@@ -77,7 +77,8 @@ class WeightLoader {
                       down = name("mlp.down_proj.");
     const std::string w = "weight", b = "bias";
     INCIPIT_RETURN_IF_ERROR(Store({name("input_layernorm.weight")}, to.attention_norm));
-    INCIPIT_RETURN_IF_ERROR(Pack({q + w, k + w, v + w}, WeightRole::kQkv, to.qkv));
+    const WeightUse qkv(WeightRole::kQkv, config_.qk_norm ? 0 : config_.head_dim);
+    INCIPIT_RETURN_IF_ERROR(Pack({q + w, k + w, v + w}, qkv, to.qkv));
     INCIPIT_RETURN_IF_ERROR(Pack({o + w}, WeightRole::kOutput, to.output));
     INCIPIT_RETURN_IF_ERROR(Store({name("post_attention_layernorm.weight")}, to.mlp_norm));
     INCIPIT_RETURN_IF_ERROR(Pack({gate + w, up + w}, WeightRole::kGateUp, to.gate_up));
@@ -95,11 +96,11 @@ class WeightLoader {
     return absl::OkStatus();
   }
 
-  absl::Status Pack(Names names, WeightRole role, std::unique_ptr<Weight>& to) {
+  absl::Status Pack(Names names, WeightUse use, std::unique_ptr<Weight>& to) {
     const std::vector<ConstTensorView> parts = Views(names);
-    const bool as_stored = role == WeightRole::kEmbedding && !is_tied_;
+    const bool as_stored = use.role == WeightRole::kEmbedding && !is_tied_;
     absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.PackWeight(
-        parts, role, as_stored ? WeightFormat::kAsStored : weights_.format, Shard());
+        parts, use, as_stored ? WeightFormat::kAsStored : weights_.format, Shard());
     if (!weight.ok()) return Annotate(weight.status(), *names.begin());
     for (const std::string_view name : names) ReleasePages(tensors_.find(name)->second.bytes);
     to = *std::move(weight);

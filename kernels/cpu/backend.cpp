@@ -98,12 +98,12 @@ class CpuBackend final : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightRole role, WeightFormat format,
+                                                     WeightUse use, WeightFormat format,
                                                      Shard shard) override {
     INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
     std::unique_ptr<PackedMatrix> matrix;
-    if (role != WeightRole::kEmbedding) {
-      INCIPIT_ASSIGN_OR_RETURN(matrix, PackMatrix({parts, role, format}));
+    if (use.role != WeightRole::kEmbedding) {
+      INCIPIT_ASSIGN_OR_RETURN(matrix, PackMatrix({parts, use.role, format}));
     }
     return std::make_unique<CpuWeight>(parts, format, std::move(matrix));
   }

@@ -96,7 +96,8 @@ void CudaBackend::SayIfRounded(DType dtype) {
 }
 
 absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
-    std::span<const ConstTensorView> parts, WeightRole role, WeightFormat format, Shard shard) {
+    std::span<const ConstTensorView> parts, WeightUse use, WeightFormat format, Shard shard) {
+  const WeightRole role = use.role;
   ForgetGraphs();
   INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
   if (format != WeightFormat::kAsStored) {
@@ -118,7 +119,8 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
   }
   for (const ConstTensorView& part : parts) SayIfRounded(part.dtype);
   const RowOrder order = role == WeightRole::kGateUp ? RowOrder::kGateUp : RowOrder::kPlain;
-  INCIPIT_ASSIGN_OR_RETURN(auto weight, DeviceWeight::Pack(parts, order, staging_, stream_));
+  INCIPIT_ASSIGN_OR_RETURN(auto weight,
+                           DeviceWeight::Pack({.parts = parts, .order = order}, staging_, stream_));
   library_products_.Add(*weight, role);
   if (role == WeightRole::kHead) {
     head_source_ = parts.front().data;

@@ -30,7 +30,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) override;
   absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightRole role, WeightFormat format,
+                                                     WeightUse use, WeightFormat format,
                                                      Shard shard) override;
   absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override;
   absl::Status Reserve(const StepBounds& bounds) override;

@@ -66,11 +66,11 @@ absl::StatusOr<std::unique_ptr<DeviceKvPool>> DeviceKvPool::Create(const KvPoolS
   return std::unique_ptr<DeviceKvPool>(new DeviceKvPool(shape, std::move(memory)));
 }
 
-absl::StatusOr<std::unique_ptr<DeviceWeight>> DeviceWeight::Pack(
-    std::span<const ConstTensorView> parts, RowOrder order, Memory& staging, Stream& stream) {
-  const UnpackedWeight source = {.parts = parts, .order = order};
+absl::StatusOr<std::unique_ptr<DeviceWeight>> DeviceWeight::Pack(const UnpackedWeight& source,
+                                                                 Memory& staging, Stream& stream) {
   std::unique_ptr<DeviceWeight> weight(new DeviceWeight);
-  weight->order_ = order;
+  weight->order_ = source.order;
+  weight->head_dim_ = source.head_dim;
   weight->rows_ = source.rows();
   weight->columns_ = source.columns();
   const auto bytes = static_cast<size_t>(source.packed_bytes());

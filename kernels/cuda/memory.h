@@ -11,6 +11,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kv_layout.h"
 #include "kernels/cuda/packed_order.h"
+#include "kernels/cuda/packed_weight.h"
 #include "kernels/cuda/runtime.h"
 
 namespace incipit::cuda {
@@ -50,10 +51,9 @@ class DeviceKvPool final : public KvPool {
 // A packed matrix, bf16 (packed_order.h). A tied embedding shares its head's.
 class DeviceWeight final : public Weight {
  public:
-  // Rounds and packs `parts` through `staging`: pinned memory, which grows and serves the next.
-  static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(std::span<const ConstTensorView> parts,
-                                                            RowOrder order, Memory& staging,
-                                                            Stream& stream);
+  // Rounds and packs through `staging`: pinned memory, which grows and serves the next.
+  static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
+                                                            Memory& staging, Stream& stream);
   // The same matrix as the one that `memory` holds, packed in plain order.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
@@ -65,6 +65,7 @@ class DeviceWeight final : public Weight {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
   RowOrder order() const { return order_; }
+  int32_t head_dim() const { return head_dim_; }  // with kRotary
   int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
   // As products take them (ProductInput::columns): those beyond the matrix are zero.
   int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
@@ -73,6 +74,7 @@ class DeviceWeight final : public Weight {
   DeviceWeight() = default;
 
   RowOrder order_ = RowOrder::kPlain;
+  int32_t head_dim_ = 0;
   int64_t rows_ = 0, columns_ = 0;
   std::shared_ptr<Memory> memory_;  // of a head and of the embedding tied to it
 };

@@ -9,8 +9,10 @@
 // the order in memory: tile i of each run, then tile i + 1. Every product sums in these runs,
 // whatever its number of rows, so that a result does not depend on it.
 //
-// Where gate and up are multiplied together, packed unit u holds rows 8 u .. 8 u + 7 of gate, then
-// the same rows of up.
+// Where the numbers of one half are taken together with those of the other, a packed unit holds 8
+// rows of the first half, then the same 8 of the second: of gate and up (kGateUp: unit u has rows
+// 8 u .. 8 u + 7 of each), or of each head (kRotary: head_dim is a multiple of 16, and units follow
+// head by head).
 #pragma once
 
 #include <cstdint>
@@ -53,16 +55,20 @@ INCIPIT_ANYWHERE constexpr int64_t PackedElement(int num_tiles, int64_t row, int
          ElementInTile(static_cast<int>(row % kUnitRows), column % kTileColumns);
 }
 
-enum class RowOrder : uint8_t { kPlain, kGateUp };
+enum class RowOrder : uint8_t { kPlain, kGateUp, kRotary };
 INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
-  return order == RowOrder::kPlain ? (rows + kUnitRows - 1) / kUnitRows : (rows / 2 + 7) / 8;
+  return order == RowOrder::kGateUp ? (rows / 2 + 7) / 8 : (rows + kUnitRows - 1) / kUnitRows;
 }
 // The row of the matrix that packed row `row` holds; may be beyond the matrix (-1: of the padding).
-INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row) {
+// `head_dim`: with kRotary.
+INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
+                                             int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  const int64_t row = packed_row / kUnitRows * 8 + packed_row % 8;
-  if (row >= rows / 2) return -1;
-  return packed_row % kUnitRows < 8 ? row : rows / 2 + row;
+  const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;  // has two halves
+  const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
+  const int64_t row = unit % units * 8 + packed_row % 8;
+  if (row >= whole / 2) return -1;
+  return unit / units * whole + (packed_row % kUnitRows < 8 ? 0 : whole / 2) + row;
 }
 
 }  // namespace incipit::cuda

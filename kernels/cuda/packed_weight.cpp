@@ -69,7 +69,8 @@ void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint1
   threads.ForEach(num_units, num_units * unit_elements, [&](int64_t index, int32_t) {
     uint16_t* const unit = out.data() + index * unit_elements;
     for (int row = 0; row < kUnitRows; ++row) {
-      const int64_t from = SourceRow(weight.order, rows, (first_unit + index) * kUnitRows + row);
+      const int64_t from =
+          SourceRow(weight.order, rows, (first_unit + index) * kUnitRows + row, weight.head_dim);
       if (from >= 0) {
         PackRow(FindRow(weight, from), columns, row, unit);
         continue;
@@ -82,11 +83,13 @@ void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint1
 }
 
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
-               std::span<uint16_t> out) {
+               std::span<uint16_t> out, int64_t head_dim) {
   int64_t packed_row = row;
-  if (order == RowOrder::kGateUp) {
-    const int64_t within = row % (rows / 2);
-    packed_row = within / 8 * kUnitRows + within % 8 + (row < rows / 2 ? 0 : 8);
+  if (order != RowOrder::kPlain) {
+    const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
+    const int64_t within = row % whole, place = within % (whole / 2);
+    const int64_t unit = row / whole * NumUnits(RowOrder::kGateUp, whole) + place / 8;
+    packed_row = unit * kUnitRows + place % 8 + (within < whole / 2 ? 0 : 8);
   }
   const int num_tiles = NumTiles(static_cast<int>(out.size()));
   for (size_t column = 0; column < out.size(); ++column) {

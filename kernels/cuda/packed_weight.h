@@ -14,6 +14,7 @@ namespace incipit::cuda {
 struct UnpackedWeight {
   std::span<const ConstTensorView> parts;
   RowOrder order = RowOrder::kPlain;
+  int32_t head_dim = 0;  // with kRotary; the rows are whole heads
 
   int64_t rows() const;
   int64_t columns() const;
@@ -30,6 +31,6 @@ void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint1
 
 // Row `row` of the matrix, from the whole packed weight.
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
-               std::span<uint16_t> out);
+               std::span<uint16_t> out, int64_t head_dim = 0);
 
 }  // namespace incipit::cuda

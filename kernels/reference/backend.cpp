@@ -160,7 +160,7 @@ class ReferenceBackend final : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightRole, WeightFormat format,
+                                                     WeightUse, WeightFormat format,
                                                      Shard shard) override {
     INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
     return std::make_unique<ReferenceWeight>(parts, format);

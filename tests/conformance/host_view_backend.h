@@ -25,9 +25,9 @@ class HostViewBackend final : public Backend {
     return device_->CreateKvPool(shape);
   }
   absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightRole role, WeightFormat format,
+                                                     WeightUse use, WeightFormat format,
                                                      Shard shard) override {
-    return device_->PackWeight(parts, role, format, shard);
+    return device_->PackWeight(parts, use, format, shard);
   }
   absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override {
     return device_->Store(parts);

@@ -247,10 +247,10 @@ std::unique_ptr<Step> PlainStep(int32_t num_tokens) {
 }
 
 std::unique_ptr<Weight> Pack(Backend& backend, const std::vector<const Tensor*>& parts,
-                             WeightRole role, WeightFormat format) {
+                             WeightUse use, WeightFormat format) {
   std::vector<ConstTensorView> views;
   for (const Tensor* part : parts) views.push_back(part->const_view());
-  auto weight = backend.PackWeight(views, role, format, {});
+  auto weight = backend.PackWeight(views, use, format, {});
   INCIPIT_CHECK(weight.ok());
   return *std::move(weight);
 }

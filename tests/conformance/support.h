@@ -133,7 +133,7 @@ class Step {
 std::unique_ptr<Step> PlainStep(int32_t num_tokens);
 
 std::unique_ptr<Weight> Pack(Backend& backend, const std::vector<const Tensor*>& parts,
-                             WeightRole role, WeightFormat format = WeightFormat::kAsStored);
+                             WeightUse use, WeightFormat format = WeightFormat::kAsStored);
 std::unique_ptr<Buffer> StoreVector(Backend& backend, const Tensor& vector);
 
 }  // namespace incipit

@@ -26,9 +26,11 @@ int WrongRows(ProductProblem& problem, const std::vector<Vec4>& unpacked) {
   std::vector<uint16_t> row(columns);
   int wrong = 0;
   for (int i = 0; i < problem.num_units() * kUnitRows; ++i) {
-    const int64_t source = SourceRow(shape.order, shape.width, i);
+    const int64_t source = SourceRow(shape.order, shape.width, i, shape.head_dim);
     std::fill(row.begin(), row.end(), uint16_t{0});
-    if (source >= 0) UnpackRow({packed, elements}, shape.order, shape.width, source, row);
+    if (source >= 0) {
+      UnpackRow({packed, elements}, shape.order, shape.width, source, row, shape.head_dim);
+    }
     if (!std::equal(row.begin(), row.end(), bits + static_cast<size_t>(i) * columns)) ++wrong;
   }
   return wrong;
@@ -45,6 +47,20 @@ TEST(UnpackWeight, WritesEveryRowInItsPackedOrder) {
       ASSERT_EQ(report.fault, "");
       EXPECT_EQ(WrongRows(problem, unpacked), 0);
     }
+  }
+}
+
+TEST(UnpackWeight, WritesHeadsWithTheirHalvesSideBySide) {
+  for (const int head_dim : {16, 80, 128}) {
+    ProductProblem problem({.rows = 1,
+                            .columns = 104,
+                            .width = 3 * head_dim,
+                            .order = RowOrder::kRotary,
+                            .head_dim = head_dim});
+    emulator::Report report;
+    const std::vector<Vec4> unpacked = Unpacked(problem.input(), report);
+    ASSERT_EQ(report.fault, "");
+    EXPECT_EQ(WrongRows(problem, unpacked), 0);
   }
 }
 

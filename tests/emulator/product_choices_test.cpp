@@ -230,7 +230,7 @@ TEST_F(TuningTest, GoesOnWithOurKernelsWithoutMemoryToMeasure) {
   const std::vector<uint16_t> data(size_t{64} * 64, 0x3C00);
   const ConstTensorView view = {.data = data.data(), .dtype = DType::kBF16, .rows = 64, .cols = 64};
   Memory staging;
-  const auto weight = *DeviceWeight::Pack({&view, 1}, RowOrder::kPlain, staging, stream);
+  const auto weight = *DeviceWeight::Pack({.parts = {&view, 1}}, staging, stream);
   products.Add(*weight, WeightRole::kDown);
   constexpr size_t kWeightBytes = 64 * 64 * 2, kSumsBytes = 128 * 64 * 4;
   const size_t all = emulator::DeviceBytes();

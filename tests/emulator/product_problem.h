@@ -38,6 +38,7 @@ inline dev::bf16* DeviceBF16(std::vector<uint16_t>& values) {
 struct ProductShape {
   int rows = 0, columns = 0, width = 0;  // of x, of both, of the weight
   RowOrder order = RowOrder::kPlain;
+  int head_dim = 0;  // with kRotary
 };
 
 class ProductProblem {
@@ -49,7 +50,7 @@ class ProductProblem {
     weight_ = RandomBF16(random, static_cast<size_t>(shape.width) * columns, 0.1F);
     bias_ = RandomF32(random, static_cast<size_t>(shape.width));
     const ConstTensorView view = {weight_.data(), DType::kBF16, shape.width, shape.columns};
-    const UnpackedWeight unpacked = {{&view, 1}, shape.order};
+    const UnpackedWeight unpacked = {{&view, 1}, shape.order, shape.head_dim};
     packed_.resize(static_cast<size_t>(unpacked.packed_bytes() / 2));
     PackUnits(unpacked, 0, packed_);
     num_rows_ = shape.rows;

@@ -57,6 +57,33 @@ TEST(PackedWeight, GivesBackWhatWasPackedInEveryOrderAndType) {
   }
 }
 
+// A unit has eight rows of a head's first half and those that they are rotated with.
+TEST(PackedWeight, HasTheHalvesOfEachHeadSideBySide) {
+  std::mt19937 random(3);
+  constexpr int kColumns = 72;
+  for (const int head_dim : {16, 48, 128}) {
+    const int rows = 3 * head_dim;
+    const std::vector<uint16_t> values =
+        RandomBF16(random, static_cast<size_t>(rows * kColumns), 1);
+    const ConstTensorView part = {values.data(), DType::kBF16, rows, kColumns};
+    const UnpackedWeight weight = {{&part, 1}, RowOrder::kRotary, head_dim};
+    std::vector<uint16_t> packed(static_cast<size_t>(weight.packed_bytes() / 2)), row(kColumns);
+    PackUnits(weight, 0, packed);
+    const auto element = [&](int source, int column) {
+      return values[static_cast<size_t>(source * kColumns + column)];
+    };
+    for (int i = 0; i < rows; ++i) {
+      const int head = i / head_dim, unit = i % head_dim / 16, half = i % 16 / 8;
+      const int source = head * head_dim + half * head_dim / 2 + unit * 8 + i % 8;
+      ASSERT_EQ(SourceRow(weight.order, rows, i, head_dim), source);
+      const auto place = PackedElement(NumTiles(kColumns), i, 65);
+      ASSERT_EQ(packed[static_cast<size_t>(place)], element(source, 65));
+      UnpackRow(packed, weight.order, rows, i, row, head_dim);
+      for (int j = 0; j < kColumns; ++j) ASSERT_EQ(row[static_cast<size_t>(j)], element(i, j));
+    }
+  }
+}
+
 TEST(PackedWeight, IsPackedPieceByPieceAsAtOnce) {
   std::mt19937 random(2);
   const std::vector<uint16_t> values = RandomBF16(random, 70 * 72, 1);

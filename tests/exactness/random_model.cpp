@@ -87,13 +87,13 @@ RandomModel::RandomModel(const RandomModelOptions& options)
   transformer_.emplace(config, weights_, *rope_, *backend_);
 }
 
-std::unique_ptr<Weight> RandomModel::PackMatrix(int64_t rows, int64_t cols, WeightRole role,
+std::unique_ptr<Weight> RandomModel::PackMatrix(int64_t rows, int64_t cols, WeightUse use,
                                                 const WeightForm& form) {
-  const float scale = role == WeightRole::kEmbedding ? 1.0f : 0.2f;
+  const float scale = use.role == WeightRole::kEmbedding ? 1.0f : 0.2f;
   tensors_.push_back(
       std::make_unique<Tensor>(Tensor::Random(form.stored, rows, cols, numbers_, scale)));
   const ConstTensorView view = tensors_.back()->const_view();
-  auto weight = backend_->PackWeight({&view, 1}, role, form.format, {});
+  auto weight = backend_->PackWeight({&view, 1}, use, form.format, {});
   INCIPIT_CHECK(weight.ok());
   return *std::move(weight);
 }
@@ -111,7 +111,8 @@ LayerWeights RandomModel::RandomLayer(const WeightForm& form) {
   LayerWeights layer;
   layer.attention_norm = StoreRandom(hidden, 0.5f, 1.5f);
   layer.mlp_norm = StoreRandom(hidden, 0.5f, 1.5f);
-  layer.qkv = PackMatrix(qkv, hidden, WeightRole::kQkv, form);
+  const WeightUse rotated(WeightRole::kQkv, config.qk_norm ? 0 : config.head_dim);
+  layer.qkv = PackMatrix(qkv, hidden, rotated, form);
   layer.output = PackMatrix(hidden, query, WeightRole::kOutput, form);
   layer.gate_up = PackMatrix(2 * config.intermediate_size, hidden, WeightRole::kGateUp, form);
   layer.down = PackMatrix(hidden, config.intermediate_size, WeightRole::kDown, form);

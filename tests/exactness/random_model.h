@@ -72,7 +72,7 @@ class RandomModel {
 
  private:
   void Load(const WeightForm& form);
-  std::unique_ptr<Weight> PackMatrix(int64_t rows, int64_t cols, WeightRole role,
+  std::unique_ptr<Weight> PackMatrix(int64_t rows, int64_t cols, WeightUse use,
                                      const WeightForm& form);
   std::unique_ptr<Buffer> StoreRandom(int64_t size, float low, float high);
   LayerWeights RandomLayer(const WeightForm& form);

@@ -110,10 +110,10 @@ class ModelBench {
   // ---- the model
 
   // Every matrix is the beginning of the same numbers.
-  absl::StatusOr<std::unique_ptr<Weight>> Pack(int64_t rows, int64_t cols, WeightRole role) {
+  absl::StatusOr<std::unique_ptr<Weight>> Pack(int64_t rows, int64_t cols, WeightUse use) {
     const ConstTensorView view = {
         .data = numbers_.data(), .dtype = DType::kBF16, .rows = rows, .cols = cols};
-    auto weight = backend_->PackWeight({&view, 1}, role, WeightFormat::kAsStored, {});
+    auto weight = backend_->PackWeight({&view, 1}, use, WeightFormat::kAsStored, {});
     if (weight.ok()) weight_bytes_ += static_cast<double>((*weight)->byte_size());
     return weight;
   }
@@ -130,8 +130,8 @@ class ModelBench {
     LayerWeights layer;
     INCIPIT_ASSIGN_OR_RETURN(layer.attention_norm, StoreOnes(hidden));
     INCIPIT_ASSIGN_OR_RETURN(layer.mlp_norm, StoreOnes(hidden));
-    INCIPIT_ASSIGN_OR_RETURN(
-        layer.qkv, Pack(query + 2 * config_.num_kv_heads * dim, hidden, WeightRole::kQkv));
+    INCIPIT_ASSIGN_OR_RETURN(layer.qkv, Pack(query + 2 * config_.num_kv_heads * dim, hidden,
+                                             {WeightRole::kQkv, config_.head_dim}));
     INCIPIT_ASSIGN_OR_RETURN(layer.output, Pack(hidden, query, WeightRole::kOutput));
     const int64_t intermediate = config_.intermediate_size;
     INCIPIT_ASSIGN_OR_RETURN(layer.gate_up, Pack(2 * intermediate, hidden, WeightRole::kGateUp));
