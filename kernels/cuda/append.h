@@ -1,7 +1,8 @@
 // What follows the product that makes queries, keys and values: bias, RMS norm of each head of
 // queries and keys, rotary embedding (rotated halves), queries to their array, keys and values to
 // their pages. AppendHead does one head of one token, for whoever has its numbers in hand; Append
-// does all of a product that lies in memory.
+// does all of a product that lies in memory. Without a norm, whose sum is over a whole head, and
+// with a head_dim that is a multiple of 16 the product does the same itself (append_rows.h).
 //
 // Threads: a head belongs to LanesPerHead(head_dim) lanes of a warp, each with four numbers of the
 // first half and the four of the second half that they are rotated with.
@@ -24,6 +25,32 @@ INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   int lanes = 1;
   while (lanes * 8 < head_dim) lanes *= 2;
   return lanes;  // at most 32, as head_dim is at most kMaxHeadDim
+}
+
+// A number of a head, rotated with the one in the same place of the other half. `sine` is negative
+// for the first half.
+INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
+  return dev::Fma(x, cosine, dev::Multiply(other, sine));
+}
+
+// Where number `dim` of head `head` (queries, then keys, then values) of token `token` of the step
+// goes; those up to the next multiple of 8 are neighbours. `slot`: the token's.
+INCIPIT_DEVICE dev::bf16* PlaceOf(const AppendArgs& args, int slot, int token, int head, int dim) {
+  const KvLayout& layout = args.layout;
+  if (head < args.num_heads) {
+    return args.query + (int64_t{token} * args.num_heads + head) * layout.head_dim + dim;
+  }
+  const int key = head - args.num_heads, value = key - layout.num_kv_heads;
+  const unsigned page_size = layout.page_size;  // shorter to divide by
+  const int page = slot / page_size, row = slot % page_size;
+  const int64_t tile = value < 0 ? layout.TileOffset(page, KvPart::kKey, key)
+                                 : layout.TileOffset(page, KvPart::kValue, value);
+  return args.pool + tile + OffsetInTile(layout.page_size, layout.head_dim, row, dim);
+}
+
+INCIPIT_DEVICE StepRow RowOf(const StepHeader* step, int token) {
+  const char* const rows = reinterpret_cast<const char*>(step) + dev::LoadConstant(&step->rows);
+  return dev::BitCast<StepRow>(dev::LoadConstant(reinterpret_cast<const dev::Vec4*>(rows) + token));
 }
 
 // Four neighbouring numbers of a product, of f32 or bf16.
@@ -49,14 +76,8 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
   const bool is_value = head >= args.num_heads + args.layout.num_kv_heads;
   const bool active = row.slot >= 0 && chunk * 8 < head_dim;
   if (args.bias != nullptr && active) {
-    float low_bias[4], high_bias[4];
-    LoadConstantFloats(args.bias + head * head_dim + low, low_bias);
-    LoadConstantFloats(args.bias + head * head_dim + high, high_bias);
-    INCIPIT_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      x.low[i] = dev::Add(x.low[i], low_bias[i]);
-      x.high[i] = dev::Add(x.high[i], high_bias[i]);
-    }
+    AddConstantFloats(args.bias + head * head_dim + low, x.low);
+    AddConstantFloats(args.bias + head * head_dim + high, x.high);
   }
   if (args.query_norm != nullptr || args.key_norm != nullptr) {
     float squares = 0;
@@ -92,23 +113,12 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
     INCIPIT_UNROLL
     for (int i = 0; i < 4; ++i) {
       const float a = x.low[i], b = x.high[i];
-      x.low[i] = dev::Fma(a, cosine[i], -dev::Multiply(b, sine[i]));
-      x.high[i] = dev::Fma(b, cosine[i], dev::Multiply(a, sine[i]));
+      x.low[i] = Rotated(a, b, cosine[i], -sine[i]);
+      x.high[i] = Rotated(b, a, cosine[i], sine[i]);
     }
   }
-  if (is_query) {
-    dev::bf16* to = args.query + (int64_t{token} * args.num_heads + head) * head_dim;
-    StoreBF16s(to + low, x.low);
-    StoreBF16s(to + high, x.high);
-  } else {
-    const KvLayout& layout = args.layout;
-    const int kv_head = head - args.num_heads - (is_value ? layout.num_kv_heads : 0);
-    const KvPart part = is_value ? KvPart::kValue : KvPart::kKey;
-    const int page = row.slot / layout.page_size, place = row.slot % layout.page_size;
-    dev::bf16* tile = args.pool + layout.TileOffset(page, part, kv_head);
-    StoreBF16s(tile + OffsetInTile(layout.page_size, head_dim, place, low), x.low);
-    StoreBF16s(tile + OffsetInTile(layout.page_size, head_dim, place, high), x.high);
-  }
+  StoreBF16s(PlaceOf(args, row.slot, token, head, low), x.low);
+  StoreBF16s(PlaceOf(args, row.slot, token, head, high), x.high);
 }
 
 // Of a product of T, f32 or dev::bf16. Any number of blocks.
@@ -120,8 +130,6 @@ struct Append {
   static INCIPIT_DEVICE void Run(const Args& args) {
     const StepHeader* step = args.step;
     const int num_tokens = dev::LoadConstant(&step->num_tokens);
-    const auto* rows = reinterpret_cast<const dev::Vec4*>(reinterpret_cast<const char*>(step) +
-                                                          dev::LoadConstant(&step->rows));
     const int head_dim = args.layout.head_dim, lanes = LanesPerHead(head_dim);
     const int num_heads = args.num_heads + 2 * args.layout.num_kv_heads;
     const int heads_per_warp = 32 / lanes;
@@ -139,7 +147,7 @@ struct Append {
       if (mine < num_units) {
         token = static_cast<int>(mine / num_heads);
         head = static_cast<int>(mine % num_heads);
-        row = dev::BitCast<StepRow>(dev::LoadConstant(rows + token));
+        row = RowOf(step, token);
         if (chunk * 8 < head_dim) {
           const T* product = static_cast<const T*>(args.product) + mine * head_dim + 4 * chunk;
           LoadProduct(product, x.low);

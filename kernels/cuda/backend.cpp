@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "kernels/checks.h"
-#include "kernels/cuda/append.h"
+#include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/attention_args.h"
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/copy_pages.h"
@@ -118,9 +118,17 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
     return DeviceWeight::Of(parts, head);
   }
   for (const ConstTensorView& part : parts) SayIfRounded(part.dtype);
-  const RowOrder order = role == WeightRole::kGateUp ? RowOrder::kGateUp : RowOrder::kPlain;
-  INCIPIT_ASSIGN_OR_RETURN(auto weight,
-                           DeviceWeight::Pack({.parts = parts, .order = order}, staging_, stream_));
+  UnpackedWeight source = {.parts = parts};
+  if (role == WeightRole::kGateUp) source.order = RowOrder::kGateUp;
+  if (role == WeightRole::kQkv && use.rotated_head_dim > 0) {
+    INCIPIT_CHECK(source.rows() % use.rotated_head_dim == 0);
+    if (use.rotated_head_dim % kUnitRows == 0) {
+      source.order = RowOrder::kRotary;
+      source.head_dim = use.rotated_head_dim;
+    }
+  }
+  INCIPIT_ASSIGN_OR_RETURN(auto weight, DeviceWeight::Pack(source, staging_, stream_));
+  has_plain_qkv_ = has_plain_qkv_ || (role == WeightRole::kQkv && source.order == RowOrder::kPlain);
   library_products_.Add(*weight, role);
   if (role == WeightRole::kHead) {
     head_source_ = parts.front().data;
@@ -176,7 +184,7 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
     const Wanted more[] = {{&x_, products.x},
                            {&squares_, products.squares},
                            {&padded_, products.padded},
-                           {&qkv_, products.qkv},
+                           {&qkv_, has_plain_qkv_ ? products.qkv : 0},
                            {&partial_sums_, attention.sums},
                            {&partial_stats_, attention.stats},
                            {&arrivals_, attention.arrivals},
@@ -423,6 +431,24 @@ void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
   CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * args.head_dim, DType::kBF16);
   CheckPoolCovers(inputs_, pool.shape());
   if (rows_ == 0 || !Plan(pool, args.num_heads, std::nullopt)) return;
+  AppendArgs append = {.step = step_.header(),
+                       .product = nullptr,
+                       .bias = FloatsOrNull(args.bias),
+                       .query_norm = FloatsOrNull(args.query_norm),
+                       .key_norm = FloatsOrNull(args.key_norm),
+                       .norm_epsilon = args.head_norm_epsilon,
+                       .rope = FloatsOrNull(args.rope),
+                       .query = BF16Of(args.query),
+                       .pool = pool.layer(args.layer),
+                       .layout = pool.layout(),
+                       .num_heads = args.num_heads};
+  if (weight.order() == RowOrder::kRotary) {
+    INCIPIT_CHECK(weight.head_dim() == args.head_dim);
+    INCIPIT_CHECK(args.query_norm == nullptr && args.key_norm == nullptr);
+    const std::optional<ProductRows> x = Normalized(args.hidden, args.norm);
+    if (x.has_value()) Multiply<AppendRows>(weight, *x, step_.num_tokens(), rows_, append);
+    return;
+  }
   const size_t bytes = static_cast<size_t>(rows_ * weight.rows()) * sizeof(float);
   if (!Grow(qkv_, bytes)) return;
   const std::optional<ProductRows> x = Normalized(args.hidden, args.norm);
@@ -430,18 +456,8 @@ void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
   Multiply<StoreRows<float>>(
       weight, *x, step_.num_tokens(), rows_,
       {.out = qkv_.as<float>(), .bias = nullptr, .width = static_cast<int32_t>(weight.rows())});
-  LaunchAppend(stream_, device_.num_sms, rows_,
-               {.step = step_.header(),
-                .product = qkv_.as<float>(),
-                .bias = FloatsOrNull(args.bias),
-                .query_norm = FloatsOrNull(args.query_norm),
-                .key_norm = FloatsOrNull(args.key_norm),
-                .norm_epsilon = args.head_norm_epsilon,
-                .rope = FloatsOrNull(args.rope),
-                .query = BF16Of(args.query),
-                .pool = pool.layer(args.layer),
-                .layout = pool.layout(),
-                .num_heads = args.num_heads});
+  append.product = qkv_.as<float>();
+  LaunchAppend(stream_, device_.num_sms, rows_, append);
 }
 
 void CudaBackend::Attention(const AttentionArgs& args) {

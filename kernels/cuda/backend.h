@@ -140,6 +140,8 @@ class CudaBackend final : public Backend {
   std::map<GraphKey, std::optional<Graph>> graphs_;  // none: the shape was seen once
   int64_t num_forgotten_ = 0;                        // how often they were
   bool is_recording_ = false;
+  // Whether a product's queries, keys and values go through qkv_ before they are appended.
+  bool has_plain_qkv_ = false;
   // The head that was packed last: an embedding of the same matrix shares it.
   const void* head_source_ = nullptr;
   std::weak_ptr<Memory> head_memory_;

@@ -65,18 +65,20 @@ struct FinishProduct {
       if (row >= end_row || first + i >= end) continue;
       loaded[i] = dev::LoadGlobal(reinterpret_cast<const Vec4*>(sums + (first + i) * kUnitRows));
     }
+    const auto& epilogue = args.product.epilogue;
+    Results results;
+    results.quad = place.quad;
+    results.row = row;
+    results.valid = row < end_row;
+    const auto epilogue_row = Epilogue::LoadRow(epilogue, results);
     INCIPIT_UNROLL
     for (int i = 0; i < kUnitsAtOnce; ++i) {
       if (first + i >= end) break;
-      Results results;
       results.unit = first + i;
-      results.quad = place.quad;
-      results.row = row;
-      results.valid = row < end_row;
       UnpackFloats(loaded[i], results.y);
       INCIPIT_UNROLL
       for (int j = 0; j < 4; ++j) results.y[j] = dev::Multiply(results.y[j], scale);
-      Epilogue::Run(args.product.epilogue, results);
+      Epilogue::Run(epilogue, results, Epilogue::Begin(epilogue, results, epilogue_row));
     }
   }
 };

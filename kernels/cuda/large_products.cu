@@ -1,4 +1,5 @@
 // What surrounds a library's products, for the machine that this file is compiled for.
+#include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/finish_product.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/unpack_weight.h"
@@ -12,6 +13,7 @@ template void Launch<UnpackWeight>(Stream&, const LaunchShape&, const UnpackWeig
                                                 const FinishProduct<Epilogue>::Args&)
 
 INCIPIT_FINISH(StoreRows<float>);
+INCIPIT_FINISH(AppendRows);
 INCIPIT_FINISH(AddToHidden);
 INCIPIT_FINISH(SiluGate);
 

@@ -175,6 +175,8 @@ absl::Status LibraryProducts::Run(Stream& stream, const ProductAlgorithm& algori
 template absl::Status LibraryProducts::Run(Stream&, const ProductAlgorithm&,
                                            const ProductArgs<StoreRows<float>>&, int64_t);
 template absl::Status LibraryProducts::Run(Stream&, const ProductAlgorithm&,
+                                           const ProductArgs<AppendRows>&, int64_t);
+template absl::Status LibraryProducts::Run(Stream&, const ProductAlgorithm&,
                                            const ProductArgs<AddToHidden>&, int64_t);
 template absl::Status LibraryProducts::Run(Stream&, const ProductAlgorithm&,
                                            const ProductArgs<SiluGate>&, int64_t);

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/product_choices.h"
@@ -27,6 +28,9 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
+// The same kind: storing f32 rows moves twice the bytes of results, of the library's and of ours.
+template <>
+inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AddToHidden> = ProductKind::kAdd;
 template <>

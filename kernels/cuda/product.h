@@ -48,22 +48,38 @@ INCIPIT_DEVICE LanePlace PlaceOfLane() {
 
 // The four results of packed rows 16 * unit + 4 * quad and on, of one row. `valid` says whether
 // that row is one; all lanes of a warp call together, with one unit.
+//
+// An epilogue has two functions for which there need be no results yet, so that constants are on
+// their way while the sums are made: LoadRow, for any unit of the row, and then Begin, for the
+// place. Run has what Begin gave.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;
   float y[4];
 };
+struct BeginsWithResults {
+  struct Row {};
+  struct Early {};
+  template <class Args>
+  static INCIPIT_DEVICE Row LoadRow(const Args&, const Results&) {
+    return {};
+  }
+  template <class Args>
+  static INCIPIT_DEVICE Early Begin(const Args&, const Results&, Row) {
+    return {};
+  }
+};
 
 // out = y + bias.
 template <class OutputType>
-struct StoreRows {
+struct StoreRows : BeginsWithResults {
   using Output = OutputType;  // float or bf16
   struct Args {
     Output* out = nullptr;        // [num_rows, width]
     const float* bias = nullptr;  // [width], or none
     int32_t width = 0;            // rows of the weight
   };
-  static INCIPIT_DEVICE void Run(const Args& args, Results& results) {
+  static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
     if (!results.valid || column >= args.width) return;
     float(&y)[4] = results.y;
@@ -75,12 +91,7 @@ struct StoreRows {
       }
       return;
     }
-    if (args.bias != nullptr) {
-      float bias[4];
-      LoadConstantFloats(args.bias + column, bias);
-      INCIPIT_UNROLL
-      for (int i = 0; i < 4; ++i) y[i] = dev::Add(y[i], bias[i]);
-    }
+    if (args.bias != nullptr) AddConstantFloats(args.bias + column, y);
     if constexpr (std::is_same_v<Output, float>) {
       StoreFloats(out, y);
     } else {
@@ -103,7 +114,7 @@ struct StoreRows {
 // hidden += y + bias. On the way out, if wanted, what the next product takes: x = hidden *
 // next_norm, and the sum of squares of hidden, a part for each unit. Moves 8 bytes for each result,
 // with next_norm 2 more, and 4 for each unit and row.
-struct AddToHidden {
+struct AddToHidden : BeginsWithResults {
   struct Args {
     float* hidden = nullptr;           // [num_rows, hidden_size], hidden_size a multiple of 8
     const float* bias = nullptr;       // [hidden_size], or none
@@ -112,19 +123,14 @@ struct AddToHidden {
     float* squares = nullptr;          // [num_rows, units], with next_norm
     int32_t hidden_size = 0;
   };
-  static INCIPIT_DEVICE void Run(const Args& args, Results& results) {
+  static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
     const bool valid = results.valid && column < args.hidden_size;
     const int64_t place = static_cast<int64_t>(results.row) * args.hidden_size + column;
     float sum[4] = {0, 0, 0, 0};
     if (valid) {
       float(&y)[4] = results.y;
-      if (args.bias != nullptr) {
-        float bias[4];
-        LoadConstantFloats(args.bias + column, bias);
-        INCIPIT_UNROLL
-        for (int i = 0; i < 4; ++i) y[i] = dev::Add(y[i], bias[i]);
-      }
+      if (args.bias != nullptr) AddConstantFloats(args.bias + column, y);
       LoadFloats(args.hidden + place, sum);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) sum[i] = dev::Add(sum[i], y[i]);
@@ -157,20 +163,17 @@ INCIPIT_DEVICE float Silu(float x) {
 }
 
 // out = SiLU(gate + its bias) * (up + its bias), of a weight packed with RowOrder::kGateUp.
-struct SiluGate {
+struct SiluGate : BeginsWithResults {
   struct Args {
     dev::bf16* out = nullptr;     // [num_rows, width]
     const float* bias = nullptr;  // [2 * width]: gate's, then up's; or none
     int32_t width = 0;            // a multiple of 8
   };
-  static INCIPIT_DEVICE void Run(const Args& args, Results& results) {
+  static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * 8 + results.quad % 2 * 4;
     float(&y)[4] = results.y;
     if (args.bias != nullptr && column < args.width) {
-      float bias[4];
-      LoadConstantFloats(args.bias + results.quad / 2 * args.width + column, bias);
-      INCIPIT_UNROLL
-      for (int i = 0; i < 4; ++i) y[i] = dev::Add(y[i], bias[i]);
+      AddConstantFloats(args.bias + results.quad / 2 * args.width + column, y);
     }
     float up[4];
     INCIPIT_UNROLL
@@ -186,16 +189,16 @@ struct SiluGate {
 
 // logits = y, and the greatest of each unit with its token (the lowest of equals; a NaN is greater
 // than any number), if wanted.
-struct StoreLogits {
+struct StoreLogits : BeginsWithResults {
   struct Args {
     float* logits = nullptr;         // [num_rows, vocab]
     float* best_logits = nullptr;    // [num_rows, units], or none
     int32_t* best_tokens = nullptr;  // likewise
     int32_t vocab = 0;
   };
-  static INCIPIT_DEVICE void Run(const Args& args, Results& results) {
+  static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const StoreRows<float>::Args rows = {args.logits, nullptr, args.vocab};
-    StoreRows<float>::Run(rows, results);
+    StoreRows<float>::Run(rows, results, {});
     if (args.best_logits == nullptr) return;
     const int first = results.unit * kUnitRows + results.quad * 4;
     float best = results.y[0];

@@ -1,4 +1,5 @@
 // The matrix products, for the machine that this file is compiled for.
+#include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/products.h"
 
@@ -19,6 +20,7 @@ namespace incipit::cuda {
                                                            const ProductArgs<Epilogue>&)
 
 INCIPIT_PRODUCT(StoreRows<float>);
+INCIPIT_PRODUCT(AppendRows);
 INCIPIT_PRODUCT(AddToHidden);
 INCIPIT_PRODUCT(SiluGate);
 INCIPIT_PRODUCT(StoreLogits);

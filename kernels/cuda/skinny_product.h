@@ -128,6 +128,9 @@ struct SkinnyProduct {
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
   // Columns that one load of x takes: of two blocks of tokens, or of one where they are odd.
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
+  // Whether an epilogue begins before the sums are made: what it loads is that of one place then,
+  // and there are registers for it.
+  static constexpr bool kBeginsEarly = kTokens == 8;
   static constexpr int kWarps = 4, kConsumers = 32 * kWarps;
   static constexpr int kThreads = kConsumers + (kCluster == 1 ? 32 : 0), kBlocksPerSm = 2;
 
@@ -267,6 +270,10 @@ struct SkinnyProduct {
     Chunks chunks(shared + kChunksAt + block_run * Chunks::kAllBytes, args.input, num_rows,
                   {RunBegin(num_tiles, run), RunLength(num_tiles, run), warp % kCluster, block_run},
                   (units.end - units.begin + kMost - 1) / kMost);
+    typename Epilogue::Row row;  // the same in every pass
+    if constexpr (kBeginsEarly) {
+      row = Epilogue::LoadRow(args.epilogue, PlaceIn(units, warp, num_rows));
+    }
     FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
                                    scales + warp * kScalesPerWarp);  // while x is on its way
     const char* const tiles = shared + (warp % kCluster * kBlockRuns + block_run) * kTileBytes;
@@ -274,6 +281,11 @@ struct SkinnyProduct {
     int num_free = 0;  // slots
     for (int pass = units.begin; pass < units.end; pass += kMost) {
       const int count = CountUnits(units, pass), slots = (count + kCluster - 1) / kCluster;
+      const Range of_pass = {pass, pass + count};
+      typename Epilogue::Early early;
+      if constexpr (kBeginsEarly) {
+        early = Epilogue::Begin(args.epilogue, PlaceIn(of_pass, warp, num_rows), row);
+      }
       float sums[kMaxUnits][kBlocksOfTokens][4] = {};
       for (int index = 0; TilePlace(rank * kBlockRuns, index) < num_tiles; ++index) {
         Cursor next = cursor;
@@ -293,7 +305,7 @@ struct SkinnyProduct {
           cursor.Advance();
         }
       }
-      Finish(args, {pass, pass + count}, num_rows, shared, sums);
+      Finish(args, of_pass, num_rows, shared, sums, early);
     }
   }
 
@@ -376,17 +388,35 @@ struct SkinnyProduct {
     }
   }
 
+  // What this lane finishes of block `block` of 8 tokens; the unit may be beyond.
+  static INCIPIT_DEVICE Results PlaceIn(Range units, int block, int num_rows) {
+    const LanePlace place = PlaceOfLane();
+    Results results;
+    results.unit = units.begin + block / kBlocksOfTokens * kCluster + Rank();
+    if (kMaxUnits * kBlocksOfTokens % 4 != 0 && block >= kMaxUnits * kBlocksOfTokens) {
+      results.unit = units.end;
+    }
+    results.quad = place.quad;
+    results.row = block % kBlocksOfTokens * 8 + place.token;
+    results.valid = results.row < num_rows && results.unit < units.end;
+    return results;
+  }
+
   // Adds the runs and hands the results over. A warp's sums are `slots` times so many blocks of 8
   // tokens; of four at a time, warp w of rank r finishes block w of the units of the warps w' with
-  // w' % kCluster = r.
+  // w' % kCluster = r. `early`: with kBeginsEarly.
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
-                                    const float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
+                                    const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
+                                    typename Epilogue::Early early) {
     auto* const stages = reinterpret_cast<float*>(shared + kStagesAt);
     const int lane = dev::Lane(), warp = dev::Warp();
     const int slots = (units.end - units.begin + kCluster - 1) / kCluster;
     INCIPIT_UNROLL
     for (int first = 0; first < kMaxUnits * kBlocksOfTokens; first += 4) {
       if (first / kBlocksOfTokens >= slots) break;
+      Results results = PlaceIn(units, first + warp, num_rows);
+      typename Epilogue::Row row;
+      if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
         // Where there are no four left, the last is staged again.
@@ -400,18 +430,12 @@ struct SkinnyProduct {
           dev::StoreShared(stage + token * kStageStride + row, sum[j]);
         }
       }
+      if constexpr (!kBeginsEarly) early = Epilogue::Begin(args.epilogue, results, row);
       TakeStages();
-      const int block = first + warp;
-      const int unit = units.begin + block / kBlocksOfTokens * kCluster + Rank();
-      const bool exists = block < kMaxUnits * kBlocksOfTokens && unit < units.end;
-      const LanePlace place = PlaceOfLane();
-      Results results;
-      results.unit = unit;
-      results.quad = place.quad;
-      results.row = block % kBlocksOfTokens * 8 + place.token;
-      results.valid = results.row < num_rows;
+      const bool exists = results.unit < units.end;
       if (exists) {
-        AddRuns(stages + warp * kWarps * kStageFloats + place.token * kStageStride + place.quad * 4,
+        AddRuns(stages + warp * kWarps * kStageFloats + results.row % 8 * kStageStride +
+                    results.quad * 4,
                 NumTiles(args.input.columns), results.y);
       }
       LeaveStages();
@@ -420,7 +444,7 @@ struct SkinnyProduct {
             dev::LoadShared(reinterpret_cast<float*>(shared + kScalesAt) + results.row);
         INCIPIT_UNROLL
         for (int i = 0; i < 4; ++i) results.y[i] = dev::Multiply(results.y[i], scale);
-        Epilogue::Run(args.epilogue, results);
+        Epilogue::Run(args.epilogue, results, early);
       }
       WaitForStages();
     }

@@ -250,15 +250,37 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Hands the results of a warp over: of one unit, kStaged times 8 tokens at a time.
+  // What this lane finishes of the tile's block `block` of 8 tokens.
+  static INCIPIT_DEVICE Results PlaceIn(Place place, int unit, LanePlace mine, int block,
+                                        int num_rows) {
+    Results results;
+    results.unit = unit;
+    results.quad = mine.quad;
+    results.row = place.row + block * 8 + mine.token;
+    results.valid = results.row < num_rows;
+    return results;
+  }
+
+  // Hands the results of a warp over: of one unit, kStaged times 8 tokens at a time, while what the
+  // epilogue loads early for the next ones is on its way.
   static INCIPIT_DEVICE void Finish(const Args& args, Place place, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = place.unit + warp;
     if (unit >= args.input.num_units) return;
     auto* const scales = reinterpret_cast<float*>(shared + kScalesAt) + warp * kTokenTile;
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
-    FindScalesWarp<kTokenTile>(args.input, place.row, num_rows, scales);
     const LanePlace mine = PlaceOfLane();
+    const auto at = [&](int block) { return PlaceIn(place, unit, mine, block, num_rows); };
+    typename Epilogue::Row rows[kStaged];  // two turns ahead
+    typename Epilogue::Early early[kStaged], next[kStaged];
+    INCIPIT_UNROLL
+    for (int i = 0; i < kStaged; ++i) rows[i] = Epilogue::LoadRow(args.epilogue, at(i));
+    INCIPIT_UNROLL
+    for (int i = 0; i < kStaged; ++i) {
+      next[i] = Epilogue::Begin(args.epilogue, at(i), rows[i]);
+      rows[i] = Epilogue::LoadRow(args.epilogue, at(kStaged + i));
+    }
+    FindScalesWarp<kTokenTile>(args.input, place.row, num_rows, scales);
     INCIPIT_UNROLL
     for (int first = 0; first < kBlocks; first += kStaged) {
       INCIPIT_UNROLL
@@ -267,20 +289,26 @@ struct TiledProduct {
         dev::StoreShared(stage + token * kResultStride + row, sums[first + i / 4][i % 4]);
       }
       dev::SyncWarp();
+      INCIPIT_UNROLL
+      for (int i = 0; i < kStaged; ++i) {
+        early[i] = next[i];
+        const int after = first + kStaged + i;
+        if (after < kBlocks) next[i] = Epilogue::Begin(args.epilogue, at(after), rows[i]);
+        if (after + kStaged < kBlocks) {
+          rows[i] = Epilogue::LoadRow(args.epilogue, at(after + kStaged));
+        }
+      }
+      INCIPIT_UNROLL
       for (int block = 0; block < kStaged; ++block) {
         const int token = block * 8 + mine.token;
-        Results results;
-        results.unit = unit;
-        results.quad = mine.quad;
-        results.row = place.row + first * 8 + token;
-        results.valid = results.row < num_rows;
+        Results results = at(first + block);
         UnpackFloats(dev::LoadShared(reinterpret_cast<const Vec4*>(stage + token * kResultStride +
                                                                    mine.quad * 4)),
                      results.y);
         const float scale = dev::LoadShared(scales + first * 8 + token);
         INCIPIT_UNROLL
         for (int i = 0; i < 4; ++i) results.y[i] = dev::Multiply(results.y[i], scale);
-        Epilogue::Run(args.epilogue, results);
+        Epilogue::Run(args.epilogue, results, early[block]);
       }
       dev::SyncWarp();
     }

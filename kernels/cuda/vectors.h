@@ -27,6 +27,13 @@ INCIPIT_DEVICE void LoadFloats(const float* address, float (&values)[4]) {
 INCIPIT_DEVICE void LoadConstantFloats(const float* address, float (&values)[4]) {
   UnpackFloats(dev::LoadConstant(reinterpret_cast<const Vec4*>(address)), values);
 }
+// values += those at the address, constants.
+INCIPIT_DEVICE void AddConstantFloats(const float* address, float (&values)[4]) {
+  float more[4];
+  LoadConstantFloats(address, more);
+  INCIPIT_UNROLL
+  for (int i = 0; i < 4; ++i) values[i] = dev::Add(values[i], more[i]);
+}
 INCIPIT_DEVICE void StoreFloats(float* address, const float (&values)[4]) {
   dev::StoreGlobal(reinterpret_cast<Vec4*>(address), PackFloats(values));
 }

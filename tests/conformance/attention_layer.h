@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct AttentionShape {
   DType kv_dtype = DType::kF32;
   bool qk_norm = false, bias = false;
   int32_t positions_max = 600;
+  // WeightUse::rotated_head_dim, if it is not what the shape says.
+  std::optional<int32_t> rotated_head_dim = {};
 };
 
 // The weights of an attention layer and the inputs of tokens, the same for every backend. A token's
@@ -76,7 +79,9 @@ class AttentionLayer {
   AttentionLayer(Backend& backend, const AttentionModel& model,
                  Leftovers leftovers = Leftovers::kNaN)
       : backend_(backend), model_(model) {
-    qkv_ = Pack(backend, {&model.query_, &model.key_, &model.value_}, WeightRole::kQkv);
+    const int32_t rotated = model.shape_.qk_norm ? 0 : model.shape_.head_dim;
+    qkv_ = Pack(backend, {&model.query_, &model.key_, &model.value_},
+                {WeightRole::kQkv, model.shape_.rotated_head_dim.value_or(rotated)});
     rope_ = StoreVector(backend, model.rope_);
     norm_ = StoreVector(backend, model.norm_);
     head_norm_ = StoreVector(backend, model.head_norm_);

@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/append.h"
+#include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/decode_attention.h"
+#include "kernels/cuda/packed_weight.h"
 #include "kernels/cuda/prefill_attention.h"
 #include "kernels/cuda/simple_attention.h"
+#include "kernels/cuda/skinny_product.h"
+#include "kernels/numeric.h"
 #include "tests/emulator/attention_case.h"
 
 namespace incipit::cuda {
@@ -206,6 +210,51 @@ TEST(PagedAttention, SeesWhatAKernelInFrontOfItAppends) {
     const PagedAttentionArgs attention = step.args();
     const emulator::KernelLaunch launches[] = {
         {emulator::CodeOf<Append<float>>(), &append, sizeof(append), 3},
+        {.code = emulator::CodeOf<Decode<64, 16>>(),
+         .args = &attention,
+         .args_bytes = sizeof(attention),
+         .num_blocks = 3,
+         .dependent = true}};
+    const emulator::Report report = emulator::RunKernels({.seed = seed}, launches);
+    ASSERT_EQ(report.fault, "");
+    EXPECT_LE(step.WorstError(), 1);
+  }
+}
+
+// The same by the product that makes them, of a matrix of ones and zeros, which starts attention
+// early.
+TEST(PagedAttention, SeesWhatAProductInFrontOfItAppends) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    AttentionCase step({.num_heads = 4}, {{0, 0, 3}, {1, 60, 65}, {2, 99, 100}});
+    const std::vector<float> rows = step.Unappended();
+    constexpr int kWidth = 6 * 64;
+    std::vector<uint16_t> x, ones(size_t{kWidth} * kWidth);
+    for (const float value : rows) x.push_back(NarrowBF16(value));
+    for (size_t i = 0; i < kWidth; ++i) ones[i * kWidth + i] = NarrowBF16(1);
+    const ConstTensorView view = {ones.data(), DType::kBF16, kWidth, kWidth};
+    const UnpackedWeight weight = {{&view, 1}, RowOrder::kRotary, 64};
+    std::vector<Vec4> packed(static_cast<size_t>(weight.packed_bytes() / 16)),
+        aligned(x.size() / 8);
+    PackUnits(weight, 0, {reinterpret_cast<uint16_t*>(packed.data()), packed.size() * 8});
+    std::memcpy(aligned.data(), x.data(), x.size() * 2);
+    std::vector<float> rope(100 * 64, 0);
+    for (size_t i = 0; i < rope.size(); ++i) rope[i] = i % 64 < 32 ? 1 : 0;
+    using Kernel = SkinnyProduct<SkinnyShape<16, AppendRows>>;
+    const Kernel::Args product = {
+        .input = {.num_rows = &step.header().num_tokens,
+                  .x = reinterpret_cast<const dev::bf16*>(aligned.data()),
+                  .weight = reinterpret_cast<const dev::bf16*>(packed.data()),
+                  .columns = kWidth,
+                  .num_units = kWidth / kUnitRows},
+        .epilogue = {.step = &step.header(),
+                     .rope = rope.data(),
+                     .query = step.query.data(),
+                     .pool = step.pool.data(),
+                     .layout = step.layout(),
+                     .num_heads = 4}};
+    const PagedAttentionArgs attention = step.args();
+    const emulator::KernelLaunch launches[] = {
+        {emulator::CodeOf<Kernel>(), &product, sizeof(product), 3},
         {.code = emulator::CodeOf<Decode<64, 16>>(),
          .args = &attention,
          .args_bytes = sizeof(attention),

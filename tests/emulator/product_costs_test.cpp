@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/skinny_product.h"
 #include "kernels/cuda/tiled_product.h"
+#include "tests/emulator/append_rows_problem.h"
 #include "tests/emulator/product_problem.h"
 
 namespace incipit::cuda {
@@ -87,6 +88,44 @@ TEST(SkinnyProduct, MovesWhatItSaysOfNorms) {
   CheckSkinnyNorms<64>();
 }
 
+// Queries, keys and values that are appended by their product: their bytes, and of constants what
+// append_rows.h says.
+template <class Kernel>
+void CheckAppend(int rows, int num_blocks) {
+  for (const int head_dim : {64, 128}) {
+    AppendRowsProblem problem(
+        {.rows = rows, .head_dim = head_dim, .page_size = 64, .columns = 128});
+    AppendRowsProblem::Outcome outcome;
+    int real_rows = 0;
+    for (int row = 0; row < rows; ++row) real_rows += problem.step_row(row).slot >= 0;
+    const auto report =
+        ReportOfProduct<Kernel>({.num_blocks = num_blocks, .count_accesses = true},
+                                problem.product().input(), problem.ArgsFor(outcome));
+    ExpectNothingWasted(report);
+    const int units = problem.width() / kUnitRows, rotated_units = units / 4 * 3;
+    EXPECT_EQ(report.store_bytes, 2 * real_rows * problem.width());
+    EXPECT_EQ(report.load_bytes, 0);
+    // Of a row and unit, by four lanes: cosines and sines, and, if not once for all units, the
+    // place of the rows and a row.
+    const int row_bytes = 4 * (4 + 16) * rows, rope_bytes = 4 * 32 * rotated_units * real_rows;
+    EXPECT_GE(report.constant_bytes, row_bytes + rope_bytes);
+    EXPECT_LE(report.constant_bytes,
+              row_bytes * units + rope_bytes + 4 * Kernel::kThreads * report.num_blocks);
+    for (const emulator::SiteCounts& site : report.sites) {
+      if (site.kind != AccessKind::kGlobalStore) continue;
+      EXPECT_EQ(site.lane_bytes, 8) << site.file << ":" << site.line;
+      EXPECT_LE(site.sectors, 2 * site.fewest_sectors) << site.file << ":" << site.line;
+    }
+  }
+}
+
+TEST(SkinnyProduct, MovesWhatItSaysOfAppending) {
+  CheckAppend<SkinnyProduct<SkinnyShape<8, AppendRows>>>(8, 2);
+  CheckAppend<SkinnyProduct<SkinnyShape<16, AppendRows>>>(16, 2);
+  CheckAppend<SkinnyProduct<SkinnyShape<32, AppendRows>>>(32, 1);
+  CheckAppend<SkinnyProduct<SkinnyShape<64, AppendRows>>>(64, 1);
+}
+
 template <template <class> class Tiles>
 void CheckTiled() {
   using Kernel = TiledProduct<Tiles<AddToHidden>>;
@@ -102,6 +141,11 @@ void CheckTiled() {
             kTiles * NumTiles(kColumns) * (2048 * Kernel::kUnits + 128 * kTokenTile));
   EXPECT_EQ(report.load_bytes + report.store_bytes, int64_t{8} * kTokenTile * kWidth);
   EXPECT_LE(report.constant_bytes, 4 * Kernel::kThreads);
+}
+
+TEST(TiledProduct, MovesWhatItSaysOfAppending) {
+  CheckAppend<TiledProduct<LargeTiles<AppendRows>>>(200, 2);
+  CheckAppend<TiledProduct<SmallTiles<AppendRows>>>(200, 3);
 }
 
 TEST(TiledProduct, MovesWhatItSays) {

@@ -115,13 +115,15 @@ class Results {
     Sample();
     for (const auto& [num_heads, num_kv_heads, head_dim] :
          {std::array{4, 1, 64}, {8, 2, 128}, {6, 2, 24}}) {
-      Attend({.num_layers = 1,
-              .num_blocks = 64,
-              .block_size = 16,
-              .num_kv_heads = num_kv_heads,
-              .head_dim = head_dim,
-              .dtype = DType::kBF16},
-             num_heads);
+      for (const bool has_norms : {true, false}) {
+        Attend({.num_layers = 1,
+                .num_blocks = 64,
+                .block_size = 16,
+                .num_kv_heads = num_kv_heads,
+                .head_dim = head_dim,
+                .dtype = DType::kBF16},
+               num_heads, has_norms);
+      }
       if (smoke) break;
     }
     return status_;
@@ -132,10 +134,10 @@ class Results {
     const absl::Status status = backend_->Synchronize();
     if (status_.ok()) status_ = status;
   }
-  std::unique_ptr<Weight> Pack(const std::vector<const Matrix*>& parts, WeightRole role) {
+  std::unique_ptr<Weight> Pack(const std::vector<const Matrix*>& parts, WeightUse use) {
     std::vector<ConstTensorView> views;
     for (const Matrix* part : parts) views.push_back(part->const_view());
-    auto weight = backend_->PackWeight(views, role, WeightFormat::kAsStored, {});
+    auto weight = backend_->PackWeight(views, use, WeightFormat::kAsStored, {});
     INCIPIT_CHECK(weight.ok());
     return *std::move(weight);
   }
@@ -244,17 +246,18 @@ class Results {
   // Cosines and sines as a table would have them, but of no angle: the same bits everywhere.
   static Matrix RopeOf(int32_t head_dim) { return {DType::kF32, 400, head_dim, Fractions(9)}; }
 
-  void Attend(const KvPoolShape& shape, int32_t num_heads) {
+  // Of heads with norms of their own, or without.
+  void Attend(const KvPoolShape& shape, int32_t num_heads, bool has_norms) {
     auto pool = backend_->CreateKvPool(shape);
     INCIPIT_CHECK(pool.ok());
-    const std::string name =
-        fmt::format("{} heads on {} of {}", num_heads, shape.num_kv_heads, shape.head_dim);
+    const std::string name = fmt::format("{} heads on {} of {}{}", num_heads, shape.num_kv_heads,
+                                         shape.head_dim, has_norms ? "" : ", without norms");
     const int64_t width = int64_t{num_heads} * shape.head_dim, hidden_size = 72;
     const Matrix weight(DType::kBF16, width + 2 * shape.num_kv_heads * shape.head_dim, hidden_size,
                         OneColumnEach(hidden_size));
     const Matrix norm(DType::kF32, 1, hidden_size, Fractions(10, 2));
     const Matrix head_norm(DType::kF32, 1, shape.head_dim, Fractions(11, 2));
-    const auto qkv = Pack({&weight}, WeightRole::kQkv);
+    const auto qkv = Pack({&weight}, {WeightRole::kQkv, has_norms ? 0 : shape.head_dim});
     const auto norm_weight = Store(norm), head_norm_weight = Store(head_norm);
     const auto rope = Store(RopeOf(shape.head_dim));
     const auto attend = [&](const std::vector<Part>& parts, const std::string& what,
@@ -267,8 +270,8 @@ class Results {
                                .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
                                .qkv = qkv.get(),
                                .bias = nullptr,
-                               .query_norm = head_norm_weight.get(),
-                               .key_norm = head_norm_weight.get(),
+                               .query_norm = has_norms ? head_norm_weight.get() : nullptr,
+                               .key_norm = has_norms ? head_norm_weight.get() : nullptr,
                                .head_norm_epsilon = 1e-6f,
                                .rope = rope.get(),
                                .num_heads = num_heads,
