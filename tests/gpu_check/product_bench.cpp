@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/products.h"
 #include "tests/gpu_check/device_bench.h"
 
@@ -31,6 +32,9 @@ class ProductBench {
     INCIPIT_ASSIGN_OR_RETURN(x_, bench_.Random(rows * 14336 * sizeof(dev::bf16)));
     const auto out = static_cast<size_t>(bench_.Size(int64_t{8192} * 28672, 80 * 2048));
     INCIPIT_ASSIGN_OR_RETURN(out_, Memory::Allocate(Place::kDevice, out * sizeof(float)));
+    INCIPIT_ASSIGN_OR_RETURN(rope_,
+                             bench_.Random(rows * static_cast<size_t>(head_dim()) * sizeof(float)));
+    INCIPIT_RETURN_IF_ERROR(MakeStep(static_cast<int32_t>(rows)));
     for (const int32_t tokens : kTokens) INCIPIT_RETURN_IF_ERROR(MultiplyFew(tokens));
     return MultiplyMany();
   }
@@ -44,11 +48,39 @@ class ProductBench {
     return matrix;
   }
 
+  int32_t head_dim() const { return bench_.is_smoke() ? 16 : 128; }
+
+  // Of one sequence, in pages that follow each other.
+  absl::Status MakeStep(int32_t num_tokens) {
+    const size_t bytes =
+        sizeof(StepRow) * (1 + static_cast<size_t>(num_tokens)) + sizeof(StepHeader);
+    INCIPIT_ASSIGN_OR_RETURN(step_, Memory::Allocate(Place::kDevice, bytes));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory pinned, Memory::Allocate(Place::kPinned, bytes));
+    constexpr auto kRowsAt =
+        static_cast<int32_t>((sizeof(StepHeader) / sizeof(StepRow) + 1) * sizeof(StepRow));
+    *pinned.as<StepHeader>() = {.num_tokens = num_tokens, .rows = kRowsAt};
+    auto* const rows = reinterpret_cast<StepRow*>(pinned.as<char>() + kRowsAt);
+    for (int32_t i = 0; i < num_tokens; ++i) rows[i] = {.position = i, .slot = i};
+    bench_.stream().Copy(step_.data(), pinned.data(), bytes);
+    return bench_.stream().Wait();
+  }
+
+  // A sixth of the heads are keys', a sixth values'; pages come after the queries.
+  AppendArgs AppendTo(const Matrix& matrix, int32_t tokens) const {
+    const int32_t num_kv_heads = matrix.rows / head_dim() / 6;
+    const int32_t num_heads = matrix.rows / head_dim() - 2 * num_kv_heads;
+    auto* const query = out_.as<dev::bf16>();
+    return {.step = step_.as<StepHeader>(),
+            .rope = rope_.as<float>(),
+            .query = query,
+            .pool = query + int64_t{tokens} * num_heads * head_dim(),
+            .layout = {.page_size = 16, .num_kv_heads = num_kv_heads, .head_dim = head_dim()},
+            .num_heads = num_heads};
+  }
+
   absl::Status MultiplyFew(int32_t tokens) {
-    INCIPIT_RETURN_IF_ERROR(MeasureProduct<StoreRows<float>>(
-        kQkv, tokens, [&](const Matrix& matrix) -> StoreRows<float>::Args {
-          return {.out = out_.as<float>(), .bias = nullptr, .width = matrix.rows};
-        }));
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AppendRows>(
+        kQkv, tokens, [&](const Matrix& matrix) { return AppendTo(matrix, tokens); }));
     const auto add = [&](const Matrix& matrix) -> AddToHidden::Args {
       return {.hidden = out_.as<float>(),
               .bias = nullptr,
@@ -79,7 +111,8 @@ class ProductBench {
     };
     const Matrix square = {"square", 8192, 8192};
     INCIPIT_RETURN_IF_ERROR(MeasureProduct<StoreRows<float>>(square, tokens, store));
-    INCIPIT_RETURN_IF_ERROR(MeasureProduct<StoreRows<float>>(kQkv, tokens, store));
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AppendRows>(
+        kQkv, tokens, [&](const Matrix& matrix) { return AppendTo(matrix, tokens); }));
     return MeasureProduct<SiluGate>(kGateUp, tokens, [&](const Matrix& matrix) -> SiluGate::Args {
       return {.out = out_.as<dev::bf16>(), .bias = nullptr, .width = matrix.rows / 2};
     });
@@ -112,7 +145,7 @@ class ProductBench {
   }
 
   DeviceBench& bench_;
-  Memory weights_, x_, out_;
+  Memory weights_, x_, out_, rope_, step_;
 };
 
 }  // namespace
