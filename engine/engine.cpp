@@ -98,6 +98,7 @@ class Engine::Loop {
 
   void Run();
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
+  void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // into taken_
   void ApplyInbox();
   void AnswerResets();
   void Step();
@@ -327,11 +328,15 @@ bool Engine::Loop::TakeInbox() {
   while (!stopping_ && inbox_.empty() && resets_.empty() && scheduler_.idle()) {
     work_arrived_.wait(mutex_);
   }
+  EmptyInbox();
+  return !stopping_;
+}
+
+void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
   for (const auto& group : taken_.submitted) inbox_prompt_tokens_ -= group->num_prompt;
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) load_.num_waiting_prompt_tokens += group->num_prompt;
-  return !stopping_;
 }
 
 void Engine::Loop::ApplyInbox() {
@@ -452,7 +457,7 @@ void Engine::Loop::Fail(const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     fatal_ = status;
-    std::swap(taken_, inbox_);
+    EmptyInbox();
   }
   ApplyInbox();
   EndEverything(FinishReason::kError);

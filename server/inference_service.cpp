@@ -301,9 +301,11 @@ absl::Status InferenceService::Submit(Job& job) {
     case absl::StatusCode::kResourceExhausted:
       return WithRetryDelay(WithReason(std::move(status), reason::kQueueFull),
                             context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
-    case absl::StatusCode::kUnavailable:
-      return WithRetryDelay(WithReason(std::move(status), reason::kDraining),
-                            context_.dispatcher.RetryDelay(0));
+    case absl::StatusCode::kUnavailable: {
+      const bool drains = context_.engine.Load().draining;
+      status = WithReason(std::move(status), drains ? reason::kDraining : reason::kEngineFailed);
+      return WithRetryDelay(std::move(status), context_.dispatcher.RetryDelay(0));
+    }
     default:
       return status;
   }

@@ -64,6 +64,36 @@ TEST(CountingTest, ACallCancelledLongBeforeItsDeadlineCountsAsCancelled) {
   EXPECT_EQ(Ended(server, "cancelled"), 1);
 }
 
+TEST(CountingTest, ADeviceThatFailsEndsWhoeverRunsAndWaitsWithAnError) {
+  TestServerConfig config;
+  config.options.running_max = 1;
+  TestServer server(std::move(config));
+  server.gate().Close();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&server] {
+      const Answer answer = Ask(server.inference(), Greedy(kCountedPrompt, 500));
+      EXPECT_EQ(answer.status.error_code(), StatusCode::INTERNAL);
+      EXPECT_EQ(ReasonOf(answer.status), "ENGINE_FAILED");
+    });
+  }
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 4; });
+  server.gate().FailNext(absl::InternalError("the device is gone"));
+  server.gate().Open();
+  for (std::thread& client : clients) client.join();
+  EXPECT_FALSE(server.AwaitFatal().ok());
+  EXPECT_EQ(Ended(server, "error"), 4);
+  for (const char* const gauge : {"incipit_requests_running", "incipit_requests_waiting",
+                                  "incipit_waiting_prompt_tokens", "incipit_kv_usage_ratio"}) {
+    EXPECT_EQ(server.Metric(gauge), 0) << gauge;
+  }
+  const grpc::Status late = Ask(server.inference(), Greedy(kCountedPrompt, 1)).status;
+  EXPECT_EQ(late.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(late), "ENGINE_FAILED");
+  EXPECT_GE(RetrySecondsOf(late), 1);
+  EXPECT_EQ(Refused(server, "unavailable"), 1);
+}
+
 TEST(CountingTest, GeneratedTokensAreThoseOfUsage) {
   TestServer server;
   double num_tokens = 0;
