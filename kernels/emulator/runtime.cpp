@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +34,14 @@ constexpr size_t kAlignment = 1024;
 size_t BytesAtFirst() {
   const char* const said = std::getenv("INCIPIT_EMULATED_DEVICE_BYTES");
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
+}
+
+// The device is broken from when there is a file that INCIPIT_EMULATED_FAULT_FILE names in the
+// environment, which may be in the middle of a step.
+bool IsBroken() {
+  static const char* const file = std::getenv("INCIPIT_EMULATED_FAULT_FILE");
+  std::error_code ignored;
+  return file != nullptr && std::filesystem::exists(file, ignored);
 }
 
 std::atomic<int64_t> num_recorded = 0, num_launched = 0, num_copies = 0, bytes_copied = 0;
@@ -236,6 +245,10 @@ void Stream::State::Run() {
     if (operations[i].kind != Operation::Kind::kKernel) {
       RunCopy(operations[i++]);
       continue;
+    }
+    if (IsBroken()) {
+      status = Internal("the emulated device is broken");
+      return;
     }
     std::vector<emulator::KernelLaunch> chain;
     do {

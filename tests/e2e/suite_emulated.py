@@ -2,15 +2,22 @@
 import concurrent.futures
 import json
 import os
+import pathlib
 import re
 import subprocess
+import tempfile
+import threading
+import time
 import unittest
 
-from harness.server import BUNDLED, PROGRAM, STOP_SECONDS, STORIES, Server, greedy
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from harness.server import BUNDLED, PROGRAM, STOP_SECONDS, STORIES, Details, Server, collect, greedy
 from incipit.v1 import admin_pb2
 
 FLAGS = ("--backend", "cuda", "--block-size", "16")
-EXIT_DEVICE = 5
+EXIT_FAILURE, EXIT_DEVICE = 1, 5
+EXIT_SECONDS_MAX = 10  # on a machine that does other things too
 
 
 def prompts_of(server, count):
@@ -54,6 +61,53 @@ class CrowdTest(unittest.TestCase):
                 self.assertEqual(answer.token_ids, alone[index].token_ids, f"request {index}")
             self.assertGreater(server.metric("incipit_preemptions_total"), 0)
             server.wait_until_idle()
+
+
+@unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")
+class FaultTest(unittest.TestCase):
+    RUNNING, WAITING = 2, 4
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.fault = pathlib.Path(folder.name) / "fault"
+        self.server = Server(*FLAGS, "--kv-blocks", "64", "--step-tokens", "32", "--running-max", str(self.RUNNING),
+                             model=BUNDLED, environment={"INCIPIT_EMULATED_FAULT_FILE": str(self.fault)})
+        self.addCleanup(self.server.close)
+
+    def begin(self):
+        """Calls that go on when this returns: so many run, and have said something, and so many wait."""
+        request = greedy([5, 6, 7], 400)
+        request.output.ignore_eos = True
+        running = [self.server.inference.Generate(request) for _ in range(self.RUNNING)]
+        for call in running:
+            next(call)
+        waiting = [self.server.inference.Generate(request) for _ in range(self.WAITING)]
+        for _ in range(5000):
+            load = self.server.load()
+            if (load.running, load.waiting) == (self.RUNNING, self.WAITING):
+                return running + waiting
+            threading.Event().wait(0.002)
+        raise AssertionError(f"not everybody runs or waits: {load}")
+
+    def assert_failed(self, call):
+        with self.assertRaises(grpc.RpcError) as caught:
+            collect(call)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.INTERNAL)
+        self.assertEqual(Details(caught.exception).error_info.reason, "ENGINE_FAILED")
+
+    def test_a_device_that_fails_ends_every_request_and_the_process(self):  # row 107
+        watch = health_pb2_grpc.HealthStub(self.server.channel).Watch(health_pb2.HealthCheckRequest())
+        self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
+        calls = self.begin()
+        failed = time.monotonic()
+        self.fault.touch()
+        for call in calls:
+            self.assert_failed(call)
+        self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.NOT_SERVING)
+        self.assertEqual(self.server.wait(), EXIT_FAILURE)
+        self.assertLess(time.monotonic() - failed, EXIT_SECONDS_MAX)
+        self.assertIn("the engine failed: the emulated device is broken", self.server.log())
 
 
 @unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")

@@ -46,8 +46,9 @@ def default_model():
 class Server:
     """A running server, and the clients for it. A context manager: leaving stops it."""
 
-    def __init__(self, *flags, model=None, files_max=None):
-        """`files_max`: descriptors that the process may have open, whatever it asks for."""
+    def __init__(self, *flags, model=None, files_max=None, environment=None):
+        """`files_max`: descriptors that the process may have open, whatever it asks for; `environment`: variables
+        beside those of this process."""
         self.model = pathlib.Path(model or default_model())
         self._folder = tempfile.TemporaryDirectory()
         port_file = pathlib.Path(self._folder.name) / "ports.json"
@@ -56,6 +57,7 @@ class Server:
                    "--metrics-address", "127.0.0.1:0", "--port-file", str(port_file), *flags]
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True,
+                                            env=dict(os.environ, **(environment or {})),
                                             preexec_fn=lambda: prepare_child(files_max))
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read_output, daemon=True)
