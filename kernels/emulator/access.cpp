@@ -91,6 +91,9 @@ void TouchGlobal(const void* address, int bytes, Access access, Site site) {
 }
 
 void Machine::CheckGlobal(const void* address, int64_t bytes, Access access, Site site) {
+  if (options_.memory != nullptr && !options_.memory->Holds(address, bytes)) {
+    Fail(site, fmt::format("{} bytes of global memory are not allocated", bytes));
+  }
   const Thread& thread = current();
   if (thread.warp->block->races == nullptr) return;
   std::string race = global_races_.Touch(thread, address, bytes, access, site);

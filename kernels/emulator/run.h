@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "kernels/cuda/device.h"
+#include "kernels/emulator/live_memory.h"
 
 namespace incipit::emulator {
 
 struct DeviceOptions {
   int num_sms = 4;
   uint64_t seed = 1;
-  bool find_races = true;       // costs about half of the time
-  bool count_accesses = false;  // Report::sites; costs as much again
+  bool find_races = true;        // costs about half of the time
+  bool count_accesses = false;   // Report::sites; costs as much again
+  LiveMemory* memory = nullptr;  // all that kernels may access; nullptr: any
 };
 
 struct RunOptions {

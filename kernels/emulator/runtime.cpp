@@ -1,6 +1,6 @@
 // kernels/cuda/runtime.h on the host. What is enqueued runs when somebody waits for it and not
-// before, so that memory which is changed or freed too early shows; copies check that both sides
-// lie in memory that is allocated.
+// before, so that memory which is changed or freed too early shows; copies and kernels may access
+// only memory that is allocated then.
 #include "kernels/cuda/runtime.h"
 
 #include <algorithm>
@@ -110,6 +110,12 @@ class Allocations {
     if (found == blocks_.begin()) return false;
     --found;
     return begin + bytes <= found->first + found->second.bytes;
+  }
+  emulator::LiveMemory Live() {
+    MutexLock lock(mutex_);
+    std::vector<emulator::LiveMemory::Range> ranges;
+    for (const auto& [data, block] : blocks_) ranges.push_back({data, data + block.bytes});
+    return emulator::LiveMemory(std::move(ranges));
   }
   size_t free_bytes() {
     MutexLock lock(mutex_);
@@ -259,8 +265,9 @@ void Stream::State::Run() {
     for (const emulator::KernelLaunch& launch : chain) Launches::Get().Add(launch.code.name);
     // Which takes twice the time.
     const bool find_races = seed % kRunsForRaces == 1;
-    const emulator::Report report =
-        emulator::RunKernels({.num_sms = kNumSms, .seed = seed++, .find_races = find_races}, chain);
+    emulator::LiveMemory memory = Allocations::Get().Live();
+    const emulator::Report report = emulator::RunKernels(
+        {.num_sms = kNumSms, .seed = seed++, .find_races = find_races, .memory = &memory}, chain);
     if (!report.fault.empty()) status = Internal("the emulated device: {}", report.fault);
   }
 }

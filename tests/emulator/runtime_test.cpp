@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/emulator/launch.h"
+
 namespace incipit::cuda {
 namespace {
 
@@ -14,6 +16,17 @@ Memory Allocated(Place place, size_t bytes) {
   EXPECT_TRUE(memory.ok()) << memory.status();
   return *std::move(memory);
 }
+
+struct AddOne {
+  static constexpr int kThreads = 32, kSharedBytes = 0, kBlocksPerSm = 1;
+  struct Args {
+    const int* from;
+    int* to;
+  };
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    if (dev::Thread() == 0) dev::StoreGlobal(args.to, dev::LoadGlobal(args.from) + 1);
+  }
+};
 
 class RuntimeTest : public testing::Test {
  protected:
@@ -72,6 +85,30 @@ TEST_F(RuntimeTest, AStalePointerInAGraphIsFound) {
   EXPECT_NE(status.message().find("not allocated"), std::string::npos) << status;
   // What went wrong once stays so.
   EXPECT_FALSE(stream_.Wait().ok());
+}
+
+// The same, of a kernel's arguments.
+TEST_F(RuntimeTest, AStalePointerInArgumentsOfAGraphIsFound) {
+  Graph::Begin(stream_);
+  {
+    const Memory gone = Allocated(Place::kDevice, kBytes);
+    Launch<AddOne>(stream_, {}, {.from = gone.as<int>(), .to = device_.as<int>()});
+  }
+  auto graph = Graph::End(stream_);
+  ASSERT_TRUE(graph.ok());
+  graph->Launch(stream_);
+  const absl::Status status = stream_.Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(status.message().find("4 bytes of global memory are not allocated"), std::string::npos)
+      << status;
+}
+
+TEST_F(RuntimeTest, AKernelThatGoesBeyondItsMemoryIsFound) {
+  constexpr int kInts = kBytes / sizeof(int);
+  Launch<AddOne>(stream_, {}, {.from = host_.as<int>(), .to = device_.as<int>() + kInts - 1});
+  EXPECT_TRUE(stream_.Wait().ok());
+  Launch<AddOne>(stream_, {}, {.from = host_.as<int>(), .to = device_.as<int>() + kInts});
+  EXPECT_EQ(stream_.Wait().code(), absl::StatusCode::kInternal);
 }
 
 // Another one: a vector on the stack of whoever recorded.

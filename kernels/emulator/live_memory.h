@@ -1,0 +1,45 @@
+// Global memory that is allocated while kernels run.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace incipit::emulator {
+
+class LiveMemory {
+ public:
+  struct Range {
+    const char* begin = nullptr;
+    const char* end = nullptr;
+
+    bool Holds(const char* data, int64_t bytes) const {
+      return data >= begin && data < end && bytes <= end - data;
+    }
+  };
+
+  // In the order of their addresses, and apart.
+  explicit LiveMemory(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
+
+  // Whether all of it lies in one range.
+  bool Holds(const void* data, int64_t bytes) {
+    const auto* const begin = static_cast<const char*>(data);
+    Range& latest = latest_[reinterpret_cast<uintptr_t>(data) / kPageBytes % kPages];
+    if (latest.Holds(begin, bytes)) return true;
+    const auto after = std::ranges::upper_bound(ranges_, begin, {}, &Range::begin);
+    if (after == ranges_.begin() || !std::prev(after)->Holds(begin, bytes)) return false;
+    latest = *std::prev(after);
+    return true;
+  }
+
+ private:
+  static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
+
+  std::vector<Range> ranges_;
+  std::array<Range, kPages> latest_{};  // that was found for a page of such a number
+};
+
+}  // namespace incipit::emulator
