@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "kernels/emulator/graph_counts.h"
 #include "tests/emulator/random_checkpoint.h"
 #include "tests/exactness/model_engine.h"
 
@@ -259,11 +260,9 @@ uint64_t FirstSeed() {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
 }
 
-TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneUnderAnyTraffic) {
-  constexpr uint64_t kSeeds = 2;
-  const RandomCheckpoint checkpoint;
+SimulationTotals Simulate(const RandomCheckpoint& checkpoint, uint64_t num_seeds) {
   SimulationTotals totals;
-  for (uint64_t seed = FirstSeed() + 1; seed <= FirstSeed() + kSeeds; ++seed) {
+  for (uint64_t seed = FirstSeed() + 1; seed <= FirstSeed() + num_seeds; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     RandomNumbers numbers(seed + 100);
     const std::vector<Request> requests = DrawRequests(seed);
@@ -286,6 +285,11 @@ TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneUnderAnyTraffic) {
       "past their deadline, {} further choices to their end\n",
       totals.steps, totals.preemptions, totals.hit_tokens, totals.copied_tokens, totals.evictions,
       totals.cancelled, totals.expired, totals.further_choices);
+  return totals;
+}
+
+TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneUnderAnyTraffic) {
+  const SimulationTotals totals = Simulate(RandomCheckpoint(), 2);
   if (FirstSeed() != 0) return;  // these are known to do everything
   EXPECT_GT(totals.preemptions, 0);
   EXPECT_GT(totals.hit_tokens, 0);
@@ -294,6 +298,16 @@ TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneUnderAnyTraffic) {
   EXPECT_GT(totals.cancelled, 0);
   EXPECT_GT(totals.expired, 0);
   EXPECT_GT(totals.further_choices, 0);
+}
+
+// As large models have them, two of keys and values.
+TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneByHeadsOf128Dimensions) {
+  const SimulationTotals totals = Simulate(RandomCheckpoint(128, 2), 1);
+  EXPECT_GT(emulator::LaunchesOf("AttentionShape<128"), 0);
+  if (FirstSeed() != 0) return;
+  EXPECT_GT(totals.preemptions, 0);
+  EXPECT_GT(totals.hit_tokens, 0);
+  EXPECT_GT(totals.copied_tokens, 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/model/json.h"
+#include "tests/emulator/random_checkpoint.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/golden/checkpoint_run.h"
 #include "tests/support/checkpoint_name.h"
@@ -180,6 +181,18 @@ TEST_F(CudaModelTest, TheBundledModelUnderPressureGivesEveryRequestWhatItGetsAlo
                         .num_blocks = 26,
                         .num_blocks_alone = 32,
                         .step_tokens_max_alone = kAddedUpAlike});
+}
+
+// The same with heads of 128 dimensions, as large models have them.
+TEST_F(CudaModelTest, HeadsOf128DimensionsUnderPressureGiveEveryRequestWhatItGetsAlone) {
+  ExpectAnswersAsAlone(RandomCheckpoint(128).path(), OnDevice,
+                       {.block_size = 16,
+                        .num_blocks = 18,
+                        .num_blocks_alone = 32,
+                        .num_requests = 8,
+                        .num_rounds = 2,
+                        .answer_tokens = 10,
+                        .step_tokens_max_alone = IsCard() ? kAddedUpAlike : 512});
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, CudaEngineTest,

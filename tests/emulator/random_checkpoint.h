@@ -1,6 +1,8 @@
 // A Llama of random bf16 weights whose heads the CUDA backend's fast attention takes.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -15,23 +17,28 @@ namespace incipit {
 
 inline constexpr int32_t kRandomVocab = 96;
 
-// Two layers of two heads of 64 that share one of keys and values.
+// Two layers of heads of 64 or 128 dimensions, of which each two share one of keys and values.
 class RandomCheckpoint {
  public:
-  RandomCheckpoint() {
-    WriteFile(folder_.path() / "config.json", R"({"architectures": ["LlamaForCausalLM"],
+  explicit RandomCheckpoint(int64_t head_dim = 64, int64_t num_kv_heads = 1) {
+    WriteFile(folder_.path() / "config.json",
+              fmt::format(R"({{
+        "architectures": ["LlamaForCausalLM"],
         "model_type": "llama", "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 64,
-        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 64,
+        "num_hidden_layers": 2, "num_attention_heads": {}, "num_key_value_heads": {},
+        "head_dim": {},
         "vocab_size": 96, "max_position_embeddings": 256, "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0, "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2,
-        "dtype": "bfloat16"})");
+        "dtype": "bfloat16"}})",
+                          2 * num_kv_heads, num_kv_heads, head_dim));
+    const int64_t kv_width = num_kv_heads * head_dim, q_width = 2 * kv_width;
     AddMatrix("model.embed_tokens.weight", kRandomVocab, kHidden, 1);
     for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
       AddNorm(layer + "input_layernorm.weight");
-      AddMatrix(layer + "self_attn.q_proj.weight", 2 * kHidden, kHidden, 0.5F);
-      AddMatrix(layer + "self_attn.k_proj.weight", kHidden, kHidden, 0.5F);
-      AddMatrix(layer + "self_attn.v_proj.weight", kHidden, kHidden, 0.25F);
-      AddMatrix(layer + "self_attn.o_proj.weight", kHidden, 2 * kHidden, 0.25F);
+      AddMatrix(layer + "self_attn.q_proj.weight", q_width, kHidden, 0.5F);
+      AddMatrix(layer + "self_attn.k_proj.weight", kv_width, kHidden, 0.5F);
+      AddMatrix(layer + "self_attn.v_proj.weight", kv_width, kHidden, 0.25F);
+      AddMatrix(layer + "self_attn.o_proj.weight", kHidden, q_width, 0.25F);
       AddNorm(layer + "post_attention_layernorm.weight");
       AddMatrix(layer + "mlp.gate_proj.weight", kHidden, kHidden, 0.25F);
       AddMatrix(layer + "mlp.up_proj.weight", kHidden, kHidden, 0.25F);
