@@ -7,7 +7,7 @@
 // Threads: a head belongs to LanesPerHead(head_dim) lanes of a warp, each with four numbers of the
 // first half and the four of the second half that they are rotated with.
 // Bytes: per token, (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) and the rope
-// table's head_dim * 4.
+// table's head_dim * 4, which each head of queries and keys reads for itself.
 #pragma once
 
 #include "kernels/cuda/attention_args.h"

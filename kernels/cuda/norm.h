@@ -9,7 +9,8 @@
 //          have the bits of those that AddToHidden leaves in parts
 //
 // A block takes rows Block(), Block() + NumBlocks(), ..., each in two sweeps of which the second
-// finds the row in a cache. Moves num_rows * 6 * hidden_size + 4 * hidden_size bytes.
+// finds the row in a cache. Moves num_rows * 6 * hidden_size + 4 * hidden_size bytes; from caches
+// num_rows * 8 * hidden_size more, of the second sweep and of the weight.
 #pragma once
 
 #include <cstdint>

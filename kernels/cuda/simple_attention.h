@@ -3,8 +3,8 @@
 //
 // Threads: a warp takes one head of one token, and the positions that it sees in runs of 32 at
 // absolute multiples of 32. A lane first has one position and its score, then eight dimensions of
-// the sum of values. Bytes: (num_heads / num_kv_heads) times those of the keys and values that are
-// seen.
+// the sum of values. Bytes: for each token, (num_heads / num_kv_heads) times those of the keys and
+// values that are seen.
 #pragma once
 
 #include "kernels/cuda/attention_args.h"
