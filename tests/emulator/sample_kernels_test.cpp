@@ -447,12 +447,18 @@ TEST(SampleKernelTest, ScoresKnownTokensAsTheDefinitionDoes) {
   }
 }
 
-// What one draw from a row of 32,000 tokens costs.
-emulator::Report CostOf(const Request& request, bool has_best = false) {
+// 32,000 logits that are spread as a model's are.
+std::vector<float> WideLogits() {
   std::vector<float> logits(32000);
   for (size_t v = 0; v < logits.size(); ++v) {
     logits[v] = 6 * std::sin(0.37f * static_cast<float>(v) * static_cast<float>(v % 101));
   }
+  return logits;
+}
+
+// What one draw from a row of them costs.
+emulator::Report CostOf(const Request& request, bool has_best = false) {
+  const std::vector<float> logits = WideLogits();
   Rows rows({logits});
   const SampleRow row = request.row();
   TokenId token = -1;
@@ -515,6 +521,52 @@ TEST(SampleKernelTest, ReadsARowAsOftenAsItSaysAndSideBySide) {
       // Additions to a histogram fall as they fall; the few tokens of a list come in any order.
       if (site.kind == emulator::AccessKind::kSharedAtomic) continue;
       EXPECT_LE(site.bank_conflicts, site.kind == emulator::AccessKind::kSharedStore ? 64 : 0);
+    }
+  }
+}
+
+TEST(SampleKernelTest, ReadsARowWithPatchesAsOftenAsItSays) {
+  for (const auto& [num_logprobs, reads] : {std::pair{-1, 3}, {0, 5}, {20, 6}}) {
+    SCOPED_TRACE(fmt::format("reads {}", reads));
+    Request request;
+    request.params.num_logprobs = num_logprobs;
+    request.params.repetition_penalty = 1.1f;
+    request.counts = {{.token = 7, .in_prompt = 1, .in_answer = 2}};
+    const emulator::Report report = CostOf(request);
+    EXPECT_EQ(report.fault, "");
+    const double bytes = 4.0 * 32000 * reads;
+    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
+  }
+}
+
+TEST(SampleKernelTest, ScoreReadsARowAsOftenAsItSays) {
+  Rows rows({WideLogits()});
+  for (const auto& [num_top, reads] : {std::pair{0, 2}, {20, 3}}) {
+    SCOPED_TRACE(fmt::format("{} of the likeliest", num_top));
+    const ScoreRow asked = {.logits_row = 0, .target = 5, .num_top = num_top};
+    RowStatus status = RowStatus::kOk;
+    Logprobs logprobs;
+    const SampleLayout layout(CapacityFor(1, rows.vocab()));
+    Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
+    SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
+    plan.Pack(ScoreArgs{.logits = rows.view(),
+                        .rows = {&asked, 1},
+                        .status = {&status, 1},
+                        .logprobs = &logprobs},
+              0);
+    const auto report = emulator::Run<Score<SampleShape>>(
+        {.count_accesses = true}, {.logits = rows.data(),
+                                   .vocab_size = static_cast<int32_t>(rows.vocab()),
+                                   .inputs = layout.ScoresAt(inputs.data()),
+                                   .outputs = layout.OutputsAt(outputs.data())});
+    EXPECT_EQ(report.fault, "");
+    const double bytes = 4.0 * static_cast<double>(rows.vocab()) * reads;
+    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
+    for (const emulator::SiteCounts& site : report.sites) {
+      // As for Sample.
+      if (site.kind == emulator::AccessKind::kSharedAtomic) continue;
+      EXPECT_LE(site.bank_conflicts, site.kind == emulator::AccessKind::kSharedStore ? 64 : 0)
+          << site.file << ":" << site.line;
     }
   }
 }
