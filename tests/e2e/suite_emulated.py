@@ -21,12 +21,13 @@ EXIT_SECONDS_MAX = 10  # on a machine that does other things too
 
 
 def prompts_of(server, count):
-    """Prompts of 20 to 60 tokens, some with a common opening, two of them equal."""
+    """Prompts of 44 to 84 tokens that begin with the same block and a half, some with more in common, two equal."""
     size = server.info().vocab_size
+    opening = [3 + 11 * i % (size - 3) for i in range(24)]
     prompts = []
     for index in range(count - 1):
         shared = [3 + (7 * i + index % 2) % (size - 3) for i in range(16 * (index % 3))]
-        prompts.append(shared + [3 + (31 * i + 17 * index) % (size - 3) for i in range(20 + index % 9)])
+        prompts.append(opening + shared + [3 + (31 * i + 17 * index) % (size - 3) for i in range(20 + index % 9)])
     return prompts + [prompts[0]]
 
 
@@ -49,17 +50,23 @@ class StoriesTest(unittest.TestCase):
 
 @unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")
 class CrowdTest(unittest.TestCase):
+    STEP_TOKENS = 24
+
     def test_each_of_8_concurrent_requests_equals_its_run_alone(self):
         """Chunks of prompts, hits, copies within blocks and preemption change no token."""
         with Server(*FLAGS, "--kv-blocks", "64", "--step-tokens", "64", model=BUNDLED) as server:
             prompts = prompts_of(server, 8)
             alone = [server.generate(request_of(prompt)) for prompt in prompts]
-        with Server(*FLAGS, "--kv-blocks", "12", "--step-tokens", "24", model=BUNDLED) as server, \
+        with Server(*FLAGS, "--kv-blocks", "12", "--step-tokens", str(self.STEP_TOKENS), model=BUNDLED) as server, \
                 concurrent.futures.ThreadPoolExecutor(len(prompts)) as threads:
+            server.generate(request_of(prompts[0]))  # whoever of the crowd comes first hits and copies
             crowd = list(threads.map(lambda prompt: server.generate(request_of(prompt)), prompts))
             for index, answer in enumerate(crowd):
                 self.assertEqual(answer.token_ids, alone[index].token_ids, f"request {index}")
-            self.assertGreater(server.metric("incipit_preemptions_total"), 0)
+            for metric in ("preemptions", "prefix_cache_hit_tokens", "prefix_cache_copied_tokens"):
+                self.assertGreater(server.metric(f"incipit_{metric}_total"), 0, metric)
+            computed = [len(prompt) - answer.usage.cached_tokens for prompt, answer in zip(prompts, crowd)]
+            self.assertGreater(max(computed), self.STEP_TOKENS, "no prompt took more than one step")
             server.wait_until_idle()
 
 
