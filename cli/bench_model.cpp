@@ -98,7 +98,7 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   flags.Integer({"threads", "N", "0: the CPUs that the process may use."}, plan.cpu.num_threads,
                 {0, 4096});
   flags.Choice({"cpu-isa", "NAME", "Instruction set. auto: the machine's best."}, options.cpu_isa,
-               {"auto", "avx512_vnni", "avx512", "avx2", "portable"});
+               {"auto", "avx512_bf16", "avx512_vnni", "avx512", "avx2", "portable"});
   flags.Group("Output");
   flags.Switch(
       {"profile", "", "Say what each operation takes, and how near it is to its own limit."},

@@ -99,7 +99,7 @@ void BindModel(Options& o, Flags& flags) {
   flags.Switch({"pin-threads", "", "Keep each of these threads on a CPU of its own (on or off)."},
                o.pin_threads);
   flags.Choice({"cpu-isa", "NAME", "Instruction set of the CPU backend. auto: the machine's best."},
-               o.cpu_isa, {"auto", "avx512_vnni", "avx512", "avx2", "portable"});
+               o.cpu_isa, {"auto", "avx512_bf16", "avx512_vnni", "avx512", "avx2", "portable"});
   flags.Choice({"gpu-large-products", "NAME",
                 "Whose matrix products steps of 1,024 tokens and more take. own: our kernels', so "
                 "that an answer has the same bits in any batch. fastest: per size ours or "

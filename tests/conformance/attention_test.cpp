@@ -222,6 +222,12 @@ class AttentionBitsTest : public AttentionTest {
              .head_dim = 64,
              .num_blocks = 32,
              .kv_dtype = DType::kBF16},
+            {.num_heads = 6,
+             .num_kv_heads = 2,
+             .head_dim = 48,
+             .num_blocks = 32,
+             .window = 37,
+             .kv_dtype = DType::kBF16},
             {.num_heads = 6, .num_kv_heads = 2, .head_dim = 20, .num_blocks = 32, .window = 37},
             {.num_heads = 6, .num_kv_heads = 2, .head_dim = 24, .num_blocks = 32, .window = 37}};
   }

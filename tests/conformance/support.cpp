@@ -59,7 +59,7 @@ std::vector<BackendCase> AllBackends() {
   if (std::ranges::any_of(devices, &BackendCase::is_emulated)) return devices;
   const simd::NativeProducts native = simd::DetectNativeProducts();
   std::vector<BackendCase> cases;
-  for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni"})
+  for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"})
     cases.push_back(SimdCase(name));
   cases.push_back(OptionsCase("Auto", CpuMatmul::kAuto));
   cases.back().rounds_activations = native.bf16;

@@ -35,7 +35,7 @@ std::vector<BackendCase> BackendsAndReference();
 
 std::unique_ptr<Backend> CreateReference();
 
-// The backends of a program that are not the CPU's: each links a file that says which.
+// The backends of a program beside those of the machine's CPU: each links a file that says which.
 std::vector<BackendCase> DeviceBackends();
 
 // False if the backend's limits do not offer this. Says so, once each, so that a run shows what it
@@ -60,7 +60,10 @@ inline constexpr Tolerance kBF16ActivationTolerance = {.products = 1e-2f, .atten
 // An activation that lies on the border between two of 255 numbers may be rounded to either, and
 // what is compared has seen a different order of additions before.
 inline constexpr float kInt8NormTolerance = 1e-2f;
-// A key that lies on the border between two bf16 numbers may be stored as either.
+// A key that lies on the border between two bf16 numbers may be stored as either. Where attention
+// takes dots of bf16, queries and weights are rounded by up to 2^-9 of themselves as well: a mean
+// of values moves by at most 2^-8 of the largest for the weights, and 2 E for queries that move
+// scores by E. Few of the roundings point one way: all together they stay within the same bound.
 inline constexpr float kBF16StorageTolerance = 4e-3f;
 
 Tolerance ToleranceOf(const BackendCase& backend, DType weights);

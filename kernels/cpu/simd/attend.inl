@@ -10,7 +10,9 @@
 // must not see are left out, not multiplied by zero: their slots may hold anything.
 #pragma once
 
+#include "kernels/cpu/simd/attend_dots.inl"
 #include "kernels/cpu/simd/attend_tile.inl"
+#include "kernels/cpu/simd/attend_weights.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 #include "kernels/cpu/simd/tiles.inl"
 #include "kernels/cpu/simd/vector_math.inl"
@@ -83,13 +85,6 @@ int64_t AttendStateFloats(int64_t num_rows, int64_t head_dim) {
 }
 
 int64_t NumRows(const AttendArgs& args) { return int64_t{args.num_tokens} * args.num_heads; }
-
-// Positions from `begin` to `end` that a token sees.
-struct SeenRange {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-  bool empty() const { return begin >= end; }
-};
 
 SeenRange SeenPositions(const AttendArgs& args, int64_t token) {
   const int64_t after = args.first_position + token + 1;
@@ -192,6 +187,7 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextK
   return out;
 }
 
+template <class T>
 void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& scratch) {
   constexpr float kLog2OfE = 1.44269504f;  // since weights are powers of two
   const int64_t head_dim = args.kv.head_dim;
@@ -207,69 +203,20 @@ void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& 
       ++token;
     }
     float* const out = scratch.query + begin * head_dim;
-    InterleaveFactors(queries, rows, head_dim, out);
-    ForEachVector(rows * head_dim, [&](int64_t i, int64_t lanes) {
-      StoreSome(out + i, lanes, Mul(LoadSome(out + i, lanes), scale));
-    });
-  }
-}
-
-// The new maximum of a row that sees the whole step.
-float MaximumOfAll(const float* scores, float max) {
-  Vec largest = Broadcast(max);
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < kStep; i += Vec::kLanes) largest = Max(Load(scores + i), largest);
-  return ReduceMax(largest);
-}
-
-// Of a row that sees a part of it. The other scores, of the vectors that have any of it, become
-// such that they count for nothing.
-float MaximumOf(SeenRange seen, float* scores, float max) {
-  Vec largest = Broadcast(max);
-  for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {
-    const Vec score =
-        SelectLanes(seen.begin - i, seen.end - i, Load(scores + i), Broadcast(-__builtin_inff()));
-    Store(scores + i, score);
-    largest = Max(score, largest);
-  }
-  return ReduceMax(largest);
-}
-
-// Scores become weights; their sum.
-inline float WeighAll(float* scores, float max) {
-  constexpr int kAtOnce = 4;
-  static_assert(kStep % (kAtOnce * Vec::kLanes) == 0);
-  const Vec largest = Broadcast(max);
-  Vec sum = Zero();
-#pragma GCC unroll 4
-  for (int64_t begin = 0; begin < kStep; begin += kAtOnce * Vec::kLanes) {
-    Vec weights[kAtOnce];
-#pragma GCC unroll 4
-    for (int i = 0; i < kAtOnce; ++i) {
-      weights[i] = Sub(Load(scores + begin + i * Vec::kLanes), largest);
+    if constexpr (kHasDots<T>) {
+      InterleavePairs<T>(queries, rows, head_dim, scale, scratch.scores, out);
+    } else {
+      InterleaveFactors(queries, rows, head_dim, out);
+      ForEachVector(rows * head_dim, [&](int64_t i, int64_t lanes) {
+        StoreSome(out + i, lanes, Mul(LoadSome(out + i, lanes), scale));
+      });
     }
-    Exp2(weights);
-#pragma GCC unroll 4
-    for (int i = 0; i < kAtOnce; ++i) Store(scores + begin + i * Vec::kLanes, weights[i]);
-    sum = Add(sum, Add(Add(weights[0], weights[1]), Add(weights[2], weights[3])));
   }
-  return ReduceAdd(sum);
-}
-
-float WeighSome(SeenRange seen, float* scores, float max) {
-  const Vec largest = Broadcast(max);
-  Vec sum = Zero();
-  for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {
-    const Vec weight =
-        SelectLanes(seen.begin - i, seen.end - i, Exp2(Sub(Load(scores + i), largest)), Zero());
-    Store(scores + i, weight);
-    sum = Add(sum, weight);
-  }
-  return ReduceAdd(sum);
 }
 
 // Scores become weights, maxima and denominators move on, and s.rescale says by how much the sums
 // so far shrink.
+template <class T>
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
   ForEachRow(args, first, kStep, [&](int64_t row, SeenRange seen) {
@@ -285,8 +232,8 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
   ForEachRow(args, first, kStep, [&](int64_t row, SeenRange seen) {
     if (seen.empty()) return;
     float* const scores = s.scores + row * kStep;
-    const float sum = seen.size() == kStep ? WeighAll(scores, s.new_max[row])
-                                           : WeighSome(seen, scores, s.new_max[row]);
+    const float sum = seen.size() == kStep ? WeighAll<T>(scores, s.new_max[row])
+                                           : WeighSome<T>(seen, scores, s.new_max[row]);
     state.denominator[row] = state.denominator[row] * s.rescale[row] + sum;
     state.max[row] = s.new_max[row];
   });
@@ -316,16 +263,19 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
     return SeenSlots(args, row / args.num_heads, first, kStep);
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
-  const bool together = !earliest.empty() && earliest.begin == latest.begin;
+  const bool are_alike = earliest.end == latest.end;
+  // A pair of which some rows see one position only goes to the rest.
+  const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
+  const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {
     part.begin = earliest.begin;
-    part.end = earliest.end;
+    part.end = common_end;
     TileFunctionsOf<T>(rows, fetches).accumulate(part);
-    if (earliest.end == latest.end) return;
+    if (are_alike) return;
   }
   for (int64_t r = 0; r < rows; ++r) {
     const SeenRange seen = slots_of(begin + r);
-    part.begin = together ? earliest.end : seen.begin;
+    part.begin = together ? common_end : seen.begin;
     part.end = seen.end;
     if (part.begin >= part.end) continue;
     part.weights = s.scores + (begin + r) * kStep;
@@ -376,7 +326,7 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
                 .scores = s.scores + begin * kStep,
                 .ahead = &values});
   }
-  WeighStep(args, first, s, state);
+  WeighStep<Arithmetic<T>>(args, first, s, state);
   FetchAhead keys(blocks, blocks.next_keys, tiles.count);
   for (int64_t tile = 0; tile < tiles.count; ++tile) {
     const int64_t begin = tiles.Begin(tile), rows = tiles.Begin(tile + 1) - begin;
@@ -460,7 +410,7 @@ void Attend(const AttendArgs& args) {
   AttendState totals[kAttendGroupsMax], parts[kAttendGroupsMax];
   for (int64_t g = 0; g < groups.count; ++g) {
     const AttendScratch& s = groups.scratch[g];
-    LoadQuery(groups.args[g], groups.tiles, s);
+    LoadQuery<Arithmetic<T>>(groups.args[g], groups.tiles, s);
     totals[g] = AttendState::In(s.states[0], num_rows, head_dim);
     parts[g] = AttendState::In(s.states[1], num_rows, head_dim);
   }

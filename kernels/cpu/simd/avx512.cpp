@@ -12,6 +12,7 @@ namespace {
 #include "kernels/cpu/simd/avx512.inl"
 
 constexpr const char* kName = "avx512";
+using DottedBF16 = BF16;
 
 // Eight-bit products: pairs of columns in 16 bits, added up in 32.
 constexpr int64_t kColsPerFactor = 2;

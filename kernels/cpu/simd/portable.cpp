@@ -25,6 +25,7 @@ struct Vec {
 using Mask = Ints;
 
 constexpr const char* kName = "portable";
+using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 4;  // 8 sums: of 16 registers
 constexpr int kInt8PanelVectors = 2;

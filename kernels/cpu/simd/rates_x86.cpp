@@ -118,6 +118,7 @@ const RateLoops& RateLoopsOf(const Kernels& kernels) {
   static constexpr RateLoops kAvx2 = {
       .f32 = &MultiplyAddAvx2, .bf16 = nullptr, .int8 = &DotInt8Avx2, .read = &ReadAvx2};
   static const RateLoops kAvx512 = Avx512Loops(false), kAvx512Vnni = Avx512Loops(true);
+  if (std::strcmp(kernels.name, "avx512_bf16") == 0) return kAvx512Vnni;
   if (std::strcmp(kernels.name, "avx512_vnni") == 0) return kAvx512Vnni;
   if (std::strcmp(kernels.name, "avx512") == 0) return kAvx512;
   if (std::strcmp(kernels.name, "avx2") == 0) return kAvx2;

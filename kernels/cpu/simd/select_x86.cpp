@@ -25,14 +25,17 @@ bool HasAvx512Bf16() {
 }
 
 struct Supported {
-  std::array<const Kernels*, 4> kernels;
+  std::array<const Kernels*, 5> kernels;
   size_t count = 0;
 
   // The builtin also asks whether the operating system saves the registers.
   Supported() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
     if (avx2 && HasAvx512()) {
-      if (__builtin_cpu_supports("avx512vnni")) kernels[count++] = &Avx512VnniKernels();
+      if (__builtin_cpu_supports("avx512vnni")) {
+        if (HasAvx512Bf16()) kernels[count++] = &Avx512Bf16Kernels();
+        kernels[count++] = &Avx512VnniKernels();
+      }
       kernels[count++] = &Avx512Kernels();
     }
     if (avx2) kernels[count++] = &Avx2Kernels();

@@ -18,6 +18,22 @@ constexpr Product ProductOf() {
           .multiply = Multiply<Format>};
 }
 
+// By T's dots where the heads fit them. That follows from the pool alone: a row's bits must not
+// depend on the batch.
+template <class T>
+void AttendBF16(const AttendArgs& args) {
+  FitsDots(args.kv.head_dim) ? Attend<T>(args) : Attend<BF16>(args);
+}
+template <class T>
+void CombineBF16(const AttendArgs& args) {
+  FitsDots(args.kv.head_dim) ? CombineSplits<T>(args) : CombineSplits<BF16>(args);
+}
+using AttendFunction = void (*)(const AttendArgs& args);
+template <class T>
+constexpr AttendFunction kAttendBF16 = kHasDots<T> ? AttendBF16<T> : Attend<BF16>;
+template <class T>
+constexpr AttendFunction kCombineBF16 = kHasDots<T> ? CombineBF16<T> : CombineSplits<BF16>;
+
 constexpr Kernels kKernels = {
     .name = kName,
     .pair_lanes = Vec::kLanes,
@@ -27,8 +43,8 @@ constexpr Kernels kKernels = {
     .quantize_row = QuantizeRow,
     .attend_scratch_floats = AttendScratchFloats,
     .attend_state_floats = AttendStateFloats,
-    .attend = {Attend<float>, nullptr, Attend<BF16>},
-    .attend_combine = {CombineSplits<float>, nullptr, CombineSplits<BF16>},
+    .attend = {Attend<float>, nullptr, kAttendBF16<DottedBF16>},
+    .attend_combine = {CombineSplits<float>, nullptr, kCombineBF16<DottedBF16>},
     .rms_norm = RmsNorm,
     .rotate = Rotate,
     .exp = ExpOf,

@@ -8,5 +8,6 @@ namespace incipit::simd {
 const Kernels& Avx2Kernels();
 const Kernels& Avx512Kernels();
 const Kernels& Avx512VnniKernels();
+const Kernels& Avx512Bf16Kernels();
 
 }  // namespace incipit::simd

@@ -1,0 +1,16 @@
+// Eight-bit products by AVX512_VNNI. Included after avx512.inl by the files that use them.
+#pragma once
+
+// Eight-bit products: four columns at a time, of factors that are unsigned.
+constexpr int64_t kColsPerFactor = 4;
+constexpr int32_t kFactorOffset = 128;
+
+inline IntWeights WidenInt8(const char* p) { return {_mm512_loadu_si512(p)}; }
+inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
+  return {_mm512_dpbusd_epi32(sum.v, factor.v, weights.v)};
+}
+// As factors hold them.
+inline void StoreNumbers(void* p, IntVec a) {
+  const __m512i offset = _mm512_add_epi32(a.v, _mm512_set1_epi32(kFactorOffset));
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(offset));
+}

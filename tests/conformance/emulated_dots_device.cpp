@@ -1,0 +1,23 @@
+// A program that also has the CPU's backend with dots of bf16 that no machine need have.
+#include "kernels/cpu/backend.h"
+#include "tests/conformance/support.h"
+#include "tests/kernels/emulated_dots.h"
+
+namespace incipit {
+
+std::vector<BackendCase> DeviceBackends() {
+  BackendCase dots = {.name = "EmulatedDots"};
+  const simd::Kernels* const kernels = simd::EmulatedDotKernels();
+  if (kernels == nullptr) {
+    dots.unavailable = "this machine has no AVX2 to emulate them with";
+    return {dots};
+  }
+  dots.create = [kernels](int32_t num_threads) {
+    return *CreateCpuBackendWith(*kernels, {.num_threads = num_threads,
+                                            .memory_limit_bytes = size_t{1} << 30,
+                                            .matmul = CpuMatmul::kSimd});
+  };
+  return {dots};
+}
+
+}  // namespace incipit
