@@ -148,8 +148,8 @@ struct Heads {
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};  // 0.5B, 125M, 8B
 
 // Arguments: threads, sequences, tokens of each in the step, positions before them, type of keys
-// and values, heads, whether blocks lie anywhere or in order. of_read and of_fma are parts of what
-// the machine does with as many threads.
+// and values, heads, whether blocks lie anywhere or in order. of_read, of_fma and, where there is
+// an instruction, of_dot for bf16 are parts of what the machine does with as many threads.
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];
@@ -228,6 +228,9 @@ void Attention(benchmark::State& state) {
                          benchmark::Counter::kIsRate);
   state.counters["of_fma"] =
       benchmark::Counter(operations * iterations / rates.f32, benchmark::Counter::kIsRate);
+  if (rates.bf16 == 0) return;
+  state.counters["of_dot"] =
+      benchmark::Counter(operations * iterations / rates.bf16, benchmark::Counter::kIsRate);
 }
 template <int64_t kThreads>
 void AttentionArguments(benchmark::internal::Benchmark* benchmark) {

@@ -24,13 +24,6 @@
 #include "kernels/cpu/simd/attend_weights.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 
-template <class T>
-concept HasDots = requires(IntVec pairs, Vec sum) {
-  T::Dot(pairs, pairs, sum);
-};
-template <class T>
-constexpr bool kHasDots = HasDots<T>;
-
 // What queries and weights are kept for: T's dots, or products in f32.
 template <class T>
 using Arithmetic = std::conditional_t<kHasDots<T>, T, float>;

@@ -7,6 +7,14 @@
 
 #include "kernels/cpu/simd/vector_math.inl"
 
+// Of a type of stored elements: multiplied in pairs, as attend_dots.inl says.
+template <class T>
+concept HasDots = requires(IntVec pairs, Vec sum) {
+  T::Dot(pairs, pairs, sum);
+};
+template <class T>
+constexpr bool kHasDots = HasDots<T>;
+
 constexpr int64_t kBlock = 16;  // positions whose keys lie side by side
 constexpr int64_t kStep = 64;   // absolute positions in one step of the softmax
 constexpr int64_t kStepBlocks = kStep / kBlock;
@@ -239,11 +247,15 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
 // one. The last may reach into the next row: those lanes are never read.
 template <class T, int ROWS, bool FETCH>
 void AccumulateTile(const AccumulateArgs<T>& args) {
-  constexpr int kVectors = FittingPower(ROWS, 8);
+  // With dots all values of a pair are in registers beside the sums.
+  constexpr int kVectors = FittingPower(ROWS, kHasDots<T> && ROWS > 2 ? 4 : 8);
   static_assert(kVectors >= 2);
   int64_t left = (args.head_dim + Vec::kLanes - 1) / Vec::kLanes, d = 0;
   for (; left >= kVectors; left -= kVectors, d += kVectors * Vec::kLanes) {
     AccumulateChunk<T, ROWS, kVectors, FETCH>(args, d);
+  }
+  if constexpr (kHasDots<T> && kVectors > 4) {  // few rows' sums would wait for each other
+    for (; left >= 4; left -= 4, d += 4 * Vec::kLanes) AccumulateChunk<T, ROWS, 4, FETCH>(args, d);
   }
   for (; left >= 2; left -= 2, d += 2 * Vec::kLanes) AccumulateChunk<T, ROWS, 2, FETCH>(args, d);
   if (left > 0) AccumulateChunk<T, ROWS, 1, FETCH>(args, d);
