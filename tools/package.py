@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Packs a built program, the bundled model and what they need into one archive that runs where nothing is installed.
 
-    tools/package.py BUILD_FOLDER OUTPUT.tar.xz [PROGRAM ...]
+    tools/package.py BUILD_FOLDER OUTPUT.tar.xz
 
-Takes `incipit` and the further PROGRAMs (paths in the build folder) into bin/, every shared library that they load into
+Takes the programs that packaged_programs.txt in the build folder names into bin/, every shared library that they load into
 lib/, where they look first (they are linked with $ORIGIN/../lib), and gpu_check with what it compares with. Not taken:
 the C library, the driver, cuBLASLt.
 Fails if a library is not found, if something needs a newer C library than 2.36 (Debian 12), or beyond 50 MB.
@@ -53,14 +53,13 @@ def newest_glibc(file):
     return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
 
 
-def fill(folder, build, programs):
+def fill(folder, programs):
     for name in ("bin", "lib", "models"):
         (folder / name).mkdir(parents=True)
     libraries = {}
     for program in programs:
-        file = folder / "bin" / pathlib.Path(program).name
-        shutil.copy(build / program, file)
-        libraries.update(libraries_of(build / program))
+        shutil.copy(program, folder / "bin")
+        libraries.update(libraries_of(program))
     for name, path in libraries.items():
         shutil.copy(path.resolve(), folder / "lib" / name)
     files = sorted([*(folder / "bin").iterdir(), *(folder / "lib").iterdir()])
@@ -83,12 +82,12 @@ def fill(folder, build, programs):
 
 
 def main():
-    if len(sys.argv) < 3:
+    if len(sys.argv) != 3:
         raise SystemExit(__doc__)
     build, output = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) / "incipit"
-        files = fill(folder, build, ["incipit", *sys.argv[3:]])
+        files = fill(folder, (build / "packaged_programs.txt").read_text().split())
         for file in files:
             needed = newest_glibc(file)
             print(f"{file.relative_to(folder)}: {file.stat().st_size} bytes, glibc {needed[0]}.{needed[1]}")
