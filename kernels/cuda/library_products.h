@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -124,5 +125,20 @@ class LibraryProducts {
   ProductChoices choices_;
   Memory weight_, sums_, workspace_;
 };
+
+// Without a bias or a next norm: results of a weight of so many rows go to `out`.
+template <class Epilogue>
+typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
+  typename Epilogue::Args args;
+  const auto width = static_cast<int32_t>(outputs);
+  if constexpr (std::is_same_v<Epilogue, AddToHidden>) {
+    args.hidden = static_cast<float*>(out);
+    args.hidden_size = width;
+  } else {
+    args.out = static_cast<decltype(args.out)>(out);
+    args.width = std::is_same_v<Epilogue, SiluGate> ? width / 2 : width;
+  }
+  return args;
+}
 
 }  // namespace incipit::cuda

@@ -1,6 +1,5 @@
 // How LibraryProducts decides whose a product is.
 #include <algorithm>
-#include <type_traits>
 
 #include "kernels/cuda/library_products.h"
 #include "kernels/cuda/products.h"
@@ -9,24 +8,6 @@ namespace incipit::cuda {
 namespace {
 
 constexpr int32_t kAlgorithmsMax = 4;  // that are measured for a size
-
-// With results that go to `out`.
-template <class Epilogue>
-typename Epilogue::Args EpilogueOf(const ProductKey& key, void* out) {
-  typename Epilogue::Args args;
-  const auto outputs = static_cast<int32_t>(key.outputs);
-  if constexpr (std::is_same_v<Epilogue, AddToHidden>) {
-    args.hidden = static_cast<float*>(out);
-    args.hidden_size = outputs;
-  } else if constexpr (std::is_same_v<Epilogue, SiluGate>) {
-    args.out = static_cast<dev::bf16*>(out);
-    args.width = outputs / 2;
-  } else {
-    args.out = static_cast<float*>(out);
-    args.width = outputs;
-  }
-  return args;
-}
 
 }  // namespace
 
@@ -142,12 +123,13 @@ absl::Status LibraryProducts::Measure(const Shape& shape, const ProductKey& key,
                               .num_units = shape.num_units};
   switch (key.kind) {
     case ProductKind::kStore:
-      return Try<StoreRows<float>>(key, {input, EpilogueOf<StoreRows<float>>(key, meter.out())},
-                                   meter);
+      return Try<StoreRows<float>>(
+          key, {input, EpilogueInto<StoreRows<float>>(meter.out(), key.outputs)}, meter);
     case ProductKind::kAdd:
-      return Try<AddToHidden>(key, {input, EpilogueOf<AddToHidden>(key, meter.out())}, meter);
+      return Try<AddToHidden>(key, {input, EpilogueInto<AddToHidden>(meter.out(), key.outputs)},
+                              meter);
     case ProductKind::kGate:
-      return Try<SiluGate>(key, {input, EpilogueOf<SiluGate>(key, meter.out())}, meter);
+      return Try<SiluGate>(key, {input, EpilogueInto<SiluGate>(meter.out(), key.outputs)}, meter);
   }
   return absl::OkStatus();
 }

@@ -68,21 +68,12 @@ class LibraryBench {
   template <class Epilogue>
   ProductArgs<Epilogue> ArgsOf(const Matrix& matrix, const Memory& num_rows,
                                const Memory& out) const {
-    ProductArgs<Epilogue> args = {.input = {.num_rows = num_rows.as<int32_t>(),
-                                            .x = x_.as<dev::bf16>(),
-                                            .weight = weight_.as<dev::bf16>(),
-                                            .columns = matrix.columns,
-                                            .num_units = matrix.rows / kUnitRows},
-                                  .epilogue = {}};
-    const auto width = static_cast<int32_t>(WidthOf<Epilogue>(matrix));
-    if constexpr (std::is_same_v<Epilogue, AddToHidden>) {
-      args.epilogue.hidden = out.as<float>();
-      args.epilogue.hidden_size = width;
-    } else {
-      args.epilogue.out = out.as<std::remove_pointer_t<decltype(args.epilogue.out)>>();
-      args.epilogue.width = width;
-    }
-    return args;
+    return {.input = {.num_rows = num_rows.as<int32_t>(),
+                      .x = x_.as<dev::bf16>(),
+                      .weight = weight_.as<dev::bf16>(),
+                      .columns = matrix.columns,
+                      .num_units = matrix.rows / kUnitRows},
+            .epilogue = EpilogueInto<Epilogue>(out.data(), matrix.rows)};
   }
 
   template <class Epilogue>
