@@ -53,17 +53,27 @@ if(INCIPIT_TESTS)
 endif()
 
 # incipit_test(<name> SOURCES ... DEPS ... LABELS ...): a GoogleTest program; each TEST is one CTest test.
-# LABELS: fast (the default), slow, emulated, gpu, grpc, tsan, and whatever a preset filters by.
+# LABELS: fast (the default), slow, emulated, gpu, grpc, tsan, and whatever a preset filters by. CPU_SECONDS: what
+# it may take, of all threads, and 2.5 times as much under a sanitizer.
 function(incipit_test name)
   if(NOT INCIPIT_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT;CPU_SECONDS" "SOURCES;DEPS;LABELS;ENVIRONMENT")
   if(NOT ARG_LABELS)
     set(ARG_LABELS fast)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
+  endif()
+  set(command ${name})
+  if(ARG_CPU_SECONDS)
+    if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+      math(EXPR ARG_CPU_SECONDS "5 * ${ARG_CPU_SECONDS} / 2")
+    endif()
+    find_package(Python3 COMPONENTS Interpreter REQUIRED)
+    set(command ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/cpu_time.py ${ARG_CPU_SECONDS}
+      $<TARGET_FILE:${name}>)
   endif()
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
     math(EXPR ARG_TIMEOUT "2 * ${ARG_TIMEOUT}")
@@ -77,7 +87,7 @@ function(incipit_test name)
   target_precompile_headers(${name} REUSE_FROM incipit_test_headers)
   target_compile_definitions(${name} PRIVATE INCIPIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     INCIPIT_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  add_test(NAME ${name} COMMAND ${name})
+  add_test(NAME ${name} COMMAND ${command})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${ARG_ENVIRONMENT}")
   foreach(label IN ITEMS fast emulated tsan)

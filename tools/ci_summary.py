@@ -2,7 +2,7 @@
 """Adds up CTest's JUnit reports: ci_summary.py "FAILED STEPS" REPORT...
 
 Counts GoogleTest cases and Python tests where a program reports them, and the program itself where it
-does not. Prints "N passed, N failed" as the last line; exits 1 if anything failed.
+does not. Adds up the CPU time of the programs that have a limit of it (tools/cpu_time.py). Prints "N passed, N failed" as the last line; exits 1 if anything failed.
 """
 import re
 import sys
@@ -41,6 +41,10 @@ def main(failed_steps: str, reports: list[str]) -> int:
             print(f"{report}: {error}")
             totals[1] += 1
             continue
+        cpu = [float(said) for said in re.findall(r"^CPU time: ([\d.]+) s of at most", "\n".join(
+            case.findtext("system-out") or "" for case in root.iter("testcase")), re.M)]
+        if cpu:
+            print(f"{report}: the emulated device took {sum(cpu):.0f} s of CPU time")
         for case in root.iter("testcase"):
             counts = count(case)
             totals = [a + b for a, b in zip(totals, counts)]
