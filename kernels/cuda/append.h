@@ -48,9 +48,12 @@ INCIPIT_DEVICE dev::bf16* PlaceOf(const AppendArgs& args, int slot, int token, i
   return args.pool + tile + OffsetInTile(layout.page_size, layout.head_dim, row, dim);
 }
 
-INCIPIT_DEVICE StepRow RowOf(const StepHeader* step, int token) {
-  const char* const rows = reinterpret_cast<const char*>(step) + dev::LoadConstant(&step->rows);
-  return dev::BitCast<StepRow>(dev::LoadConstant(reinterpret_cast<const dev::Vec4*>(rows) + token));
+INCIPIT_DEVICE const dev::Vec4* RowsOf(const StepHeader* step) {
+  return reinterpret_cast<const dev::Vec4*>(reinterpret_cast<const char*>(step) +
+                                            dev::LoadConstant(&step->rows));
+}
+INCIPIT_DEVICE StepRow RowAt(const dev::Vec4* rows, int token) {
+  return dev::BitCast<StepRow>(dev::LoadConstant(rows + token));
 }
 
 // Four neighbouring numbers of a product, of f32 or bf16.
@@ -130,6 +133,7 @@ struct Append {
   static INCIPIT_DEVICE void Run(const Args& args) {
     const StepHeader* step = args.step;
     const int num_tokens = dev::LoadConstant(&step->num_tokens);
+    const dev::Vec4* const rows = RowsOf(step);
     const int head_dim = args.layout.head_dim, lanes = LanesPerHead(head_dim);
     const int num_heads = args.num_heads + 2 * args.layout.num_kv_heads;
     const int heads_per_warp = 32 / lanes;
@@ -147,7 +151,7 @@ struct Append {
       if (mine < num_units) {
         token = static_cast<int>(mine / num_heads);
         head = static_cast<int>(mine % num_heads);
-        row = RowOf(step, token);
+        row = RowAt(rows, token);
         if (chunk * 8 < head_dim) {
           const T* product = static_cast<const T*>(args.product) + mine * head_dim + 4 * chunk;
           LoadProduct(product, x.low);

@@ -24,7 +24,7 @@ struct AppendRows {
   };
   static INCIPIT_DEVICE Row LoadRow(const Args& args, const Results& at) {
     if (!at.valid) return {};
-    const StepRow row = RowOf(args.step, at.row);
+    const StepRow row = RowAt(RowsOf(args.step), at.row);
     return {row.position, row.slot};
   }
 

@@ -154,7 +154,7 @@ struct Planted : AppendRows {
   static INCIPIT_DEVICE Row LoadRow(const Args& args, const Results& at) {
     Row row = AppendRows::LoadRow(args, at);
     if (kBug == Bug::kAnotherPosition && at.valid && at.row > 0) {
-      row.position = RowOf(args.step, at.row - 1).position;
+      row.position = RowAt(RowsOf(args.step), at.row - 1).position;
     }
     if (kBug == Bug::kSlotOffByOne && row.slot > 0) --row.slot;
     if (kBug == Bug::kRowsWithoutASlot && row.slot < 0) row.slot = 0;
