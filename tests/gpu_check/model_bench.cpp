@@ -88,6 +88,7 @@ class ModelBench {
     std::vector<SampleRow> rows;
     std::vector<RowStatus> status;
     Logprobs logprobs;
+    SampleArgs draws;
 
     StepInputs inputs() const {
       return {.tokens = tokens,
@@ -95,7 +96,8 @@ class ModelBench {
               .token_begin = token_begin,
               .block_begin = block_begin,
               .blocks = blocks,
-              .logits_rows = logits_rows};
+              .logits_rows = logits_rows,
+              .draws = &draws};
     }
   };
 
@@ -250,22 +252,27 @@ class ModelBench {
     return step;
   }
 
+  // As a runner does.
   void Enqueue(OneStep& step) {
+    TensorView logits = logits_;
+    logits.rows = std::ssize(step.rows);
+    step.draws = {.logits = logits,
+                  .rows = step.rows,
+                  .tokens = step.drawn,
+                  .status = step.status,
+                  .logprobs = &step.logprobs,
+                  .is_latest = true};
     backend_->Upload(step.inputs());
     backend_->CopyBlocks(*pool_, copies_);
     Activations part = all_;
     for (TensorView* view : {&part.hidden, &part.query, &part.attention, &part.mlp}) {
       view->rows = std::ssize(step.tokens);
     }
-    backend_->RunStep(this, [&] { transformer_->Forward(part, *pool_); });
-    TensorView logits = logits_;
-    logits.rows = std::ssize(step.rows);
-    transformer_->Logits(part, 0, logits);
-    backend_->Sample({.logits = logits,
-                      .rows = step.rows,
-                      .tokens = step.drawn,
-                      .status = step.status,
-                      .logprobs = &step.logprobs});
+    backend_->RunStep(this, [&] {
+      transformer_->Forward(part, *pool_);
+      transformer_->Logits(part, 0, step.draws.logits);
+      backend_->Sample(step.draws);
+    });
   }
   absl::Status Finish(const OneStep& step) {
     INCIPIT_RETURN_IF_ERROR(backend_->Synchronize());
