@@ -54,14 +54,17 @@ struct Answer {
   Logprobs logprobs;
 };
 
-// Memory of a device, at a 16-byte boundary.
+// Memory of a device, at a 128-byte boundary.
 class Block {
  public:
-  explicit Block(size_t bytes) : memory_(bytes / sizeof(dev::Vec4) + 1) {}
-  std::byte* data() { return reinterpret_cast<std::byte*>(memory_.data()); }
+  explicit Block(size_t bytes) : memory_(bytes / sizeof(Line) + 1) {}
+  std::byte* data() { return memory_.front().bytes; }
 
  private:
-  std::vector<dev::Vec4> memory_;
+  struct alignas(128) Line {
+    std::byte bytes[128] = {};
+  };
+  std::vector<Line> memory_;
 };
 
 const DrawHeader* DrawsOf(Block& inputs) {
@@ -107,27 +110,29 @@ class Rows {
 // greatest.
 class Best {
  public:
-  explicit Best(const Rows& rows, size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      const std::vector<float>& row = rows[i];
-      for (size_t first = 0; first < row.size(); first += 16) {
-        size_t best = first;
-        for (size_t v = first; v < std::min(first + 16, row.size()); ++v) {
-          if (std::isnan(row[best])) break;
-          if (std::isnan(row[v]) || row[v] > row[best]) best = v;
-        }
-        logits_.push_back(row[best]);
-        tokens_.push_back(static_cast<int32_t>(best));
+  Best(const Rows& rows, size_t count)
+      : units_((rows.vocab() + 15) / 16),
+        logits_(count * units_ * sizeof(float)),
+        tokens_(count * units_ * sizeof(int32_t)) {
+    for (size_t i = 0; i < count * units_; ++i) {
+      const std::vector<float>& row = rows[i / units_];
+      const size_t first = i % units_ * 16;
+      size_t best = first;
+      for (size_t v = first; v < std::min(first + 16, row.size()); ++v) {
+        if (std::isnan(row[best])) break;
+        if (std::isnan(row[v]) || row[v] > row[best]) best = v;
       }
+      logits()[i] = row[best];
+      tokens()[i] = static_cast<int32_t>(best);
     }
   }
 
-  const float* logits() const { return logits_.data(); }
-  const int32_t* tokens() const { return tokens_.data(); }
+  float* logits() { return reinterpret_cast<float*>(logits_.data()); }
+  int32_t* tokens() { return reinterpret_cast<int32_t*>(tokens_.data()); }
 
  private:
-  std::vector<float> logits_;
-  std::vector<int32_t> tokens_;
+  size_t units_;
+  Block logits_, tokens_;
 };
 
 SampleCapacity CapacityFor(size_t rows, size_t vocab) {
@@ -154,7 +159,7 @@ Answer Draw(Rows& logits, const std::vector<Request>& requests, uint64_t seed, b
   std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
   std::vector<int32_t> drawn(rows.size(), -7);
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
-  const Best best(logits, static_cast<size_t>(logits.view().rows));
+  Best best(logits, static_cast<size_t>(logits.view().rows));
   for (size_t begin = 0; begin < rows.size();) {
     const size_t end = plan.Pack(args, begin);
     EXPECT_LE(plan.input_bytes(), layout.max_input_bytes());
@@ -475,7 +480,7 @@ emulator::Report CostOf(const Request& request, bool has_best = false) {
   std::vector<int32_t> drawn(1);
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
   plan.Pack(args, 0);
-  const Best best(rows, 1);
+  Best best(rows, 1);
   return emulator::Run<Sample<SampleShape>>({.count_accesses = true},
                                             {.logits = rows.data(),
                                              .vocab_size = 32000,
