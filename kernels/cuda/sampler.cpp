@@ -91,7 +91,7 @@ void RowSampler::LaunchPacked(const TensorView& logits, const DrawHeader* draws,
                               const BestOfUnits& best, int32_t groups_max, int32_t* drawn,
                               Stream& stream) {
   const SampleLayout& layout = steps_.front().rounds.front().plan->layout();
-  Launch<cuda::Sample<SampleShape>>(stream, {.num_blocks = std::min(groups_max, 2 * num_sms_)},
+  Launch<cuda::Sample<SampleShape>>(stream, {.num_blocks = std::min(groups_max, num_sms_)},
                                     {.logits = static_cast<float*>(logits.data),
                                      .vocab_size = static_cast<int32_t>(logits.cols),
                                      .draws = draws,
