@@ -46,7 +46,7 @@ def limits_of(measurements, device):
     work = {line["name"]: line for line in measurements}
     read = work["read"]["bytes"] / seconds["read"] if "read" in work else None
     rates = [line["flops"] / line["seconds"] for line in measurements
-             if re.search(r"product of square|torch\.matmul", line["name"])]
+             if re.search(r"tensor cores|torch\.matmul|by cuBLASLt$", line["name"])]
     return {"bandwidth": bandwidth, "rate": rate, "read": read, "product": max(rates, default=None)}
 
 

@@ -8,6 +8,7 @@
 #include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/products.h"
 #include "tests/gpu_check/device_bench.h"
+#include "tests/gpu_check/rate_kernels.h"
 
 namespace incipit::cuda {
 namespace {
@@ -35,6 +36,7 @@ class ProductBench {
     INCIPIT_ASSIGN_OR_RETURN(rope_,
                              bench_.Random(rows * static_cast<size_t>(head_dim()) * sizeof(float)));
     INCIPIT_RETURN_IF_ERROR(MakeStep(static_cast<int32_t>(rows)));
+    INCIPIT_RETURN_IF_ERROR(MeasureTensorCores());
     for (const int32_t tokens : kTokens) INCIPIT_RETURN_IF_ERROR(MultiplyFew(tokens));
     return MultiplyMany();
   }
@@ -76,6 +78,19 @@ class ProductBench {
             .pool = query + int64_t{tokens} * num_heads * head_dim(),
             .layout = {.page_size = 16, .num_kv_heads = num_kv_heads, .head_dim = head_dim()},
             .num_heads = num_heads};
+  }
+
+  // The limit of the others: nothing is read from further than shared memory.
+  absl::Status MeasureTensorCores() {
+    const int32_t num_blocks = bench_.device().num_sms * MultiplyAgain::kBlocksPerSm;
+    const auto count = static_cast<int32_t>(bench_.Size(4096, 3));
+    const Work work = {.name = "tensor cores, from shared memory",
+                       .bytes = 0,
+                       .flops = MultiplyAgain::kFlops * count * num_blocks};
+    return bench_.Measure(work, 1, [&](int32_t) {
+      Launch<MultiplyAgain>(bench_.stream(), {.num_blocks = num_blocks},
+                            {.count = count, .sum = out_.as<float>(), .wanted = 0.1F});
+    });
   }
 
   absl::Status MultiplyFew(int32_t tokens) {

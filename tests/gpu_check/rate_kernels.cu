@@ -6,5 +6,6 @@ namespace incipit::cuda {
 
 template void Launch<FillRandom>(Stream&, const LaunchShape&, const FillRandom::Args&);
 template void Launch<ReadAll>(Stream&, const LaunchShape&, const ReadAll::Args&);
+template void Launch<MultiplyAgain>(Stream&, const LaunchShape&, const MultiplyAgain::Args&);
 
 }  // namespace incipit::cuda

@@ -1,5 +1,5 @@
-// Kernels of the measurements: one that makes numbers up, and one that reads memory and does
-// nothing else, which is the limit that others are held against.
+// Kernels of the measurements: one that makes numbers up, and two that do nothing but read memory
+// and nothing but multiply, which are the limits that others are held against.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,6 @@ struct FillRandom {
     }
   }
 
- private:
   // The finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
   static INCIPIT_DEVICE uint64_t Mixed(uint64_t x) {
     x = (x + 1) * 0x9E3779B97F4A7C15;
@@ -44,7 +43,7 @@ struct FillRandom {
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
     return x ^ (x >> 31);
   }
-  // Sign, the lowest bit of the exponent and the mantissa of two numbers are random.
+  // Of two numbers the sign, the lowest bit of the exponent and the mantissa are random.
   static INCIPIT_DEVICE uint32_t Numbers(uint32_t bits) { return (bits & 0x80FF80FF) | 0x3C003C00; }
 };
 
@@ -72,6 +71,51 @@ struct ReadAll {
         sum ^= read[j].word[0] ^ read[j].word[1] ^ read[j].word[2] ^ read[j].word[3];
       }
     }
+    if (sum == args.wanted) dev::StoreGlobal(args.sum, sum);
+  }
+};
+
+// Two warpgroups that multiply what lies in shared memory with tensor instructions, `count` times
+// the 64 x 64 of each by the 192 x 64 of both. Makes kFlops * count operations a block.
+struct MultiplyAgain {
+  static constexpr int kGroups = 2, kRows = 64, kColumns = 192, kDepth = 64, kRowBytes = 2 * kDepth;
+  static constexpr int kThreads = kGroups * 128, kBlocksPerSm = 1;
+  static constexpr int kSharedBytes = (kGroups * kRows + kColumns) * kRowBytes;
+  static constexpr double kFlops = 2.0 * kGroups * kRows * kColumns * kDepth;
+
+  struct Args {
+    int32_t count = 0;
+    float* sum = nullptr;  // gets a thread's sums where they are `wanted`
+    float wanted = 0;      // so that nothing is written, and nothing left out
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    char* const shared = dev::SharedMemory();
+    auto* const words = reinterpret_cast<uint32_t*>(shared);
+    for (int i = dev::Thread(); i < kSharedBytes / 4; i += kThreads) {
+      const uint64_t bits = FillRandom::Mixed(static_cast<uint64_t>(i));
+      dev::StoreShared(words + i, FillRandom::Numbers(static_cast<uint32_t>(bits)));
+    }
+    dev::FenceBulkShared();
+    dev::SyncBlock();
+
+    const char* const mine = shared + dev::Warp() / 4 * kRows * kRowBytes;
+    const char* const both = shared + kGroups * kRows * kRowBytes;
+    float sums[kColumns / 8][4] = {};
+    INCIPIT_KEEP_LOOP
+    for (int32_t i = 0; i < args.count; ++i) {
+      dev::FenceMultiplies(sums);
+      INCIPIT_UNROLL
+      for (int step = 0; step < kDepth / 16; ++step) {
+        dev::MultiplyAddWarpgroup(sums, mine + step * 32, both + step * 32);
+      }
+      dev::CommitMultiplies();
+      dev::WaitMultiplies<1>();
+    }
+    dev::EndMultiplies(sums);
+    float sum = 0;
+    INCIPIT_UNROLL
+    for (int i = 0; i < kColumns / 2; ++i) sum += sums[i / 4][i % 4];
     if (sum == args.wanted) dev::StoreGlobal(args.sum, sum);
   }
 };

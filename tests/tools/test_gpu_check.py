@@ -193,6 +193,13 @@ class TableTest(unittest.TestCase):
         self.assertFalse(product["goal"]["reached"])
         self.assertIn("0.72 | 0.80 | >= 0.80: missed", gpu_table.row_of(product))
 
+    def test_the_rate_of_products_is_the_highest_that_is_not_our_kernels(self):
+        ours, *_ = self.lines(
+            {"name": "product of square x 8192, 8192 x 8192", "seconds": 1.0, "flops": 6e14},
+            {"name": "tensor cores, from shared memory", "seconds": 1.0, "flops": 8e14},
+            {"name": "large product of down x 2048, 4096 x 14336, by cuBLASLt", "seconds": 1.0, "flops": 7e14})
+        self.assertAlmostEqual(ours["share_flops_measured"], 0.75)
+
     def test_goals_are_those_of_their_measurements(self):
         def goal(name, **line):
             return self.lines(dict({"name": name}, **line))[0]["goal"]
