@@ -31,8 +31,8 @@ void PrintTimes(const Work& work, std::vector<double> seconds, int32_t calls) {
 
 }  // namespace
 
-absl::StatusOr<DeviceBench> DeviceBench::Open(bool smoke) {
-  INCIPIT_ASSIGN_OR_RETURN(DeviceProperties device, OpenDevice(0));
+absl::StatusOr<DeviceBench> DeviceBench::Open(bool smoke, bool loads_all) {
+  INCIPIT_ASSIGN_OR_RETURN(DeviceProperties device, OpenDevice(0, loads_all));
   INCIPIT_ASSIGN_OR_RETURN(Stream stream, Stream::Create());
   return DeviceBench(std::move(device), std::move(stream), smoke);
 }

@@ -23,8 +23,8 @@ struct Work {
 
 class DeviceBench {
  public:
-  // `smoke`: tiny sizes and few samples, to see that it runs.
-  static absl::StatusOr<DeviceBench> Open(bool smoke);
+  // `smoke`: tiny sizes and few samples, to see that it runs. `loads_all`: as OpenDevice has it.
+  static absl::StatusOr<DeviceBench> Open(bool smoke, bool loads_all);
 
   Stream& stream() { return stream_; }
   const DeviceProperties& device() const { return device_; }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "base/status.h"
@@ -21,6 +22,7 @@ constexpr Matrix kQkv = {"qkv", 6144, 4096}, kOutput = {"output", 4096, 4096},
                  kGateUp = {"gate and up", 28672, 4096}, kDown = {"down", 4096, 14336},
                  kHead = {"head", 128256, 4096};
 constexpr int32_t kTokens[] = {1, 16, 32, 64};
+constexpr size_t kHidden = 4096;
 
 class ProductBench {
  public:
@@ -36,6 +38,7 @@ class ProductBench {
     INCIPIT_ASSIGN_OR_RETURN(rope_,
                              bench_.Random(rows * static_cast<size_t>(head_dim()) * sizeof(float)));
     INCIPIT_RETURN_IF_ERROR(MakeStep(static_cast<int32_t>(rows)));
+    INCIPIT_RETURN_IF_ERROR(MakeNorms(rows));
     INCIPIT_RETURN_IF_ERROR(MeasureTensorCores());
     for (const int32_t tokens : kTokens) INCIPIT_RETURN_IF_ERROR(MultiplyFew(tokens));
     return MultiplyMany();
@@ -51,6 +54,29 @@ class ProductBench {
   }
 
   int32_t head_dim() const { return bench_.is_smoke() ? 16 : 128; }
+
+  // What a norm within the products reads and writes, and what the head leaves for greedy draws.
+  absl::Status MakeNorms(size_t num_rows) {
+    const auto few = static_cast<size_t>(std::ranges::max(kTokens));
+    const size_t floats = std::max(num_rows, few * kHidden / kUnitRows);
+    INCIPIT_ASSIGN_OR_RETURN(squares_, Memory::Allocate(Place::kDevice, floats * sizeof(float)));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory ones,
+                             Memory::Allocate(Place::kPinned, floats * sizeof(float)));
+    std::fill_n(ones.as<float>(), floats, 1.0F);
+    bench_.stream().Copy(squares_.data(), ones.data(), floats * sizeof(float));
+    INCIPIT_RETURN_IF_ERROR(bench_.stream().Wait());
+    INCIPIT_ASSIGN_OR_RETURN(norm_, bench_.Random(kHidden * sizeof(float)));
+    const size_t next_floats = few * kHidden / kUnitRows;
+    INCIPIT_ASSIGN_OR_RETURN(next_squares_,
+                             Memory::Allocate(Place::kDevice, next_floats * sizeof(float)));
+    INCIPIT_ASSIGN_OR_RETURN(next_x_,
+                             Memory::Allocate(Place::kDevice, few * kHidden * sizeof(dev::bf16)));
+    const size_t best = few * static_cast<size_t>(kHead.rows / kUnitRows);
+    INCIPIT_ASSIGN_OR_RETURN(best_logits_, Memory::Allocate(Place::kDevice, best * sizeof(float)));
+    INCIPIT_ASSIGN_OR_RETURN(best_tokens_,
+                             Memory::Allocate(Place::kDevice, best * sizeof(int32_t)));
+    return absl::OkStatus();
+  }
 
   // Of one sequence, in pages that follow each other.
   absl::Status MakeStep(int32_t num_tokens) {
@@ -99,9 +125,9 @@ class ProductBench {
     const auto add = [&](const Matrix& matrix) -> AddToHidden::Args {
       return {.hidden = out_.as<float>(),
               .bias = nullptr,
-              .next_norm = nullptr,
-              .x = nullptr,
-              .squares = nullptr,
+              .next_norm = norm_.as<float>(),
+              .x = next_x_.as<dev::bf16>(),
+              .squares = next_squares_.as<float>(),
               .hidden_size = matrix.rows};
     };
     INCIPIT_RETURN_IF_ERROR(MeasureProduct<AddToHidden>(kOutput, tokens, add));
@@ -113,8 +139,8 @@ class ProductBench {
     return MeasureProduct<StoreLogits>(kHead, tokens,
                                        [&](const Matrix& matrix) -> StoreLogits::Args {
                                          return {.logits = out_.as<float>(),
-                                                 .best_logits = nullptr,
-                                                 .best_tokens = nullptr,
+                                                 .best_logits = best_logits_.as<float>(),
+                                                 .best_tokens = best_tokens_.as<int32_t>(),
                                                  .vocab = matrix.rows};
                                        });
   }
@@ -143,6 +169,10 @@ class ProductBench {
     const int32_t turns =
         std::clamp(bench_.TurnsFor(elements * sizeof(dev::bf16)), 1, std::max(1, held));
     INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(tokens));
+    // As in a layer: the norm before is within the products of few rows (kernels/cuda/norm.h).
+    const bool follows_norm =
+        std::is_same_v<Epilogue, AppendRows> || std::is_same_v<Epilogue, SiluGate>;
+    const bool is_few = tokens <= std::ranges::max(kTokens);
     const Work work = {.name = fmt::format("product of {} x {}, {} x {}", matrix.name, tokens,
                                            matrix.rows, matrix.columns),
                        .bytes = 2 * (elements + static_cast<double>(tokens) * matrix.columns),
@@ -154,13 +184,17 @@ class ProductBench {
                      .x = x_.as<dev::bf16>(),
                      .weight = weights_.as<dev::bf16>() + turn * weight_elements,
                      .columns = matrix.columns,
-                     .num_units = matrix.rows / kUnitRows},
+                     .num_units = matrix.rows / kUnitRows,
+                     .squares = follows_norm ? squares_.as<float>() : nullptr,
+                     .num_squares = is_few ? matrix.columns / kUnitRows : 1,
+                     .epsilon = 1e-5F},
            .epilogue = args_of(matrix)});
     });
   }
 
   DeviceBench& bench_;
   Memory weights_, x_, out_, rope_, step_;
+  Memory squares_, norm_, next_x_, next_squares_, best_logits_, best_tokens_;
 };
 
 }  // namespace
