@@ -102,8 +102,9 @@ void BindModel(Options& o, Flags& flags) {
                o.cpu_isa, {"auto", "avx512_bf16", "avx512_vnni", "avx512", "avx2", "portable"});
   flags.Choice({"gpu-large-products", "NAME",
                 "Whose matrix products steps of 1,024 tokens and more take. own: our kernels', so "
-                "that an answer has the same bits in any batch. fastest: per size ours or "
-                "cuBLASLt's, measured at the start."},
+                "that an answer has the same bits in any batch, if the card's tensor instructions "
+                "for few and for many rows add up alike (gpu_check says it). fastest: per size "
+                "ours or cuBLASLt's, measured at the start."},
                o.gpu_large_products, {"own", "fastest"});
   flags.String({"gpu-tuning-file", "FILE|auto|none",
                 "Keeps what fastest has measured. auto: incipit/gpu_products in XDG_CACHE_HOME or "

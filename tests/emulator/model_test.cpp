@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -53,6 +54,22 @@ class OnDeviceOnly : public Test {
 using CudaModelTest = OnDeviceOnly<testing::Test>;
 using CudaEngineTest = OnDeviceOnly<testing::TestWithParam<std::string>>;
 
+// With the golden answer given, each of its tokens is the likeliest, or nearly.
+void ExpectGoldenButForNearTies(const std::filesystem::path& folder,
+                                const std::vector<TokenId>& prompt,
+                                const std::vector<TokenId>& answer) {
+  std::vector<TokenId> tokens = prompt;
+  tokens.insert(tokens.end(), answer.begin(), answer.end());
+  CheckpointRun run(OnDevice(1), folder, OptionsFor(tokens.size()));
+  const auto logprobs = run.AllLogprobs(tokens, 1 << 20);
+  for (size_t i = 0; i < answer.size(); ++i) {
+    const auto& row = logprobs[prompt.size() + i - 1];
+    const double golden_token = row[static_cast<size_t>(answer[i])];
+    ASSERT_LE(*std::ranges::max_element(row) - golden_token, kNearTie) << "token " << i;
+  }
+}
+
+// The emulated device adds up in the order of the golden answer's numbers; a card need not.
 TEST_F(CudaModelTest, StoriesGivesTheGoldenIds) {
   const auto folder = StoriesFolder();
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
@@ -61,10 +78,18 @@ TEST_F(CudaModelTest, StoriesGivesTheGoldenIds) {
   const auto prompt = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
   const auto answer = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
   CheckpointRun run(OnDevice(1), folder, OptionsFor(prompt.size() + answer.size()));
-  EXPECT_EQ(run.Greedy(prompt, static_cast<int32_t>(answer.size())), answer);
+  const auto found = run.Greedy(prompt, static_cast<int32_t>(answer.size()));
+  if (!IsCard()) {
+    ASSERT_EQ(found, answer);
+    return;
+  }
+  ExpectGoldenButForNearTies(folder, prompt, answer);
+  if (found != answer) {
+    std::printf("[ LIMITED  ] stories260K's golden ids but for a near tie at token %td\n",
+                std::ranges::mismatch(found, answer).in1 - found.begin());
+  }
 }
 
-// With the golden answer given, each of its tokens is the likeliest, or nearly.
 TEST_F(CudaModelTest, TheBundledModelGivesTheGoldenIdsButForNearTies) {
   const auto path = SourceFolder() / "tests/golden/incipit-tiny/golden.json";
   const auto golden = ParseJson(*ReadTextFile(path));
@@ -75,19 +100,28 @@ TEST_F(CudaModelTest, TheBundledModelGivesTheGoldenIdsButForNearTies) {
   size_t num_cases = 0;
   for (const auto& entry : (*golden)["cases"]) {
     if (++num_cases > cases_max) break;
-    const auto prompt = entry["prompt_ids"].get<std::vector<TokenId>>();
+    SCOPED_TRACE(entry["prompt"].dump());
     auto answer = entry["greedy_ids"].get<std::vector<TokenId>>();
     answer.resize(std::min(answer.size(), tokens_max));
-    std::vector<TokenId> tokens = prompt;
-    tokens.insert(tokens.end(), answer.begin(), answer.end());
-    CheckpointRun run(OnDevice(1), SourceFolder() / "models/incipit-tiny",
-                      OptionsFor(tokens.size()));
-    const auto logprobs = run.AllLogprobs(tokens, 1 << 20);
-    for (size_t i = 0; i < answer.size(); ++i) {
-      const auto& row = logprobs[prompt.size() + i - 1];
-      const double golden_token = row[static_cast<size_t>(answer[i])];
-      ASSERT_LE(*std::ranges::max_element(row) - golden_token, kNearTie)
-          << entry["prompt"] << ", token " << i << " of the answer";
+    ExpectGoldenButForNearTies(SourceFolder() / "models/incipit-tiny",
+                               entry["prompt_ids"].get<std::vector<TokenId>>(), answer);
+  }
+}
+
+// More than 64 rows are multiplied by another tensor instruction, which need not add up alike.
+TEST_F(CudaModelTest, StepsOfMoreThan64TokensGiveWhatSmallOnesGiveButForNearTies) {
+  const RandomCheckpoint checkpoint(128);
+  std::vector<TokenId> tokens;
+  for (int32_t i = 0; i < 100; ++i) tokens.push_back(3 + 7 * i % (kRandomVocab - 3));
+  CheckpointRun run(OnDevice(1), checkpoint.path(), OptionsFor(tokens.size()));
+  const bool is_card = IsCard();
+  const auto at_once = run.AllLogprobs(tokens, 1 << 20), in_parts = run.AllLogprobs(tokens, 33);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto likeliest = std::ranges::max_element(at_once[i]) - at_once[i].begin();
+    ASSERT_LE(std::ranges::max(in_parts[i]) - in_parts[i][static_cast<size_t>(likeliest)], kNearTie)
+        << i;
+    if (!is_card) {
+      ASSERT_EQ(at_once[i], in_parts[i]) << i;
     }
   }
 }
