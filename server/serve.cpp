@@ -219,19 +219,20 @@ absl::Status WithFlags(const absl::Status& status, std::string_view flags) {
 }
 
 // Weights and steps come first, and the cache takes a part of what they leave.
-std::string_view FlagsOfMemory(const Options& options) {
+std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
   if (options.kv_blocks.has_value()) return "lower --kv-blocks, --step-tokens or --running-max";
   if (options.kv_memory > 0) return "lower --kv-memory, --step-tokens or --running-max";
-  return "lower --step-tokens, --running-max or --max-model-len";
+  if (IsCpu(loaded)) return "lower --step-tokens, --running-max or --max-model-len";
+  return "lower --gpu-memory-fraction, --step-tokens, --running-max or --max-model-len";
 }
 
 Failure LoadRunner(const Options& options, Loaded& loaded) {
   auto runner_options = RunnerOptions(options, loaded);
   absl::Status status = runner_options.status();
-  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options))};
+  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options, loaded))};
   auto runner = TransformerRunner::Create(*loaded.backend, *loaded.model, *runner_options);
   status = runner.status();
-  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options))};
+  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options, loaded))};
   const TransformerRunnerOptions& decided = (*runner)->options();
   EngineOptions& engine = loaded.parts.engine;
   engine.scheduler.step_tokens_max = decided.step_tokens_max;

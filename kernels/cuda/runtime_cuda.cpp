@@ -21,6 +21,9 @@ namespace {
 
 absl::Status Failure(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
+  if (error == cudaErrorMemoryAllocation) {
+    return ResourceExhausted("{} failed: the device has no memory left for it", what);
+  }
   return Internal("{} failed: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 

@@ -128,7 +128,7 @@ class MemoryTest(unittest.TestCase):
         return ended.stderr
 
     def test_a_start_without_enough_memory_says_how_much_and_which_flag(self):
-        for device_bytes, flags, flag in ((24 << 20, ("--step-tokens", "4096"), "--step-tokens"),
+        for device_bytes, flags, flag in ((24 << 20, ("--step-tokens", "4096"), "--gpu-memory-fraction, --step-tokens"),
                                           (64 << 20, ("--step-tokens", "64", "--kv-blocks", "1000000"), "--kv-blocks"),
                                           (64 << 20, ("--step-tokens", "64", "--kv-memory", "1GiB"), "--kv-memory"),
                                           (1 << 20, (), "")):
