@@ -305,7 +305,7 @@ absl::Status TransformerRunner::RecordSteps() {
   FillRows(batch, slot);
   slot.draws = AllDraws(slot);
   const Activations activations = ActivationsOf(1);
-  return backend_.RecordSteps(&slots_, options_.step_tokens_max,
+  return backend_.RecordSteps(this, options_.step_tokens_max,
                               {.tokens = tokens,
                                .positions = positions,
                                .token_begin = begin,
@@ -367,12 +367,12 @@ absl::Status TransformerRunner::Launch(const StepBatch& batch) {
                    .draws = draws_at_once ? &slot.draws : nullptr});
   backend_.CopyBlocks(*pool_, batch.copies);
   const Activations activations = ActivationsOf(static_cast<int32_t>(batch.tokens.size()));
-  // Two kinds of step, each the owner of its own records.
   if (draws_at_once) {
-    backend_.RunStep(&slots_, [&] { RunAndDraw(activations, slot.draws); });
+    backend_.RunStep(this, [&] { RunAndDraw(activations, slot.draws); });
     return absl::OkStatus();
   }
-  backend_.RunStep(this, [&] { transformer_->Forward(activations, *pool_); });
+  // Few steps are of this kind: none has been recorded.
+  transformer_->Forward(activations, *pool_);
   ComputeLogits(batch, activations, slot);
   return absl::OkStatus();
 }
