@@ -14,14 +14,12 @@ namespace {
 
 // Of one round.
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
-// Of draws that go to the device with their step.
-constexpr size_t kPackedPatches = 1 << 14;
 
 }  // namespace
 
 size_t RowSampler::PackedBytesMax() {
   return kRowsAtOnce * (sizeof(DrawGroup) + sizeof(DrawEntry)) +
-         kPackedPatches * sizeof(LogitPatch);
+         kPatchesAtOnce * sizeof(LogitPatch);
 }
 
 void RowSampler::BeginStep(size_t which) { steps_[which].num_used = 0; }
@@ -110,7 +108,7 @@ std::optional<PackedDraws> RowSampler::Pack(const SampleArgs& args, size_t which
   Round& round = step.rounds.front();
   if (round.plan->Pack(args, 0) < args.rows.size()) return std::nullopt;
   const PackedDraws draws = round.plan->draws();
-  if (draws.patches.size() > kPackedPatches * sizeof(LogitPatch)) return std::nullopt;
+  if (draws.patches.size() > kPatchesAtOnce * sizeof(LogitPatch)) return std::nullopt;
   round.args = args;
   round.begin = 0;
   round.end = args.rows.size();
