@@ -236,7 +236,10 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 void CudaBackend::Upload(const StepInputs& inputs) {
   CheckStepInputs(inputs);
-  for (const TokenId token : inputs.tokens) INCIPIT_CHECK(-1 - int64_t{token} < num_drawn_);
+  // After a failure nothing has been drawn, and nothing will read it.
+  for (const TokenId token : inputs.tokens) {
+    INCIPIT_CHECK(-1 - int64_t{token} < num_drawn_ || !status_.ok());
+  }
   num_drawn_ = 0;
   if (num_in_flight_ > 0 && !in_flight_[latest_].is_recorded) {
     in_flight_[latest_].end->Record(stream_);

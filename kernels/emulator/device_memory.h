@@ -1,4 +1,4 @@
-// The memory of the emulated device, as tests want to know and to have it.
+// The memory of the emulated device, as tests want to know and to have it, and its health.
 #pragma once
 
 #include <cstddef>
@@ -17,5 +17,8 @@ int64_t BytesCopied();
 // this is called.
 void SetDeviceBytes(size_t bytes);
 size_t DeviceBytes();
+
+// From here on whatever the device is asked for fails, or no longer.
+void BreakDevice(bool is_broken);
 
 }  // namespace incipit::emulator

@@ -36,12 +36,14 @@ size_t BytesAtFirst() {
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
 }
 
-// The device is broken from when there is a file that INCIPIT_EMULATED_FAULT_FILE names in the
-// environment, which may be in the middle of a step.
+std::atomic<bool> is_broken_by_test = false;
+
+// The device is broken when BreakDevice says so, and from when there is a file that
+// INCIPIT_EMULATED_FAULT_FILE names in the environment, which may be in the middle of a step.
 bool IsBroken() {
   static const char* const file = std::getenv("INCIPIT_EMULATED_FAULT_FILE");
   std::error_code ignored;
-  return file != nullptr && std::filesystem::exists(file, ignored);
+  return is_broken_by_test || (file != nullptr && std::filesystem::exists(file, ignored));
 }
 
 std::atomic<int64_t> num_recorded = 0, num_launched = 0, num_copies = 0, bytes_copied = 0;
@@ -158,6 +160,8 @@ int64_t BytesCopied() { return cuda::bytes_copied; }
 bool IsAllocated(const void* data, size_t bytes) {
   return cuda::Allocations::Get().Holds(data, bytes);
 }
+void BreakDevice(bool is_broken) { cuda::is_broken_by_test = is_broken; }
+
 void SetDeviceBytes(size_t bytes) { cuda::Allocations::Get().SetLimit(bytes); }
 size_t DeviceBytes() { return cuda::Allocations::Get().limit(); }
 int64_t LaunchesOf(std::string_view kernel) { return cuda::Launches::Get().Count(kernel); }

@@ -1,0 +1,245 @@
+// Steps of unusual sizes and kinds through the runner of a model, on the emulated device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/model/model.h"
+#include "engine/transformer_runner.h"
+#include "kernels/emulator/device_memory.h"
+#include "kernels/emulator/graph_counts.h"
+#include "tests/support/source_folder.h"
+
+namespace incipit {
+namespace {
+
+constexpr int32_t kPageTokens = 16, kContext = 112;
+
+// Sequences of a step, each on pages of its own.
+class Sequences {
+ public:
+  explicit Sequences(int32_t vocab_size) : vocab_size_(vocab_size) {}
+
+  // Sequence `which` of `count` tokens from position 0, and `num_draws` after the last.
+  void Add(int32_t which, int32_t count, const SamplingParams& params, int32_t num_draws) {
+    for (int32_t i = 0; i < count; ++i) {
+      tokens.push_back((7 * i + 3 * which + 1) % vocab_size_);
+      positions.push_back(i);
+    }
+    AddPages((count - 1) / kPageTokens + 1);
+    for (int32_t choice = 0; choice < num_draws; ++choice) {
+      Draw& draw = draws.emplace_back();
+      draw.row = static_cast<int32_t>(std::ssize(tokens)) - 1;
+      draw.params = &params;
+      draw.choice = choice;
+      draw.position = count;
+    }
+  }
+
+  // The same, each of its positions scored.
+  void AddScored(int32_t which, int32_t count, const SamplingParams& params, int32_t num_draws) {
+    const auto first = static_cast<int32_t>(std::ssize(tokens));
+    Add(which, count, params, num_draws);
+    for (int32_t i = 0; i < count; ++i) {
+      scores.push_back({.row = first + i, .target = (i + which) % vocab_size_, .num_top = 0});
+    }
+  }
+
+  // One token after others, and the draw after it.
+  void Continue(TokenId token, int32_t position, BlockId page, int32_t num_pages,
+                const SamplingParams& params) {
+    tokens.push_back(token);
+    positions.push_back(position);
+    blocks.insert(blocks.end(), static_cast<size_t>(num_pages), page);
+    EndSequence();
+    Draw& draw = draws.emplace_back();
+    draw.row = static_cast<int32_t>(std::ssize(tokens)) - 1;
+    draw.params = &params;
+    draw.position = position + 1;
+  }
+
+  StepBatch batch() const {
+    return {.tokens = tokens,
+            .positions = positions,
+            .token_begin = token_begin,
+            .block_begin = block_begin,
+            .blocks = blocks,
+            .copies = {},
+            .draws = draws,
+            .scores = scores};
+  }
+
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> positions, token_begin = {0}, block_begin = {0};
+  std::vector<BlockId> blocks;
+  std::vector<Draw> draws;
+  std::vector<PromptScore> scores;
+
+ private:
+  void AddPages(int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+      blocks.push_back(BlockId{static_cast<int32_t>(std::ssize(blocks))});
+    }
+    EndSequence();
+  }
+  void EndSequence() {
+    token_begin.push_back(static_cast<int32_t>(std::ssize(tokens)));
+    block_begin.push_back(static_cast<int32_t>(std::ssize(blocks)));
+  }
+
+  int32_t vocab_size_;
+};
+
+class StepsTest : public testing::Test {
+ protected:
+  StepsTest() {
+    backend_ = *CreateCudaBackend({});
+    model_ = *LoadModel(SourceFolder() / "tests/golden/hf/llama-bf16", *backend_);
+    greedy_.temperature = 0;
+    hot_.temperature = 0.9F;
+    hot_.seed = 5;
+  }
+
+  std::unique_ptr<TransformerRunner> RunnerFor(int32_t step_tokens_max, int32_t draws_max) {
+    TransformerRunnerOptions options;
+    options.block_size = kPageTokens;
+    options.num_blocks = 400;
+    options.step_tokens_max = step_tokens_max;
+    options.draws_max = draws_max;
+    options.max_model_len = kContext;
+    return *TransformerRunner::Create(*backend_, *model_, options);
+  }
+
+  Sequences Empty() const { return Sequences(model_->config.vocab_size); }
+
+  static std::vector<TokenId> Run(TransformerRunner& runner, const Sequences& sequences) {
+    EXPECT_TRUE(runner.Launch(sequences.batch()).ok());
+    StepResult result;
+    const absl::Status status = runner.Wait(result);
+    EXPECT_TRUE(status.ok()) << status;
+    return result.tokens;
+  }
+
+  // Of sequences 0 .. count - 1, `at_once` in a step.
+  std::vector<TokenId> Drawn(TransformerRunner& runner, int32_t count, int32_t at_once,
+                             int32_t num_draws) {
+    std::vector<TokenId> drawn;
+    for (int32_t first = 0; first < count; first += at_once) {
+      Sequences some = Empty();
+      for (int32_t which = first; which < std::min(count, first + at_once); ++which) {
+        some.Add(which, 1, which % 2 == 0 ? greedy_ : hot_, num_draws);
+      }
+      const std::vector<TokenId> tokens = Run(runner, some);
+      drawn.insert(drawn.end(), tokens.begin(), tokens.end());
+    }
+    return drawn;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::optional<Model> model_;
+  SamplingParams greedy_, hot_;
+};
+
+TEST_F(StepsTest, MoreRowsThanLogitsAreComputedOfAtOnce) {
+  const auto runner = RunnerFor(264, 264);
+  EXPECT_EQ(Drawn(*runner, 264, 264, 1), Drawn(*runner, 264, 88, 1));
+}
+
+TEST_F(StepsTest, MoreDrawsThanGoWithAStep) {
+  const auto runner = RunnerFor(64, 264);
+  EXPECT_EQ(Drawn(*runner, 33, 33, 8), Drawn(*runner, 33, 11, 8));
+}
+
+// Each distinct token of a request with penalties is a patch of its logits.
+TEST_F(StepsTest, ManyPenaltiesAreDrawnWithinTheGraph) {
+  const auto runner = RunnerFor(256, 256);
+  SamplingParams params = hot_;
+  params.repetition_penalty = 1.2F;
+  std::vector<TokenCount> counts;
+  for (TokenId token = 0; token < model_->config.vocab_size; ++token) {
+    counts.push_back({.token = token, .in_prompt = 1, .in_answer = token % 3});
+  }
+  const auto num_rows = static_cast<int32_t>((1 << 14) / std::ssize(counts)) + 8;
+  ASSERT_LE(num_rows, 256);
+  Sequences sequences = Empty();
+  for (int32_t which = 0; which < num_rows; ++which) sequences.Add(which, 1, params, 1);
+  for (Draw& draw : sequences.draws) draw.counts = counts;
+  const int64_t launched = emulator::CountsOfGraphs().launched;
+  Run(*runner, sequences);
+  EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + 1);
+}
+
+// What is recorded while requests are served holds them up, and takes memory that the cache has.
+TEST_F(StepsTest, NothingIsRecordedAfterTheStart) {
+  const auto runner = RunnerFor(64, 64);
+  const int64_t recorded = emulator::CountsOfGraphs().recorded;
+  for (int32_t i = 0; i < 3; ++i) {
+    Sequences scored = Empty(), silent = Empty();
+    scored.AddScored(0, 5, greedy_, 1);
+    scored.Add(1, 1, hot_, 1);
+    Run(*runner, scored);
+    silent.Add(2, 7, greedy_, 0);
+    Run(*runner, silent);
+  }
+  EXPECT_EQ(emulator::CountsOfGraphs().recorded, recorded);
+}
+
+// More pages than steps were expected to have, in the middle of an answer: what was recorded is
+// forgotten, what was drawn is not.
+TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatTheOneBeforeHasDrawn) {
+  constexpr int32_t kSequences = 3, kSteps = 5, kLarge = 2;
+  const auto runner = RunnerFor(64, 64);
+  const auto step_of = [&](int32_t step, const auto& token_of) {
+    Sequences sequences = Empty();
+    for (int32_t s = 0; s < kSequences; ++s) {
+      const int32_t num_pages = step == kLarge && s == kSequences - 1 ? 70'000 : 1;
+      sequences.Continue(step == 0 ? 5 + s : token_of(s), step, BlockId{s}, num_pages,
+                         s == 0 ? hot_ : greedy_);
+    }
+    return sequences;
+  };
+  std::vector<std::vector<TokenId>> by_host, fed;
+  for (int32_t step = 0; step < kSteps; ++step) {
+    by_host.push_back(
+        Run(*runner, step_of(step, [&](int32_t s) { return by_host.back()[size_t(s)]; })));
+  }
+  const auto wait = [&] {
+    StepResult result;
+    EXPECT_TRUE(runner->Wait(result).ok());
+    fed.push_back(result.tokens);
+  };
+  std::vector<Sequences> steps;
+  for (int32_t step = 0; step < kSteps; ++step) {
+    steps.push_back(step_of(step, [](int32_t s) { return -1 - s; }));
+  }
+  for (int32_t step = 0; step < kSteps; ++step) {
+    EXPECT_TRUE(runner->Launch(steps[size_t(step)].batch()).ok());
+    if (step > 0) wait();
+  }
+  wait();
+  EXPECT_EQ(fed, by_host);
+}
+
+// With more rounds of scores than are on their way at once, a launch waits and sees the fault; the
+// next step may have been planned already, on what this one would have drawn.
+TEST_F(StepsTest, AFaultThatALaunchFindsIsTheStatusOfTheStepsAfterIt) {
+  const auto runner = RunnerFor(2400, 64);
+  Sequences many = Empty(), next = Empty();
+  for (int32_t which = 0; which < 21; ++which) many.AddScored(which, 110, greedy_, which / 20);
+  next.Continue(-1, 110, BlockId{0}, 7, greedy_);
+  emulator::BreakDevice(true);
+  EXPECT_TRUE(runner->Launch(many.batch()).ok());
+  EXPECT_TRUE(runner->Launch(next.batch()).ok());
+  StepResult result;
+  EXPECT_FALSE(runner->Wait(result).ok());
+  EXPECT_FALSE(runner->Wait(result).ok());
+  emulator::BreakDevice(false);
+}
+
+}  // namespace
+}  // namespace incipit
