@@ -21,6 +21,11 @@ DECODE = [(8, 16384), (8, 4096), (1, 32768), (64, 640), (1, 1024)]
 PREFILL = [8192, 2048]
 
 
+def said_by(error):
+    """Its name and first line, if it has any."""
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+
+
 class Timer:
     def __init__(self, torch, device, smoke):
         self.torch, self.device, self.smoke = torch, device, smoke
@@ -33,7 +38,7 @@ class Timer:
         try:
             seconds, calls = self.on_card(turns, call) if self.device == "cuda" else self.on_host(turns, call)
         except Exception as error:  # of a library that is not ours: whatever it is, the rest goes on
-            print(json.dumps({"note": f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}"}), flush=True)
+            print(json.dumps({"note": f"{name}: {said_by(error)}"}), flush=True)
             return
         seconds.sort()
         print(json.dumps({"name": name, "seconds": seconds[len(seconds) // 2], "shortest": seconds[0],
@@ -164,6 +169,7 @@ def main():
         torch_attention(timer)
         if arguments.device == "cpu":
             return 0
+        # Last: its first calls compile, which may take all the time that there is.
         try:
             import flashinfer
             print(json.dumps({"version": f"FlashInfer {flashinfer.__version__}"}), flush=True)
@@ -171,7 +177,7 @@ def main():
         except ImportError as error:
             print(json.dumps({"note": f"FlashInfer was not timed: {error}"}), flush=True)
         except Exception as error:  # of a library that is not ours: what came before it stands
-            print(json.dumps({"note": f"FlashInfer was not timed: {type(error).__name__}: {error}"}), flush=True)
+            print(json.dumps({"note": f"FlashInfer was not timed: {said_by(error)}"}), flush=True)
     return 0
 
 

@@ -13,6 +13,7 @@ sys.path.insert(0, str(SOURCE / "tools"))
 import gpu_check  # noqa: E402
 import gpu_compare  # noqa: E402
 import gpu_table  # noqa: E402
+import gpu_yardsticks  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv.pop()).resolve()
 EMULATED = {
@@ -154,6 +155,46 @@ exit 1""")
         self.assertEqual(result.returncode, 1)
         self.assertIn("took longer than", found["parts"][1]["said"])
         self.assertIn("so far", (self.root / "out/gpu-check.log").read_text())
+
+    def with_yardsticks(self, script):
+        """What was found with another gpu_yardsticks.py, which never ends the check with a failure."""
+        (self.root / "gpu_yardsticks.py").write_text(script)
+        limit = ["--seconds", "8"] if "sleep" in script else []
+        result, found = self.run_check("--smoke", "--only", "yardsticks", *limit)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        return found
+
+    def test_what_yardsticks_say_before_they_end_stays(self):
+        measured = {"name": "torch.matmul, 64 x 64 x 64", "seconds": 1e-5, "shortest": 1e-5, "longest": 1e-5,
+                    "samples": 2, "calls": 2, "bytes": 0, "flops": 1}
+        lines = [json.dumps(line) for line in ({"version": "PyTorch 2"}, measured, {"note": "a note"},
+                                               {"version": "FlashInfer 1"})]
+        before = f"print({chr(10).join([*lines, '{not: ours}'])!r}, flush=True)\n"
+        for ending, said in (("", ""),
+                             ("raise SystemExit('no compiler')", ", then ended with 1: no compiler"),
+                             ("import os; os.kill(os.getpid(), 9)", ", then ended with -9: no output"),
+                             ("import time; time.sleep(60)", ", then took longer than the ")):
+            found = self.with_yardsticks(before + ending)
+            part = found["parts"][-1]
+            self.assertEqual((part["part"], part["outcome"]), ("yardsticks", "passed"))
+            self.assertTrue(part["said"].startswith("PyTorch 2; FlashInfer 1; 1 measurements" + said), part)
+            self.assertEqual([line["name"] for line in found["measurements"]], [measured["name"]])
+            self.assertEqual(found["notes"], ["a note"])
+
+    def test_yardsticks_without_a_measurement_are_skipped_with_the_reason(self):
+        version = f"print({json.dumps({'version': 'PyTorch 2'})!r}, flush=True)\n"
+        note = f"print({json.dumps({'note': 'no memory'})!r})"
+        for script, said in (("raise SystemExit('broken')", "ended with 1: broken"),
+                             (version + "import time; time.sleep(60)", "PyTorch 2; took longer than the "),
+                             (version + note, "PyTorch 2; no memory"),
+                             ("import sys; print('no torch', file=sys.stderr); sys.exit(77)", "no torch")):
+            part = self.with_yardsticks(script)["parts"][-1]
+            self.assertEqual(part["outcome"], "skipped")
+            self.assertTrue(part["said"].startswith(said), part)
+
+    def test_a_library_may_fail_without_a_word(self):
+        self.assertEqual(gpu_yardsticks.said_by(AssertionError()), "AssertionError")
+        self.assertEqual(gpu_yardsticks.said_by(ValueError("one\ntwo")), "ValueError: one")
 
     def test_without_a_gpu_it_says_what_is_missing(self):
         self.replace("incipit-gpu-bench", "echo 'no NVIDIA driver on this machine (libcuda.so.1)' >&2; exit 77")
