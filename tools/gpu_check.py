@@ -31,9 +31,9 @@ import gpu_table
 NO_DEVICE = 77
 SECONDS = 470
 # A smoke run is of no haste, on machines that do other things too.
-SMOKE_PATIENCE = 6
-# The golden answer of `serve` that is asked for: tokens of it.
-SERVED_TOKENS = 48
+SMOKE_PATIENCE = 12
+# The golden answer of `serve` that is asked for: tokens of it, and the likeliest where it differs.
+SERVED_TOKENS, LIKELIEST = 48, 8
 
 
 class Skipped(Exception):
@@ -262,15 +262,39 @@ class Check:
         if not server.stdout.readline():  # it says a line when it is ready
             raise Failed(f"the server did not start: {last_line(log.read_text(errors='replace'))}")
         address = f"127.0.0.1:{json.loads(ports.read_text())['grpc']}"
-        count = 8 if self.smoke else SERVED_TOKENS
-        code, output, errors = run([program, "generate", "--address", address, "--prompt", case["prompt"],
-                                    "--max-tokens", count, "--temperature", "0"], seconds - (time.monotonic() - begin))
-        if code != 0:
-            raise Failed(last_line(errors))
-        text = output.removeprefix(case["prompt"]).rstrip("\n")
-        if not text.strip() or not (case["prompt"] + case["text"]).startswith(case["prompt"] + text):
-            raise Failed(f"another text than the golden one: {text[:80]!r}")
-        return f"{count} tokens of the golden text over gRPC"
+
+        def answer(count, *flags):
+            # Twice the same way: nothing of the first answer is found by the second.
+            command = [program, "generate", "--address", address, "--prompt", case["prompt"], "--max-tokens", count,
+                       "--temperature", "0", "--ignore-eos", "--skip-cache", "--json", *flags]
+            code, output, errors = run(command, seconds - (time.monotonic() - begin))
+            if code != 0:
+                raise Failed(last_line(errors))
+            return json.loads(output)
+
+        return self.compare_with_golden(answer, case)
+
+    @staticmethod
+    def compare_with_golden(answer, case):
+        golden = case["greedy_ids"][:SERVED_TOKENS]
+        found = answer(len(golden))
+        ids, text = found["token_ids"], found["text"]
+        if len(ids) != len(golden):
+            raise Failed(f"{len(ids)} tokens, where {len(golden)} were asked for")
+        same = gpu_compare.first_difference(ids, golden)
+        said = f"{len(ids)} tokens of the golden text over gRPC"
+        if same is not None:
+            again = answer(same + 1, "--logprobs", LIKELIEST)
+            if again["token_ids"] != ids[:same + 1]:
+                raise Failed(f"tokens {again['token_ids']} with log probabilities, {ids[:same + 1]} without")
+            gap, wrong = gpu_compare.distance(again["logprobs"][same], golden[same])
+            if wrong:
+                raise Failed(f"not the golden text: token {same}, {wrong}")
+            text = "".join(position["text"] for position in again["logprobs"][:same])
+            said = f"golden text up to token {same}, a near tie there (gap {gap:.2f})"
+        if not case["text"].startswith(text) or (not text and same != 0):
+            raise Failed(f"the golden tokens, and another text: {text[:80]!r}")
+        return said
 
 
 # name, what it is, seconds that it has

@@ -1,8 +1,13 @@
-"""Compares results of operations that two devices print (tests/gpu_check/device_results.cpp)."""
+"""Compares results of operations that two devices print (tests/gpu_check/device_results.cpp), and an answer with the
+golden one."""
 import array
 import dataclasses
 import math
 import struct
+
+# Of a log probability: a device rounds otherwise than the program that computed the golden answers, and tokens nearer
+# than this may change places (kNearTie in tests/emulator/model_test.cpp).
+NEAR_TIE = 0.1
 
 
 @dataclasses.dataclass
@@ -62,3 +67,21 @@ def compare(device, emulated):
         compare_one(name, ours[name], theirs[name], report)
     report.near.sort()
     return report
+
+
+def first_difference(ids, golden):
+    """The number of tokens that are the same; None if all are."""
+    return next((i for i, (one, other) in enumerate(zip(ids, golden)) if one != other), None)
+
+
+def distance(position, golden):
+    """Of a token that is not the golden one (a position of `incipit generate --json --logprobs`): by how much the golden
+    one's log probability is lower, and what is wrong with that, if anything is."""
+    likeliest = {token["token_id"]: token["logprob"] for token in position["top"]}
+    best = max(likeliest.values())
+    if position["logprob"] < best:
+        return None, f"{position['text']!r} was chosen, {best - position['logprob']:.2f} below the likeliest"
+    if golden not in likeliest:
+        return None, f"{position['text']!r} was chosen, and the golden one is not among the {len(likeliest)} likeliest"
+    gap = best - likeliest[golden]
+    return gap, "" if gap <= NEAR_TIE else f"{position['text']!r} was chosen, {gap:.2f} above the golden one"

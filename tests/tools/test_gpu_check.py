@@ -71,6 +71,8 @@ class GpuCheckTest(unittest.TestCase):
     def test_every_part_runs_and_is_in_both_files(self):
         result, found = self.run_check("--smoke")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual({part["part"]: part["said"] for part in found["parts"]}["serve"],
+                         "48 tokens of the golden text over gRPC")
         self.assertEqual([part["part"] for part in found["parts"]], [name for name, _, _ in gpu_check.PARTS])
         for part in found["parts"]:
             allowed = ("passed", "skipped") if part["part"] == "yardsticks" else ("passed",)
@@ -195,6 +197,55 @@ exit 1""")
     def test_a_library_may_fail_without_a_word(self):
         self.assertEqual(gpu_yardsticks.said_by(AssertionError()), "AssertionError")
         self.assertEqual(gpu_yardsticks.said_by(ValueError("one\ntwo")), "ValueError: one")
+
+    def served(self, ids, text, again=None):
+        """What is said of `serve` if these tokens are the answer; `again`: those with log probabilities."""
+        answers = {"plain": {"token_ids": ids, "text": text}, "again": again or {}}
+        for name, answer in answers.items():
+            (self.root / name).write_text(json.dumps(answer))
+        self.replace("incipit", f"""
+[ "$1" = --version ] && {{ echo incipit 0; exit; }}
+case "$1 $*" in
+generate*--logprobs*) exec cat {self.root}/again;;
+generate*) exec cat {self.root}/plain;;
+esac
+while [ "$1" != --port-file ]; do shift; done
+echo '{{"grpc": 1}}' >"$2"
+echo ready
+exec sleep 60""")
+        _, found = self.run_check("--smoke", "--only", "serve")
+        return found["parts"][-1]["outcome"], found["parts"][-1]["said"]
+
+    def test_golden_text_may_differ_where_two_tokens_are_nearly_as_likely(self):
+        golden = json.loads((SOURCE / "tests/golden/incipit-tiny/golden.json").read_text())
+        case = max(golden["cases"], key=lambda one: one["least_margin"])
+        ids = case["greedy_ids"][:gpu_check.SERVED_TOKENS]
+        other = [*ids[:3], 5, *ids[4:]]
+        near = gpu_compare.NEAR_TIE
+
+        def position(text, chosen, likeliest):
+            return {"text": text, "logprob": chosen, "top": [{"token_id": token, "logprob": logprob}
+                                                             for token, logprob in likeliest]}
+
+        def again(last, tokens=other[:4], texts=(".\n", "Her", " sister")):
+            return {"token_ids": tokens, "logprobs": [*[position(text, 0, []) for text in texts], last]}
+
+        tie = position(" Eva", -1, [(5, -1), (ids[3], -1.07)])
+        self.assertEqual(self.served(ids, case["text"][:100]), ("passed", "48 tokens of the golden text over gRPC"))
+        self.assertEqual(self.served(other, "x", again(tie)),
+                         ("passed", "golden text up to token 3, a near tie there (gap 0.07)"))
+        for answer, said in (
+                (again(position(" Eva", -1, [(5, -1), (ids[3], -1.01 - near)])), "0.11 above the golden one"),
+                (again(position(" Eva", -1, [(5, -1), (6, -1.01)])), "not among the 2 likeliest"),
+                (again(position(" Eva", -1, [(ids[3], -0.99), (5, -1)])), "0.01 below the likeliest"),
+                (again(tie, texts=(".\n", "His", " sister")), "another text: '.\\nHis sister'"),
+                (again(tie, [*ids[:3], 6]), "with log probabilities")):
+            outcome, found = self.served(other, "x", answer)
+            self.assertEqual(outcome, "failed")
+            self.assertIn(said, found)
+        self.assertEqual(self.served(ids[:5], case["text"]), ("failed", "5 tokens, where 48 were asked for"))
+        for text in ("x", ""):
+            self.assertEqual(self.served(ids, text), ("failed", f"the golden tokens, and another text: {text!r}"))
 
     def test_without_a_gpu_it_says_what_is_missing(self):
         self.replace("incipit-gpu-bench", "echo 'no NVIDIA driver on this machine (libcuda.so.1)' >&2; exit 77")
