@@ -19,7 +19,8 @@ GOALS = [
     (r"decode attention, 1 x 1024$", "seconds", 11e-6, None),
     (r"prefill attention, 1 x 8192$", "flops_per_s", 350e12, None),
     (r"product of .* x (1|16|32|64),", "share_bytes", 0.80, None),
-    (r"decode step, (1|8|16|32|64) x 640$", "share_bytes", 0.66, 0.80),
+    # As the engine runs them; alone, a step waits for its launch and its results too.
+    (r"decode step, (1|8|16|32|64) x 640, two on their way$", "share_bytes", 0.66, 0.80),
     (r"prefill of 8192(, by cuBLASLt)?$", "share_flops", 0.55, None),
 ]
 SECTIONS = [

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,8 @@ class GpuCheckTest(unittest.TestCase):
             self.assertGreater(line["samples"], 0)
         for part in ("memory", "products", "library", "attention", "model"):
             self.assertTrue(any(line["part"] == part for line in found["measurements"]), part)
+        for goal, *_ in gpu_table.GOALS:  # of whatever size
+            self.assertTrue(any(re.match(re.sub(r"\d+", r"\\d+", goal), name) for name in names), goal)
 
     def test_what_fails_is_said_and_stops_nothing(self):
         self.replace("conformance_cuda_test", "echo wrong >&2; exit 3")
@@ -298,10 +301,12 @@ class TableTest(unittest.TestCase):
 
         self.assertTrue(goal("decode attention, 1 x 1024", seconds=10e-6)["reached"])
         self.assertFalse(goal("decode attention, 1 x 1024", seconds=12e-6)["reached"])
-        self.assertTrue(goal("decode step, 16 x 640", seconds=1.0, bytes=2.3e12)["reached"])
+        step = "decode step, 16 x 640"
+        self.assertTrue(goal(f"{step}, two on their way", seconds=1.0, bytes=2.3e12)["reached"])
+        self.assertFalse(goal(f"{step}, two on their way", seconds=1.0, bytes=2.2e12)["reached"])
+        self.assertNotIn("goal", self.lines({"name": step, "seconds": 1.0, "bytes": 2.3e12})[0])
         self.assertTrue(goal("prefill of 8192", seconds=1.0, flops=560e12)["reached"])
         self.assertFalse(goal("prefill attention, 1 x 8192", seconds=1.0, flops=300e12)["reached"])
-        self.assertNotIn("goal", self.lines({"name": "decode step, 16 x 640, two on their way", "seconds": 1})[0])
 
     def test_an_unknown_card_has_no_datasheet(self):
         line = gpu_table.with_shares([{"name": "read", "seconds": 1.0, "bytes": 1e12, "flops": 0}], {"device": "X"})[0]
