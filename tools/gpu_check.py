@@ -11,6 +11,7 @@ Exit code: 0 if everything that could run passed, 1 if something failed, 77 if t
 wrong.
 """
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -29,7 +30,9 @@ import gpu_compare
 import gpu_table
 
 NO_DEVICE = 77
+# For everything, nvidia-smi and the version too; what is left of eight minutes is for ending what takes longer.
 SECONDS = 470
+KILL_SECONDS = 5
 # A smoke run is of no haste, on machines that do other things too.
 SMOKE_PATIENCE = 12
 # The golden answer of `serve` that is asked for: tokens of it, and the likeliest where it differs.
@@ -58,18 +61,35 @@ def keep(command, ending, output, errors):
             file.write(f"==== {' '.join(map(str, command))}: {ending}\n{output}\n---- errors\n{errors}\n")
 
 
-def run(command, seconds, **options):
-    """(exit code, output, errors); a command that takes longer is ended with all that it started."""
-    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          errors="replace", start_new_session=True, **options) as process:
-        try:
-            output, errors = process.communicate(timeout=max(1, seconds))
-        except subprocess.TimeoutExpired:
+def has_ended(process, seconds):
+    """Whether it does so within `seconds`; else it is ended with all that it started."""
+    try:
+        process.wait(max(1, seconds))
+        return True
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
-            ending = f"took longer than the {seconds:.0f} s that it has"
-            output, errors = process.communicate()
-            keep(command, ending, output, errors)
-            raise Failed(ending, output) from None
+            with contextlib.suppress(subprocess.TimeoutExpired):  # of one that hangs in the driver
+                process.wait(KILL_SECONDS)
+
+
+def run(command, seconds, **options):
+    """(exit code, output, errors); a command that takes longer fails."""
+    # Files: a pipe would be waited for until the last that the command started has closed it.
+    with (tempfile.TemporaryFile("w+", errors="replace") as output_file,
+          tempfile.TemporaryFile("w+", errors="replace") as errors_file):
+        process = subprocess.Popen([str(word) for word in command], stdout=output_file, stderr=errors_file,
+                                   start_new_session=True, **options)
+        in_time = has_ended(process, seconds)
+        output_file.seek(0)
+        errors_file.seek(0)
+        output, errors = output_file.read(), errors_file.read()
+    if not in_time:
+        ending = f"took longer than the {seconds:.0f} s that it has"
+        keep(command, ending, output, errors)
+        raise Failed(ending, output)
     if process.returncode not in (0, NO_DEVICE):
         keep(command, f"ended with {process.returncode}", output, errors)
     return process.returncode, output, errors
@@ -309,8 +329,9 @@ PARTS = [
     ("library", "large products of the 8B shape by cuBLASLt, and ours beside them", 40),
     ("attention", "attention of the 8B shape", 40),
     ("model", "steps of a random model of the 8B shape", 110),
-    ("yardsticks", "PyTorch, FlashInfer", 50),
     ("serve", "`incipit serve --backend cuda` and `incipit generate`", 30),
+    # Last: what is not ours takes no time from what is.
+    ("yardsticks", "PyTorch, FlashInfer", 50),
 ]
 
 
@@ -332,13 +353,13 @@ def run_part(check, name, seconds):
     return {"part": name, "outcome": outcome, "said": said, "seconds": round(time.monotonic() - begin, 1)}
 
 
-def driver_says():
+def driver_says(seconds):
     """What nvidia-smi knows, or why it does not."""
     if shutil.which("nvidia-smi") is None:
         return {"missing": "nvidia-smi is not on this machine"}
     fields = ["name", "driver_version", "clocks.max.sm", "clocks.max.mem", "power.limit", "memory.total"]
     try:
-        code, output, errors = run(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"], 20)
+        code, output, errors = run(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"], seconds)
     except (Failed, OSError) as error:
         return {"missing": f"nvidia-smi: {error}"}
     if code != 0 or not output.strip():
@@ -346,9 +367,9 @@ def driver_says():
     return dict(zip(fields, [value.strip() for value in output.splitlines()[0].split(",")]))
 
 
-def version_of(root):
+def version_of(root, seconds):
     try:
-        return last_line(run([root / "bin/incipit", "--version"], 10)[1])
+        return last_line(run([root / "bin/incipit", "--version"], seconds)[1])
     except (Failed, OSError):
         return "unknown"
 
@@ -372,19 +393,23 @@ def main():
     transcript.unlink(missing_ok=True)
     check = Check(root, arguments)
     begin, outcomes = time.monotonic(), []
+
+    def at_most(limit):
+        return min(limit, arguments.seconds - (time.monotonic() - begin))
+
+    version, driver = version_of(root, at_most(10)), driver_says(at_most(20))
     for name, title, limit in PARTS:
         if wanted and name not in ["device", *wanted]:
             continue
-        left = arguments.seconds - (time.monotonic() - begin)
         patience = SMOKE_PATIENCE if arguments.smoke else 1
-        outcome = dict(run_part(check, name, min(limit * patience, left)), title=title)
+        outcome = dict(run_part(check, name, at_most(limit * patience)), title=title)
         outcomes.append(outcome)
         print(f"{outcome['outcome']:8}{name:12}{outcome['seconds']:6.1f} s  {outcome['said']}", flush=True)
     found = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "version": version_of(root),
+        "version": version,
         "host": {"system": platform.platform(), "cpus": os.cpu_count()},
-        "driver": driver_says(),
+        "driver": driver,
         "device": check.device,
         "smoke": arguments.smoke,
         "seconds": round(time.monotonic() - begin, 1),

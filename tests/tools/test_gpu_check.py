@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -58,6 +59,7 @@ class GpuCheckTest(unittest.TestCase):
     def run_check(self, *flags):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("INCIPIT_")}
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        environment["PATH"] = f"{self.root / 'path'}:{environment['PATH']}"
         result = subprocess.run([sys.executable, str(self.root / "gpu_check"), "--output", str(self.root / "out"), *flags],
                                 capture_output=True, text=True, env=environment)
         found = self.root / "out/gpu-check.json"
@@ -160,6 +162,26 @@ exit 1""")
         self.assertEqual(result.returncode, 1)
         self.assertIn("took longer than", found["parts"][1]["said"])
         self.assertIn("so far", (self.root / "out/gpu-check.log").read_text())
+
+    def test_what_is_not_a_part_takes_its_time_from_the_same(self):
+        (self.root / "path").mkdir()
+        (self.root / "path/nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
+        (self.root / "path/nvidia-smi").chmod(0o755)
+        begin = time.monotonic()
+        result, found = self.run_check("--smoke", "--only", "memory", "--seconds", "3")
+        self.assertLess(time.monotonic() - begin, 18)
+        self.assertIn("took longer than the ", found["driver"]["missing"])
+        self.assertEqual({part["said"] for part in found["parts"]}, {"no time was left"})
+        self.assertEqual(result.returncode, gpu_check.NO_DEVICE)
+        self.assertIn("no time was left", (self.root / "out/performance-gpu.md").read_text())
+        self.assertEqual(gpu_check.PARTS[-1][0], "yardsticks")  # the others are ours
+
+    def test_what_a_program_leaves_behind_is_not_waited_for(self):
+        self.replace("conformance_cuda_test", "setsid sleep 60 & exec sleep 60")
+        begin = time.monotonic()
+        _, found = self.run_check("--smoke", "--only", "conformance", "--seconds", "6")
+        self.assertLess(time.monotonic() - begin, 40)
+        self.assertIn("took longer than", found["parts"][1]["said"])
 
     def with_yardsticks(self, script):
         """What was found with another gpu_yardsticks.py, which never ends the check with a failure."""
