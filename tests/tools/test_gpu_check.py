@@ -336,6 +336,26 @@ class TableTest(unittest.TestCase):
         self.assertEqual(line["share_bytes_measured"], 1)
 
 
+class PagesTest(unittest.TestCase):
+    """What the documentation says of a card."""
+
+    @staticmethod
+    def words(text):
+        return " ".join(text.split())
+
+    def test_a_driver_that_is_too_old_is_named_with_what_the_program_says(self):
+        code = (SOURCE / "kernels/cuda/runtime_cuda.cpp").read_text()
+        said = re.search(r'"(no usable CUDA device: [^"]*)"', code)[1].split("{}")
+        page = self.words((SOURCE / "docs/operations.md").read_text())
+        self.assertRegex(page, "[^`]+".join(map(re.escape, said)))
+        self.assertIn("R580 or newer", page)
+
+    def test_times_of_kernels_are_said_to_be_without_the_latency_of_a_launch(self):
+        page = gpu_table.markdown({"driver": {}, "device": {}, "smoke": False, "date": "", "version": "", "seconds": 1,
+                                   "parts": [], "measurements": [], "notes": []})
+        self.assertRegex(self.words(page), "`decode attention, 1 x 1024` too is without the latency of a launch")
+
+
 class CompareTest(unittest.TestCase):
     @staticmethod
     def result(data, tolerance=0.0, dtype="f32", name="x"):
