@@ -350,6 +350,15 @@ class PagesTest(unittest.TestCase):
         self.assertRegex(page, "[^`]+".join(map(re.escape, said)))
         self.assertIn("R580 or newer", page)
 
+    def test_every_kernel_has_its_expected_figures(self):
+        page = (SOURCE / "docs/performance-gpu.md").read_text()
+        if not page.startswith("# Speed on a GPU: expected"):
+            self.skipTest("the page has what was measured")
+        expected = page.split("## Registers")[0]
+        kernels = json.loads((SOURCE / "kernels/cuda/budget.json").read_text())["kernels"]
+        named = {cell for rows in table_rows(expected) for row in rows[2:] for cell in re.findall("`([A-Z][A-Za-z]*)`", row[0])}
+        self.assertEqual({kernel["kernel"].split("<")[0] for kernel in kernels} - named, set())
+
     def test_times_of_kernels_are_said_to_be_without_the_latency_of_a_launch(self):
         page = gpu_table.markdown({"driver": {}, "device": {}, "smoke": False, "date": "", "version": "", "seconds": 1,
                                    "parts": [], "measurements": [], "notes": []})
