@@ -152,5 +152,15 @@ class GatesTest(unittest.TestCase):
             self.assertEqual(cubin.decode(branch(distance))[0].target, 1 + distance)
 
 
+class BudgetTest(unittest.TestCase):
+    """What the product's own budget must say."""
+
+    def test_whatever_finishes_a_librarys_product_has_a_kernel_after_it(self) -> None:
+        budget = json.loads((Path(__file__).resolve().parents[2] / "kernels/cuda/budget.json").read_text())
+        finishing = {line["kernel"] for line in budget["kernels"] if line["kernel"].startswith("FinishProduct<")}
+        self.assertEqual(len(finishing), 4)
+        self.assertEqual(finishing - {first for first, _ in budget["neighbours"]}, set())
+
+
 if __name__ == "__main__":
     unittest.main()
