@@ -156,6 +156,8 @@ def check(budget: dict, kernels: list[Kernel]) -> list[str]:
         if line["kernel"] not in used:
             findings.append(f"budget: no kernel is called {line['kernel']}")
         findings += [f"budget: {line['kernel']} has an unknown {key}" for key in line.keys() - KEYS]
+        if line.get("hot") and "narrow" not in line:
+            findings.append(f"budget: {line['kernel']} is hot and has no narrow")
     return findings + check_neighbours(budget, kernels)
 
 

@@ -147,6 +147,12 @@ class GatesTest(unittest.TestCase):
         self.assertEqual(self.findings(budget=self.changed(neighbours=[["Fast", "Gone"]])),
                          ["neighbours: no kernel is called Gone"])
 
+    def test_a_hot_kernel_says_how_many_narrow_accesses_it_may_have(self) -> None:
+        line = {key: value for key, value in LINE.items() if key != "narrow"}
+        self.assertEqual(self.findings(budget=self.changed(kernels=[line])), ["budget: Fast is hot and has no narrow"])
+        cold = self.changed(kernels=[{**line, "hot": False}])
+        self.assertEqual(self.findings(budget=cold), [])
+
     def test_branches_are_read_both_ways_and_far(self) -> None:
         for distance in (-1, -2, 1, 70, 5000):
             self.assertEqual(cubin.decode(branch(distance))[0].target, 1 + distance)
