@@ -295,6 +295,7 @@ EngineLoad Engine::Loop::Load() const {
   EngineLoad load = load_;
   load.num_waiting += static_cast<int32_t>(inbox_.submitted.size());
   load.num_waiting_prompt_tokens += inbox_prompt_tokens_;
+  load.failed = !fatal_.ok();
   load.hit_ratios = hit_ratios_.Read(clock_.Now());
   return load;
 }

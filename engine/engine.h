@@ -60,8 +60,8 @@ struct EngineLoad {
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
   int32_t num_retained_blocks = 0;  // of the cached
   int32_t block_size = 0;
-  bool draining = false;
-  HitRatios hit_ratios;  // of the prefix cache, up to now
+  bool draining = false, failed = false;  // the latter for good, and perhaps while draining
+  HitRatios hit_ratios;                   // of the prefix cache, up to now
 };
 
 struct EngineOptions {

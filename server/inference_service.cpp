@@ -167,11 +167,16 @@ absl::Status InferenceService::CheckMetadata(const grpc::CallbackServerContext& 
 
 absl::StatusOr<std::string> InferenceService::Admit(const grpc::CallbackServerContext& call) {
   INCIPIT_RETURN_IF_ERROR(CheckMetadata(call));
-  if (context_.engine.Load().draining) {
-    return WithRetryDelay(WithReason(Unavailable("the server is draining"), reason::kDraining),
-                          context_.dispatcher.RetryDelay(0));
-  }
+  const EngineLoad load = context_.engine.Load();
+  if (load.failed) return Gone(Unavailable("the engine has failed"), load);
+  if (load.draining) return Gone(Unavailable("the server is draining"), load);
   return TenantOf(call, context_.options.request);
+}
+
+// Who has failed drains on the way out: that is not the reason then.
+absl::Status InferenceService::Gone(absl::Status status, const EngineLoad& load) const {
+  const std::string_view why = load.failed ? reason::kEngineFailed : reason::kDraining;
+  return WithRetryDelay(WithReason(std::move(status), why), context_.dispatcher.RetryDelay(0));
 }
 
 Time InferenceService::DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const {
@@ -301,11 +306,8 @@ absl::Status InferenceService::Submit(Job& job) {
     case absl::StatusCode::kResourceExhausted:
       return WithRetryDelay(WithReason(std::move(status), reason::kQueueFull),
                             context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
-    case absl::StatusCode::kUnavailable: {
-      const bool drains = context_.engine.Load().draining;
-      status = WithReason(std::move(status), drains ? reason::kDraining : reason::kEngineFailed);
-      return WithRetryDelay(std::move(status), context_.dispatcher.RetryDelay(0));
-    }
+    case absl::StatusCode::kUnavailable:
+      return Gone(std::move(status), context_.engine.Load());
     default:
       return status;
   }

@@ -89,6 +89,8 @@ class InferenceService final : public RawInferenceService {
   absl::Status Track(const grpc::CallbackServerContext& call, GenerateStream& stream);
   absl::Status CheckMetadata(const grpc::CallbackServerContext& call) const;
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call);
+  // Of an engine that takes nothing more.
+  absl::Status Gone(absl::Status status, const EngineLoad& load) const;
   Time DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const;
 
   // On a text thread.

@@ -276,7 +276,9 @@ void ExpectFatal(EngineFixture& fixture, std::string_view message) {
   const absl::Status refused = fixture.engine->Submit(EngineFixture::Ask(2, 9, 5));
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(refused), HasSubstr(std::string(message)));
+  EXPECT_TRUE(fixture.engine->Load().failed);
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
+  EXPECT_TRUE(fixture.engine->Load().failed);
 
   // The thread still answers who asks.
   Mutex mutex;
@@ -326,6 +328,7 @@ TEST(EngineTest, DrainingRefusesNewRequestsAndWaitsForTheOthers) {
   ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 3)).ok());
   EXPECT_FALSE(fixture.engine->Drain(fixture.clock.Now()));
   EXPECT_TRUE(fixture.engine->Load().draining);
+  EXPECT_FALSE(fixture.engine->Load().failed);
   EXPECT_EQ(fixture.engine->Submit(EngineFixture::Ask(2, 5, 3)).code(),
             absl::StatusCode::kUnavailable);
   fixture.gate.Open();

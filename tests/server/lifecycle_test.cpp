@@ -134,6 +134,26 @@ TEST(LifecycleTest, ADeviceThatFailsFailsEveryRequestAndTheServer) {
             StatusCode::UNAVAILABLE);
 }
 
+// The process drains on its way out.
+TEST(LifecycleTest, ADrainAfterOrBeforeAFailureDoesNotHideIt) {
+  for (const bool drains_first : {false, true}) {
+    TestServer server;
+    server.gate().Close();
+    OpenCall running(server, 900);
+    if (drains_first) server.server().BeginDrain();
+    server.gate().FailNext(absl::InternalError("the device is gone"));
+    server.gate().Open();
+    EXPECT_EQ(ReasonOf(running.End().status), "ENGINE_FAILED");
+    EXPECT_FALSE(server.AwaitFatal().ok());
+    if (!drains_first) server.server().BeginDrain();
+    const Answer late = Ask(server.inference(), Greedy(kPrompt, 1));
+    EXPECT_EQ(late.status.error_code(), StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(late.status), "ENGINE_FAILED") << late.status.error_message();
+    EXPECT_GE(RetrySecondsOf(late.status), 1);
+    EXPECT_EQ(server.Metric("incipit_requests_rejected_total{reason=\"unavailable\"}"), 1);
+  }
+}
+
 TEST(LifecycleTest, ValuesThatAreNotFiniteEndOneRequest) {
   TestServer server;
   server.gate().Close();
