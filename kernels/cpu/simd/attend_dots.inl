@@ -74,12 +74,12 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
     }
   }
   const float* query = args.query;
-  constexpr int64_t kBytes = BLOCKS * kBlock * 2 * int64_t{sizeof(T)};
+  constexpr int64_t kCount = BLOCKS * kBlock * 2;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
   const int64_t num_pairs = args.head_dim / 2;
-  const int64_t period = FETCH ? ahead->Period<kBytes>() : num_pairs;
+  const int64_t period = FETCH ? ahead->Period<T, kCount>() : num_pairs;
   for (int64_t pair = 0; pair < num_pairs;) {
-    if constexpr (FETCH) ahead->FetchMore<kBytes>();
+    if constexpr (FETCH) ahead->FetchMore<T, kCount>();
     const int64_t end = pair + period < num_pairs ? pair + period : num_pairs;
     for (; pair < end; ++pair, query += ROWS) {
       IntVec key[BLOCKS][kBlockVectors];
@@ -172,15 +172,15 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       sums[r][v] = Mul(rescale, Load(out + r * args.sums_stride + v * Vec::kLanes));
     }
   }
-  constexpr int64_t kBytes = VECTORS * Vec::kLanes * 2 * int64_t{sizeof(T)};
+  constexpr int64_t kCount = VECTORS * Vec::kLanes * 2;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
   constexpr int64_t kBlockPairs = kBlock / 2;
-  const int64_t period = FETCH ? ahead->Period<kBytes>() : kBlockPairs;
+  const int64_t period = FETCH ? ahead->Period<T, kCount>() : kBlockPairs;
   const auto* const zeros = reinterpret_cast<const T*>(kNoValues);
   const int64_t last = (args.end + 1) / 2;
   for (int64_t pair = args.begin / 2; pair < last;) {
     if constexpr (FETCH) {
-      if ((pair & (period - 1)) == 0) ahead->FetchMore<kBytes>();
+      if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
     // To the end of the block, or to where more is due.

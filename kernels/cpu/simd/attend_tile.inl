@@ -30,8 +30,20 @@ struct StepBlocks {
   const T* values[kStepBlocks];                         // [kBlock][head_dim]
 };
 
+constexpr int64_t kLine = 64;
+
 // Into the second-level cache: in the first, blocks of a page's size would push each other out.
 inline void Fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
+
+// Into the first-level cache, the line of f32 that a loop comes to soon which takes COUNT elements
+// at a time. While lines come from memory, loads from the second-level cache wait: longer than what
+// is done with one line of f32 takes. Loops that take several read on in several places anyway.
+template <int64_t COUNT, class T>
+inline void FetchSoon(const T* data) {
+  if constexpr (sizeof(T) == sizeof(float) && COUNT * int64_t{sizeof(T)} == kLine) {
+    __builtin_prefetch(data, 0, 3);
+  }
+}
 
 // What comes next. The first tiles, a power of two of them, each fetch an equal part of it, in the
 // rhythm of their loops, so that memory is busy all the time and never asked for more at once than
@@ -52,24 +64,27 @@ class FetchAhead {
 
   bool IsFor(int64_t tile) const { return tile >> log2_tiles_ == 0; }
 
-  // After how many times BYTES of what is in use more is due: a power of two.
-  template <int64_t BYTES>
+  // After how many times COUNT elements of what is in use more is due: a power of two.
+  template <class T, int64_t COUNT>
   int64_t Period() const {
-    constexpr int64_t kPeriod = kStepBlocks * kLine / BYTES;
+    constexpr int64_t kPeriod = kAtOnce<T> / COUNT;
     return (kPeriod > 0 ? kPeriod : 1) << log2_tiles_;
   }
-  template <int64_t BYTES>
+  template <class T, int64_t COUNT>
   void FetchMore() {
-    constexpr int64_t kLines = BYTES / (kStepBlocks * kLine);
+    constexpr int64_t kElements = COUNT > kAtOnce<T> ? COUNT : kAtOnce<T>;
+    constexpr int64_t kLines = kElements * int64_t{sizeof(T)} / (kStepBlocks * kLine);
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < (kLines > 0 ? kLines : 1); ++i, offset_ += kLine) {
+    for (int64_t i = 0; i < kLines; ++i, offset_ += kLine) {
 #pragma GCC unroll 4
       for (const char* place : places_) Fetch(place + offset_);
     }
   }
 
  private:
-  static constexpr int64_t kLine = 64;
+  // A line of each block, of f32 two: what was fastest.
+  template <class T>
+  static constexpr int64_t kAtOnce = kStepBlocks* kLine / 2;
   const char* places_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
 };
@@ -116,16 +131,17 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
     }
   }
   const float* query = args.query;
-  constexpr int64_t kBytes = BLOCKS * kBlock * int64_t{sizeof(T)};
+  constexpr int64_t kCount = BLOCKS * kBlock;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
-  const int64_t period = FETCH ? ahead->Period<kBytes>() : args.head_dim;
+  const int64_t period = FETCH ? ahead->Period<T, kCount>() : args.head_dim;
   for (int64_t d = 0; d < args.head_dim;) {
-    if constexpr (FETCH) ahead->FetchMore<kBytes>();
+    if constexpr (FETCH) ahead->FetchMore<T, kCount>();
     const int64_t end = d + period < args.head_dim ? d + period : args.head_dim;
     for (; d < end; ++d, query += ROWS) {
 #pragma GCC unroll 16
       for (int b = 0; b < BLOCKS; ++b) {
         Vec key[kBlockVectors];
+        if constexpr (FETCH) FetchSoon<kCount>(keys[b] + (d + kBlock) * kBlock);
         WidenBlock(keys[b] + d * kBlock, key);
         const float* const factors = Reloaded(query);
 #pragma GCC unroll 16
@@ -196,12 +212,12 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       sums[r][v] = Mul(rescale, Load(out + r * args.sums_stride + v * Vec::kLanes));
     }
   }
-  constexpr int64_t kBytes = VECTORS * Vec::kLanes * int64_t{sizeof(T)};
+  constexpr int64_t kCount = VECTORS * Vec::kLanes;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
-  const int64_t period = FETCH ? ahead->Period<kBytes>() : kBlock;
+  const int64_t period = FETCH ? ahead->Period<T, kCount>() : kBlock;
   for (int64_t position = args.begin; position < args.end;) {
     if constexpr (FETCH) {
-      if ((position & (period - 1)) == 0) ahead->FetchMore<kBytes>();
+      if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = position / kBlock;
     // To the end of the block, or to where more is due.
@@ -212,6 +228,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
     const float* weights = args.weights + position;
     for (; position < end; ++position) {
       constexpr int kPair = VECTORS == 1 ? 1 : 2;
+      if constexpr (FETCH) FetchSoon<kCount>(values + kCount);  // the next call takes it
 #pragma GCC unroll 16
       for (int v = 0; v < VECTORS; v += kPair) {
         Vec value[kPair];
