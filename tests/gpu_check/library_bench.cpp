@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/unpack_weight.h"
 #include "kernels/numeric.h"
+#include "tests/gpu_check/append_inputs.h"
 #include "tests/gpu_check/device_bench.h"
 
 namespace incipit::cuda {
@@ -42,7 +44,10 @@ class LibraryBench {
         weight_, bench_.Random(static_cast<size_t>(bench_.Size(28672 * 4096, 448 * 448) * 2)));
     INCIPIT_ASSIGN_OR_RETURN(
         x_, bench_.Random(static_cast<size_t>(rows * bench_.Size(14336, 448)) * sizeof(dev::bf16)));
-    INCIPIT_RETURN_IF_ERROR(RunOne<StoreRows<float>>({"qkv", 6144, 4096}));
+    INCIPIT_ASSIGN_OR_RETURN(append_, AppendInputs::Make(bench_, static_cast<int32_t>(rows)));
+    // Where heads have norms of their own, and where not.
+    INCIPIT_RETURN_IF_ERROR(CompareSizes<StoreRows<float>>(Scaled({"qkv, stored", 6144, 4096})));
+    INCIPIT_RETURN_IF_ERROR(RunOne<AppendRows>({"qkv", 6144, 4096}));
     INCIPIT_RETURN_IF_ERROR(RunOne<AddToHidden>({"output", 4096, 4096}));
     INCIPIT_RETURN_IF_ERROR(RunOne<SiluGate>({"gate and up", 28672, 4096}));
     return RunOne<AddToHidden>({"down", 4096, 14336});
@@ -50,7 +55,9 @@ class LibraryBench {
 
  private:
   template <class Epilogue>
-  using OutputOf = std::conditional_t<std::is_same_v<Epilogue, SiluGate>, uint16_t, float>;
+  using OutputOf =
+      std::conditional_t<std::is_same_v<Epilogue, AppendRows> || std::is_same_v<Epilogue, SiluGate>,
+                         uint16_t, float>;
 
   // A 32nd or 64th, so that an emulated device is done soon.
   Matrix Scaled(Matrix matrix) const {
@@ -60,29 +67,41 @@ class LibraryBench {
     return matrix;
   }
 
+  // Zero where nothing is stored: in what is left of the last page.
   template <class Epilogue>
-  static int64_t WidthOf(const Matrix& matrix) {
-    return std::is_same_v<Epilogue, SiluGate> ? matrix.rows / 2 : matrix.rows;
+  static absl::StatusOr<Memory> OutputsFor(const Matrix& matrix, int64_t rows) {
+    const int64_t outputs = std::is_same_v<Epilogue, AppendRows>
+                                ? AppendInputs::NumOutputs(matrix.rows, rows)
+                            : std::is_same_v<Epilogue, SiluGate> ? rows * matrix.rows / 2
+                                                                 : rows * matrix.rows;
+    return Memory::Allocate(Place::kDevice,
+                            static_cast<size_t>(outputs) * sizeof(OutputOf<Epilogue>));
   }
 
   template <class Epilogue>
-  ProductArgs<Epilogue> ArgsOf(const Matrix& matrix, const Memory& num_rows,
-                               const Memory& out) const {
+  typename Epilogue::Args EpilogueFor(const Matrix& matrix, const Memory& out, int64_t rows) const {
+    if constexpr (std::is_same_v<Epilogue, AppendRows>) {
+      return append_->Into(out.data(), matrix.rows, rows);
+    } else {
+      return EpilogueInto<Epilogue>(out.data(), matrix.rows);
+    }
+  }
+
+  template <class Epilogue>
+  ProductArgs<Epilogue> ArgsOf(const Matrix& matrix, const Memory& num_rows, const Memory& out,
+                               int64_t rows) const {
     return {.input = {.num_rows = num_rows.as<int32_t>(),
                       .x = x_.as<dev::bf16>(),
                       .weight = weight_.as<dev::bf16>(),
                       .columns = matrix.columns,
                       .num_units = matrix.rows / kUnitRows},
-            .epilogue = EpilogueInto<Epilogue>(out.data(), matrix.rows)};
+            .epilogue = EpilogueFor<Epilogue>(matrix, out, rows)};
   }
 
   template <class Epilogue>
   absl::Status RunOne(const Matrix& wanted) {
     const Matrix matrix = Scaled(wanted);
-    // In small tiles of our kernel and in large ones; the last ones are not whole.
-    for (const int64_t rows : {bench_.Size(100, 70), bench_.Size(1000, 131)}) {
-      INCIPIT_RETURN_IF_ERROR(Compare<Epilogue>(matrix, rows));
-    }
+    INCIPIT_RETURN_IF_ERROR(CompareSizes<Epilogue>(matrix));
     INCIPIT_RETURN_IF_ERROR(MeasureUnpacking(matrix));
     for (const int64_t rows : {bench_.Size(2048, 80), bench_.Size(8192, 160)}) {
       INCIPIT_RETURN_IF_ERROR(MeasureBoth<Epilogue>(matrix, rows));
@@ -122,20 +141,26 @@ class LibraryBench {
     return values;
   }
 
+  // In small tiles of our kernel and in large ones; the last ones are not whole.
+  template <class Epilogue>
+  absl::Status CompareSizes(const Matrix& matrix) {
+    INCIPIT_RETURN_IF_ERROR(Compare<Epilogue>(matrix, bench_.Size(100, 70)));
+    return Compare<Epilogue>(matrix, bench_.Size(1000, 131));
+  }
+
   template <class Epilogue>
   absl::Status Compare(const Matrix& matrix, int64_t rows) {
     using Output = OutputOf<Epilogue>;
-    const auto bytes = static_cast<size_t>(rows * WidthOf<Epilogue>(matrix)) * sizeof(Output);
     INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(static_cast<int32_t>(rows)));
-    INCIPIT_ASSIGN_OR_RETURN(const Memory ours, Memory::Allocate(Place::kDevice, bytes));
-    INCIPIT_ASSIGN_OR_RETURN(const Memory theirs, Memory::Allocate(Place::kDevice, bytes));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory ours, OutputsFor<Epilogue>(matrix, rows));
+    INCIPIT_ASSIGN_OR_RETURN(const Memory theirs, OutputsFor<Epilogue>(matrix, rows));
     INCIPIT_ASSIGN_OR_RETURN(const bool is_done,
-                             ByLibrary(ArgsOf<Epilogue>(matrix, num_rows, theirs), rows));
+                             ByLibrary(ArgsOf<Epilogue>(matrix, num_rows, theirs, rows), rows));
     if (!is_done) {
       SayNone(matrix, rows);
       return absl::OkStatus();
     }
-    ByOurs(ArgsOf<Epilogue>(matrix, num_rows, ours), rows);
+    ByOurs(ArgsOf<Epilogue>(matrix, num_rows, ours, rows), rows);
     INCIPIT_ASSIGN_OR_RETURN(const std::vector<double> a, OnHost<Output>(ours));
     INCIPIT_ASSIGN_OR_RETURN(const std::vector<double> b, OnHost<Output>(theirs));
     double largest = 0, apart = 0;
@@ -178,11 +203,9 @@ class LibraryBench {
 
   template <class Epilogue>
   absl::Status MeasureBoth(const Matrix& matrix, int64_t rows) {
-    using Output = OutputOf<Epilogue>;
-    const auto bytes = static_cast<size_t>(rows * WidthOf<Epilogue>(matrix)) * sizeof(Output);
     INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(static_cast<int32_t>(rows)));
-    INCIPIT_ASSIGN_OR_RETURN(const Memory out, Memory::Allocate(Place::kDevice, bytes));
-    const auto args = ArgsOf<Epilogue>(matrix, num_rows, out);
+    INCIPIT_ASSIGN_OR_RETURN(const Memory out, OutputsFor<Epilogue>(matrix, rows));
+    const auto args = ArgsOf<Epilogue>(matrix, num_rows, out, rows);
     const double elements = static_cast<double>(matrix.rows) * matrix.columns;
     Work work = {.name = fmt::format("large product of {} x {}, {} x {}, ours", matrix.name, rows,
                                      matrix.rows, matrix.columns),
@@ -206,6 +229,7 @@ class LibraryBench {
 
   DeviceBench& bench_;
   LibraryProducts products_;
+  std::optional<AppendInputs> append_;
   Memory weight_, x_;
 };
 

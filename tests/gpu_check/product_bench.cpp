@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "base/status.h"
 #include "kernels/cuda/append_rows.h"
 #include "kernels/cuda/products.h"
+#include "tests/gpu_check/append_inputs.h"
 #include "tests/gpu_check/device_bench.h"
 #include "tests/gpu_check/rate_kernels.h"
 
@@ -35,9 +37,7 @@ class ProductBench {
     INCIPIT_ASSIGN_OR_RETURN(x_, bench_.Random(rows * 14336 * sizeof(dev::bf16)));
     const auto out = static_cast<size_t>(bench_.Size(int64_t{8192} * 28672, 80 * 2048));
     INCIPIT_ASSIGN_OR_RETURN(out_, Memory::Allocate(Place::kDevice, out * sizeof(float)));
-    INCIPIT_ASSIGN_OR_RETURN(rope_,
-                             bench_.Random(rows * static_cast<size_t>(head_dim()) * sizeof(float)));
-    INCIPIT_RETURN_IF_ERROR(MakeStep(static_cast<int32_t>(rows)));
+    INCIPIT_ASSIGN_OR_RETURN(append_, AppendInputs::Make(bench_, static_cast<int32_t>(rows)));
     INCIPIT_RETURN_IF_ERROR(MakeNorms(rows));
     INCIPIT_RETURN_IF_ERROR(MeasureTensorCores());
     for (const int32_t tokens : kTokens) INCIPIT_RETURN_IF_ERROR(MultiplyFew(tokens));
@@ -52,8 +52,6 @@ class ProductBench {
     matrix.columns /= 32;
     return matrix;
   }
-
-  int32_t head_dim() const { return bench_.is_smoke() ? 16 : 128; }
 
   // What a norm within the products reads and writes, and what the head leaves for greedy draws.
   absl::Status MakeNorms(size_t num_rows) {
@@ -78,34 +76,6 @@ class ProductBench {
     return absl::OkStatus();
   }
 
-  // Of one sequence, in pages that follow each other.
-  absl::Status MakeStep(int32_t num_tokens) {
-    const size_t bytes =
-        sizeof(StepRow) * (1 + static_cast<size_t>(num_tokens)) + sizeof(StepHeader);
-    INCIPIT_ASSIGN_OR_RETURN(step_, Memory::Allocate(Place::kDevice, bytes));
-    INCIPIT_ASSIGN_OR_RETURN(const Memory pinned, Memory::Allocate(Place::kPinned, bytes));
-    constexpr auto kRowsAt =
-        static_cast<int32_t>((sizeof(StepHeader) / sizeof(StepRow) + 1) * sizeof(StepRow));
-    *pinned.as<StepHeader>() = {.num_tokens = num_tokens, .rows = kRowsAt};
-    auto* const rows = reinterpret_cast<StepRow*>(pinned.as<char>() + kRowsAt);
-    for (int32_t i = 0; i < num_tokens; ++i) rows[i] = {.position = i, .slot = i};
-    bench_.stream().Copy(step_.data(), pinned.data(), bytes);
-    return bench_.stream().Wait();
-  }
-
-  // A sixth of the heads are keys', a sixth values'; pages come after the queries.
-  AppendArgs AppendTo(const Matrix& matrix, int32_t tokens) const {
-    const int32_t num_kv_heads = matrix.rows / head_dim() / 6;
-    const int32_t num_heads = matrix.rows / head_dim() - 2 * num_kv_heads;
-    auto* const query = out_.as<dev::bf16>();
-    return {.step = step_.as<StepHeader>(),
-            .rope = rope_.as<float>(),
-            .query = query,
-            .pool = query + int64_t{tokens} * num_heads * head_dim(),
-            .layout = {.page_size = 16, .num_kv_heads = num_kv_heads, .head_dim = head_dim()},
-            .num_heads = num_heads};
-  }
-
   // The limit of the others: nothing is read from further than shared memory.
   absl::Status MeasureTensorCores() {
     const int32_t num_blocks = bench_.device().num_sms * MultiplyAgain::kBlocksPerSm;
@@ -120,8 +90,9 @@ class ProductBench {
   }
 
   absl::Status MultiplyFew(int32_t tokens) {
-    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AppendRows>(
-        kQkv, tokens, [&](const Matrix& matrix) { return AppendTo(matrix, tokens); }));
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AppendRows>(kQkv, tokens, [&](const Matrix& matrix) {
+      return append_->Into(out_.data(), matrix.rows, tokens);
+    }));
     const auto add = [&](const Matrix& matrix) -> AddToHidden::Args {
       return {.hidden = out_.as<float>(),
               .bias = nullptr,
@@ -152,8 +123,9 @@ class ProductBench {
     };
     const Matrix square = {"square", 8192, 8192};
     INCIPIT_RETURN_IF_ERROR(MeasureProduct<StoreRows<float>>(square, tokens, store));
-    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AppendRows>(
-        kQkv, tokens, [&](const Matrix& matrix) { return AppendTo(matrix, tokens); }));
+    INCIPIT_RETURN_IF_ERROR(MeasureProduct<AppendRows>(kQkv, tokens, [&](const Matrix& matrix) {
+      return append_->Into(out_.data(), matrix.rows, tokens);
+    }));
     return MeasureProduct<SiluGate>(kGateUp, tokens, [&](const Matrix& matrix) -> SiluGate::Args {
       return {.out = out_.as<dev::bf16>(), .bias = nullptr, .width = matrix.rows / 2};
     });
@@ -193,7 +165,8 @@ class ProductBench {
   }
 
   DeviceBench& bench_;
-  Memory weights_, x_, out_, rope_, step_;
+  std::optional<AppendInputs> append_;
+  Memory weights_, x_, out_;
   Memory squares_, norm_, next_x_, next_squares_, best_logits_, best_tokens_;
 };
 
