@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "kernels/emulator/graph_counts.h"
 #include "tests/conformance/support.h"
 #include "tests/support/checkpoint_name.h"
+#include "tests/support/step_builder.h"
 
 namespace incipit {
 namespace {
@@ -47,52 +49,35 @@ class RandomStep {
     params_.num_logprobs = 3;
     params_.repetition_penalty = 1.2f;
     counts_ = {{.token = 5, .in_prompt = 1}, {.token = 9, .in_prompt = 0, .in_answer = 2}};
-    while (std::ssize(tokens_) < num_tokens) {
-      const int32_t left = num_tokens - static_cast<int32_t>(std::ssize(tokens_));
+    while (step_.num_tokens() < num_tokens) {
+      const int32_t left = num_tokens - step_.num_tokens();
       AddSequence(numbers.Below(2) == 0 ? 1 : std::min(left, 1 + numbers.Below(50)));
     }
     for (int32_t i = numbers.Below(12); i > 0; --i) {
-      copies_.push_back({BlockId{i}, BlockId{i + 20}, 1 + numbers.Below(16)});
+      step_.AddCopy({BlockId{i}, BlockId{i + 20}, 1 + numbers.Below(16)});
     }
   }
   RandomStep(const RandomStep&) = delete;
   RandomStep& operator=(const RandomStep&) = delete;
 
-  StepBatch batch() const {
-    return {.tokens = tokens_,
-            .positions = positions_,
-            .token_begin = token_begin_,
-            .block_begin = block_begin_,
-            .blocks = blocks_,
-            .copies = copies_,
-            .draws = draws_,
-            .scores = scores_};
-  }
+  StepBatch batch() const { return step_.Batch(); }
 
  private:
   void AddSequence(int32_t count) {
-    const int32_t first = numbers_.Below(kPositions - count);
+    const int32_t first = numbers_.Below(kPositions - count), row = step_.num_tokens();
+    std::vector<TokenId> tokens;
     for (int32_t i = 0; i < count; ++i) {
-      const auto row = static_cast<int32_t>(std::ssize(tokens_));
       if (count > 1 && i % 8 == 0) {
-        scores_.push_back({.row = row, .target = numbers_.Below(vocab_size_), .num_top = i % 5});
+        step_.AddScore({.row = row + i, .target = numbers_.Below(vocab_size_), .num_top = i % 5});
       }
-      tokens_.push_back(numbers_.Below(vocab_size_));
-      positions_.push_back(first + i);
+      tokens.push_back(numbers_.Below(vocab_size_));
     }
-    for (int32_t i = 0; i <= (first + count - 1) / 16; ++i) {
-      blocks_.push_back(BlockId{static_cast<int32_t>(std::ssize(blocks_)) + 20});
-    }
-    token_begin_.push_back(static_cast<int32_t>(std::ssize(tokens_)));
-    block_begin_.push_back(static_cast<int32_t>(std::ssize(blocks_)));
+    std::vector<int32_t> blocks(static_cast<size_t>((first + count - 1) / 16 + 1));
+    std::iota(blocks.begin(), blocks.end(), step_.num_blocks() + 20);
+    step_.AddTokens(tokens, first, blocks);
     const int32_t num_choices = count > 1 ? 2 : 1;
     for (int32_t choice = 0; choice < num_choices; ++choice) {
-      draws_.push_back({.row = token_begin_.back() - 1,
-                        .params = &params_,
-                        .choice = choice,
-                        .position = first + count,
-                        .counts = counts_,
-                        .banned = {}});
+      step_.AddDraw(row + count - 1, params_, choice, first + count).counts = counts_;
     }
   }
 
@@ -100,12 +85,7 @@ class RandomStep {
   const int32_t vocab_size_;
   SamplingParams params_;
   std::vector<TokenCount> counts_;
-  std::vector<TokenId> tokens_;
-  std::vector<int32_t> positions_, token_begin_ = {0}, block_begin_ = {0};
-  std::vector<BlockId> blocks_;
-  std::vector<BlockCopy> copies_;
-  std::vector<Draw> draws_;
-  std::vector<PromptScore> scores_;
+  StepBuilder step_;
 };
 
 class MemoryTest : public testing::TestWithParam<std::string> {};

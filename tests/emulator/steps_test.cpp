@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +16,7 @@
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/graph_counts.h"
 #include "tests/support/source_folder.h"
+#include "tests/support/step_builder.h"
 
 namespace incipit {
 namespace {
@@ -25,74 +28,41 @@ class Sequences {
  public:
   explicit Sequences(int32_t vocab_size) : vocab_size_(vocab_size) {}
 
-  // Sequence `which` of `count` tokens from position 0, and `num_draws` after the last.
-  void Add(int32_t which, int32_t count, const SamplingParams& params, int32_t num_draws) {
-    for (int32_t i = 0; i < count; ++i) {
-      tokens.push_back((7 * i + 3 * which + 1) % vocab_size_);
-      positions.push_back(i);
-    }
-    AddPages((count - 1) / kPageTokens + 1);
+  // Sequence `which` of `count` tokens from position 0, and `num_draws` after the last. Each with
+  // these `counts`.
+  void Add(int32_t which, int32_t count, const SamplingParams& params, int32_t num_draws,
+           std::span<const TokenCount> counts = {}) {
+    std::vector<TokenId> tokens;
+    for (int32_t i = 0; i < count; ++i) tokens.push_back((7 * i + 3 * which + 1) % vocab_size_);
+    std::vector<int32_t> pages(static_cast<size_t>((count - 1) / kPageTokens + 1));
+    std::iota(pages.begin(), pages.end(), step_.num_blocks());
+    const int32_t last = step_.AddTokens(tokens, 0, pages) + count - 1;
     for (int32_t choice = 0; choice < num_draws; ++choice) {
-      Draw& draw = draws.emplace_back();
-      draw.row = static_cast<int32_t>(std::ssize(tokens)) - 1;
-      draw.params = &params;
-      draw.choice = choice;
-      draw.position = count;
+      step_.AddDraw(last, params, choice, count).counts = counts;
     }
   }
 
   // The same, each of its positions scored.
   void AddScored(int32_t which, int32_t count, const SamplingParams& params, int32_t num_draws) {
-    const auto first = static_cast<int32_t>(std::ssize(tokens));
+    const int32_t first = step_.num_tokens();
     Add(which, count, params, num_draws);
     for (int32_t i = 0; i < count; ++i) {
-      scores.push_back({.row = first + i, .target = (i + which) % vocab_size_, .num_top = 0});
+      step_.AddScore({.row = first + i, .target = (i + which) % vocab_size_, .num_top = 0});
     }
   }
 
   // One token after others, and the draw after it.
-  void Continue(TokenId token, int32_t position, BlockId page, int32_t num_pages,
+  void Continue(TokenId token, int32_t position, int32_t page, int32_t num_pages,
                 const SamplingParams& params) {
-    tokens.push_back(token);
-    positions.push_back(position);
-    blocks.insert(blocks.end(), static_cast<size_t>(num_pages), page);
-    EndSequence();
-    Draw& draw = draws.emplace_back();
-    draw.row = static_cast<int32_t>(std::ssize(tokens)) - 1;
-    draw.params = &params;
-    draw.position = position + 1;
+    const std::vector<int32_t> pages(static_cast<size_t>(num_pages), page);
+    step_.AddDraw(step_.AddTokens({&token, 1}, position, pages), params, 0, position + 1);
   }
 
-  StepBatch batch() const {
-    return {.tokens = tokens,
-            .positions = positions,
-            .token_begin = token_begin,
-            .block_begin = block_begin,
-            .blocks = blocks,
-            .copies = {},
-            .draws = draws,
-            .scores = scores};
-  }
-
-  std::vector<TokenId> tokens;
-  std::vector<int32_t> positions, token_begin = {0}, block_begin = {0};
-  std::vector<BlockId> blocks;
-  std::vector<Draw> draws;
-  std::vector<PromptScore> scores;
+  StepBatch batch() const { return step_.Batch(); }
 
  private:
-  void AddPages(int32_t count) {
-    for (int32_t i = 0; i < count; ++i) {
-      blocks.push_back(BlockId{static_cast<int32_t>(std::ssize(blocks))});
-    }
-    EndSequence();
-  }
-  void EndSequence() {
-    token_begin.push_back(static_cast<int32_t>(std::ssize(tokens)));
-    block_begin.push_back(static_cast<int32_t>(std::ssize(blocks)));
-  }
-
   int32_t vocab_size_;
+  StepBuilder step_;
 };
 
 class StepsTest : public testing::Test {
@@ -167,8 +137,7 @@ TEST_F(StepsTest, ManyPenaltiesAreDrawnWithinTheGraph) {
   const auto num_rows = static_cast<int32_t>((1 << 14) / std::ssize(counts)) + 8;
   ASSERT_LE(num_rows, 256);
   Sequences sequences = Empty();
-  for (int32_t which = 0; which < num_rows; ++which) sequences.Add(which, 1, params, 1);
-  for (Draw& draw : sequences.draws) draw.counts = counts;
+  for (int32_t which = 0; which < num_rows; ++which) sequences.Add(which, 1, params, 1, counts);
   const int64_t launched = emulator::CountsOfGraphs().launched;
   Run(*runner, sequences);
   EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + 1);
@@ -198,7 +167,7 @@ TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatTheOneBeforeHasDrawn) {
     Sequences sequences = Empty();
     for (int32_t s = 0; s < kSequences; ++s) {
       const int32_t num_pages = step == kLarge && s == kSequences - 1 ? 70'000 : 1;
-      sequences.Continue(step == 0 ? 5 + s : token_of(s), step, BlockId{s}, num_pages,
+      sequences.Continue(step == 0 ? 5 + s : token_of(s), step, s, num_pages,
                          s == 0 ? hot_ : greedy_);
     }
     return sequences;
@@ -231,7 +200,7 @@ TEST_F(StepsTest, AFaultThatALaunchFindsIsTheStatusOfTheStepsAfterIt) {
   const auto runner = RunnerFor(2400, 64);
   Sequences many = Empty(), next = Empty();
   for (int32_t which = 0; which < 21; ++which) many.AddScored(which, 110, greedy_, which / 20);
-  next.Continue(-1, 110, BlockId{0}, 7, greedy_);
+  next.Continue(-1, 110, 0, 7, greedy_);
   emulator::BreakDevice(true);
   EXPECT_TRUE(runner->Launch(many.batch()).ok());
   EXPECT_TRUE(runner->Launch(next.batch()).ok());

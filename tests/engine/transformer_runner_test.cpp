@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/step_builder.h"
 
 namespace incipit {
 namespace {
@@ -23,54 +24,6 @@ using testing::SizeIs;
 
 const std::filesystem::path kFolder =
     std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/golden/hf/llama-plain";
-
-// The parts of a StepBatch, of any number of sequences.
-class Step {
- public:
-  // Computes `tokens` at positions from `first` on, in `blocks`. Returns the step's row of the
-  // first.
-  int32_t AddTokens(std::span<const TokenId> tokens, int32_t first,
-                    std::span<const int32_t> blocks) {
-    const auto row = static_cast<int32_t>(tokens_.size());
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens_.push_back(tokens[i]);
-      positions_.push_back(first + static_cast<int32_t>(i));
-    }
-    for (const int32_t block : blocks) blocks_.push_back(BlockId{block});
-    token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
-    block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
-    return row;
-  }
-  void AddCopy(BlockCopy copy) { copies_.push_back(copy); }
-  void AddDraw(int32_t row, const SamplingParams& params, int32_t choice, int64_t position) {
-    Draw draw;
-    draw.row = row;
-    draw.params = &params;
-    draw.choice = choice;
-    draw.position = position;
-    draws_.push_back(draw);
-  }
-  void AddScore(PromptScore score) { scores_.push_back(score); }
-
-  StepBatch Batch() const {
-    return {.tokens = tokens_,
-            .positions = positions_,
-            .token_begin = token_begin_,
-            .block_begin = block_begin_,
-            .blocks = blocks_,
-            .copies = copies_,
-            .draws = draws_,
-            .scores = scores_};
-  }
-
- private:
-  std::vector<TokenId> tokens_;
-  std::vector<int32_t> positions_, token_begin_{0}, block_begin_{0};
-  std::vector<BlockId> blocks_;
-  std::vector<BlockCopy> copies_;
-  std::vector<Draw> draws_;
-  std::vector<PromptScore> scores_;
-};
 
 class TransformerRunnerTest : public testing::Test {
  protected:
@@ -103,7 +56,7 @@ class TransformerRunnerTest : public testing::Test {
     EXPECT_THAT(MessageOf(runner.status()), message);
   }
 
-  static StepResult Run(TransformerRunner& runner, const Step& step) {
+  static StepResult Run(TransformerRunner& runner, const StepBuilder& step) {
     EXPECT_TRUE(runner.Launch(step.Batch()).ok());
     StepResult result;
     EXPECT_TRUE(runner.Wait(result).ok());
@@ -117,7 +70,7 @@ class TransformerRunnerTest : public testing::Test {
   // The greedy token after tokens_[0 .. count), in a runner of its own.
   TokenId Next(size_t count) {
     const auto runner = Create(Options());
-    Step step;
+    StepBuilder step;
     const std::vector<int32_t> blocks = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     step.AddTokens(Tokens(0, count), 0, blocks);
     step.AddDraw(static_cast<int32_t>(count) - 1, greedy_, 0, static_cast<int64_t>(count));
@@ -132,7 +85,7 @@ class TransformerRunnerTest : public testing::Test {
 
 TEST_F(TransformerRunnerTest, SequencesOfOneStepDoNotSeeEachOther) {
   const auto runner = Create(Options());
-  Step step;
+  StepBuilder step;
   const int32_t blocks_a[] = {5, 1}, blocks_b[] = {9, 2, 30};
   step.AddTokens(Tokens(0, 10), 0, blocks_a);
   const int32_t row_b = step.AddTokens(Tokens(0, 20), 0, blocks_b);
@@ -143,7 +96,7 @@ TEST_F(TransformerRunnerTest, SequencesOfOneStepDoNotSeeEachOther) {
 
 TEST_F(TransformerRunnerTest, AStepFillsABlockThatAnotherSequenceOfItReads) {
   const auto runner = Create(Options());
-  Step step;
+  StepBuilder step;
   const int32_t blocks_a[] = {3, 4}, blocks_b[] = {3, 7};  // b computes only from position 8 on
   step.AddTokens(Tokens(0, 8), 0, blocks_a);
   const int32_t row = step.AddTokens(Tokens(8, 5), 8, blocks_b);
@@ -153,11 +106,11 @@ TEST_F(TransformerRunnerTest, AStepFillsABlockThatAnotherSequenceOfItReads) {
 
 TEST_F(TransformerRunnerTest, CopiesAreDoneBeforeTheFirstLayer) {
   const auto runner = Create(Options());
-  Step first;
+  StepBuilder first;
   const int32_t block[] = {3};
   first.AddTokens(Tokens(0, 8), 0, block);
   Run(*runner, first);
-  Step second;  // continues from 5 copied tokens; the rest of the block is its own
+  StepBuilder second;  // continues from 5 copied tokens; the rest of the block is its own
   const int32_t copied[] = {11, 12};
   second.AddCopy({BlockId{3}, BlockId{11}, 5});
   second.AddTokens(Tokens(5, 6), 5, copied);
@@ -167,14 +120,14 @@ TEST_F(TransformerRunnerTest, CopiesAreDoneBeforeTheFirstLayer) {
 
 TEST_F(TransformerRunnerTest, AStepOfCopiesAloneIsAStep) {
   const auto runner = Create(Options());
-  Step step;
+  StepBuilder step;
   const int32_t block[] = {3};
   step.AddTokens(Tokens(0, 8), 0, block);
   Run(*runner, step);
-  Step copies;
+  StepBuilder copies;
   copies.AddCopy({BlockId{3}, BlockId{4}, 8});
   EXPECT_THAT(Run(*runner, copies).tokens, SizeIs(0));
-  Step next;
+  StepBuilder next;
   const int32_t blocks[] = {4, 5};
   next.AddTokens(Tokens(8, 1), 8, blocks);
   next.AddDraw(0, greedy_, 0, 9);
@@ -187,7 +140,7 @@ TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
   SamplingParams warm;
   warm.seed = 7;
   warm.num_logprobs = 1;
-  Step step;
+  StepBuilder step;
   step.AddTokens(Tokens(0, 100), 0, blocks);
   ASSERT_LT(backend_->limits().logits_rows, 100);
   for (int32_t row = 0; row < 100; ++row) {
@@ -214,7 +167,7 @@ TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
   EXPECT_TRUE(choices_differ);
 
   for (const int32_t row : {0, 63, 99}) {  // the same draw alone
-    Step alone;
+    StepBuilder alone;
     alone.AddTokens(Tokens(0, static_cast<size_t>(row) + 1), 0, blocks);
     alone.AddDraw(row, warm, 1, row + 1);
     EXPECT_EQ(Run(*runner, alone).tokens.at(0), result.tokens.at(row + 2)) << row;
@@ -224,7 +177,7 @@ TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
 TEST_F(TransformerRunnerTest, TwoStepsMayBeInFlight) {
   const auto runner = Create(Options());
   const int32_t blocks[] = {0, 1};
-  Step first, second;
+  StepBuilder first, second;
   first.AddTokens(Tokens(0, 8), 0, blocks);
   first.AddDraw(7, greedy_, 0, 8);
   second.AddTokens(Tokens(8, 1), 8, blocks);
@@ -241,10 +194,10 @@ TEST_F(TransformerRunnerTest, TwoStepsMayBeInFlight) {
 TEST_F(TransformerRunnerTest, ASequenceReadsNothingThatAnotherLeftInItsBlocks) {
   const auto runner = Create(Options());
   const int32_t blocks[] = {0, 1};
-  Step first;
+  StepBuilder first;
   first.AddTokens(Tokens(40, 16), 0, blocks);
   Run(*runner, first);
-  Step second;
+  StepBuilder second;
   second.AddTokens(Tokens(0, 9), 0, blocks);
   second.AddDraw(8, greedy_, 0, 9);
   EXPECT_THAT(Run(*runner, second).tokens, ElementsAre(Next(9)));
@@ -335,12 +288,12 @@ TEST_F(TransformerRunnerTest, ABatchThatWouldIndexOutsideItsMemoryAborts) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto runner = Create(Options());
   const int32_t block[] = {0}, foreign[] = {32};
-  Step outside_vocabulary, outside_positions, outside_pool;
+  StepBuilder outside_vocabulary, outside_positions, outside_pool;
   const TokenId token[] = {97};
   outside_vocabulary.AddTokens(token, 0, block);
   outside_positions.AddTokens(Tokens(0, 1), 128, block);
   outside_pool.AddTokens(Tokens(0, 1), 0, foreign);
-  for (const Step& step : {outside_vocabulary, outside_positions, outside_pool}) {
+  for (const StepBuilder& step : {outside_vocabulary, outside_positions, outside_pool}) {
     EXPECT_DEATH(runner->Launch(step.Batch()).IgnoreError(), "");
   }
 }
