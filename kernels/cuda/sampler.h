@@ -41,8 +41,8 @@ class RowSampler {
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
   // In place of Sample: packs the draws of a step that has begun, for the caller to bring to the
-  // device. None if they need memory, rounds, or patches of
-  // more than 65,536 logits; then nothing has happened.
+  // device. None if they need memory, rounds, or more patches than a round takes (sampler.cpp);
+  // then nothing has happened.
   std::optional<PackedDraws> Pack(const SampleArgs& args, size_t which);
   // Enqueues the kernel for them, wherever their header is; may be recorded for any such step.
   void LaunchPacked(const TensorView& logits, const DrawHeader* draws, const BestOfUnits& best,

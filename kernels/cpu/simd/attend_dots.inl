@@ -77,7 +77,7 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   constexpr int64_t kCount = BLOCKS * kBlock * 2;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
   const int64_t num_pairs = args.head_dim / 2;
-  const int64_t period = FETCH ? ahead->Period<T, kCount>() : num_pairs;
+  const int64_t period = FETCH ? ahead->Period<kCount>() : num_pairs;
   for (int64_t pair = 0; pair < num_pairs;) {
     if constexpr (FETCH) ahead->FetchMore<T, kCount>();
     const int64_t end = pair + period < num_pairs ? pair + period : num_pairs;
@@ -175,7 +175,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   constexpr int64_t kCount = VECTORS * Vec::kLanes * 2;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
   constexpr int64_t kBlockPairs = kBlock / 2;
-  const int64_t period = FETCH ? ahead->Period<T, kCount>() : kBlockPairs;
+  const int64_t period = FETCH ? ahead->Period<kCount>() : kBlockPairs;
   const auto* const zeros = reinterpret_cast<const T*>(kNoValues);
   const int64_t last = (args.end + 1) / 2;
   for (int64_t pair = args.begin / 2; pair < last;) {

@@ -65,14 +65,14 @@ class FetchAhead {
   bool IsFor(int64_t tile) const { return tile >> log2_tiles_ == 0; }
 
   // After how many times COUNT elements of what is in use more is due: a power of two.
-  template <class T, int64_t COUNT>
+  template <int64_t COUNT>
   int64_t Period() const {
-    constexpr int64_t kPeriod = kAtOnce<T> / COUNT;
+    constexpr int64_t kPeriod = kAtOnce / COUNT;
     return (kPeriod > 0 ? kPeriod : 1) << log2_tiles_;
   }
   template <class T, int64_t COUNT>
   void FetchMore() {
-    constexpr int64_t kElements = COUNT > kAtOnce<T> ? COUNT : kAtOnce<T>;
+    constexpr int64_t kElements = COUNT > kAtOnce ? COUNT : kAtOnce;
     constexpr int64_t kLines = kElements * int64_t{sizeof(T)} / (kStepBlocks * kLine);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kLines; ++i, offset_ += kLine) {
@@ -82,9 +82,8 @@ class FetchAhead {
   }
 
  private:
-  // A line of each block, of f32 two: what was fastest.
-  template <class T>
-  static constexpr int64_t kAtOnce = kStepBlocks* kLine / 2;
+  // Elements: of bf16 a line of each block, of f32 two, which was fastest.
+  static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
   const char* places_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
 };
@@ -133,7 +132,7 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const float* query = args.query;
   constexpr int64_t kCount = BLOCKS * kBlock;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
-  const int64_t period = FETCH ? ahead->Period<T, kCount>() : args.head_dim;
+  const int64_t period = FETCH ? ahead->Period<kCount>() : args.head_dim;
   for (int64_t d = 0; d < args.head_dim;) {
     if constexpr (FETCH) ahead->FetchMore<T, kCount>();
     const int64_t end = d + period < args.head_dim ? d + period : args.head_dim;
@@ -214,7 +213,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   }
   constexpr int64_t kCount = VECTORS * Vec::kLanes;
   [[maybe_unused]] FetchAhead* const ahead = args.ahead;
-  const int64_t period = FETCH ? ahead->Period<T, kCount>() : kBlock;
+  const int64_t period = FETCH ? ahead->Period<kCount>() : kBlock;
   for (int64_t position = args.begin; position < args.end;) {
     if constexpr (FETCH) {
       if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
