@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "kvcache/kv_cache_manager.h"
 
 namespace incipit {
@@ -20,6 +22,7 @@ constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
 // Prompts between two stops of the timer, each of which costs as much as some tens of blocks.
 constexpr size_t kPromptsPerStop = 8;
+constexpr std::chrono::milliseconds kTimePerPrompt(70);  // as the cache is told it
 
 // Time per token, probe, block or prompt.
 void CountItems(benchmark::State& state, int64_t items_per_iteration) {
@@ -171,11 +174,13 @@ struct NewPrompts {
 void AllocateEvict(benchmark::State& state, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   NewPrompts fresh(full.cache);
+  Time now;
   for (auto _ : state) {
     state.PauseTiming();
     fresh.Renew(full.cache);
     state.ResumeTiming();
     for (BlockTable& table : fresh.prompts.tables) {
+      full.cache.Advance(now += kTimePerPrompt);
       INCIPIT_CHECK(full.cache.AllocateSlots(table, {}, kPromptTokens));
     }
     state.PauseTiming();
@@ -233,7 +238,9 @@ void PromptAllMiss(benchmark::State& state, bool evicting) {
   std::vector<TokenId> tokens = Prompt(0);
   BlockTable table = TableOf(*cache, tokens);
   TokenId number = 0;
+  Time now;
   const auto pass = [&] {
+    cache->Advance(now += kTimePerPrompt);
     tokens.front() = ++number;  // every hash of the chain changes
     table.hashes.clear();
     cache->hasher().Extend(table.root, tokens, table.hashes);

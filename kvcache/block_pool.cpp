@@ -303,6 +303,7 @@ void BlockPool::EvictTo(int32_t num_cached_max) {
 void BlockPool::Advance(Time now) {
   if (!std::exchange(started_, true)) start_ = now;
   now_ = now;
+  policy_->OnTime(now);
   now_ms_ = static_cast<uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(now - start_).count());
   while (retained_.AnyDue(now)) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/types.h"
 #include "kvcache/block.h"
 
@@ -39,6 +40,9 @@ struct SequenceUse {
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
+
+  // It is `now`. Where nobody says so, no time passes.
+  virtual void OnTime(Time /*now*/) {}
 
   // A sequence begins with the cached blocks `found`, which may be none, the first of its chain
   // first. Called before they count the new user: those without one leave the order, parked ones

@@ -49,7 +49,8 @@ AdaptivePolicy::AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_
                                uint64_t first_touch)
     : blocks_(blocks),
       clock_(first_touch, UnitTouches(block_size), EpochTouches(capacity, block_size)),
-      statistics_(clock_, capacity),
+      paced_clock_(clock_),
+      statistics_(clock_, paced_clock_, capacity),
       guard_(clock_, capacity),
       ghosts_(GhostRunsFor(capacity, block_size), clock_),
       records_(blocks.size()) {}
@@ -57,6 +58,7 @@ AdaptivePolicy::AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_
 void AdaptivePolicy::PassTime() {
   if (touches_to_come_ == 0) return;
   const uint64_t epoch = clock_.epoch();
+  paced_clock_.Advance(touches_to_come_);
   clock_.Advance(touches_to_come_);
   touches_to_come_ = 0;
   if (clock_.epoch() == epoch) return;
@@ -97,7 +99,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     found = found.subspan(static_cast<size_t>(length));
     if (first.place == kElsewhere) continue;
     LeaveAtRisk(first, length);
-    statistics_.CountReuse(first.reuse_class, clock_.AgeClassOf(first.last_use),
+    statistics_.CountReuse(first.reuse_class, paced_clock_.AgeClassOf(first.last_use),
                            static_cast<float>(length) * RunWeightOf(first.run_code));
     use.lru_streak = guard_.WouldHold(first.last_use);
     if (use.lru_streak) lru_hits += length;
@@ -180,7 +182,7 @@ bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   use.ghost_uses = run->uses;
   use.ghost_born = run->born;
   use.ghost_class = static_cast<uint8_t>(reuse_class);
-  use.ghost_age = static_cast<uint8_t>(clock_.AgeClassOf(run->last_use));
+  use.ghost_age = static_cast<uint8_t>(paced_clock_.AgeClassOf(run->last_use));
   use.ghost_run = run->run_code;
   return true;
 }
@@ -288,7 +290,7 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
     const BlockId id = EndOf(k, false);
     if (id == kNoBlock) continue;
     const TouchClock::Stamp last_use = RecordOf(id).last_use;
-    const float value = statistics_.ValueOf(k, clock_.AgeClassOf(last_use));
+    const float value = statistics_.ValueOf(k, paced_clock_.AgeClassOf(last_use));
     const bool is_less =
         least.block == kNoBlock || value < least_value ||
         (value == least_value && clock_.AgeOf(last_use) > clock_.AgeOf(least.last_use));
@@ -298,7 +300,7 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   }
   for (int k = 0; k < kReuseClasses; ++k) {
     const auto value_of = [&](BlockId id) {
-      return statistics_.ValueOf(k, clock_.AgeClassOf(RecordOf(id).last_use));
+      return statistics_.ValueOf(k, paced_clock_.AgeClassOf(RecordOf(id).last_use));
     };
     const BlockId newest = lists_[static_cast<size_t>(k)].back;
     if (newest == kNoBlock || value_of(newest) >= least_value) continue;

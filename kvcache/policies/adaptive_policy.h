@@ -9,6 +9,7 @@
 #include "kvcache/eviction_policy.h"
 #include "kvcache/policies/ghost_runs.h"
 #include "kvcache/policies/lru_guard.h"
+#include "kvcache/policies/paced_clock.h"
 #include "kvcache/policies/reuse_class.h"
 #include "kvcache/policies/reuse_statistics.h"
 #include "kvcache/policies/touch_clock.h"
@@ -30,6 +31,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_t block_size,
                  uint64_t first_touch = uint64_t{1} << 40);
 
+  void OnTime(Time now) override { paced_clock_.PassUntil(now); }
   void Use(std::span<const BlockId> found, SequenceUse& use) override;
   void Add(BlockId id, SequenceUse& use) override;
   void Release(std::span<const BlockId> freed, const SequenceUse& use) override;
@@ -99,6 +101,7 @@ class AdaptivePolicy final : public EvictionPolicy {
 
   std::span<Block> blocks_;
   TouchClock clock_;
+  PacedClock paced_clock_;
   ReuseStatistics statistics_;
   LruGuard guard_;
   GhostRuns ghosts_;

@@ -41,13 +41,14 @@ float SumOf(const std::array<float, kSize>& row) {
 
 }  // namespace
 
-ReuseStatistics::ReuseStatistics(const TouchClock& clock, double capacity)
+ReuseStatistics::ReuseStatistics(const TouchClock& clock, const PacedClock& paced_clock,
+                                 double capacity)
     : clock_(clock),
+      paced_clock_(paced_clock),
       capacity_(capacity),
       epoch_(clock.epoch()),
-      fitted_at_(clock.now()),
-      at_risk_(kEpochs),
-      age_class_of_epoch_(kEpochs) {
+      fitted_at_(paced_clock.now()),
+      at_risk_(kEpochs) {
   slow_.capacities_max = kSlowCapacities;
   slow_.runs_max = kSlowRuns;
   fast_.capacities_max = kFastCapacities;
@@ -55,10 +56,6 @@ ReuseStatistics::ReuseStatistics(const TouchClock& clock, double capacity)
   for (size_t a = 0; a <= kAges; ++a) begins_[a] = TouchClock::BeginOf(static_cast<int>(a));
   for (size_t a = 0; a < kAges; ++a) {
     widths_[a] = static_cast<float>(begins_[a + 1] - begins_[a]);
-  }
-  for (size_t i = 0; i < kEpochs; ++i) {
-    const uint64_t middle = i * clock.epoch_touches() + clock.epoch_touches() / 2;
-    age_class_of_epoch_[i] = static_cast<uint8_t>(clock.AgeClass(middle));
   }
   BeginEpoch(1);
   Refresh();
@@ -108,8 +105,9 @@ void ReuseStatistics::AdvanceRing() {
 
 void ReuseStatistics::BeginEpoch(double mean_run) {
   AdvanceRing();
-  const double units = static_cast<double>(clock_.now() - fitted_at_) * clock_.units_per_touch();
-  fitted_at_ = clock_.now();
+  const double now = paced_clock_.now();
+  const double units = (now - fitted_at_) * clock_.units_per_touch();
+  fitted_at_ = now;
   const AgeTable exposed = RecentlyExposed(units);
   const uint64_t ages = LivelyAges(exposed);
   for (LifeTable* table : {&slow_, &fast_}) {
@@ -158,22 +156,23 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
 // How many have passed through each age class since the last epoch, within `units` of time: those
 // that are at risk still, and those that have been used, on average in the middle of that time.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
+  const auto age_class_of = [this](uint64_t epochs_ago) {
+    return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
+  };
   AgeTable old{};
-  old[static_cast<size_t>(clock_.AgeClass(kEpochs * uint64_t{clock_.epoch_touches()}))] =
-      at_risk_before_;
+  old[age_class_of(kEpochs)] = at_risk_before_;
   for (size_t i = NextOccupied(kYoungEpochs); i < kEpochs; i = NextOccupied(i + 1)) {
-    Row& sum = old[age_class_of_epoch_[i]];
+    Row& sum = old[age_class_of(i)];
     const Row& row = at_risk_[(epoch_ - i) % kEpochs];
     for (size_t k = 0; k < kClasses; ++k) sum[k] += row[k];
   }
   AgeTable exposed{};
   for (size_t a = 0; a < kAges; ++a) {
-    const auto part = static_cast<float>(units) / widths_[a];
+    const float part = std::min(1.0F, static_cast<float>(units) / widths_[a]);
     for (size_t k = 0; k < kClasses; ++k) exposed[a][k] = part * old[a][k];
   }
-  const double epoch_units = clock_.epoch_touches() * clock_.units_per_touch();
   for (size_t i = NextOccupied(0); i < kYoungEpochs; i = NextOccupied(i + 1)) {
-    const double age = (static_cast<double>(i) + 0.5) * epoch_units;
+    const double age = paced_clock_.AgeOfEpoch(i) * clock_.units_per_touch();
     Expose(exposed, at_risk_[(epoch_ - i) % kEpochs], age - units, age);
   }
   for (size_t a = 0; a < kAges; ++a) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kvcache/policies/paced_clock.h"
 #include "kvcache/policies/reuse_class.h"
 #include "kvcache/policies/touch_clock.h"
 
@@ -23,13 +24,16 @@ namespace incipit {
 // time until the hit or the horizon, whichever is first. Unlike the present rate of reuse, it sees
 // that a block whose use lies some time ahead is worth the wait, or is not.
 //
+// Ages are times (PacedClock), stated in touches: after what time users come back does not depend
+// on how much others use meanwhile.
+//
 // Two such tables are kept, one that forgets slowly and one that forgets fast, and for each class
 // the one counts that has foretold the recent uses better, by likelihood: workloads change at once,
 // and classes change one by one.
 class ReuseStatistics {
  public:
   // `capacity`: blocks that the cache holds.
-  ReuseStatistics(const TouchClock& clock, double capacity);
+  ReuseStatistics(const TouchClock& clock, const PacedClock& paced_clock, double capacity);
 
   // Blocks last used at `stamp`, of together this weight, are at risk, or no longer.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
@@ -56,9 +60,7 @@ class ReuseStatistics {
   float ValueOf(int reuse_class, int age_class) const {
     return values_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
   }
-  size_t num_bytes() const {
-    return sizeof(*this) + at_risk_.size() * sizeof(Row) + age_class_of_epoch_.size();
-  }
+  size_t num_bytes() const { return sizeof(*this) + at_risk_.size() * sizeof(Row); }
 
  private:
   static constexpr size_t kClasses = 16;  // kReuseClasses, for whole vector registers
@@ -101,9 +103,10 @@ class ReuseStatistics {
   void SetValues(const AgeTable& rate);
 
   const TouchClock& clock_;
+  const PacedClock& paced_clock_;
   double capacity_;
   uint64_t epoch_;            // that the ring has been brought to
-  uint64_t fitted_at_;        // touches
+  double fitted_at_;          // by the paced clock
   std::vector<Row> at_risk_;  // [epoch of last use % kEpochs]
   std::array<uint64_t, kEpochs / 64> occupied_{};
   Row at_risk_before_{};      // of last use before those
@@ -115,7 +118,6 @@ class ReuseStatistics {
   AgeTable values_{};
   std::array<double, kAges + 1> begins_{};  // of age classes, in units, and the end of the last
   std::array<float, kAges> widths_{};
-  std::vector<uint8_t> age_class_of_epoch_;  // by epochs ago
 };
 
 }  // namespace incipit

@@ -1,0 +1,154 @@
+#include "kvcache/policies/paced_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "kvcache/policies/touch_clock.h"
+
+namespace incipit {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint32_t kUnit = 4, kEpoch = 64;
+constexpr uint64_t kStart = uint64_t{1} << 40;
+// After so many the unit is settled.
+constexpr int kSettled = 257 * kEpoch;
+
+// The two clocks as the policy drives them.
+class Clocks {
+ public:
+  void Pass(Duration time, uint64_t num_touches = 1) {
+    paced.PassUntil(now += time);
+    paced.Advance(num_touches);
+    touches.Advance(num_touches);
+  }
+  void PassEvenly(Duration time, int num_touches) {
+    for (int i = 0; i < num_touches; ++i) Pass(time);
+  }
+  // How many touches of age time makes of this since `begin`.
+  double Since(double begin) const { return paced.now() - begin; }
+
+  TouchClock touches{kStart, kUnit, kEpoch};
+  PacedClock paced{touches};
+  Time now;
+};
+
+TEST(PacedClock, AgesAreTouchesWhereNobodyTellsTheTime) {
+  TouchClock touches(kStart, kUnit, kEpoch);
+  PacedClock paced(touches);
+  const TouchClock::Stamp first = touches.stamp();
+  for (int i = 0; i < 2 * kSettled; ++i) {
+    EXPECT_EQ(paced.AgeClassOf(first), touches.AgeClassOf(first));
+    EXPECT_EQ(paced.now(), i);
+    paced.Advance(1);
+    touches.Advance(1);
+  }
+  EXPECT_EQ(paced.AgeOfEpoch(0), 0);
+  EXPECT_EQ(paced.AgeOfEpoch(1), 0.5 * kEpoch);
+  EXPECT_EQ(paced.AgeOfEpoch(100), 99.5 * kEpoch);
+}
+
+// What a touch of an even run is in ages once the unit is settled: 1, and more for what had passed
+// then and was still to be counted.
+double AgeOfTouch(Clocks& clocks, Duration apart) {
+  clocks.PassEvenly(apart, kSettled + 1000 * kEpoch);
+  const double begin = clocks.paced.now();
+  clocks.PassEvenly(apart, 100 * kEpoch);
+  return clocks.Since(begin) / (100 * kEpoch);
+}
+
+TEST(PacedClock, AgesAreAboutTheTouchesAsLongAsTheyTakeTheSame) {
+  Clocks clocks;
+  const double per_touch = AgeOfTouch(clocks, milliseconds(3));
+  EXPECT_GT(per_touch, 1);
+  EXPECT_LT(per_touch, 1.6);
+  const double begin = clocks.paced.now();
+  const TouchClock::Stamp stamp = clocks.touches.stamp();
+  for (int i = 1; i < 500 * static_cast<int>(kEpoch); ++i) {
+    clocks.Pass(milliseconds(3));
+    const double age = i * per_touch;
+    ASSERT_NEAR(clocks.Since(begin), age, 0.02 * age) << i;
+    ASSERT_NEAR(clocks.paced.AgeClassOf(stamp), clocks.paced.AgeClass(age), 1) << i;
+  }
+  for (const uint64_t epochs_ago : {1, 10, 400}) {
+    const uint64_t middle = (clocks.touches.epoch() - epochs_ago) * kEpoch + kEpoch / 2;
+    const double age = static_cast<double>(clocks.touches.now() - middle) * per_touch;
+    EXPECT_NEAR(clocks.paced.AgeOfEpoch(epochs_ago), age, 0.02 * age + 2);
+  }
+}
+
+TEST(PacedClock, AnAgeIsTheSameTimeAtAnyPaceOfTouches) {
+  Clocks clocks;
+  const double per_ms = AgeOfTouch(clocks, milliseconds(8)) / 8;
+  for (const int pace_ms : {1, 2, 32, 8}) {
+    clocks.PassEvenly(milliseconds(pace_ms), 1000 * kEpoch);  // until what came before has counted
+    const TouchClock::Stamp stamp = clocks.touches.stamp();
+    const double begin = clocks.paced.now();
+    clocks.PassEvenly(milliseconds(pace_ms), 400 * kEpoch);
+    const double age = 400.0 * kEpoch * pace_ms * per_ms;
+    EXPECT_NEAR(clocks.Since(begin), age, 0.02 * age) << pace_ms;
+    EXPECT_NEAR(clocks.paced.AgeClassOf(stamp), clocks.paced.AgeClass(age), 1) << pace_ms;
+    EXPECT_NEAR(clocks.paced.AgeOfEpoch(400), age, 0.02 * age) << pace_ms;
+  }
+}
+
+TEST(PacedClock, ANightDoesNotMakeAllOld) {
+  Clocks clocks;
+  const double per_touch = AgeOfTouch(clocks, milliseconds(5));
+  const double begin = clocks.paced.now();
+  clocks.Pass(hours(9));
+  EXPECT_LT(clocks.Since(begin), 4);
+  clocks.PassEvenly(milliseconds(5), 1000 * kEpoch);
+  EXPECT_GT(clocks.Since(begin), per_touch * 1000 * kEpoch);
+  EXPECT_LT(clocks.Since(begin), per_touch * 1100 * kEpoch);
+}
+
+TEST(PacedClock, TimeNeverStandsStill) {
+  Clocks clocks;
+  clocks.PassEvenly(milliseconds(5), kSettled);
+  clocks.PassEvenly(Duration{}, 500 * kEpoch);  // until all before has counted
+  const double begin = clocks.paced.now();
+  clocks.PassEvenly(Duration{}, 100 * kEpoch);
+  EXPECT_GT(clocks.Since(begin), 100 * kEpoch / 64);
+  EXPECT_LT(clocks.Since(begin), 100 * kEpoch / 15);
+}
+
+TEST(PacedClock, WhatIsEarlierThanToldBeforeIsNow) {
+  Clocks clocks;
+  clocks.PassEvenly(milliseconds(5), kSettled);
+  const double begin = clocks.paced.now();
+  clocks.now -= hours(1);
+  clocks.PassEvenly(Duration{}, kEpoch);
+  EXPECT_GE(clocks.Since(begin), 0);
+  EXPECT_LE(clocks.Since(begin), 2 * kEpoch);
+}
+
+TEST(PacedClock, WhatIsOlderThanAllThatIsRememberedIsAsOldAsThat) {
+  Clocks clocks;
+  const TouchClock::Stamp first = clocks.touches.stamp();
+  clocks.PassEvenly(milliseconds(1), kSettled);
+  const TouchClock::Stamp second = clocks.touches.stamp();
+  clocks.Pass(seconds(200), 5000 * kEpoch);  // all that is remembered, and more, at once
+  EXPECT_EQ(clocks.paced.AgeClassOf(first), clocks.paced.AgeClassOf(second));
+  EXPECT_EQ(clocks.paced.AgeOfEpoch(1023), clocks.paced.AgeOfEpoch(4000));
+  EXPECT_GT(clocks.paced.AgeOfEpoch(1023), clocks.paced.AgeOfEpoch(1000));
+}
+
+TEST(PacedClock, AnyTimesAreAges) {
+  Clocks clocks;
+  clocks.Pass(Duration{});
+  clocks.Pass(Duration{1}, kSettled);  // in a billionth of a second
+  const TouchClock::Stamp stamp = clocks.touches.stamp();
+  for (int year = 0; year < 100; ++year) clocks.Pass(hours(24 * 365), kEpoch);
+  EXPECT_EQ(clocks.paced.AgeClassOf(stamp), TouchClock::kAges - 1);
+  EXPECT_EQ(clocks.paced.AgeClass(1e300), TouchClock::kAges - 1);
+  EXPECT_EQ(clocks.paced.AgeClass(0), 0);
+}
+
+}  // namespace
+}  // namespace incipit

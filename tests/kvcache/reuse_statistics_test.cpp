@@ -1,0 +1,108 @@
+#include "kvcache/policies/reuse_statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+
+#include "kvcache/policies/paced_clock.h"
+#include "kvcache/policies/touch_clock.h"
+
+namespace incipit {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kClass = 3;
+constexpr milliseconds kBusy(2), kQuiet(16);  // from one block to the next
+
+// Blocks come one by one, in busy spells and quiet ones in turn. Every second one is used again
+// after ten seconds, the others never, and are forgotten after forty.
+class Blocks {
+ public:
+  explicit Blocks(bool tells_time) : tells_time_(tells_time) {}
+
+  void Run(int num_blocks, Duration apart) {
+    for (int i = 0; i < num_blocks; ++i) {
+      now_ += apart;
+      UseWhatIsDue();
+      lasting_.push_back({now_, clock_.stamp()});
+      if (++num_made_ % 2 == 0) used_.push_back({now_, clock_.stamp()});
+      statistics_.Enter(kClass, clock_.stamp(), 1);
+      Touch();
+    }
+  }
+
+  void RunSpells() {
+    for (int spell = 0; spell < 12; ++spell) Run(60'000, spell % 2 == 0 ? kBusy : kQuiet);
+  }
+
+  // How much more a block is worth eight seconds after its use than thirty after, when blocks come
+  // so far apart.
+  double WorthBeforeByAfter(Duration apart) {
+    Run(60'000, apart);
+    statistics_.Refresh();
+    const auto value = [&](int after) {
+      const Time used = now_ - seconds(after);
+      auto block = lasting_.begin();
+      while (block->used < used) ++block;
+      return statistics_.ValueOf(kClass, paced_.AgeClassOf(block->stamp));
+    };
+    return value(8) / value(30);
+  }
+
+ private:
+  struct Block {
+    Time used;
+    TouchClock::Stamp stamp;
+  };
+
+  void UseWhatIsDue() {
+    for (; !used_.empty() && now_ - used_.front().used >= seconds(10); used_.pop_front()) {
+      const TouchClock::Stamp stamp = used_.front().stamp;
+      statistics_.Leave(kClass, stamp, 1);
+      statistics_.CountReuse(kClass, paced_.AgeClassOf(stamp), 1);
+    }
+    for (; !lasting_.empty() && now_ - lasting_.front().used >= seconds(40); lasting_.pop_front()) {
+      if (++num_over_ % 2 == 0) continue;  // it has been used
+      statistics_.Leave(kClass, lasting_.front().stamp, 1);
+      statistics_.CountForgotten(1);
+    }
+  }
+
+  void Touch() {
+    if (tells_time_) paced_.PassUntil(now_);
+    const uint64_t epoch = clock_.epoch();
+    paced_.Advance(1);
+    clock_.Advance(1);
+    if (clock_.epoch() != epoch) statistics_.BeginEpoch(1);
+  }
+
+  bool tells_time_;
+  TouchClock clock_{uint64_t{1} << 40, 4, 64};
+  PacedClock paced_{clock_};
+  ReuseStatistics statistics_{clock_, paced_, 4000};
+  Time now_;
+  std::deque<Block> used_, lasting_;
+  int64_t num_made_ = 0, num_over_ = 0;
+};
+
+TEST(ReuseStatistics, LearnsAfterWhatTimeBlocksAreUsedAgain) {
+  for (const Duration apart : {kBusy, kQuiet}) {
+    Blocks blocks(true);
+    blocks.RunSpells();
+    EXPECT_GT(blocks.WorthBeforeByAfter(apart), 30) << apart / milliseconds(1);
+  }
+}
+
+// Thirty quiet seconds are fewer touches than ten busy ones.
+TEST(ReuseStatistics, WithoutTheTimeALongPauseIsLikeAShortOne) {
+  Blocks blocks(false);
+  blocks.RunSpells();
+  EXPECT_LT(blocks.WorthBeforeByAfter(kQuiet), 15);
+}
+
+}  // namespace
+}  // namespace incipit
