@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 
 #include "cli/analyze_reuse.h"
 #include "cli/offline_optimum.h"
@@ -137,6 +138,32 @@ TEST(ReplayRun, TimesOfManyYearsPass) {
     ASSERT_TRUE(log.Add({.time = time}, std::as_bytes(std::span(prompt))).ok());
   }
   EXPECT_EQ(ReplayPolicy(log, {.capacity = 2}).hit_blocks, 4);
+}
+
+// Documents of four blocks come up in busy spells and quiet ones in turn, and each is asked for
+// three times, two seconds apart. `time_scale`: of the times that the log tells.
+int64_t HitsOfDocuments(double time_scale) {
+  constexpr int kDocuments = 6000, kUses = 3;
+  std::multimap<double, int32_t> due;  // when which document is asked for
+  double start = 0;
+  for (int32_t document = 0; document < kDocuments; ++document) {
+    start += document / 300 % 2 == 0 ? 0.02 : 0.2;
+    for (int use = 0; use < kUses; ++use) due.emplace(start + 2 * use, document);
+  }
+  BlockLog log(sizeof(int32_t), 512);
+  for (const auto& [time, document] : due) {
+    const std::array chain = {document, document, document, document};
+    const auto bytes = std::as_bytes(std::span(chain));
+    EXPECT_TRUE(log.Add({.time = time * time_scale, .input_tokens = 4 * 512}, bytes).ok());
+  }
+  return ReplayPolicy(log, {.policy = Kind::kAdaptive, .capacity = 200}).hit_blocks;
+}
+
+TEST(ReplayRun, AdaptiveGoesByTheTimesOfTheLog) {
+  const int64_t hits = HitsOfDocuments(1);
+  EXPECT_GT(hits, 0);
+  EXPECT_NE(hits, HitsOfDocuments(0));
+  EXPECT_EQ(hits, HitsOfDocuments(2));  // whatever their unit is
 }
 
 }  // namespace
