@@ -23,6 +23,8 @@ namespace incipit::emulator {
 namespace {
 // The fiber that the running one came from: its stack is known only once it has been left.
 thread_local Fiber* g_left = nullptr;
+// More than Switch's frame takes.
+constexpr ptrdiff_t kSwitchFrameBytes = 1024;
 }  // namespace
 #endif
 
@@ -35,19 +37,20 @@ Fiber::~Fiber() {
 void Fiber::Start(void (*entry)(), int color) {
   constexpr int kColors = 32;
   constexpr size_t kColorBytes = 320;
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   if (stack_ == nullptr) {
     void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     INCIPIT_CHECK(stack != MAP_FAILED);
     stack_ = static_cast<char*>(stack);
     mprotect(stack_, page, PROT_NONE);
+    bottom_ = left_at_ = stack_ + page;
+    bytes_ = kStackBytes - page;
   }
-  bottom_ = stack_ + page;
-  bytes_ = kStackBytes - page;
   fake_stack_ = nullptr;
 #ifdef INCIPIT_FIBERS_TELL_SANITIZER
-  __asan_unpoison_memory_region(bottom_, bytes_);
+  // Frames that were abandoned; those that have returned left nothing poisoned.
+  __asan_unpoison_memory_region(left_at_, static_cast<size_t>(stack_ + kStackBytes - left_at_));
 #endif
   const size_t shift = static_cast<size_t>(color % kColors) * kColorBytes;
   PrepareContext(*context_, stack_ + page, bytes_ - shift, entry);
@@ -61,6 +64,7 @@ void Fiber::FinishFirstSwitch() {
 
 void Fiber::Switch(Fiber& from, Fiber& to) {
 #ifdef INCIPIT_FIBERS_TELL_SANITIZER
+  from.left_at_ = static_cast<char*>(__builtin_frame_address(0)) - kSwitchFrameBytes;
   __sanitizer_start_switch_fiber(&from.fake_stack_, to.bottom_, to.bytes_);
   g_left = &from;
   SwitchContext(*from.context_, *to.context_);

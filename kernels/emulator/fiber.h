@@ -40,6 +40,7 @@ class Fiber {
   char* stack_ = nullptr;  // of whoever called Start; others run on the stack they have
   const void* bottom_ = nullptr;
   size_t bytes_ = 0;
+  const char* left_at_ = nullptr;  // below all frames, when it was left last
   void* fake_stack_ = nullptr;
 };
 
