@@ -67,7 +67,7 @@ class CpuBackend final : public Backend {
               .row_of_thread = {}},
         attention_(kernels, threads_),
         sampler_(kernels, threads_) {
-    const bool is_best = native_.f32 && &kernels == simd::SupportedKernels().front();
+    const bool is_best = simd::PrefersOneDnn(kernels);
     const bool is_used = matmul_ == CpuMatmul::kAuto ? is_best : matmul_ == CpuMatmul::kOneDnn;
     if (is_used) one_dnn_.emplace(kernels_, threads_, memory_);
   }
@@ -183,7 +183,8 @@ class CpuBackend final : public Backend {
   Scratch<int8_t> rounded_;
 };
 
-// By oneDNN where it has native instructions for the type, or where it was asked for and can do it.
+// By oneDNN where it is preferred and has native instructions for the type, or where it was asked
+// for and can do it.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
   const DType dtype = source.dtype();
   const bool is_forced = matmul_ == CpuMatmul::kOneDnn;

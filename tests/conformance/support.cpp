@@ -62,7 +62,7 @@ std::vector<BackendCase> AllBackends() {
   for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"})
     cases.push_back(SimdCase(name));
   cases.push_back(OptionsCase("Auto", CpuMatmul::kAuto));
-  cases.back().rounds_activations = native.bf16;
+  cases.back().rounds_activations = simd::PrefersOneDnn(*simd::SupportedKernels().front());
   cases.push_back(OptionsCase("OneDnn", CpuMatmul::kOneDnn));
   cases.back().rounds_activations = true;
   // oneDNN's product for AVX2 sums in an order that depends on the number of rows.

@@ -91,14 +91,15 @@ __attribute__((target("avx512f,avx512bf16"))) int64_t DotBf16Avx512(int64_t roun
 }
 
 __attribute__((target("avx512f,avx512vnni"))) int64_t DotInt8Avx512(int64_t rounds) {
-  __m512i sums[kChains];
-  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_setzero_si512();
+  using Ints = int32_t __attribute__((vector_size(64)));  // as 64-bit ones gcc 12 copies each sum
+  Ints sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = reinterpret_cast<Ints>(_mm512_set1_epi32(i));
   const __m512i ones = _mm512_set1_epi32(0x01010101);
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) {
-      sums[i] = _mm512_dpbusd_epi32(sums[i], ones, ones);
-      asm volatile("" : "+v"(sums[i]));  // else many rounds are added up in one
+      const __m512i sum = reinterpret_cast<__m512i>(sums[i]);
+      sums[i] = reinterpret_cast<Ints>(_mm512_dpbusd_epi32(sum, ones, ones));
     }
   }
   for (int i = 0; i < kChains; ++i) asm volatile("" : : "v"(sums[i]));

@@ -10,12 +10,16 @@ namespace incipit::simd {
 // Of the tables in this build, those that this machine can run, best first; the last is portable.
 std::span<const Kernels* const> SupportedKernels();
 
-// Instructions that multiply a type natively, and so make oneDNN the fastest.
+// Instructions of this machine that multiply a type natively.
 struct NativeProducts {
   bool f32 = false;   // AVX-512
   bool bf16 = false;  // AVX512_BF16
   bool int8 = false;  // AVX512_VNNI
 };
 NativeProducts DetectNativeProducts();
+
+// Whether oneDNN's products are to be taken beside `kernels` for the types that it has instructions
+// for: where dots of bf16 are what is fastest, and nobody asked for an older set.
+bool PrefersOneDnn(const Kernels& kernels);
 
 }  // namespace incipit::simd

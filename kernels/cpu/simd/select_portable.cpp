@@ -12,6 +12,8 @@ std::span<const Kernels* const> SupportedKernels() {
 
 NativeProducts DetectNativeProducts() { return {}; }
 
+bool PrefersOneDnn(const Kernels&) { return false; }
+
 const RateLoops& RateLoopsOf(const Kernels&) { return PortableRateLoops(); }
 
 }  // namespace incipit::simd

@@ -1,7 +1,10 @@
 #include <cpuid.h>
 
+#include <algorithm>
 #include <array>
 
+#include "base/clock.h"
+#include "kernels/cpu/simd/rates.h"
 #include "kernels/cpu/simd/select.h"
 #include "kernels/cpu/simd/x86.h"
 
@@ -24,6 +27,29 @@ bool HasAvx512Bf16() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1) != 0;
 }
 
+// Seconds that a multiply-add takes in `loop`, at least.
+double TimeOf(int64_t (*loop)(int64_t rounds)) {
+  constexpr int64_t kRounds = 4096;  // some 20 us
+  const Time begin = std::chrono::steady_clock::now();
+  const auto units = static_cast<double>(loop(kRounds));
+  return ToSeconds(std::chrono::steady_clock::now() - begin) / units;
+}
+
+// Whether dots of bf16 are faster than multiply-adds of f32. Zen 4 does one a cycle of either, so
+// twice as many products by dots; Sapphire Rapids and Emerald Rapids do two multiply-adds a cycle
+// and half a dot, so half as many. What is measured is a factor of two or a half, far from the
+// limit whatever else the machine does: a machine always decides alike.
+bool DotsAreFaster() {
+  constexpr int kRepeats = 12;
+  const RateLoops& loops = RateLoopsOf(Avx512Bf16Kernels());
+  double dot = 1, multiply_add = 1;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    dot = std::min(dot, TimeOf(loops.bf16));
+    multiply_add = std::min(multiply_add, TimeOf(loops.f32));
+  }
+  return dot < multiply_add;
+}
+
 struct Supported {
   std::array<const Kernels*, 5> kernels;
   size_t count = 0;
@@ -33,8 +59,9 @@ struct Supported {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
     if (avx2 && HasAvx512()) {
       if (__builtin_cpu_supports("avx512vnni")) {
-        if (HasAvx512Bf16()) kernels[count++] = &Avx512Bf16Kernels();
         kernels[count++] = &Avx512VnniKernels();
+        if (HasAvx512Bf16()) kernels[count++] = &Avx512Bf16Kernels();
+        if (HasAvx512Bf16() && DotsAreFaster()) std::swap(kernels[count - 2], kernels[count - 1]);
       }
       kernels[count++] = &Avx512Kernels();
     }
@@ -56,5 +83,7 @@ NativeProducts DetectNativeProducts() {
           .bf16 = avx512 && HasAvx512Bf16(),
           .int8 = avx512 && __builtin_cpu_supports("avx512vnni") != 0};
 }
+
+bool PrefersOneDnn(const Kernels& kernels) { return &kernels == &Avx512Bf16Kernels(); }
 
 }  // namespace incipit::simd
