@@ -123,7 +123,7 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"threads", "rows", "outputs", "inputs", "type"});
   for (const int64_t type : {int64_t{2}, int64_t{0}, kInt8}) {
     for (const Matrix& matrix : kMatrices) {
-      for (const int64_t rows : {1, 8, 64, 512}) {
+      for (const int64_t rows : {1, 8, 16, 64, 512}) {
         for (const int64_t threads : {1, 2}) {
           benchmark->Args({threads, rows, matrix.outputs, matrix.inputs, type});
         }

@@ -15,7 +15,8 @@ struct Vec {
 using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 6;  // 12 sums, 2 weights and a factor: of 16 registers
+constexpr int kTileRows = 6;              // 12 sums, 2 weights and a factor: of 16 registers
+constexpr int64_t kPrefetchBytes = 2048;  // ahead of the weights that lone tiles read
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 4;

@@ -15,7 +15,8 @@ struct Vec {
 using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 12;  // 24 sums, 2 weights and a factor: of 32 registers
+constexpr int kTileRows = 12;             // 24 sums, 2 weights and a factor: of 32 registers
+constexpr int64_t kPrefetchBytes = 8192;  // ahead of the weights that lone tiles read
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;
 constexpr int kInt8Unroll = 4;

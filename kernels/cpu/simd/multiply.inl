@@ -21,9 +21,6 @@ constexpr int64_t kGroupRowsMax = 192;
 constexpr int64_t kBlockPanels = 8;
 // Tiles that make it worth while to widen weights once for all of them.
 constexpr int64_t kWidenTilesMin = 5;
-// How far ahead of its use a lone tile fetches weights, of all its panels together and of one.
-constexpr int64_t kPrefetchBytes = 2048;
-constexpr int64_t kPrefetchBytesMax = 2048;
 constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
@@ -39,10 +36,8 @@ struct TileArgs {
   const char* next_x;     // the next tile's: from the second-level cache
 };
 
-constexpr int64_t PrefetchBytes(int64_t panels) {
-  const int64_t bytes = kPrefetchBytes / panels;
-  return bytes < kPrefetchBytesMax ? bytes : kPrefetchBytesMax;
-}
+// How far ahead of its use a lone tile fetches weights of each panel.
+constexpr int64_t PrefetchBytes(int64_t panels) { return kPrefetchBytes / panels; }
 
 template <class Format, int ROWS, int PANELS>
 using TileSums = typename Format::Sum[ROWS][PANELS * Format::kVectors];
@@ -67,13 +62,14 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// A lone tile fetches all that it reads, one of several a line at a time.
-template <class Format, int ROWS, int PANELS, bool IS_LONE>
+// One of TILES or more that share what is to be fetched; a lone one fetches all that it reads.
+template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
+  constexpr bool kIsLone = TILES == 1;
   constexpr int kVectors = PANELS * Format::kVectors, kUnroll = Format::kUnroll;
-  constexpr int64_t kFetched = IS_LONE ? kUnroll * Format::kStepBytes : 1;
+  constexpr int64_t kFetched = kUnroll * Format::kStepBytes / TILES;
   constexpr int64_t kAhead = PrefetchBytes(PANELS) / Format::kStepBytes;
-  constexpr int64_t kFetchedX = IS_LONE ? 0 : kUnroll * ROWS * kFactorBytes;
+  constexpr int64_t kFetchedX = kIsLone ? 0 : kUnroll * ROWS * kFactorBytes;
   TileSums<Format, ROWS, PANELS> sums;
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {
@@ -108,12 +104,12 @@ void MultiplyTile(const TileArgs& args) {
                                          panel + u * Format::kStepBytes, panel_bytes, sums);
     }
     prefetch += args.prefetch_step;
-    if (IS_LONE && left <= kAhead && left > kAhead - kUnroll) {
+    if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
       prefetch += (PANELS - 1) * panel_bytes;  // on to the panels that follow these
     }
     panel += kUnroll * Format::kStepBytes;
     x += kUnroll * ROWS * kFactorBytes;
-    if (!IS_LONE) next_x += kUnroll * ROWS * kFactorBytes;
+    if (!kIsLone) next_x += kUnroll * ROWS * kFactorBytes;
   }
   for (; left > 0; --left) {
     MultiplyStep<Format, ROWS, PANELS>(x, panel, panel_bytes, sums);
@@ -140,13 +136,14 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Tiles of 1, 2, ... rows.
-  TileFunction shared[Format::kRows], lone[Format::kRows];
+  // Tiles of 1, 2, ... rows: one, one of two or three, and one of more.
+  TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>
   static constexpr ProductTiles Of(std::integer_sequence<int, INDICES...>) {
-    return {{MultiplyTile<Format, INDICES + 1, 1, false>...},
-            {MultiplyTile<Format, INDICES + 1, LonePanels<Format>(INDICES + 1), true>...}};
+    return {{MultiplyTile<Format, INDICES + 1, LonePanels<Format>(INDICES + 1), 1>...},
+            {MultiplyTile<Format, INDICES + 1, 1, 2>...},
+            {MultiplyTile<Format, INDICES + 1, 1, 4>...}};
   }
 };
 
@@ -276,6 +273,8 @@ struct TiledProduct {
         Format::WidenSteps(stored, count, wide);
         weights = wide;
       }
+      constexpr const ProductTiles<Read>& kTiles = kProductTiles<Read>;
+      const TileFunction* const multiply = num_tiles < 4 ? kTiles.of_few : kTiles.of_many;
       // Each tile fetches its share of what follows this part.
       const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
       const int64_t next_step = is_last ? chunk.begin : step + count;
@@ -286,7 +285,7 @@ struct TiledProduct {
         const char* const next_x = tile + 1 < chunk.last_tile
                                        ? FactorsOf(tile + 1, step)
                                        : FactorsOf(chunk.first_tile, next_step);
-        kProductTiles<Read>.shared[rows - 1](
+        multiply[rows - 1](
             {.x = FactorsOf(tile, step),
              .panel = weights,
              .panel_bytes = panel_bytes,
