@@ -224,8 +224,7 @@ class OneDnnContext::State {
             if (shape.form == Form::kF32) {
               std::memcpy(to, x, static_cast<size_t>(row_bytes));
             } else if (shape.form == Form::kBF16) {
-              auto* const rounded = reinterpret_cast<uint16_t*>(to);
-              for (int64_t i = 0; i < cols; ++i) rounded[i] = NarrowBF16(x[i]);
+              kernels_.narrow_row(x, cols, reinterpret_cast<uint16_t*>(to));
             } else {
               scales[row] = kernels_.quantize_row(x, cols, reinterpret_cast<int8_t*>(to));
             }

@@ -8,6 +8,8 @@
 
 #include "base/random.h"
 #include "kernels/cpu/simd/select.h"
+#include "kernels/numeric.h"
+#include "kernels/quantize.h"
 #include "kernels/sampling.h"
 
 namespace incipit {
@@ -123,6 +125,48 @@ TEST_P(SimdTest, ChunkMaximaFindTheLargestAndWhatIsNotFinite) {
       EXPECT_FALSE(maxima_with(kInfinity));
       EXPECT_FALSE(maxima_with(std::nanf("")));
     }
+  }
+}
+
+// Numbers of all magnitudes, halves between two of bf16, infinities, NaNs and subnormal numbers.
+std::vector<float> NumbersOfAllKinds(size_t size) {
+  std::vector<float> x(size);
+  for (size_t i = 0; i < size; ++i) {
+    auto bits = static_cast<uint32_t>(RandomBits(7, 0, i));
+    if (i % 5 == 1) bits = (bits & 0xFFFF0000) | 0x8000;
+    if (i % 7 == 3) bits |= 0x7F800000;
+    if (i % 11 == 5) bits &= 0x807FFFFF;
+    if (i % 13 == 7) bits = (bits & 0x80000000) | 0x7F800000;
+    x[i] = std::bit_cast<float>(bits);
+  }
+  return x;
+}
+
+TEST_P(SimdTest, NarrowRowRoundsAsItsDefinition) {
+  const std::vector<float> all = NumbersOfAllKinds(5000);
+  for (size_t size = 0; size <= all.size(); size = size < 70 ? size + 1 : size * 8 + 3) {
+    std::vector<uint16_t> out(size + 1, 0xABCD);
+    GetParam()->narrow_row(all.data(), static_cast<int64_t>(size), out.data());
+    for (size_t i = 0; i < size; ++i) {
+      ASSERT_EQ(out[i], NarrowBF16(all[i])) << std::bit_cast<uint32_t>(all[i]) << " at " << i;
+    }
+    EXPECT_EQ(out[size], 0xABCD);
+  }
+}
+
+TEST_P(SimdTest, QuantizeRowRoundsAsItsDefinition) {
+  for (size_t size = 0; size < 70; ++size) {
+    std::vector<float> x(size);
+    for (size_t i = 0; i < size; ++i) {
+      x[i] = static_cast<float>(static_cast<int64_t>(RandomBits(9, size, i) % 2001) - 1000) / 64;
+    }
+    std::vector<int8_t> expected(size), numbers(size + 1, 99);
+    const float scale = QuantizeRow(x, expected);
+    EXPECT_EQ(GetParam()->quantize_row(x.data(), static_cast<int64_t>(size), numbers.data()),
+              scale);
+    EXPECT_EQ(numbers[size], 99);
+    numbers.pop_back();
+    EXPECT_EQ(numbers, expected);
   }
 }
 

@@ -138,6 +138,8 @@ struct Kernels {
   void (*finish_row)(const FinishRowArgs& args);
   // QuantizeRow of kernels/quantize.h.
   float (*quantize_row)(const float* x, int64_t size, int8_t* numbers);
+  // out[i] = NarrowBF16(x[i]) of kernels/numeric.h.
+  void (*narrow_row)(const float* x, int64_t size, uint16_t* out);
 
   int64_t (*attend_scratch_floats)(int64_t num_rows, int64_t head_dim);
   int64_t (*attend_state_floats)(int64_t num_rows, int64_t head_dim);

@@ -31,12 +31,13 @@ float RoundRow(const float* x, int64_t size, const Store& store) {
 }
 
 float QuantizeRow(const float* x, int64_t size, int8_t* numbers) {
+  using Ints = int32_t __attribute__((vector_size(4 * Vec::kLanes)));
+  using Bytes = int8_t __attribute__((vector_size(Vec::kLanes)));
   return RoundRow(x, size, [&](int64_t i, int64_t lanes, IntVec rounded) {
-    int32_t whole[Vec::kLanes];
-    StoreInts(whole, rounded);
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      numbers[i + lane] = static_cast<int8_t>(whole[lane]);
-    }
+    Ints whole;
+    StoreInts(&whole, rounded);
+    const Bytes narrow = __builtin_convertvector(whole, Bytes);
+    __builtin_memcpy(numbers + i, &narrow, static_cast<uint64_t>(lanes));
   });
 }
 

@@ -27,6 +27,21 @@ void RmsNorm(const float* x, const float* weight, float epsilon, int64_t size, f
   });
 }
 
+// NaNs stay quiet NaNs; all else is rounded to the nearest, ties to even, by the carry.
+void NarrowRow(const float* x, int64_t size, uint16_t* out) {
+  using Bits = uint32_t __attribute__((vector_size(4 * Vec::kLanes)));
+  using Halves = uint16_t __attribute__((vector_size(2 * Vec::kLanes)));
+  ForEachVector(size, [&](int64_t i, int64_t lanes) {
+    Bits bits = {};
+    __builtin_memcpy(&bits, x + i, static_cast<uint64_t>(lanes) * sizeof(float));
+    const auto is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    const Bits rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+    const Bits narrow = is_nan ? (bits >> 16 | 0x40) : rounded;
+    const Halves halves = __builtin_convertvector(narrow, Halves);
+    __builtin_memcpy(out + i, &halves, static_cast<uint64_t>(lanes) * sizeof(uint16_t));
+  });
+}
+
 void Rotate(const float* rope, int64_t half, float* head) {
   ForEachVector(half, [&](int64_t i, int64_t lanes) {
     const Vec cosine = LoadSome(rope + i, lanes), sine = LoadSome(rope + half + i, lanes);

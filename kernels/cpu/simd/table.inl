@@ -41,6 +41,7 @@ constexpr Kernels kKernels = {
                  ProductOf<FloatFormat<BF16>>(), ProductOf<Int8Format>()},
     .finish_row = FinishRow,
     .quantize_row = QuantizeRow,
+    .narrow_row = NarrowRow,
     .attend_scratch_floats = AttendScratchFloats,
     .attend_state_floats = AttendStateFloats,
     .attend = {Attend<float>, nullptr, kAttendBF16<DottedBF16>},
