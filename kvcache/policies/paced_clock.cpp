@@ -24,7 +24,24 @@ void PacedClock::Advance(uint64_t num_touches) {
   seconds_ += passed;
   num_touches_ += touches;
   const bool is_time = num_touches_ > kUnitEpochs * static_cast<double>(length);
-  if (is_time && !has_unit() && seconds_ > 0) touches_per_second_ = num_touches_ / seconds_;
+  if (is_time && !has_unit()) SettleUnit(now + num_touches);
+}
+
+void PacedClock::SettleUnit(uint64_t now) {
+  const double others = pauses_ - longest_pause_;
+  if (others <= 0) return;
+  if (longest_pause_ > others) CountEvenly(others / num_touches_, now);
+  touches_per_second_ = num_touches_ / seconds_;
+}
+
+void PacedClock::CountEvenly(double pace, uint64_t now) {
+  seconds_ = num_touches_ * pace;
+  const uint64_t length = touches_.epoch_touches(), last = now / length;
+  for (uint64_t ago = 0; ago < std::min<uint64_t>(last + 1, kEpochs); ++ago) {
+    const auto touches_since = static_cast<double>(now - (last - ago) * length);
+    BeginOf(last - ago) = std::max(seconds_ - touches_since * pace, 0.0);
+  }
+  uncounted_ = std::min(uncounted_, kWindowEpochs * static_cast<double>(length) * pace);
 }
 
 // While so many touches are made, in seconds.
@@ -34,7 +51,10 @@ double PacedClock::Passed(double num_touches) {
   const double window = kWindowEpochs * touches_.epoch_touches();
   const double pace = num_touches_ > 0 ? seconds_ / num_touches_ : 0;
   const bool is_paced = num_touches_ > window;
-  uncounted_ += is_paced ? std::min(pause, std::max(uncounted_, window * pace)) : pause;
+  const double counts = is_paced ? std::min(pause, std::max(uncounted_, window * pace)) : pause;
+  uncounted_ += counts;
+  pauses_ += counts;
+  longest_pause_ = std::max(longest_pause_, counts);
   const double passed = -std::expm1(-num_touches / window) * uncounted_;
   uncounted_ -= passed;
   return std::max(passed, kPaceMin * num_touches * pace);

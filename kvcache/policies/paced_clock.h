@@ -17,10 +17,12 @@ namespace incipit {
 // touches themselves.
 //
 // Within an epoch, time is taken to pass evenly with touches. A pause is spread over the touches of
-// the next kWindowEpochs or so, and counts no more than so many took on average, so that a night
-// does not make all blocks old. Nor does time ever pass at less than kPaceMin of the mean. What is
-// still to be counted when the unit is settled is not in it: a touch of an even run then is an age
-// of up to one and a half.
+// the next kWindowEpochs or so, and counts no more than so many took on average or is still to be
+// counted, so that a night does not make all blocks old, but touches that stay rare do make time
+// pass. Nor does time ever pass at less than kPaceMin of the mean. What is still to be counted when
+// the unit is settled is not in it: a touch of an even run then is an age of up to one and a half.
+// Nor is a pause as long as all others together, such as the night after a server was tried: all
+// until then counts as if it had passed evenly without.
 class PacedClock {
  public:
   explicit PacedClock(const TouchClock& touches) : touches_(touches) {}
@@ -56,14 +58,19 @@ class PacedClock {
     return epoch < touches_.epoch() ? BeginOf(epoch + 1) : seconds_;
   }
   double Passed(double num_touches);
+  // With `now` touches made, all of which have been counted.
+  void SettleUnit(uint64_t now);
+  // As if each touch until now had taken `pace` seconds.
+  void CountEvenly(double pace, uint64_t now);
   double SecondsSince(TouchClock::Stamp stamp) const;
 
   const TouchClock& touches_;
-  double touches_per_second_ = 0;         // 0: no unit yet
-  double num_touches_ = 0;                // from the start
-  double seconds_ = 0;                    // that have been counted
-  double uncounted_ = 0;                  // seconds that touches to come will count
-  std::array<double, kEpochs> begins_{};  // of epochs, in seconds that have been counted
+  double touches_per_second_ = 0;          // 0: no unit yet
+  double num_touches_ = 0;                 // from the start
+  double seconds_ = 0;                     // that have been counted
+  double uncounted_ = 0;                   // seconds that touches to come will count
+  double pauses_ = 0, longest_pause_ = 0;  // seconds
+  std::array<double, kEpochs> begins_{};   // of epochs, in seconds that have been counted
   bool was_told_ = false;
   Time told_, counted_until_;
 };

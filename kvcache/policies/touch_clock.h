@@ -1,4 +1,4 @@
-// Time as the adaptive policy counts it.
+// Uses of blocks, counted: what epochs, stamps and the guard of the adaptive policy go by.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,11 @@
 
 namespace incipit {
 
-// Time advances by one with each block that enters the order of eviction. So the age of a block is
-// the number of others that were used meanwhile, which is what decides whether a cache of some size
-// can hold it, however fast the machine is. A stamp is the low half of the clock: ages are exact
-// below 2^32 touches, and whoever keeps stamps must not let them grow older.
+// The clock advances by one with each block that enters the order of eviction. So the age of a
+// block is the number of others that were used meanwhile, which is what decides whether plain LRU
+// in a cache of some size would still hold it. Ages in time are PacedClock's. A stamp is the low
+// half of the clock: ages are exact below 2^32 touches, and whoever keeps stamps must not let them
+// grow older.
 class TouchClock {
  public:
   using Stamp = uint32_t;

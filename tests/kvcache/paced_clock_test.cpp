@@ -108,6 +108,35 @@ TEST(PacedClock, ANightDoesNotMakeAllOld) {
   EXPECT_LT(clocks.Since(begin), per_touch * 1100 * kEpoch);
 }
 
+// A server is tried by a request or two, and left alone until the morning.
+TEST(PacedClock, ANightBeforeTheUnitIsSettledIsNoPartOfIt) {
+  for (const int touches_before : {1, 100, 50 * static_cast<int>(kEpoch)}) {
+    Clocks clocks;
+    clocks.PassEvenly(milliseconds(5), touches_before);
+    clocks.Pass(hours(9));
+    clocks.PassEvenly(milliseconds(5), kSettled);
+    const TouchClock::Stamp stamp = clocks.touches.stamp();
+    for (const int num_epochs : {1, 100, 1000}) {
+      const double begin = clocks.paced.now();
+      const int num_touches = num_epochs * static_cast<int>(kEpoch);
+      clocks.PassEvenly(milliseconds(5), num_touches);
+      EXPECT_NEAR(clocks.Since(begin), num_touches, 0.1 * num_touches) << touches_before;
+    }
+    EXPECT_NEAR(clocks.paced.AgeClassOf(stamp), clocks.touches.AgeClassOf(stamp), 1);
+    const double middle = 599.5 * kEpoch;
+    EXPECT_NEAR(clocks.paced.AgeOfEpoch(600), middle, 0.1 * middle) << touches_before;
+  }
+}
+
+// Nothing but one pause tells no pace.
+TEST(PacedClock, AgesAreTouchesUntilTimePassesMoreThanOnce) {
+  Clocks clocks;
+  clocks.Pass(Duration{}, 10);
+  clocks.Pass(hours(9), 10);
+  clocks.PassEvenly(Duration{}, 2 * kSettled);
+  EXPECT_EQ(clocks.paced.now(), 2 * kSettled + 20);
+}
+
 TEST(PacedClock, TimeNeverStandsStill) {
   Clocks clocks;
   clocks.PassEvenly(milliseconds(5), kSettled);
