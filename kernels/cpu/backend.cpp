@@ -67,8 +67,8 @@ class CpuBackend final : public Backend {
               .row_of_thread = {}},
         attention_(kernels, threads_),
         sampler_(kernels, threads_) {
-    const bool is_best = simd::PrefersOneDnn(kernels);
-    const bool is_used = matmul_ == CpuMatmul::kAuto ? is_best : matmul_ == CpuMatmul::kOneDnn;
+    const bool prefers = simd::PrefersOneDnn(kernels);
+    const bool is_used = matmul_ == CpuMatmul::kAuto ? prefers : matmul_ == CpuMatmul::kOneDnn;
     if (is_used) one_dnn_.emplace(kernels_, threads_, memory_);
   }
 

@@ -12,8 +12,8 @@ struct MachineRates {
   std::string cpu;  // as the system names it; may be empty
   std::string isa;  // of the inner loops: "avx512", "avx2", "portable"
   int32_t num_threads = 0;
-  // Operations per second of all threads; a multiply-add is two. 0: the instruction set has no
-  // instruction for it.
+  // Operations per second of all threads; a multiply-add is two. 0: there is no instruction for it.
+  // That of dots of bf16 is known wherever the machine has them, in a set of AVX-512 or not.
   double f32 = 0, bf16 = 0, int8 = 0;
   double read_bytes = 0;  // per second, of all threads
 };

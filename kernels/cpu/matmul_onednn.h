@@ -1,6 +1,7 @@
-// Matrix products by oneDNN, with weights in the blocked format that it asks for. It is the fastest
-// where the CPU has instructions for the type (AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI
-// for eight bits), and there its products give a row the same bits whatever the number of rows.
+// Matrix products by oneDNN, with weights in the blocked format that it asks for. It goes with dots
+// of bf16 (simd/select.h), for types that the CPU has instructions for (AVX-512 for f32,
+// AVX512_BF16, AVX512_VNNI); there its products give a row the same bits whatever the number of
+// rows.
 #pragma once
 
 #include <cstdint>

@@ -170,6 +170,18 @@ TEST_P(SimdTest, QuantizeRowRoundsAsItsDefinition) {
   }
 }
 
+TEST_P(SimdTest, RowsThatCannotBeQuantizedGiveZeros) {
+  for (const float value : {std::nanf(""), kInfinity, -kInfinity, 1e-31f, 0.0f}) {
+    std::vector<float> x(37, 1e-31f);
+    x[20] = value;
+    std::vector<int8_t> numbers(x.size(), 99);
+    const float scale = GetParam()->quantize_row(x.data(), std::ssize(x), numbers.data());
+    EXPECT_EQ(numbers, std::vector<int8_t>(x.size(), 0)) << value;
+    const bool is_finite = std::abs(value) < kInfinity;
+    EXPECT_TRUE(is_finite ? scale == 0 : std::isnan(scale)) << value;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(InstructionSets, SimdTest, testing::ValuesIn(simd::SupportedKernels()),
                          [](const auto& info) { return std::string(info.param->name); });
 

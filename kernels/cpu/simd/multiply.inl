@@ -62,7 +62,8 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// One of TILES or more that share what is to be fetched; a lone one fetches all that it reads.
+// One of TILES or more that share what is to be fetched; a lone one fetches all that it reads. Of
+// weights that were widened twice as much is asked for as was stored, some of it twice.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;

@@ -9,7 +9,7 @@
 namespace incipit::simd {
 
 // A loop that multiplies returns how many multiply-adds it did in `rounds` rounds; it waits neither
-// for memory nor for its own results. Null where the set has no instruction for the type.
+// for memory nor for its own results. Null where there is no instruction for the type.
 struct RateLoops {
   int64_t (*f32)(int64_t rounds);
   int64_t (*bf16)(int64_t rounds);  // sums of products in f32

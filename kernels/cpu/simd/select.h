@@ -18,8 +18,8 @@ struct NativeProducts {
 };
 NativeProducts DetectNativeProducts();
 
-// Whether oneDNN's products are to be taken beside `kernels` for the types that it has instructions
-// for: where dots of bf16 are what is fastest, and nobody asked for an older set.
+// Whether `kernels` multiply by dots of bf16, as the machine's best or because somebody asked for
+// them: then oneDNN's products go with them, for the types that it has instructions for.
 bool PrefersOneDnn(const Kernels& kernels);
 
 }  // namespace incipit::simd
