@@ -10,6 +10,7 @@ The kinds, each another way in which prompts repeat:
   rag    questions about documents, some of which are asked about often
   shift  the same with fewer documents; half-way others become the popular ones
   agent  tools called in quick loops, with long prompts and contexts that come back between tasks
+  apps   applications behind one server: two that chat, six that send instructions with inputs that never come back
   adv    what a use count says is turned over every 1,500 requests
 
 A line is {"timestamp": ms, "input_length", "output_length", "hash_ids"}; an id stands for a block of 512
@@ -150,6 +151,28 @@ def agent(log, num_sessions=1200, rate=0.25):
     agenda.run()
 
 
+def apps(log, num_requests=9000, rate=4.0, chats=0.3):
+    agenda = Agenda()
+    systems = [log.blocks(log.random.randint(1, 4)) for _ in range(2)]
+    instructions = [log.blocks(log.random.randint(3, 16)) for _ in range(6)]
+    popular = log.zipf(6, 0.8)
+
+    def one_off(chain):
+        return lambda time: log.add(time, chain, 1)
+
+    time = 0.0
+    for _ in range(num_requests):
+        time += log.exponential(rate)
+        if log.random.random() >= chats:
+            agenda.at(time, one_off(instructions[popular()] + log.blocks(log.random.randint(1, 4))))
+            continue
+        goes_on = log.random.choices([0.0, 0.6, 0.85], [0.35, 0.4, 0.25])[0]
+        session = Session(log, agenda, log.random.choice(systems), goes_on=goes_on,
+                          pause=lambda: log.lognormal(4.1, 1.0) + 5, question=lambda: 1 + int(log.exponential(0.4)))
+        agenda.at(time, session.turn)
+    agenda.run()
+
+
 def adv(log, num_requests=12000, phase=1500):
     """By turns: what is asked twice is asked for ever; everything is asked exactly twice, within 60 to 120
     requests; everything is asked three times, within 15 to 30."""
@@ -181,6 +204,7 @@ KINDS = {
     "rag": rag,
     "shift": lambda log: rag(log, num_documents=1500, exponent=1.0, shifts=True),
     "agent": agent,
+    "apps": apps,
     "adv": adv,
 }
 

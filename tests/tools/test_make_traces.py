@@ -17,6 +17,7 @@ DIGESTS = {
     "rag": "29971ee6eaca",
     "shift": "6192ed7a2a07",
     "agent": "c2248c9a031c",
+    "apps": "c7777daa69c7",
     "adv": "98dff6843d36",
 }
 
