@@ -26,7 +26,9 @@ struct SequenceUse {
   uint8_t ghost_uses = 0;   // of that run: how often its blocks had been used
   uint8_t ghost_born = 0;   // the turn that they were new in
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;  // what statistics know them by
+  uint32_t prefix = 0;      // names the last block that many others begin with too; 0: none
   uint8_t turn_seen = 0;    // the highest turn that a block which was known was new in
+  bool has_begun = false;   // there is a sequence, and what it begins with has been told
   bool past_known = false;  // the sequence has published a block that was not known
   bool lru_streak = true;   // so far a cache that evicts the least recently used would have hit
 };
@@ -35,8 +37,11 @@ struct SequenceUse {
 // block and allocate nothing after construction. A block that is_needed() is never the victim: a
 // policy that comes upon one sets it aside (parks it) until OnChildless.
 //
-// A sequence calls Use once, Add as its blocks are published, and Release when it leaves, with the
-// same SequenceUse. Threading: the engine's thread.
+// A sequence calls Use when it begins, and once more if a block that it does not begin with is
+// copied for it; Add as its blocks are published; and Release, of all blocks or a part at a time,
+// when it leaves. All with the same SequenceUse. Add and Release are also called without a
+// sequence, for a block that takes the place of another with its key or is no longer retained, with
+// one that is as it starts out. Threading: the engine's thread.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;

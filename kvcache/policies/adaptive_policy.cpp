@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "kvcache/policies/run_length.h"
 
@@ -18,6 +19,9 @@ constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 // Runs of ghosts for each unit of capacity. Longer memories of counts mislead: what comes back
 // after so long is not used soon again, however often it was used.
 constexpr double kGhostRuns = 1;
+
+// New blocks are told apart by the last block before them that more requests than these have used.
+constexpr int kPrefixUses = 16;
 
 // What is kept of the statistics when plain LRU turns out to be better.
 constexpr double kKeptWhenFooled = 0.25;
@@ -87,25 +91,62 @@ void AdaptivePolicy::Suffer(int32_t lru_hits, int32_t own_hits) {
   if (guard_.Compare(lru_hits, own_hits)) statistics_.Forget(kKeptWhenFooled);
 }
 
+// A block that is copied for the sequence (it does not begin with it then) tells nothing of it:
+// many copy one that a single other was the first to fill.
 void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   PassTime();
   ghosts_.EndRun();
   choice_ = {};
+  const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  while (!found.empty()) {
-    const Record first = RecordOf(found.front());
-    const auto length = static_cast<int32_t>(TakeUp(found, use.turn_seen));
-    found = found.subspan(static_cast<size_t>(length));
+  double runs_reused = 0, ages = 0;  // of new blocks
+  size_t shared_end = 0;
+  uint8_t turn_seen = use.turn_seen;
+  for (size_t begin = 0; begin < found.size();) {
+    const Record first = RecordOf(found[begin]);
+    const size_t end = begin + TakeUp(found.subspan(begin), turn_seen);
+    const auto length = static_cast<int32_t>(end - begin);
+    if (RecordOf(found[begin]).uses > kPrefixUses) shared_end = end;
+    begin = end;
     if (first.place == kElsewhere) continue;
     LeaveAtRisk(first, length);
-    statistics_.CountReuse(first.reuse_class, paced_clock_.AgeClassOf(first.last_use),
-                           static_cast<float>(length) * RunWeightOf(first.run_code));
+    const int age_class = paced_clock_.AgeClassOf(first.last_use);
+    const float weight = static_cast<float>(length) * RunWeightOf(first.run_code);
+    statistics_.CountReuse(first.reuse_class, age_class, weight);
+    if (IsUsedOnce(first.reuse_class)) {
+      const float part = weight * RunWeightOf(first.run_code);
+      runs_reused += part;
+      ages += part * MeanAgeOf(age_class);
+    }
     use.lru_streak = guard_.WouldHold(first.last_use);
     if (use.lru_streak) lru_hits += length;
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
+  if (!begins) return;
+  use.turn_seen = turn_seen;
+  use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
+  if (runs_reused == 0) return;
+  const auto part = static_cast<float>(runs_reused);
+  one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
+}
+
+// Names the last of these blocks that many have used, other than a conversation of which this is
+// the next turn; 0: none.
+uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
+  for (size_t i = blocks.size(); i-- > 0;) {
+    const Record& record = records_[static_cast<size_t>(blocks[i])];
+    if (record.uses <= kPrefixUses || IsOfSession(record.uses, record.born, turn)) continue;
+    return static_cast<uint32_t>(At(blocks_, blocks[i]).hash.prefix());
+  }
+  return 0;
+}
+
+// In touches.
+double AdaptivePolicy::MeanAgeOf(int age_class) const {
+  const double begin = TouchClock::BeginOf(age_class), end = TouchClock::BeginOf(age_class + 1);
+  return (begin + end) / 2 / clock_.units_per_touch();
 }
 
 // The longest start of `found` that IsUsedLike its first block has one use more, and is out of the
@@ -154,7 +195,11 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   if (!use.past_known && MeetGhosts(id, use)) {
     record.uses = PlusOne(use.ghost_uses);
     record.born = use.ghost_born;
-    statistics_.CountReuse(use.ghost_class, use.ghost_age, RunWeightOf(use.ghost_run));
+    const float weight = RunWeightOf(use.ghost_run);
+    statistics_.CountReuse(use.ghost_class, use.ghost_age, weight);
+    if (IsUsedOnce(use.ghost_class)) {
+      one_off_prefixes_.CountReuse(use.prefix, weight * weight, MeanAgeOf(use.ghost_age));
+    }
     if (use.lru_streak) Suffer(1, 0);
     return;
   }
@@ -172,7 +217,7 @@ bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   PassTime();
   const auto run = ghosts_.Take(At(blocks_, id).hash.prefix());
   if (!run) return false;
-  const int reuse_class = ReuseClassOf(run->uses, run->born, run->is_shared);
+  const int reuse_class = ReuseClassOf(run->uses, run->born, run->is_second_family);
   const auto length = static_cast<float>(run->length);
   statistics_.Leave(reuse_class, run->last_use, length * RunWeightOf(run->run_code));
   guard_.Leave(run->last_use, run->length);
@@ -203,7 +248,11 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    Enter(freed.subspan(begin, end - begin), reuse_class);
+    // What was retained comes without its sequence, a block at a time.
+    const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
+    const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
+    if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
+    Enter(freed.subspan(begin, end - begin), is_one_off ? kOneOffClass : reuse_class);
     ++num_runs;
     end = begin;
   }
@@ -334,13 +383,14 @@ BlockId AdaptivePolicy::Evict() {
                                  .uses = record.uses,
                                  .born = record.born,
                                  .run_code = record.run_code,
-                                 .is_shared = IsSharedClass(record.reuse_class)});
+                                 .is_second_family = IsSecondFamily(record.reuse_class)});
   if (lost) ForgetGhosts(*lost);
+  record.uses = record.born = 0;
   return victim;
 }
 
 void AdaptivePolicy::ForgetGhosts(const GhostRun& run) {
-  const int reuse_class = ReuseClassOf(run.uses, run.born, run.is_shared);
+  const int reuse_class = ReuseClassOf(run.uses, run.born, run.is_second_family);
   const float weight = static_cast<float>(run.length) * RunWeightOf(run.run_code);
   statistics_.Leave(reuse_class, run.last_use, weight);
   statistics_.CountForgotten(weight);
@@ -352,6 +402,7 @@ void AdaptivePolicy::Clear() {
     if (record.place == kElsewhere) continue;
     record.place = kElsewhere;
     LeaveAtRisk(record, 1);
+    record.uses = record.born = 0;
   }
   lists_ = {};
   ghosts_.EndRun();

@@ -9,6 +9,7 @@
 #include "kvcache/eviction_policy.h"
 #include "kvcache/policies/ghost_runs.h"
 #include "kvcache/policies/lru_guard.h"
+#include "kvcache/policies/one_off_prefixes.h"
 #include "kvcache/policies/paced_clock.h"
 #include "kvcache/policies/reuse_class.h"
 #include "kvcache/policies/reuse_statistics.h"
@@ -87,6 +88,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   void PassTime();
   size_t TakeUp(std::span<const BlockId> found, uint8_t& turn);
   size_t TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn);
+  uint32_t PrefixIn(std::span<const BlockId> blocks, int turn) const;
+  double MeanAgeOf(int age_class) const;
   void LeaveAtRisk(const Record& record, int32_t num_blocks);
   void Park(BlockId id, Place place);
   void Enter(std::span<const BlockId> run, int reuse_class);
@@ -105,6 +108,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   ReuseStatistics statistics_;
   LruGuard guard_;
   GhostRuns ghosts_;
+  OneOffPrefixes one_off_prefixes_;
   std::vector<Record> records_;
   std::array<BlockList, kReuseClasses> lists_;  // the oldest in front
   End choice_;                    // the last one, as long as nothing has changed what led to it

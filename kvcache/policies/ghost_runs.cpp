@@ -17,10 +17,10 @@ std::optional<GhostRun> GhostRuns::Add(uint64_t key, BlockId id, BlockId parent,
   GhostRun longer = ghost;
   longer.length = open_.length + 1;
   std::optional<GhostRun> lost;
-  const bool continues = open_parent_ == id && open_.length > 0 &&
-                         open_.length < GhostRun::kLengthMax && open_.last_use == ghost.last_use &&
-                         open_.uses == ghost.uses && open_.run_code == ghost.run_code &&
-                         open_.is_shared == ghost.is_shared;
+  const bool continues =
+      open_parent_ == id && open_.length > 0 && open_.length < GhostRun::kLengthMax &&
+      open_.last_use == ghost.last_use && open_.uses == ghost.uses && open_.born == ghost.born &&
+      open_.run_code == ghost.run_code && open_.is_second_family == ghost.is_second_family;
   if (!continues) {
     lost = Store();
     longer.length = 1;
@@ -50,7 +50,7 @@ std::optional<GhostRun> GhostRuns::Store() {
             .uses = open_.uses,
             .born = open_.born,
             .run_code = open_.run_code,
-            .is_shared = open_.is_shared};
+            .is_second_family = open_.is_second_family};
   open_ = {};
   return lost;
 }
@@ -75,7 +75,7 @@ GhostRun GhostRuns::Decoded(const Entry& entry) const {
           .uses = static_cast<uint8_t>(entry.uses),
           .born = static_cast<uint8_t>(entry.born),
           .run_code = static_cast<uint8_t>(entry.run_code),
-          .is_shared = entry.is_shared != 0};
+          .is_second_family = entry.is_second_family != 0};
 }
 
 std::optional<GhostRun> GhostRuns::ForgetAncient() {

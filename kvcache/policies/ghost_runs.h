@@ -21,7 +21,7 @@ struct GhostRun {
   uint8_t uses = 0;    // of each
   uint8_t born = 0;    // the turn that they were new in
   uint8_t run_code = 0;
-  bool is_shared = false;
+  bool is_second_family = false;
 
   static constexpr int32_t kLengthMax = 2047;
   friend bool operator==(const GhostRun&, const GhostRun&) = default;
@@ -56,7 +56,7 @@ class GhostRuns {
     uint64_t uses : 8 = 0;
     uint64_t born : 8 = 0;
     uint64_t run_code : 5 = 0;
-    uint64_t is_shared : 1 = 0;
+    uint64_t is_second_family : 1 = 0;
   };
   static_assert(sizeof(Entry) == sizeof(uint64_t));
   static constexpr size_t kWays = 8;

@@ -20,7 +20,7 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
 }
 
 // A block's weight in statistics: those of a run live and die together, so that a run of n says
-// more than one block but less than n.
+// more than one block but less than n. Its square is about the block's share of the run.
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {
     std::array<float, kRunCodes> weights;
