@@ -7,10 +7,11 @@
 namespace incipit {
 namespace {
 
-// What is believed before there is data: of a class, as much as pooled data of all classes say, or
-// kUsedPrior times that for blocks that were used again; of all classes, kRatePrior in each age
-// class. Weighs as much as the square root of this many runs.
-constexpr float kPriorWeight = 0.5F;
+// What is believed before there is data. Of all classes together: a rate of kRatePrior in each age
+// class. Of one class: the rates of all, times a factor, which is how many times as often it was
+// used as those rates foretell. Of the factor: 1, or kUsedPrior for blocks that were used again.
+// The weights are in square roots of the mean run.
+constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // A chance is rate / (1 + rate / 2), as of a rate that does not change within the age class.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
@@ -222,6 +223,35 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
+// Of all classes together.
+std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
+                                                                       float prior_weight) {
+  std::array<float, kAges> rates;
+  for (size_t a = 0; a < kAges; ++a) {
+    const float reused = SumOf(table.reused[a]), exposed = SumOf(table.exposed[a]);
+    rates[a] = std::min(kRateMax, (reused + prior_weight * kRatePrior) / (exposed + prior_weight));
+  }
+  return rates;
+}
+
+// How many times as often each class was used as these rates foretell.
+ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
+                                                   const std::array<float, kAges>& rates,
+                                                   float prior_weight) {
+  Row foretold, reused;
+  foretold.fill(prior_weight);
+  reused.fill(prior_weight);
+  for (size_t k = kFirstSharedClass; k < kClasses; ++k) reused[k] *= kUsedPrior;
+  for (size_t a = 0; a < kAges; ++a) {
+    for (size_t k = 0; k < kClasses; ++k) {
+      foretold[k] += table.exposed[a][k] * rates[a];
+      reused[k] += table.reused[a][k];
+    }
+  }
+  for (size_t k = 0; k < kClasses; ++k) reused[k] /= foretold[k];
+  return reused;
+}
+
 // The rates that fit the table best, if those of neighbouring ages are believed to be alike, the
 // less the more uses have been seen: the minimum of
 //   (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age)^2,
@@ -229,16 +259,16 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
+  const std::array<float, kAges> pooled = PooledRates(table, prior_weight);
+  const Row factors = ClassFactors(table, pooled, kFactorPriorWeight * root);
   AgeTable& rate = table.rate;
   AgeTable coupling;  // to the rate of the next age, when those before are eliminated
   Row coupling_before{}, rate_before{};
   for (size_t a = 0; a < kAges; ++a) {
-    const float reused = SumOf(table.reused[a]), exposed = SumOf(table.exposed[a]);
-    const float pooled = (reused + prior_weight * kRatePrior) / (exposed + prior_weight);
     Row prior;
-    prior.fill(prior_weight * std::min(kRateMax, pooled));
-    std::fill(prior.begin() + kFirstSharedClass, prior.end(),
-              prior_weight * std::min(kRateMax, kUsedPrior * pooled));
+    for (size_t k = 0; k < kClasses; ++k) {
+      prior[k] = prior_weight * std::min(kRateMax, factors[k] * pooled[a]);
+    }
     const float ends = a == 0 || a + 1 == kAges ? 1 : 2;
     const float weight = prior_weight + ends * likeness;
     for (size_t k = 0; k < kClasses; ++k) {

@@ -63,7 +63,7 @@ class ReuseStatistics {
   size_t num_bytes() const { return sizeof(*this) + at_risk_.size() * sizeof(Row); }
 
  private:
-  static constexpr size_t kClasses = 16;  // kReuseClasses, for whole vector registers
+  static constexpr size_t kClasses = kReuseClasses;  // whole vector registers
   static constexpr size_t kAges = TouchClock::kAges;
   // Epochs of last use that are told apart.
   static constexpr size_t kEpochs = 1024;
@@ -97,6 +97,9 @@ class ReuseStatistics {
   void Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const;
   void Absorb(LifeTable& table, const AgeTable& exposed, uint64_t ages, double mean_run) const;
   void Scale(LifeTable& table, float factor) const;
+  static std::array<float, kAges> PooledRates(const LifeTable& table, float prior_weight);
+  static Row ClassFactors(const LifeTable& table, const std::array<float, kAges>& rates,
+                          float prior_weight);
   void Fit(LifeTable& table) const;
   void Smooth(AgeTable& rate) const;
   AgeTable MixedRates() const;

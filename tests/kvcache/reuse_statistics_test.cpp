@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "kvcache/policies/paced_clock.h"
+#include "kvcache/policies/reuse_class.h"
 #include "kvcache/policies/touch_clock.h"
 
 namespace incipit {
@@ -102,6 +103,38 @@ TEST(ReuseStatistics, WithoutTheTimeALongPauseIsLikeAShortOne) {
   Blocks blocks(false);
   blocks.RunSpells();
   EXPECT_LT(blocks.WorthBeforeByAfter(kQuiet), 15);
+}
+
+// Of two classes of blocks one is used again at a certain age and the other never; both are
+// forgotten a while later. What is believed of ages that no block has reached follows what was seen
+// before.
+TEST(ReuseStatistics, AClassThatIsNotUsedIsNotBelievedToBeUsedLater) {
+  constexpr int kNew = 0, kAge = 4000, kForgotten = 16'000, kUnseen = 500'000;
+  TouchClock clock(uint64_t{1} << 40, 4, 64);
+  PacedClock paced(clock);
+  ReuseStatistics statistics(clock, paced, 4000);
+  const auto leave = [&](int reuse_class, uint64_t age) {
+    statistics.Leave(reuse_class, clock.stamp() - static_cast<TouchClock::Stamp>(age), 1);
+  };
+  for (int i = 0; i < 100'000; ++i) {
+    statistics.Enter(kNew, clock.stamp(), 1);
+    statistics.Enter(kFirstSharedClass, clock.stamp(), 1);
+    if (i >= kAge) {
+      leave(kNew, kAge);
+      statistics.CountReuse(kNew, clock.AgeClassOf(clock.stamp() - kAge), 1);
+    }
+    if (i >= kForgotten) {
+      leave(kFirstSharedClass, kForgotten);
+      statistics.CountForgotten(1);
+    }
+    const uint64_t epoch = clock.epoch();
+    paced.Advance(1);
+    clock.Advance(1);
+    if (clock.epoch() != epoch) statistics.BeginEpoch(1);
+  }
+  statistics.Refresh();
+  const int unseen = clock.AgeClassOf(clock.stamp() - kUnseen);
+  EXPECT_LT(statistics.ValueOf(kFirstSharedClass, unseen), statistics.ValueOf(kNew, unseen));
 }
 
 }  // namespace
