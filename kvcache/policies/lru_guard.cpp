@@ -6,11 +6,7 @@
 namespace incipit {
 
 LruGuard::LruGuard(const TouchClock& clock, int32_t capacity)
-    : clock_(clock),
-      capacity_(capacity),
-      epoch_(clock.epoch()),
-      last_used_(kEpochs),
-      relieved_at_(clock.now()) {}
+    : clock_(clock), capacity_(capacity), epoch_(clock.epoch()), last_used_(kEpochs) {}
 
 void LruGuard::Count(TouchClock::Stamp stamp, int32_t num_blocks) {
   const uint64_t epoch = clock_.EpochOf(stamp);
@@ -39,12 +35,10 @@ bool LruGuard::Compare(int32_t lru, int32_t own) {
   debt_ = std::max(0.0, debt_ + lru - own);
   if (debt_ <= kDebtCapacities * capacity_ + kDebtRequests * mean_request_) return false;
   debt_ = 0;
-  const double relief = kRelief * capacity_;
-  const auto since = static_cast<double>(clock_.now() - relieved_at_);
-  const bool soon = since < kSoon * relief_factor_ * relief;
+  const bool soon = relief_until_ && static_cast<double>(clock_.now() - *relief_until_) <
+                                         kSoonCapacities * capacity_;
   relief_factor_ = soon ? std::min(kReliefFactorMax, relief_factor_ * 2) : 1;
-  relieved_at_ = clock_.now();
-  relief_until_ = clock_.now() + static_cast<uint64_t>(relief_factor_ * relief);
+  relief_until_ = clock_.now() + static_cast<uint64_t>(relief_factor_ * kRelief * capacity_);
   return true;
 }
 

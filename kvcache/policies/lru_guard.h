@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kvcache/policies/touch_clock.h"
@@ -26,7 +27,7 @@ class LruGuard {
   // Of a request's blocks, the guard's order would have found `lru` and the policy found `own`.
   // True: the plain order takes over.
   bool Compare(int32_t lru, int32_t own);
-  bool TakesOver() const { return clock_.now() < relief_until_; }
+  bool TakesOver() const { return relief_until_ && clock_.now() < *relief_until_; }
   void CountRequest(double num_blocks) {
     mean_request_ += kMeanStep * (num_blocks - mean_request_);
   }
@@ -36,10 +37,11 @@ class LruGuard {
 
  private:
   static constexpr size_t kEpochs = 1024;
-  static constexpr double kDebtCapacities = 0.25, kDebtRequests = 3;
+  static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // The next relief is twice as long, to this bound, if it comes within four of the last one.
-  static constexpr double kReliefFactorMax = 64, kSoon = 4;
+  // The next relief is twice as long, to this bound, if it comes within so many capacities of
+  // touches after the end of the last one.
+  static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 
   void Count(TouchClock::Stamp stamp, int32_t num_blocks);
@@ -53,7 +55,7 @@ class LruGuard {
   double mean_request_ = 16;        // blocks
   double debt_ = 0;                 // hits
   double relief_factor_ = 1;
-  uint64_t relieved_at_, relief_until_ = 0;
+  std::optional<uint64_t> relief_until_;
 };
 
 }  // namespace incipit
