@@ -53,6 +53,14 @@ class Log:
     def exponential(self, rate):
         return self.random.expovariate(rate)
 
+    def goes_on(self):
+        """The probability that somebody who chats goes on: who asks once, some times, a heavy user."""
+        return self.random.choices([0.0, 0.6, 0.85], [0.35, 0.4, 0.25])[0]
+
+    def think_time(self):
+        """Seconds that somebody who chats reads, thinks and writes."""
+        return self.lognormal(4.1, 1.0) + 5
+
 
 class Agenda:
     """What happens when; what happens may put more on it."""
@@ -102,10 +110,10 @@ def chat(log, num_sessions=3500, rate=1.0, scans=0.0, num_systems=5):
         if log.random.random() < scans:
             agenda.at(time, scan(log.random.randint(20, 100)))
             continue
-        goes_on = log.random.choices([0.0, 0.6, 0.85], [0.35, 0.4, 0.25])[0]  # once, some, heavy users
+        goes_on = log.goes_on()
         opening = log.random.choices([1, 4, 15], [0.5, 0.35, 0.15])[0]
         chain = systems[popular()] + (log.blocks(log.random.randint(1, opening * 2)) if opening > 1 else [])
-        session = Session(log, agenda, chain, goes_on=goes_on, pause=lambda: log.lognormal(4.1, 1.0) + 5,
+        session = Session(log, agenda, chain, goes_on=goes_on, pause=log.think_time,
                           question=lambda: min(30, 1 + int(log.exponential(1 / 2.0))))
         agenda.at(time, session.turn)
     agenda.run()
@@ -166,9 +174,9 @@ def apps(log, num_requests=9000, rate=4.0, chats=0.3):
         if log.random.random() >= chats:
             agenda.at(time, one_off(instructions[popular()] + log.blocks(log.random.randint(1, 4))))
             continue
-        goes_on = log.random.choices([0.0, 0.6, 0.85], [0.35, 0.4, 0.25])[0]
+        goes_on = log.goes_on()
         session = Session(log, agenda, log.random.choice(systems), goes_on=goes_on,
-                          pause=lambda: log.lognormal(4.1, 1.0) + 5, question=lambda: 1 + int(log.exponential(0.4)))
+                          pause=log.think_time, question=lambda: 1 + int(log.exponential(0.4)))
         agenda.at(time, session.turn)
     agenda.run()
 
