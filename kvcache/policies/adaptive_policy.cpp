@@ -91,8 +91,6 @@ void AdaptivePolicy::Suffer(int32_t lru_hits, int32_t own_hits) {
   if (guard_.Compare(lru_hits, own_hits)) statistics_.Forget(kKeptWhenFooled);
 }
 
-// A block that is copied for the sequence (it does not begin with it then) tells nothing of it:
-// many copy one that a single other was the first to fill.
 void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   PassTime();
   ghosts_.EndRun();
@@ -124,6 +122,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
+  // A block that is copied for a sequence tells nothing of it: many copy one that a single other
+  // was the first to fill.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);

@@ -18,8 +18,8 @@ void OneOffPrefixes::Set(Entry& entry, float runs, float reused) {
   sum_rates_ += RatesOf(entry);
 }
 
-OneOffPrefixes::Entry* OneOffPrefixes::Find(uint32_t prefix) {
-  auto& entries = sets_[SetOf(prefix)];
+const OneOffPrefixes::Entry* OneOffPrefixes::Find(uint32_t prefix) const {
+  const auto& entries = sets_[SetOf(prefix)];
   const auto entry = std::ranges::find(entries, prefix, &Entry::prefix);
   return entry == entries.end() ? nullptr : &*entry;
 }
@@ -63,9 +63,8 @@ void OneOffPrefixes::CountReuse(uint32_t prefix, float part, double age) {
 }
 
 bool OneOffPrefixes::Contains(uint32_t prefix) const {
-  const auto& entries = sets_[SetOf(prefix)];
-  const auto entry = std::ranges::find(entries, prefix, &Entry::prefix);
-  if (entry == entries.end() || sum_reused_ <= kPriorReused) return false;
+  const Entry* const entry = Find(prefix);
+  if (entry == nullptr || sum_reused_ <= kPriorReused) return false;
   const double expected = entry->runs * sum_rates_ / sum_reused_;
   return entry->reused + kPriorReused < kOneOffShare * (expected + kPriorReused);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace incipit {
 
@@ -54,7 +55,8 @@ class OneOffPrefixes {
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
   // What an entry adds to sum_rates_.
   static double RatesOf(const Entry& entry);
-  Entry* Find(uint32_t prefix);
+  const Entry* Find(uint32_t prefix) const;
+  Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }
   Entry& FindOrReplace(uint32_t prefix);
   void Set(Entry& entry, float runs, float reused);
 
