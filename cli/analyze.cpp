@@ -20,8 +20,8 @@
 #include "cli/terminal.h"
 #include "cli/trace.h"
 #include "engine/model/config.h"
-#include "engine/text/tokenizer.h"
 #include "kvcache/kv_layout.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace incipit {
 namespace {

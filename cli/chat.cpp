@@ -17,8 +17,8 @@
 #include "cli/json_text.h"
 #include "cli/request_flags.h"
 #include "cli/terminal.h"
-#include "engine/text/utf8.h"
 #include "incipit/v1/inference.grpc.pb.h"
+#include "text/unicode/utf8.h"
 
 namespace incipit {
 namespace {

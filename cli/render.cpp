@@ -10,8 +10,8 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_lines.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 namespace {

@@ -20,8 +20,8 @@
 #include "cli/replay_run.h"
 #include "cli/terminal.h"
 #include "cli/trace.h"
-#include "engine/text/tokenizer.h"
 #include "kvcache/kv_cache_manager.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace incipit {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_lines.h"
-#include "engine/text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/types.h"
 #include "engine/engine.h"
-#include "engine/text/detokenizer.h"
-#include "engine/text/stop_strings.h"
 #include "server/request.h"
+#include "text/stop_strings.h"
+#include "text/tokenizer/detokenizer.h"
 
 namespace incipit::v1 {
 class CacheMiss;

@@ -12,8 +12,6 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
 #include "server/call_tracker.h"
 #include "server/generate_stream.h"
 #include "server/metrics.h"
@@ -21,6 +19,8 @@
 #include "server/request.h"
 #include "server/text_pool.h"
 #include "server/token_dispatcher.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 

@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "engine/model_runner.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
 #include "server/options.h"
 #include "server/request.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 

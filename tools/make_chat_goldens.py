@@ -3,7 +3,7 @@
 
   tools/make_chat_goldens.py
 
-tests/engine/text/jinja/golden/snippets.json: one feature each. conversations.json: the templates of that
+tests/text/jinja/golden/snippets.json: one feature each. conversations.json: the templates of that
 folder over random conversations. Run it in the root of the repository after changing either.
 """
 
@@ -17,7 +17,7 @@ import chat_conversations  # noqa: E402
 import chat_reference  # noqa: E402
 import jinja_snippets  # noqa: E402
 
-GOLDEN = pathlib.Path("tests/engine/text/jinja/golden")
+GOLDEN = pathlib.Path("tests/text/jinja/golden")
 NUM_CONVERSATIONS = 40
 # Their output holds an address, which is never the same.
 UNSTABLE = (" at 0x", "<function", "<built-in")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes engine/text/unicode_tables.cpp: what the reference tokenizer knows of Unicode and the
+"""Writes text/unicode/unicode_tables.cpp: what the reference tokenizer knows of Unicode and the
 packaged libraries do not, or know differently.
 
 The reference (PyPI `tokenizers`) takes each property from another library, and each of those has
 another version of Unicode. This script asks the reference about every code point, asks utf8proc and
 PCRE2 the same, and writes the differences. Run it in an environment that has `tokenizers`:
-    python tools/make_tokenizer_unicode_tables.py > engine/text/unicode_tables.cpp
+    python tools/make_tokenizer_unicode_tables.py > text/unicode/unicode_tables.cpp
 """
 import ctypes
 import ctypes.util
@@ -186,7 +186,7 @@ def main():
     print("// Written by tools/make_tokenizer_unicode_tables.py, from tokenizers "
           f"{tokenizers.__version__} and utf8proc {proc.utf8proc_version().decode()}.\n"
           "// clang-format off\n"
-          '#include "engine/text/unicode_tables.h"\n\nnamespace incipit {\nnamespace {')
+          '#include "text/unicode/unicode_tables.h"\n\nnamespace incipit {\nnamespace {')
     write_categories(category)
     write_changes("kNumericChanges", "Rust's is_numeric, beside N.",
                   isolated(pre_tokenizers.Digits(individual_digits=True)), of("N"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes unicode_identifiers.cpp, unicode_properties.cpp and unicode_case.cpp in engine/text/jinja: the
+"""Writes unicode_identifiers.cpp, unicode_properties.cpp and unicode_case.cpp in text/jinja: the
 character properties and case mappings that Python's str methods use.
 
 Run it in the root of the repository with the Python whose behaviour is wanted (3.11: Unicode 14). What it
@@ -91,7 +91,7 @@ MAPPINGS = {
 def write(path, body):
     head = [
         "// Written by tools/make_unicode_tables.py from Unicode %s." % unicodedata.unidata_version,
-        '#include "engine/text/jinja/unicode_tables.h"',
+        '#include "text/jinja/unicode_tables.h"',
         "",
         "namespace incipit::jinja {",
         "// clang-format off",
@@ -111,14 +111,14 @@ def main():
         body = []
         for name in names:
             body += array("uint32_t", name, ["%d" % p for p in toggles(PROPERTIES[name])])
-        write("engine/text/jinja/" + path, body)
+        write("text/jinja/" + path, body)
     body = []
     for name, (convert, default) in MAPPINGS.items():
         ranges, specials = mapping(convert, default)
         body += array("CaseRange", "kTo" + name, ["{%d,%d,%d,%d}" % r for r in ranges])
         items = ["{%d,{%s}}" % (c, ",".join(str(x) for x in m)) for c, m in specials]
         body += array("CaseSpecial", "kTo%sSpecial" % name, items)
-    write("engine/text/jinja/unicode_case.cpp", body)
+    write("text/jinja/unicode_case.cpp", body)
 
 
 main()

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/jinja/unicode.h"
+#include "text/chat/chat_template.h"
+#include "text/jinja/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using Json = nlohmann::ordered_json;

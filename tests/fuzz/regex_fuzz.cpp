@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/text/regex.h"
-#include "engine/text/utf8.h"
+#include "text/regex/regex.h"
+#include "text/unicode/utf8.h"
 
 namespace {
 

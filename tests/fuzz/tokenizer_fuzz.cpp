@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/text/detokenizer.h"
-#include "engine/text/tokenizer.h"
+#include "text/tokenizer/detokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);

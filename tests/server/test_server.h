@@ -12,12 +12,12 @@
 
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "engine/text/tokenizer.h"
 #include "incipit/v1/admin.grpc.pb.h"
 #include "incipit/v1/inference.grpc.pb.h"
 #include "server/options.h"
 #include "server/server.h"
 #include "tests/support/fake_runner.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 

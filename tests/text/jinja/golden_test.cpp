@@ -1,0 +1,64 @@
+// What Jinja2 makes of the same templates, as tools/make_chat_goldens.py wrote it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "base/status.h"
+#include "text/chat/chat_template.h"
+
+namespace incipit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::string kGoldenFolder = INCIPIT_SOURCE_DIR "/tests/text/jinja/golden/";
+
+std::string ReadFile(const std::string& name) {
+  std::ifstream stream(kGoldenFolder + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+absl::StatusOr<RenderedPrompt> RenderWith(const std::string& source, const Json& variables) {
+  INCIPIT_ASSIGN_OR_RETURN(const ChatTemplate parsed, ChatTemplate::Parse(source));
+  return parsed.Render(variables);
+}
+
+// `golden` holds the text, or the message that the template raises, empty for any other error.
+void ExpectGolden(const Json& golden, const absl::StatusOr<RenderedPrompt>& prompt) {
+  if (golden.contains("text")) {
+    ASSERT_TRUE(prompt.ok()) << MessageOf(prompt.status());
+    EXPECT_EQ(prompt->text, golden["text"].get<std::string>());
+    return;
+  }
+  ASSERT_FALSE(prompt.ok()) << "rendered " << prompt->text;
+  const std::string raised = golden["raises"].get<std::string>();
+  if (raised.empty()) return;
+  EXPECT_EQ(prompt.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MessageOf(prompt.status()), raised);
+}
+
+TEST(JinjaGoldenTest, EverySnippetRendersOrFailsAsInJinja2) {
+  const Json golden = Json::parse(ReadFile("snippets.json"));
+  ASSERT_GT(golden["cases"].size(), 150u);
+  for (const Json& entry : golden["cases"]) {
+    const std::string source = entry["template"].get<std::string>();
+    SCOPED_TRACE(source);
+    ExpectGolden(entry, RenderWith(source, golden["variables"]));
+  }
+}
+
+TEST(JinjaGoldenTest, EveryConversationRendersOrFailsAsInJinja2) {
+  const Json golden = Json::parse(ReadFile("conversations.json"));
+  ASSERT_GT(golden.size(), 150u);
+  for (size_t i = 0; i < golden.size(); ++i) {
+    const std::string name = golden[i]["template"].get<std::string>();
+    SCOPED_TRACE(name + " #" + std::to_string(i));
+    ExpectGolden(golden[i], RenderWith(ReadFile(name), golden[i]["variables"]));
+  }
+}
+
+}  // namespace
+}  // namespace incipit

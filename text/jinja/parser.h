@@ -1,0 +1,16 @@
+// A template's source to nodes, by Jinja2's grammar. What Jinja2 has and this sandbox refuses
+// (include, import, extends, blocks, autoescape, some filters, lipsum, and methods such as encode
+// of what is certain to be text) is UNIMPLEMENTED, naming line and construct.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "text/jinja/ast.h"
+#include "text/jinja/limits.h"
+
+namespace incipit::jinja {
+
+absl::StatusOr<Program> ParseTemplate(std::string_view source, const ChatTemplateLimits& limits);
+
+}  // namespace incipit::jinja

@@ -1,0 +1,300 @@
+#include "text/jinja/string_ops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/status.h"
+#include "text/jinja/interpreter.h"
+#include "text/jinja/operations.h"
+#include "text/jinja/unicode.h"
+
+namespace incipit::jinja {
+namespace {
+
+constexpr uint32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2;
+
+// Whether the sigma at `offset` ends a word.
+bool IsFinalSigma(std::string_view bytes, size_t offset) {
+  size_t i = offset;
+  bool cased_before = false;
+  while (i > 0) {
+    i = PreviousChar(bytes, i);
+    const uint32_t c = DecodeAt(bytes, i).value;
+    if (IsCaseIgnorable(c)) continue;
+    cased_before = IsCased(c);
+    break;
+  }
+  if (!cased_before) return false;
+  for (i = offset + DecodeAt(bytes, offset).size; i < bytes.size();) {
+    const CodePoint c = DecodeAt(bytes, i);
+    if (!IsCaseIgnorable(c.value)) return !IsCased(c.value);
+    i += c.size;
+  }
+  return true;
+}
+
+CaseMapping MappingFor(CaseOp op, uint32_t c, bool is_first, bool after_cased) {
+  switch (op) {
+    case CaseOp::kUpper:
+      return CaseMapping::kUpper;
+    case CaseOp::kFold:
+      return CaseMapping::kFold;
+    case CaseOp::kSwap:
+      return IsUppercase(c) ? CaseMapping::kLower : CaseMapping::kUpper;
+    case CaseOp::kTitle:
+      return after_cased ? CaseMapping::kLower : CaseMapping::kTitle;
+    case CaseOp::kCapitalize:
+      return is_first ? CaseMapping::kTitle : CaseMapping::kLower;
+    case CaseOp::kLower:
+      break;
+  }
+  return CaseMapping::kLower;
+}
+
+std::string Reversed(std::string_view text) { return {text.rbegin(), text.rend()}; }
+
+using Ranges = std::vector<ByteRange>;
+
+absl::StatusOr<std::vector<Value>> Substrings(Interpreter& in, const Value& string,
+                                              const Ranges& ranges) {
+  std::vector<Value> parts;
+  INCIPIT_RETURN_IF_ERROR(in.heap().CheckMemory(ranges.size() * sizeof(Value)));
+  parts.reserve(ranges.size());
+  for (const ByteRange& range : ranges) {
+    INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
+    INCIPIT_ASSIGN_OR_RETURN(Value part, in.heap().Substring(string, range.begin, range.end));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+size_t SkipSpaceForward(std::string_view bytes, size_t i, bool space) {
+  while (i < bytes.size()) {
+    const CodePoint c = DecodeAt(bytes, i);
+    if (IsSpace(c.value) != space) break;
+    i += c.size;
+  }
+  return i;
+}
+
+size_t SkipSpaceBackward(std::string_view bytes, size_t i, bool space) {
+  while (i > 0) {
+    const size_t previous = PreviousChar(bytes, i);
+    if (IsSpace(DecodeAt(bytes, previous).value) != space) break;
+    i = previous;
+  }
+  return i;
+}
+
+Ranges SplitSpaceForward(std::string_view bytes, Int splits_max) {
+  Ranges ranges;
+  size_t i = SkipSpaceForward(bytes, 0, true);
+  while (i < bytes.size()) {
+    if (splits_max-- == 0) {
+      ranges.push_back({i, bytes.size()});
+      break;
+    }
+    const size_t end = SkipSpaceForward(bytes, i, false);
+    ranges.push_back({i, end});
+    i = SkipSpaceForward(bytes, end, true);
+  }
+  return ranges;
+}
+
+Ranges SplitSpaceBackward(std::string_view bytes, Int splits_max) {
+  Ranges ranges;
+  size_t i = SkipSpaceBackward(bytes, bytes.size(), true);
+  while (i > 0) {
+    if (splits_max-- == 0) {
+      ranges.push_back({0, i});
+      break;
+    }
+    const size_t begin = SkipSpaceBackward(bytes, i, false);
+    ranges.push_back({begin, i});
+    i = SkipSpaceBackward(bytes, begin, true);
+  }
+  std::reverse(ranges.begin(), ranges.end());
+  return ranges;
+}
+
+Ranges SplitBy(std::string_view bytes, std::string_view separator, Int splits_max) {
+  Ranges ranges;
+  size_t begin = 0;
+  while (splits_max-- != 0) {
+    const std::optional<size_t> found = FindBytes(bytes.substr(begin), separator);
+    if (!found) break;
+    ranges.push_back({begin, begin + *found});
+    begin += *found + separator.size();
+  }
+  ranges.push_back({begin, bytes.size()});
+  return ranges;
+}
+
+}  // namespace
+
+absl::Status AppendCase(Interpreter& in, std::string_view bytes, const Text& source, size_t begin,
+                        CaseOp op, TextBuilder& out) {
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size() * 8));
+  std::string run;  // of characters of one origin
+  Origin origin = Origin::kTemplate;
+  bool after_cased = false;
+  for (size_t i = 0; i < bytes.size();) {
+    const CodePoint c = DecodeAt(bytes, i);
+    const Origin from = source.literal.empty()          ? Origin::kTemplate
+                        : source.IsLiteralAt(begin + i) ? Origin::kRequest
+                                                        : Origin::kTemplate;
+    if (from != origin) {
+      out.Append(run, origin);
+      run.clear();
+      origin = from;
+    }
+    const CaseMapping mapping = MappingFor(op, c.value, i == 0, after_cased);
+    if (c.value == kCapitalSigma && mapping == CaseMapping::kLower && IsFinalSigma(bytes, i)) {
+      AppendUtf8(run, kFinalSigma);
+    } else if (op == CaseOp::kSwap && !IsUppercase(c.value) && !IsLowercase(c.value)) {
+      AppendUtf8(run, c.value);
+    } else {
+      AppendMapped(run, c.value, mapping);
+    }
+    after_cased = op == CaseOp::kTitle && IsCased(c.value);
+    i += c.size;
+  }
+  out.Append(run, origin);
+  return in.heap().CheckSize(out.size());
+}
+
+absl::StatusOr<Value> ChangeCase(Interpreter& in, const Value& string, CaseOp op) {
+  TextBuilder builder;
+  builder.Reserve(string.bytes().size());
+  INCIPIT_RETURN_IF_ERROR(AppendCase(in, string.bytes(), string.text(), 0, op, builder));
+  return in.heap().Finish(builder, string.is_markup());
+}
+
+absl::StatusOr<Value> Strip(Interpreter& in, const Value& string, const Value* chars, Side side) {
+  const std::string_view bytes = string.bytes();
+  std::set<uint32_t> members;
+  if (chars != nullptr) {
+    INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(chars->bytes().size() * 16));
+    for (size_t i = 0; i < chars->bytes().size();) {
+      const CodePoint c = DecodeAt(chars->bytes(), i);
+      members.insert(c.value);
+      i += c.size;
+    }
+  }
+  const auto is_stripped = [&](uint32_t c) {
+    return chars == nullptr ? IsSpace(c) : members.contains(c);
+  };
+  size_t begin = 0, end = bytes.size();
+  while (side != Side::kRight && begin < end) {
+    const CodePoint c = DecodeAt(bytes, begin);
+    if (!is_stripped(c.value)) break;
+    begin += c.size;
+  }
+  while (side != Side::kLeft && end > begin) {
+    const size_t previous = PreviousChar(bytes, end);
+    if (!is_stripped(DecodeAt(bytes, previous).value)) break;
+    end = previous;
+  }
+  return in.heap().Substring(string, begin, end);
+}
+
+absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Value& old_text,
+                                 const Value& new_text, Int count) {
+  const Text& text = string.text();
+  const std::string_view bytes = text.bytes, needle = old_text.bytes();
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size()));
+  TextBuilder builder;
+  size_t begin = 0;
+  size_t search = 0;
+  while (count-- != 0 && search <= bytes.size()) {
+    const std::optional<size_t> found = FindBytes(bytes.substr(search), needle);
+    if (!found) break;
+    const size_t at = search + *found;
+    builder.Append(text, begin, at);
+    builder.Append(new_text.text());
+    INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(builder.size()));
+    begin = at + needle.size();
+    // An empty needle is found before every character and at the end.
+    search = !needle.empty()     ? begin
+             : at < bytes.size() ? at + DecodeAt(bytes, at).size
+                                 : bytes.size() + 1;
+  }
+  builder.Append(text, begin, bytes.size());
+  return in.heap().Finish(builder, string.is_markup());
+}
+
+absl::StatusOr<std::vector<Value>> SplitLines(Interpreter& in, const Value& string,
+                                              bool keep_ends) {
+  const std::string_view bytes = string.bytes();
+  Ranges ranges;
+  for (size_t begin = 0; begin < bytes.size();) {
+    size_t end = begin;
+    CodePoint c;
+    while (end < bytes.size()) {
+      c = DecodeAt(bytes, end);
+      if (IsLineBreak(c.value)) break;
+      end += c.size;
+    }
+    size_t next = end < bytes.size() ? end + c.size : end;
+    if (next > end && c.value == '\r' && next < bytes.size() && bytes[next] == '\n') ++next;
+    ranges.push_back({begin, keep_ends ? next : end});
+    begin = next;
+  }
+  return Substrings(in, string, ranges);
+}
+
+absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
+                                         const Value* separator, Int splits_max, bool from_right) {
+  const std::string_view bytes = string.bytes();
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size()));
+  if (separator == nullptr) {
+    return Substrings(
+        in, string,
+        from_right ? SplitSpaceBackward(bytes, splits_max) : SplitSpaceForward(bytes, splits_max));
+  }
+  if (separator->bytes().empty()) return InvalidArgument("empty separator");
+  if (!from_right) return Substrings(in, string, SplitBy(bytes, separator->bytes(), splits_max));
+  Ranges ranges = SplitBy(Reversed(bytes), Reversed(separator->bytes()), splits_max);
+  for (ByteRange& range : ranges) {
+    range = {bytes.size() - range.end, bytes.size() - range.begin};
+  }
+  std::reverse(ranges.begin(), ranges.end());
+  return Substrings(in, string, ranges);
+}
+
+std::optional<size_t> FindBytes(std::string_view haystack, std::string_view needle) {
+  const void* found = memmem(haystack.data(), haystack.size(), needle.data(), needle.size());
+  if (needle.empty()) return 0;
+  if (found == nullptr) return std::nullopt;
+  return static_cast<size_t>(static_cast<const char*>(found) - haystack.data());
+}
+
+std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle) {
+  const std::string reversed = Reversed(haystack);
+  const std::optional<size_t> found = FindBytes(reversed, Reversed(needle));
+  if (!found) return std::nullopt;
+  return haystack.size() - *found - needle.size();
+}
+
+absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
+                          std::string_view alignment) {
+  const Text& text = string.text();
+  const Int padding = width - static_cast<Int>(text.num_chars);
+  if (padding <= 0) return string;
+  if (padding > static_cast<Int>(in.heap().limits().output_bytes_max)) {
+    return in.heap().CheckSize(in.heap().limits().output_bytes_max + 1);
+  }
+  Int left = 0;
+  if (alignment == ">") left = padding;
+  if (alignment == "^") left = padding / 2 + (padding & width & 1);
+  INCIPIT_RETURN_IF_ERROR(
+      in.heap().CheckSize(text.bytes.size() + static_cast<size_t>(padding) * fill.bytes().size()));
+  TextBuilder builder;
+  for (Int i = 0; i < left; ++i) builder.Append(fill.text());
+  builder.Append(text);
+  for (Int i = left; i < padding; ++i) builder.Append(fill.text());
+  return in.heap().Finish(builder, string.is_markup());
+}
+
+}  // namespace incipit::jinja

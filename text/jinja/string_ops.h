@@ -1,0 +1,47 @@
+// Python's operations on strings that both methods and filters use. Marks of origin follow the
+// characters. Every result of a string marked safe is marked safe.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "text/jinja/value.h"
+
+namespace incipit::jinja {
+
+class Interpreter;
+
+enum class CaseOp : uint8_t { kLower, kUpper, kFold, kSwap, kTitle, kCapitalize };
+absl::StatusOr<Value> ChangeCase(Interpreter& in, const Value& string, CaseOp op);
+// A range of bytes, with nothing around it known.
+absl::Status AppendCase(Interpreter& in, std::string_view bytes, const Text& source, size_t begin,
+                        CaseOp op, TextBuilder& out);
+
+enum class Side : uint8_t { kLeft, kRight, kBoth };
+// `chars` may be null: white space.
+absl::StatusOr<Value> Strip(Interpreter& in, const Value& string, const Value* chars, Side side);
+
+// `count` below zero: all.
+absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Value& old_text,
+                                 const Value& new_text, Int count);
+
+absl::StatusOr<std::vector<Value>> SplitLines(Interpreter& in, const Value& string, bool keep_ends);
+// `separator` may be null: runs of white space. `splits_max` below zero: no limit.
+absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
+                                         const Value* separator, Int splits_max, bool from_right);
+
+// The byte offset of the first (last) occurrence; nullopt if there is none. Linear in the sizes.
+std::optional<size_t> FindBytes(std::string_view haystack, std::string_view needle);
+std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle);
+
+// str.islower and str.isupper: something has this case, and nothing another.
+bool HasOnlyCase(std::string_view bytes, bool upper);
+
+// In characters, as str.center and its kin do. `fill` is one character.
+absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
+                          std::string_view alignment);
+
+}  // namespace incipit::jinja

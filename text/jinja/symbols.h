@@ -1,0 +1,54 @@
+// What Jinja2's compiler knows about the names of one scope (its module idtracking): which are read
+// and which are written, and therefore what entering the scope must do.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/jinja/ast.h"
+
+namespace incipit::jinja {
+
+class Symbols {
+ public:
+  struct Load {
+    ScopeLoad::Source source;
+    int outer_level = 0;  // of kOuter
+  };
+
+  Symbols(const Symbols* parent, int level) : parent_(parent), level_(level) {}
+
+  // Statements as part of this scope: names in order, and not into scopes of their own.
+  void Visit(Body& body);
+  void Visit(Expr& expr, bool store_as_parameter = false);
+  void VisitArguments(CallArguments& arguments);
+  void DeclareParameter(const std::string& name);
+
+  int level() const { return level_; }
+  // The level of the scope whose variable `name` is; nullopt if no scope knows it.
+  std::optional<int> FindRef(const std::string& name) const;
+  const std::map<std::string, Load>& loads() const { return loads_; }
+
+ private:
+  void VisitStatement(Stmt& statement);
+  void VisitIf(IfStmt& node);
+  void Store(const std::string& name);
+  void Read(const std::string& name);
+  void Merge(std::span<const Symbols> branches);
+
+  const Symbols* parent_;
+  int level_;
+  std::set<std::string> refs_;
+  std::map<std::string, Load> loads_;
+  std::set<std::string> stores_;
+};
+
+// Which of `names` are read somewhere below before they are written; unlike a scope, this looks
+// into inner scopes too.
+std::set<std::string> FindUndeclared(Body& body, std::set<std::string> names);
+
+}  // namespace incipit::jinja

@@ -1,0 +1,306 @@
+#include "text/jinja/value.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/status.h"
+
+namespace incipit::jinja {
+namespace {
+
+constexpr size_t kIndexedFrom = 9;  // below, a scan is faster than an index
+
+template <typename T>
+int ThreeWay(const T& left, const T& right) {
+  return left < right ? -1 : right < left ? 1 : 0;
+}
+
+int CompareIntWithReal(Int integer, double real) {
+  constexpr double kBeyond = 1.7014118346046923e38;  // 2^127
+  if (real >= kBeyond) return -1;
+  if (real < -kBeyond) return 1;
+  const Int floor = static_cast<Int>(std::floor(real));
+  if (integer != floor) return integer < floor ? -1 : 1;
+  return std::floor(real) < real ? -1 : 0;
+}
+
+int KeyRank(const Value& value) {
+  if (value.is_number()) return 0;
+  switch (value.kind()) {
+    case Kind::kString:
+      return 1;
+    case Kind::kNone:
+      return 2;
+    case Kind::kTuple:
+      return 3;
+    case Kind::kUndefined:
+      return 4;
+    default:
+      return 5;
+  }
+}
+
+}  // namespace
+
+Value Value::Bool(bool value) {
+  Value result(Kind::kBool);
+  result.boolean_ = value;
+  return result;
+}
+
+Value Value::Integer(Int value) {
+  Value result(Kind::kInt);
+  result.integer_ = value;
+  return result;
+}
+
+Value Value::Real(double value) {
+  Value result(Kind::kFloat);
+  result.real_ = value;
+  return result;
+}
+
+Value Value::String(TextPtr text, bool markup) {
+  Value result(Kind::kString);
+  result.text_ = std::move(text);
+  result.markup_ = markup;
+  return result;
+}
+
+Value Value::OfList(const List* list) {
+  Value result(Kind::kList);
+  result.list_ = list;
+  return result;
+}
+
+Value Value::OfTuple(const List* tuple) {
+  Value result(Kind::kTuple);
+  result.list_ = tuple;
+  return result;
+}
+
+Value Value::OfDict(const Dict* dict) {
+  Value result(Kind::kDict);
+  result.dict_ = dict;
+  return result;
+}
+
+Value Value::OfRange(const Range* range) {
+  Value result(Kind::kRange);
+  result.range_ = range;
+  return result;
+}
+
+Value Value::OfIterator(Iterator* iterator) {
+  Value result(Kind::kIterator);
+  result.iterator_ = iterator;
+  return result;
+}
+
+Value Value::OfObject(Object* object) {
+  Value result(Kind::kObject);
+  result.object_ = object;
+  return result;
+}
+
+Value Value::Undefined(const UndefinedReason* reason) {
+  Value result(Kind::kUndefined);
+  result.undefined_ = reason;
+  return result;
+}
+
+double Value::real() const {
+  return kind_ == Kind::kFloat ? real_ : static_cast<double>(integer());
+}
+
+Value Value::WithOrigin(Origin origin) const {
+  Value result = *this;
+  result.origin_ = origin;
+  return result;
+}
+
+bool Value::IsSame(const Value& other) const {
+  if (kind_ != other.kind_) return false;
+  switch (kind_) {
+    case Kind::kMissing:
+    case Kind::kNone:
+      return true;
+    case Kind::kBool:
+      return boolean_ == other.boolean_;
+    case Kind::kInt:
+      return integer_ == other.integer_;
+    case Kind::kFloat:
+      return real_ == other.real_;
+    case Kind::kString:
+      return text_ == other.text_ || text_->bytes == other.text_->bytes;
+    case Kind::kUndefined:
+      return undefined_ == other.undefined_;
+    case Kind::kList:
+    case Kind::kTuple:
+      return list_ == other.list_;
+    case Kind::kDict:
+      return dict_ == other.dict_;
+    case Kind::kRange:
+      return range_ == other.range_;
+    case Kind::kIterator:
+      return iterator_ == other.iterator_;
+    case Kind::kObject:
+      return object_ == other.object_;
+  }
+  return false;
+}
+
+Int Range::size() const {
+  if (step > 0) return start < stop ? (stop - start - 1) / step + 1 : 0;
+  return stop < start ? (start - stop - 1) / -step + 1 : 0;
+}
+
+bool Range::Contains(Int value) const {
+  const bool inside = step > 0 ? value >= start && value < stop : value <= start && value > stop;
+  return inside && (value - start) % step == 0;
+}
+
+int CompareNumbers(const Value& left, const Value& right) {
+  const bool left_real = left.is(Kind::kFloat), right_real = right.is(Kind::kFloat);
+  if (left_real && right_real) return ThreeWay(left.real(), right.real());
+  if (left_real) return -CompareIntWithReal(right.integer(), left.real());
+  if (right_real) return CompareIntWithReal(left.integer(), right.real());
+  return ThreeWay(left.integer(), right.integer());
+}
+
+int CompareKeys(const Value& left, const Value& right) {
+  const int rank = KeyRank(left);
+  if (rank != KeyRank(right)) return ThreeWay(rank, KeyRank(right));
+  switch (rank) {
+    case 0: {
+      const bool left_nan = left.is(Kind::kFloat) && std::isnan(left.real());
+      const bool right_nan = right.is(Kind::kFloat) && std::isnan(right.real());
+      if (left_nan || right_nan) return ThreeWay(left_nan, right_nan);
+      return CompareNumbers(left, right);
+    }
+    case 1:
+      return left.bytes().compare(right.bytes());
+    case 3: {
+      const auto &a = left.list().items, &b = right.list().items;
+      for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+        if (const int order = CompareKeys(a[i], b[i]); order != 0) return order;
+      }
+      return ThreeWay(a.size(), b.size());
+    }
+    case 5: {
+      if (left.kind() != right.kind()) return ThreeWay(left.kind(), right.kind());
+      const auto address = [](const Value& value) -> const Cell* {
+        if (value.is(Kind::kObject)) return &value.object();
+        if (value.is(Kind::kIterator)) return &value.iterator();
+        return &value.range();
+      };
+      return ThreeWay(reinterpret_cast<uintptr_t>(address(left)),
+                      reinterpret_cast<uintptr_t>(address(right)));
+    }
+    default:
+      return 0;
+  }
+}
+
+bool KeyLess::operator()(const Value& left, const Value& right) const {
+  return CompareKeys(left, right) < 0;
+}
+
+std::optional<size_t> Dict::IndexOf(const Value& key) const {
+  if (!index_.empty()) {
+    const auto it = index_.find(key);
+    return it == index_.end() ? std::nullopt : std::optional(it->second);
+  }
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (CompareKeys(entries_[i].key, key) == 0) return i;
+  }
+  return std::nullopt;
+}
+
+const Value* Dict::Find(const Value& key) const {
+  const std::optional<size_t> index = IndexOf(key);
+  return index ? &entries_[*index].value : nullptr;
+}
+
+void Dict::Set(const Value& key, Value value) {
+  depth = std::max({depth, 1 + DepthOf(key), 1 + DepthOf(value)});
+  if (const std::optional<size_t> index = IndexOf(key)) {
+    entries_[*index].value = std::move(value);
+    return;
+  }
+  entries_.push_back({key, std::move(value)});
+  if (entries_.size() == kIndexedFrom) {
+    for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].key, i);
+  } else if (entries_.size() > kIndexedFrom) {
+    index_.emplace(key, entries_.size() - 1);
+  }
+}
+
+std::string Object::Repr() const { return fmt::format("<{} object>", type_name()); }
+
+absl::StatusOr<Value> Object::Call(Interpreter&, Arguments&) {
+  return InvalidArgument("'{}' object is not callable", type_name());
+}
+
+absl::StatusOr<std::optional<Value>> Object::Attribute(Interpreter&, std::string_view) {
+  return std::optional<Value>();
+}
+
+absl::StatusOr<Iterator*> Object::Iterate(Interpreter&) { return nullptr; }
+
+absl::StatusOr<std::optional<int64_t>> Object::Length(Interpreter&) {
+  return std::optional<int64_t>();
+}
+
+std::string_view TypeName(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kMissing:
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kString:
+      return value.is_markup() ? "Markup" : "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kRange:
+      return "range";
+    case Kind::kIterator:
+      return value.iterator().type_name();
+    case Kind::kObject:
+      return value.object().type_name();
+  }
+  return "object";
+}
+
+int32_t DepthOf(const Value& value) {
+  if (value.is_sequence()) return value.list().depth;
+  return value.is(Kind::kDict) ? value.dict().depth : 0;
+}
+
+bool IsHashable(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kList:
+    case Kind::kDict:
+      return false;
+    case Kind::kTuple:
+      for (const Value& item : value.list().items) {
+        if (!IsHashable(item)) return false;
+      }
+      return true;
+    default:
+      return true;
+  }
+}
+
+}  // namespace incipit::jinja

@@ -1,0 +1,38 @@
+// How the matches of an expression follow each other, whatever finds them.
+#pragma once
+
+#include <string_view>
+
+#include "base/status.h"
+#include "text/regex/regex.h"
+#include "text/unicode/utf8.h"
+
+namespace incipit {
+
+// Passes on what Regex::FindAll promises. `Search` has `bool Find(size_t from, Span& match)`, and
+// `bool has_given_up()` that says whether it found nothing because it ran out of steps.
+template <typename Search>
+absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) {
+  size_t from = 0, done = 0;
+  bool has_matched = false;
+  Span match;
+  while (!text.empty() && from <= text.size() && search.Find(from, match)) {
+    if (match.begin == match.end && has_matched && match.end == done) {
+      // An empty match right behind a match is none.
+      from += from < text.size() ? Utf8Length(text[from]) : 1;
+      continue;
+    }
+    if (done < match.begin) INCIPIT_RETURN_IF_ERROR(sink({.begin = done, .end = match.begin}));
+    INCIPIT_RETURN_IF_ERROR(sink(match));
+    from = done = match.end;
+    has_matched = true;
+  }
+  if (search.has_given_up()) {
+    return InvalidArgument(
+        "a regular expression of the tokenizer takes too many steps on the text");
+  }
+  if (done < text.size() || text.empty()) return sink({.begin = done, .end = text.size()});
+  return absl::OkStatus();
+}
+
+}  // namespace incipit

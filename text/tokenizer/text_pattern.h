@@ -1,0 +1,33 @@
+// The `pattern` of a tokenizer.json: {"String": "..."} or {"Regex": "..."}.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "text/regex/regex.h"
+#include "text/tokenizer/json_fields.h"
+
+namespace incipit {
+
+class TextPattern {
+ public:
+  // Reads the field `pattern`.
+  static absl::StatusOr<TextPattern> Create(const JsonFields& fields);
+
+  static absl::StatusOr<TextPattern> FromRegex(std::string_view pattern);
+  static TextPattern FromLiteral(std::string literal) { return TextPattern(std::move(literal)); }
+
+  // As Regex::FindAll.
+  absl::Status FindAll(std::string_view text, SpanSink sink) const;
+  // The plain string that is looked for; null if it is a regular expression.
+  const std::string* literal() const { return std::get_if<std::string>(&pattern_); }
+
+ private:
+  explicit TextPattern(std::variant<std::string, Regex> pattern) : pattern_(std::move(pattern)) {}
+  std::variant<std::string, Regex> pattern_;
+};
+
+}  // namespace incipit

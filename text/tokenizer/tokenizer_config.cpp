@@ -1,0 +1,144 @@
+#include "text/tokenizer/tokenizer_config.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/mapped_file.h"
+#include "base/status.h"
+#include "text/tokenizer/json_fields.h"
+#include "text/unicode/utf8.h"
+
+namespace incipit {
+namespace {
+
+// Nothing where there is no such file.
+absl::StatusOr<std::optional<std::string>> ReadFile(const std::filesystem::path& path) {
+  const auto file = MappedFile::Open(path);
+  if (absl::IsNotFound(file.status())) return std::optional<std::string>();
+  if (!file.ok()) return file.status();
+  const auto bytes = file->bytes();
+  return std::optional(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+bool IsStandardToken(std::string_view name) {
+  constexpr std::string_view kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                         "pad_token", "cls_token", "mask_token"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+// A token is a string, or an object whose `content` is the string.
+std::optional<std::string> TokenText(const nlohmann::json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  if (!json.is_object()) return std::nullopt;
+  const auto content = json.find("content");
+  if (content == json.end() || !content->is_string()) return std::nullopt;
+  return content->get<std::string>();
+}
+
+// What is there already is replaced.
+absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& config) {
+  const auto set = [&](const std::string& name, const nlohmann::json& value) {
+    std::optional<std::string> text = TokenText(value);
+    if (text) config.special_tokens.insert_or_assign(name, *std::move(text));
+    return text.has_value();
+  };
+  for (const auto& [name, value] : json.items()) {
+    // Others, such as add_bos_token, only look like tokens.
+    if (!name.ends_with("_token") || value.is_null() || set(name, value)) continue;
+    if (IsStandardToken(name)) {
+      return InvalidArgument("{} is {}, neither a string nor an object with one as its content",
+                             name, value.type_name());
+    }
+  }
+  if (const auto extra = json.find("extra_special_tokens");
+      extra != json.end() && extra->is_object()) {
+    for (const auto& [name, value] : extra->items()) set(name, value);
+  }
+  const auto additional = json.find("additional_special_tokens");
+  if (additional == json.end() || !additional->is_array()) return absl::OkStatus();
+  for (const nlohmann::json& value : *additional) {
+    std::optional<std::string> text = TokenText(value);
+    auto& tokens = config.additional_special_tokens;
+    if (text && std::ranges::find(tokens, *text) == tokens.end()) {
+      tokens.push_back(*std::move(text));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A template is a string, or a list of named ones.
+absl::Status ReadChatTemplates(const JsonFields& fields, TokenizerConfig& config) {
+  const nlohmann::json* json = fields.Find("chat_template");
+  if (json == nullptr || !json->is_array()) {
+    INCIPIT_ASSIGN_OR_RETURN(config.chat_template, fields.OptionalString("chat_template"));
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < json->size(); ++i) {
+    INCIPIT_ASSIGN_OR_RETURN(const JsonFields named,
+                             JsonFields::Of((*json)[i], fmt::format("chat_template[{}]", i)));
+    INCIPIT_ASSIGN_OR_RETURN(const std::string name, named.String("name"));
+    if (name != "default" && name != "tool_use") continue;
+    auto& source = name == "default" ? config.chat_template : config.tool_chat_template;
+    INCIPIT_ASSIGN_OR_RETURN(source, named.OptionalString("template"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTemplate(const std::optional<std::string>& source,
+                           const std::filesystem::path& folder) {
+  if (!source || (source->size() <= kChatTemplateBytesMax && IsUtf8(*source))) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("{}: the chat template is no UTF-8 text of at most {} bytes",
+                         folder.string(), kChatTemplateBytesMax);
+}
+
+// Whether it lists the tokens that were added to the vocabulary, and with them all special ones.
+absl::StatusOr<bool> ReadConfig(std::string_view text, TokenizerConfig& config) {
+  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text));
+  INCIPIT_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(json, ""));
+  INCIPIT_RETURN_IF_ERROR(ReadSpecialTokens(json, config));
+  INCIPIT_RETURN_IF_ERROR(ReadChatTemplates(fields, config));
+  return json.contains("added_tokens_decoder");
+}
+
+absl::Status ReadTokenMap(std::string_view text, TokenizerConfig& config) {
+  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text));
+  return ReadSpecialTokens(json, config);
+}
+
+absl::Status ReadTokenFiles(const std::filesystem::path& folder, TokenizerConfig& config) {
+  const std::filesystem::path config_path = folder / "tokenizer_config.json";
+  INCIPIT_ASSIGN_OR_RETURN(const auto config_text, ReadFile(config_path));
+  if (config_text) {
+    const auto lists_tokens = ReadConfig(*config_text, config);
+    if (!lists_tokens.ok()) return Annotate(lists_tokens.status(), config_path.string());
+    if (*lists_tokens) return absl::OkStatus();
+  }
+  const std::filesystem::path map_path = folder / "special_tokens_map.json";
+  INCIPIT_ASSIGN_OR_RETURN(const auto map_text, ReadFile(map_path));
+  if (!map_text) return absl::OkStatus();
+  return Annotate(ReadTokenMap(*map_text, config), map_path.string());
+}
+
+}  // namespace
+
+absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& folder) {
+  TokenizerConfig config;
+  INCIPIT_RETURN_IF_ERROR(ReadTokenFiles(folder, config));
+  INCIPIT_ASSIGN_OR_RETURN(auto chat_template, ReadFile(folder / "chat_template.jinja"));
+  INCIPIT_ASSIGN_OR_RETURN(auto tool_chat_template,
+                           ReadFile(folder / "additional_chat_templates" / "tool_use.jinja"));
+  if (chat_template || tool_chat_template) {
+    config.chat_template = std::move(chat_template);
+    config.tool_chat_template = std::move(tool_chat_template);
+  }
+  INCIPIT_RETURN_IF_ERROR(CheckTemplate(config.chat_template, folder));
+  INCIPIT_RETURN_IF_ERROR(CheckTemplate(config.tool_chat_template, folder));
+  return config;
+}
+
+}  // namespace incipit

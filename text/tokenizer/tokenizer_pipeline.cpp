@@ -1,0 +1,133 @@
+#include "text/tokenizer/tokenizer_pipeline.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/status.h"
+#include "text/unicode/utf8.h"
+
+namespace incipit {
+
+// One text on its way through the pipeline.
+class Tokenizer::Pipeline::Encoding {
+ public:
+  Encoding(const Parts& parts, std::string_view text, const EncodeOptions& options)
+      : parts_(parts), text_(text), options_(options), encoder_(parts.model, text.size()) {}
+
+  // Appends the text's own tokens, without those that post-processing puts around it.
+  absl::Status Append(std::vector<TokenId>& ids) {
+    ids_ = &ids;
+    return parts_.added.Split(
+        AddedVocabulary::Pass::kRaw, text_,
+        [&](size_t begin, size_t end) { return IsLiteral(begin, end); },
+        [&](const AddedVocabulary::Part& part) { return TakeSection(part); });
+  }
+
+ private:
+  using Part = AddedVocabulary::Part;
+
+  bool IsLiteral(size_t begin, size_t end) const {
+    if (!options_.parse_special_tokens) return true;
+    const auto ranges = options_.literal_ranges;
+    const auto range = std::ranges::upper_bound(ranges, begin, {}, &ByteRange::end);
+    return range != ranges.end() && range->begin < end;
+  }
+
+  absl::Status TakeSection(const Part& section) {
+    if (section.id) {
+      ids_->push_back(*section.id);
+      return absl::OkStatus();
+    }
+    section_begin_ = section.begin;
+    const std::string_view text = text_.substr(section.begin, section.end - section.begin);
+    origins_.clear();
+    if (parts_.normalizer == nullptr) return SplitNormalized(text);
+    NormalizedText normalized = NormalizedText::Of(text, NeedsOrigins());
+    INCIPIT_RETURN_IF_ERROR(parts_.normalizer->Apply(normalized));
+    origins_ = std::move(normalized.origins);
+    return SplitNormalized(normalized.text);
+  }
+
+  bool NeedsOrigins() const {
+    const bool finds_special = parts_.added.HasSpecial(AddedVocabulary::Pass::kNormalized);
+    return (parts_.pre_tokenization.needs_origins && section_begin_ == 0) ||
+           (finds_special && !options_.literal_ranges.empty());
+  }
+
+  absl::Status SplitNormalized(std::string_view text) {
+    const auto is_literal = [&](size_t begin, size_t end) {
+      return IsLiteral(OriginOf(begin), OriginOf(end - 1) + 1);
+    };
+    return parts_.added.Split(AddedVocabulary::Pass::kNormalized, text, is_literal,
+                              [&](const Part& part) {
+                                if (part.id) {
+                                  ids_->push_back(*part.id);
+                                  return absl::OkStatus();
+                                }
+                                return EncodeWords(text, part);
+                              });
+  }
+
+  // Of a byte of the normalized section: where it comes from in the whole text.
+  size_t OriginOf(size_t position) const {
+    return section_begin_ + (origins_.empty() ? position : origins_[position]);
+  }
+
+  absl::Status EncodeWords(std::string_view text, const Part& part) {
+    const Word word{.text = text.substr(part.begin, part.end - part.begin),
+                    .from_first_character = BytesFromFirstCharacter(text, part)};
+    return parts_.pre_tokenization.Split(
+        word, [&](const Word& split) { return encoder_.Encode(split.text, *ids_); });
+  }
+
+  size_t BytesFromFirstCharacter(std::string_view text, const Part& part) const {
+    if (!parts_.pre_tokenization.needs_origins || section_begin_ > 0) return 0;
+    if (parts_.normalizer == nullptr) return part.begin == 0 ? Utf8Length(text[0]) : 0;
+    const auto first = origins_.begin() + static_cast<ptrdiff_t>(part.begin);
+    const auto last = origins_.begin() + static_cast<ptrdiff_t>(part.end);
+    return std::find_if(first, last, [](uint32_t origin) { return origin > 0; }) - first;
+  }
+
+  const Parts& parts_;
+  std::string_view text_;
+  const EncodeOptions& options_;
+  BpeEncoder encoder_;
+  std::vector<TokenId>* ids_ = nullptr;
+  size_t section_begin_ = 0;
+  std::vector<uint32_t> origins_;  // of the section; empty if nothing asks for them
+};
+
+absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
+    std::string_view text, const EncodeOptions& options) const {
+  if (text.size() > std::numeric_limits<int32_t>::max()) {
+    return InvalidArgument("the text has {} bytes; at most {} can be encoded", text.size(),
+                           std::numeric_limits<int32_t>::max());
+  }
+  if (!IsUtf8(text)) return InvalidArgument("the text is not valid UTF-8");
+  const TextTemplate& items = options.add_special_tokens
+                                  ? parts_.post_processing.with_special_tokens
+                                  : parts_.post_processing.without_special_tokens;
+  std::vector<TokenId> ids;
+  std::optional<std::pair<size_t, size_t>> own;  // where the text's own tokens stand
+  for (const std::optional<TokenId>& item : items) {
+    if (item) {
+      ids.push_back(*item);
+    } else if (own) {
+      for (size_t i = own->first; i < own->second; ++i) ids.push_back(ids[i]);
+    } else {
+      const size_t begin = ids.size();
+      INCIPIT_RETURN_IF_ERROR(Encoding(parts_, text, options).Append(ids));
+      own = {begin, ids.size()};
+    }
+  }
+  return ids;
+}
+
+const std::string* Tokenizer::Pipeline::TokenToDecode(TokenId id, bool skip_special_tokens) const {
+  const std::string* token = parts_.added.TokenOf(id);
+  if (token == nullptr) token = parts_.model.TokenOf(id);
+  if (token == nullptr) return nullptr;
+  return skip_special_tokens && parts_.added.IsSpecialText(*token) ? nullptr : token;
+}
+
+}  // namespace incipit

@@ -1,0 +1,49 @@
+// The parts of a tokenizer, in the order in which a text goes through them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "text/tokenizer/added_vocabulary.h"
+#include "text/tokenizer/bpe_encoder.h"
+#include "text/tokenizer/bpe_model.h"
+#include "text/tokenizer/decoder.h"
+#include "text/tokenizer/normalizer.h"
+#include "text/tokenizer/post_processor.h"
+#include "text/tokenizer/pre_tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace incipit {
+
+// Immutable.
+class Tokenizer::Pipeline {
+ public:
+  struct Parts {
+    std::unique_ptr<const Normalizer> normalizer;  // may be null
+    PreTokenization pre_tokenization;
+    BpeModel model;
+    AddedVocabulary added;
+    PostProcessing post_processing;
+    TokenDecoder decoder;
+    TokenizerConfig config;
+  };
+
+  explicit Pipeline(Parts parts) : parts_(std::move(parts)) {}
+
+  absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
+                                              const EncodeOptions& options) const;
+  // Null for an unknown id, and for one that `skip_special_tokens` leaves out.
+  const std::string* TokenToDecode(TokenId id, bool skip_special_tokens) const;
+  const Parts& parts() const { return parts_; }
+
+ private:
+  class Encoding;
+  Parts parts_;
+};
+
+}  // namespace incipit
