@@ -19,9 +19,9 @@
 #include "cli/json_text.h"
 #include "cli/terminal.h"
 #include "cli/trace.h"
-#include "engine/model/config.h"
 #include "kvcache/kv_layout.h"
 #include "text/tokenizer/tokenizer.h"
+#include "transformer/config.h"
 
 namespace incipit {
 namespace {

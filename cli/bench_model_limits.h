@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "cli/timed_backend.h"
-#include "engine/model/config.h"
 #include "kernels/cpu/machine_rates.h"
 #include "kernels/tensor.h"
+#include "transformer/config.h"
 
 namespace incipit {
 

@@ -10,10 +10,10 @@
 
 #include "absl/status/statusor.h"
 #include "cli/bench_model_limits.h"
-#include "engine/model/model.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/machine_rates.h"
+#include "transformer/model.h"
 
 namespace incipit {
 

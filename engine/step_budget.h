@@ -7,9 +7,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "engine/model/model.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
+#include "transformer/model.h"
 
 namespace incipit {
 

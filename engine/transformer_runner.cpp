@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "engine/model/rope.h"
 #include "kvcache/kv_layout.h"
+#include "transformer/rope.h"
 
 namespace incipit {
 namespace {

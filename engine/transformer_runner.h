@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/model/model.h"
-#include "engine/model/transformer.h"
 #include "engine/model_runner.h"
 #include "kernels/backend.h"
+#include "transformer/model.h"
+#include "transformer/transformer.h"
 
 namespace incipit {
 

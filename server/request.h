@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "engine/engine.h"
-#include "engine/model/config.h"
 #include "server/limits.h"
+#include "transformer/config.h"
 
 namespace incipit::v1 {
 class ChatRequest;

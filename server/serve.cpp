@@ -21,7 +21,6 @@
 #include "base/scheduling.h"
 #include "base/status.h"
 #include "cli/commands.h"
-#include "engine/model/model.h"
 #include "engine/step_budget.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
@@ -31,6 +30,7 @@
 #include "server/options.h"
 #include "server/server.h"
 #include "server/stop_signals.h"
+#include "transformer/model.h"
 
 namespace incipit {
 namespace {

@@ -15,10 +15,10 @@ LAYERS = {
     "scheduler": {"base", "kvcache"},
     "kernels": {"base"},
     "text": {"base"},
-    "engine/model": {"base", "kernels"},
-    "engine": {"base", "scheduler", "kvcache", "kernels", "engine/model"},
-    "server": {"base", "engine", "text", "engine/model", "cli", "proto"},
-    "cli": {"base", "proto", "engine", "text", "engine/model", "kernels", "kvcache"},
+    "transformer": {"base", "kernels"},
+    "engine": {"base", "scheduler", "kvcache", "kernels", "transformer"},
+    "server": {"base", "engine", "text", "transformer", "cli", "proto"},
+    "cli": {"base", "proto", "engine", "text", "transformer", "kernels", "kvcache"},
 }
 # What a file may include beyond its layer: the composition root names every concrete type.
 EXCEPTIONS = {"server/serve.cpp": {"kernels"}}

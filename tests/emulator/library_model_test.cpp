@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/model/json.h"
 #include "kernels/cuda/product_library.h"
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/library_control.h"
 #include "tests/emulator/random_checkpoint.h"
 #include "tests/golden/checkpoint_run.h"
 #include "tests/support/source_folder.h"
+#include "transformer/json.h"
 
 namespace incipit {
 namespace {

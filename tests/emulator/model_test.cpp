@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "engine/model/json.h"
 #include "tests/emulator/random_checkpoint.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/golden/checkpoint_run.h"
 #include "tests/support/checkpoint_name.h"
 #include "tests/support/source_folder.h"
+#include "transformer/json.h"
 
 namespace incipit {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "kernels/numeric.h"
 #include "tests/conformance/support.h"
-#include "tests/engine/model/safetensors_builder.h"
+#include "tests/transformer/safetensors_builder.h"
 
 namespace incipit {
 

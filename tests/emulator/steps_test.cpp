@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/model/model.h"
 #include "engine/transformer_runner.h"
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/graph_counts.h"
 #include "tests/support/source_folder.h"
 #include "tests/support/step_builder.h"
+#include "transformer/model.h"
 
 namespace incipit {
 namespace {

@@ -20,12 +20,12 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
-#include "engine/model/model.h"
 #include "engine/transformer_runner.h"
 #include "tests/conformance/support.h"
-#include "tests/engine/model/safetensors_builder.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/source_folder.h"
+#include "tests/transformer/safetensors_builder.h"
+#include "transformer/model.h"
 
 namespace incipit {
 

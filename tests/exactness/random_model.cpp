@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "engine/model/rope.h"
+#include "transformer/rope.h"
 
 namespace incipit {
 namespace {

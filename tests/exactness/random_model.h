@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/types.h"
-#include "engine/model/config.h"
-#include "engine/model/transformer.h"
-#include "engine/model/weights.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/kv_pool.h"
 #include "tests/conformance/support.h"
+#include "transformer/config.h"
+#include "transformer/transformer.h"
+#include "transformer/weights.h"
 
 namespace incipit {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "engine/model/config.h"
-#include "engine/model/rope.h"
+#include "transformer/config.h"
+#include "transformer/rope.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "engine/model/safetensors.h"
+#include "transformer/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> file = std::as_bytes(std::span(data, size));

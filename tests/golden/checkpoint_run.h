@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/types.h"
-#include "engine/model/model.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
+#include "transformer/model.h"
 
 namespace incipit {
 

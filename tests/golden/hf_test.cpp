@@ -10,11 +10,11 @@
 
 #include "base/mapped_file.h"
 #include "base/types.h"
-#include "engine/model/rope.h"
-#include "engine/model/safetensors.h"
 #include "gtest/gtest.h"
 #include "tests/golden/checkpoint_run.h"
 #include "tests/support/checkpoint_name.h"
+#include "transformer/rope.h"
+#include "transformer/safetensors.h"
 
 namespace incipit {
 namespace {

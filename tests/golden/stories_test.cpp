@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/types.h"
-#include "engine/model/json.h"
 #include "gtest/gtest.h"
 #include "tests/golden/checkpoint_run.h"
+#include "transformer/json.h"
 
 namespace incipit {
 namespace {

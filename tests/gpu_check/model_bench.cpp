@@ -10,11 +10,11 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/model/rope.h"
-#include "engine/model/transformer.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/backend.h"
 #include "tests/gpu_check/device_bench.h"
+#include "transformer/rope.h"
+#include "transformer/transformer.h"
 
 namespace incipit::cuda {
 namespace {

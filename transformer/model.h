@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "absl/status/statusor.h"
-#include "engine/model/checkpoint.h"
-#include "engine/model/config.h"
-#include "engine/model/weights.h"
 #include "kernels/backend.h"
+#include "transformer/checkpoint.h"
+#include "transformer/config.h"
+#include "transformer/weights.h"
 
 namespace incipit {
 

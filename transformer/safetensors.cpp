@@ -1,4 +1,4 @@
-#include "engine/model/safetensors.h"
+#include "transformer/safetensors.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "engine/model/config_fields.h"
-#include "engine/model/json.h"
+#include "transformer/config_fields.h"
+#include "transformer/json.h"
 
 namespace incipit {
 namespace {

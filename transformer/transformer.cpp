@@ -1,4 +1,4 @@
-#include "engine/model/transformer.h"
+#include "transformer/transformer.h"
 
 #include <cmath>
 

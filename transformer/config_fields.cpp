@@ -1,4 +1,4 @@
-#include "engine/model/config_fields.h"
+#include "transformer/config_fields.h"
 
 #include <cmath>
 #include <limits>

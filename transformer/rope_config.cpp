@@ -1,10 +1,10 @@
-#include "engine/model/rope_config.h"
+#include "transformer/rope_config.h"
 
 #include <optional>
 #include <string>
 
 #include "base/status.h"
-#include "engine/model/config_fields.h"
+#include "transformer/config_fields.h"
 
 namespace incipit {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/model/config.h"
+#include "transformer/config.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/model/json.h"
+#include "transformer/json.h"
 
 #include <string>
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/mapped_file.h"
-#include "engine/model/safetensors.h"
+#include "transformer/safetensors.h"
 
 namespace incipit {
 

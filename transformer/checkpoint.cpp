@@ -1,4 +1,4 @@
-#include "engine/model/checkpoint.h"
+#include "transformer/checkpoint.h"
 
 #include <map>
 #include <string>
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "engine/model/config_fields.h"
-#include "engine/model/json.h"
+#include "transformer/config_fields.h"
+#include "transformer/json.h"
 
 namespace incipit {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/model/config.h"
-#include "engine/model/safetensors.h"
+#include "transformer/config.h"
+#include "transformer/safetensors.h"
 
 namespace incipit {
 

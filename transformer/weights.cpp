@@ -1,4 +1,4 @@
-#include "engine/model/weights.h"
+#include "transformer/weights.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/mapped_file.h"
 #include "base/status.h"
-#include "engine/model/tensor_names.h"
+#include "transformer/tensor_names.h"
 
 namespace incipit {
 namespace {

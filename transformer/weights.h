@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/checkpoint.h"
-#include "engine/model/config.h"
 #include "kernels/backend.h"
+#include "transformer/checkpoint.h"
+#include "transformer/config.h"
 
 namespace incipit {
 

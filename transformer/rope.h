@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/model/config.h"
+#include "transformer/config.h"
 
 namespace incipit {
 

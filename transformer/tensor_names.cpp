@@ -1,11 +1,11 @@
-#include "engine/model/tensor_names.h"
+#include "transformer/tensor_names.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/status.h"
-#include "engine/model/config_fields.h"
+#include "transformer/config_fields.h"
 
 namespace incipit {
 namespace {

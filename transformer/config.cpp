@@ -1,4 +1,4 @@
-#include "engine/model/config.h"
+#include "transformer/config.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/status.h"
-#include "engine/model/config_fields.h"
-#include "engine/model/family.h"
-#include "engine/model/json.h"
-#include "engine/model/rope_config.h"
+#include "transformer/config_fields.h"
+#include "transformer/family.h"
+#include "transformer/json.h"
+#include "transformer/rope_config.h"
 
 namespace incipit {
 namespace {

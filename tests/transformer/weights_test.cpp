@@ -1,14 +1,14 @@
-#include "engine/model/weights.h"
+#include "transformer/weights.h"
 
 #include <string>
 #include <vector>
 
 #include "base/status.h"
-#include "engine/model/model.h"
-#include "engine/model/tensor_names.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/model/safetensors_builder.h"
+#include "tests/transformer/safetensors_builder.h"
+#include "transformer/model.h"
+#include "transformer/tensor_names.h"
 
 namespace incipit {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/model/tensor_names.h"
+#include "transformer/tensor_names.h"
 
 #include <string>
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "engine/model/config.h"
-#include "engine/model/weights.h"
 #include "kernels/backend.h"
+#include "transformer/config.h"
+#include "transformer/weights.h"
 
 namespace incipit {
 

@@ -1,4 +1,4 @@
-#include "engine/model/checkpoint.h"
+#include "transformer/checkpoint.h"
 
 #include <filesystem>
 #include <string>
@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/model/safetensors_builder.h"
+#include "tests/transformer/safetensors_builder.h"
 
 namespace incipit {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
-#include "engine/model/config.h"
+#include "transformer/config.h"
 
 namespace incipit {
 

@@ -1,4 +1,4 @@
-#include "engine/model/model.h"
+#include "transformer/model.h"
 
 #include <algorithm>
 #include <utility>

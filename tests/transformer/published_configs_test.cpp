@@ -3,12 +3,12 @@
 #include <map>
 #include <string>
 
-#include "engine/model/config.h"
-#include "engine/model/json.h"
-#include "engine/model/rope.h"
-#include "engine/model/tensor_names.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "transformer/config.h"
+#include "transformer/json.h"
+#include "transformer/rope.h"
+#include "transformer/tensor_names.h"
 
 namespace incipit {
 namespace {

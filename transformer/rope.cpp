@@ -1,4 +1,4 @@
-#include "engine/model/rope.h"
+#include "transformer/rope.h"
 
 #include <algorithm>
 #include <cmath>

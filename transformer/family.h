@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/model/config_fields.h"
+#include "transformer/config_fields.h"
 
 namespace incipit {
 

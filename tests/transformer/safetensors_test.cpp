@@ -1,11 +1,11 @@
-#include "engine/model/safetensors.h"
+#include "transformer/safetensors.h"
 
 #include <string>
 
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/model/safetensors_builder.h"
+#include "tests/transformer/safetensors_builder.h"
 
 namespace incipit {
 namespace {

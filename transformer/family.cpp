@@ -1,4 +1,4 @@
-#include "engine/model/family.h"
+#include "transformer/family.h"
 
 #include <algorithm>
 #include <iterator>
