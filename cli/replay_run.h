@@ -5,7 +5,7 @@
 
 #include "cli/analyze_blocks.h"
 #include "cli/trace.h"
-#include "kvcache/eviction_policy.h"
+#include "kvcache/policies/eviction_policy.h"
 
 namespace incipit {
 

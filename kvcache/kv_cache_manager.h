@@ -13,12 +13,12 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/types.h"
-#include "kvcache/block_hash.h"
-#include "kvcache/block_pool.h"
-#include "kvcache/eviction_policy.h"
-#include "kvcache/eviction_stats.h"
+#include "kvcache/keys/block_hash.h"
 #include "kvcache/kv_events.h"
 #include "kvcache/kv_layout.h"
+#include "kvcache/policies/eviction_policy.h"
+#include "kvcache/policies/eviction_stats.h"
+#include "kvcache/pool/block_pool.h"
 #include "kvcache/retention.h"
 
 namespace incipit {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "kvcache/block_hash.h"
+#include "kvcache/keys/block_hash.h"
 
 namespace incipit {
 

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
-#include "kvcache/block.h"
+#include "kvcache/pool/block.h"
 
 namespace incipit {
 

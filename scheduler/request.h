@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
-#include "kvcache/block_hash.h"
+#include "kvcache/keys/block_hash.h"
 #include "kvcache/kv_cache_manager.h"
 
 namespace incipit {

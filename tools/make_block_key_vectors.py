@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/kvcache/block_key_vectors.h: keys of blocks, computed without any code of ours.
+"""Writes tests/kvcache/keys/block_key_vectors.h: keys of blocks, computed without any code of ours.
 
-Usage: make_block_key_vectors.py | clang-format > tests/kvcache/block_key_vectors.h
+Usage: make_block_key_vectors.py | clang-format > tests/kvcache/keys/block_key_vectors.h
 
 Needs the PyPI packages xxhash and cbor2. The cbor forms follow vLLM: hash_block_tokens and
 generate_block_hash_extra_keys in vllm/v1/core/kv_cache_utils.py, sha256_cbor and xxhash_cbor in
@@ -111,7 +111,7 @@ def quoted(text: str) -> str:
 
 def main() -> None:
     print("// Made by tools/make_block_key_vectors.py.\n#pragma once\n\n#include <optional>\n#include <string>\n"
-          '#include <vector>\n\n#include "kvcache/extra_keys.h"\n\nnamespace incipit {\n')
+          '#include <vector>\n\n#include "kvcache/keys/extra_keys.h"\n\nnamespace incipit {\n')
     print("// The keys of a chain's blocks, in hexadecimal, with each algorithm. Tokens are those of\n"
           "// VectorToken, an adapter's digest is the sha256 of \"content of \" and its name.\n"
           "struct KeyVector {\n  std::string name;\n  int block_size;\n  std::string seed;\n"

@@ -32,7 +32,7 @@ LIBRARIES = [
     (r"pcre2", ("text/",)),
     (r"yaml-cpp/", ("server/",)),
     (r"openssl/", ("kvcache/",)),
-    (r"xxh", ("kvcache/xxh3",)),
+    (r"xxh", ("kvcache/keys/xxh3",)),
     (r"spdlog/", ("engine/", "server/")),
 ]
 BANNED = [

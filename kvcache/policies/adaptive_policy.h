@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kvcache/eviction_policy.h"
+#include "kvcache/policies/eviction_policy.h"
 #include "kvcache/policies/ghost_runs.h"
 #include "kvcache/policies/lru_guard.h"
 #include "kvcache/policies/one_off_prefixes.h"

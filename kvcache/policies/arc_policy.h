@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "kvcache/eviction_policy.h"
 #include "kvcache/policies/block_order.h"
+#include "kvcache/policies/eviction_policy.h"
 #include "kvcache/policies/ghost_table.h"
 
 namespace incipit {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kvcache/block.h"
+#include "kvcache/pool/block.h"
 
 namespace incipit {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "kvcache/eviction_policy.h"
 #include "kvcache/policies/block_order.h"
+#include "kvcache/policies/eviction_policy.h"
 
 namespace incipit {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kvcache/eviction_policy.h"
+#include "kvcache/policies/eviction_policy.h"
 
 namespace incipit {
 

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "kvcache/kv_cache_manager.h"
-#include "tests/kvcache/policy_kinds.h"
+#include "tests/kvcache/policies/policy_kinds.h"
 #include "tests/kvcache/touched_lines.h"
 
 namespace incipit {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "tests/kvcache/model_run.h"
-#include "tests/kvcache/policy_kinds.h"
+#include "tests/kvcache/policies/policy_kinds.h"
 
 namespace incipit {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/kvcache/cached_sequence.h"
-#include "tests/kvcache/policy_kinds.h"
+#include "tests/kvcache/policies/policy_kinds.h"
 
 namespace incipit {
 namespace {

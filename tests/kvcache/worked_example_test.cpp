@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/kvcache/cached_sequence.h"
-#include "tests/kvcache/policy_kinds.h"
+#include "tests/kvcache/policies/policy_kinds.h"
 
 namespace incipit {
 namespace {

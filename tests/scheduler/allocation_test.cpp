@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/kvcache/policy_kinds.h"
+#include "tests/kvcache/policies/policy_kinds.h"
 #include "tests/scheduler/overlap_fixture.h"
 
 namespace {

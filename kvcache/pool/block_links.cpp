@@ -1,0 +1,253 @@
+// BlockPool: keys, rings of blocks with one key, and the trees of chains.
+#include <algorithm>
+
+#include "base/check.h"
+#include "kvcache/pool/block_pool.h"
+
+namespace incipit {
+namespace {
+
+// A block that starts a chain and is the first of its slot has no sibling before it; its
+// prev_sibling says which slot that is.
+BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
+size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
+bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
+
+}  // namespace
+
+BlockId BlockPool::Find(const BlockHash& hash) const {
+  return index_.Find(hash.prefix(), [&](BlockId id) { return SameDigest(At(id).hash, hash); });
+}
+
+void BlockPool::LinkChild(BlockId id, BlockId parent, size_t chain_slot) {
+  Block& block = At(id);
+  BlockId& first = parent == kNoBlock ? chains_[chain_slot] : At(parent).first_child;
+  block.parent = parent;
+  block.prev_sibling = parent == kNoBlock ? SlotMark(chain_slot) : kNoBlock;
+  block.next_sibling = first;
+  if (first != kNoBlock) At(first).prev_sibling = id;
+  first = id;
+}
+
+void BlockPool::UnlinkChild(BlockId id) {
+  Block& block = At(id);
+  if (block.next_sibling != kNoBlock) At(block.next_sibling).prev_sibling = block.prev_sibling;
+  if (IsBlock(block.prev_sibling)) {
+    At(block.prev_sibling).next_sibling = block.next_sibling;
+  } else if (block.parent == kNoBlock) {
+    chains_[SlotOfMark(block.prev_sibling)] = block.next_sibling;
+  } else {
+    Block& parent = At(block.parent);
+    parent.first_child = block.next_sibling;
+    const bool in_order = parent.num_users == 0 && !parent.retained;
+    if (!parent.has_children() && in_order) policy_->OnChildless(block.parent);
+  }
+  block.parent = block.next_sibling = block.prev_sibling = kNoBlock;
+}
+
+void BlockPool::LeaveRing(BlockId id) {
+  BlockId before = id;
+  while (At(before).next_same != id) before = At(before).next_same;
+  At(before).next_same = At(id).next_same;
+  At(id).next_same = kNoBlock;
+}
+
+// `to` answers from now on, in the place of `id`. O(children): rare, as it takes two sequences that
+// computed the same.
+void BlockPool::HandOver(BlockId id, BlockId to) {
+  Block& from = At(id);
+  Block& heir = At(to);
+  index_.Replace(from.hash.prefix(), id, to);
+  heir.answers = true;
+  heir.told = from.told;
+  from.told = false;
+  heir.parent = from.parent;
+  heir.first_child = from.first_child;
+  heir.next_sibling = from.next_sibling;
+  heir.prev_sibling = from.prev_sibling;
+  for (BlockId child = heir.first_child; child != kNoBlock; child = At(child).next_sibling) {
+    At(child).parent = to;
+  }
+  if (heir.next_sibling != kNoBlock) At(heir.next_sibling).prev_sibling = to;
+  if (IsBlock(heir.prev_sibling)) {
+    At(heir.prev_sibling).next_sibling = to;
+  } else if (heir.parent == kNoBlock) {
+    chains_[SlotOfMark(heir.prev_sibling)] = to;
+  } else {
+    At(heir.parent).first_child = to;
+  }
+  from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
+  if (heir.num_users > 0) retained_.Inherit(to, id);
+  if (heir.pending) return;  // the policy hears of it in Confirm
+  SequenceUse use;
+  policy_->Add(to, use);
+}
+
+// Out of ring and tree. True: nobody else has its key, which is still in the index.
+// REQUIRES: it has a duplicate or no children. Leaves the order to the caller.
+bool BlockPool::Detach(BlockId id) {
+  Block& block = At(id);
+  INCIPIT_CHECK(block.published);
+  const BlockId next = block.next_same;
+  const bool last_of_key = next == id;
+  if (!last_of_key) LeaveRing(id);
+  if (last_of_key) {
+    INCIPIT_CHECK(!block.has_children());
+    UnlinkChild(id);
+  } else if (block.answers) {
+    HandOver(id, next);
+  }
+  if (block.has_wish) retained_.Forget(id);
+  block.next_same = kNoBlock;
+  block.published = block.pending = block.answers = block.starts_chain = false;
+  return last_of_key;
+}
+
+void BlockPool::Unpublish(BlockId id) {
+  if (Detach(id)) EraseKey(id);
+}
+
+void BlockPool::EraseKey(BlockId id) {
+  Block& block = At(id);
+  index_.Remove(block.hash.prefix(), id);
+  if (block.told) event_log_.AddRemoved(block.hash);
+  block.told = false;
+}
+
+// Unpublishes a block wherever it stands.
+void BlockPool::Unfind(BlockId id) {
+  const Block& block = At(id);
+  const bool free = block.num_users == 0;
+  const bool retained = block.retained;
+  if (free && !is_lru_ && !retained) policy_->Remove(id);
+  Unpublish(id);
+  if (!free) return;
+  --num_cached_free_;
+  if (!is_lru_) unpublished_.PushBack(blocks_, id);
+  if (is_lru_ && retained) policy_->Release({&id, 1}, {});
+}
+
+void BlockPool::UnpublishTree(const BlockHash& hash) {
+  for (BlockId root = Find(hash); root != kNoBlock; root = Find(hash)) {
+    for (BlockId id = root; id != kNoBlock;) {
+      while (At(id).has_children()) id = At(id).first_child;
+      const BlockId parent = id == root ? kNoBlock : At(id).parent;
+      while (At(id).next_same != id) Unfind(At(id).next_same);
+      Unfind(id);
+      id = parent;
+    }
+  }
+}
+
+void BlockPool::UnpublishAll() {
+  INCIPIT_CHECK(num_free_ == num_blocks());
+  evictions_.by_reason[static_cast<size_t>(EvictionReason::kReset)] += num_cached_free_;
+  for (Block& block : blocks_) {
+    block.published = block.pending = block.answers = block.starts_chain = false;
+    block.told = false;
+    block.next_same = block.parent = block.first_child = kNoBlock;
+    block.next_sibling = block.prev_sibling = kNoBlock;
+  }
+  event_log_.AddCleared();
+  index_.Clear();
+  std::ranges::fill(chains_, kNoBlock);
+  num_cached_free_ = 0;
+  if (is_lru_) {  // the queue keeps its order; what was retained joins it
+    while (retained_.num_retained() > 0) {
+      BlockId id = retained_.FrontBelow();
+      if (id == kNoBlock) id = retained_.FrontAbove();
+      retained_.Forget(id);
+      policy_->Release({&id, 1}, {});
+    }
+    retained_.Clear();
+    return;
+  }
+  retained_.Clear();
+  policy_->Clear();
+  unpublished_ = {};
+  for (int32_t i = 0; i < num_blocks(); ++i) unpublished_.PushBack(blocks_, BlockId{i});
+}
+
+std::vector<BlockId> BlockPool::FreeOrder() const {
+  INCIPIT_CHECK(is_lru_);
+  std::vector<BlockId> order;
+  for (BlockId id = unpublished_.front; id != kNoBlock; id = At(id).next) order.push_back(id);
+  // The front of the queue has no block before it, and the retained ones are not in it.
+  for (int32_t i = 0; i < num_blocks(); ++i) {
+    const Block& block = At(BlockId{i});
+    const bool elsewhere =
+        block.num_users > 0 || block.retained || BlockId{i} == unpublished_.front;
+    if (elsewhere || block.prev != kNoBlock) continue;
+    for (BlockId id{i}; id != kNoBlock; id = At(id).next) order.push_back(id);
+    break;
+  }
+  return order;
+}
+
+std::vector<BlockId> BlockPool::StoredOrder() const {
+  std::vector<BlockId> order, pending;
+  for (BlockId first : chains_) {
+    for (; first != kNoBlock; first = At(first).next_sibling) pending.push_back(first);
+  }
+  while (!pending.empty()) {
+    const BlockId id = pending.back();
+    pending.pop_back();
+    if (At(id).told) order.push_back(id);
+    for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
+      pending.push_back(child);
+    }
+  }
+  return order;
+}
+
+void BlockPool::CheckLinks() const {
+  for (int32_t i = 0; i < num_blocks(); ++i) {
+    const Block& block = At(BlockId{i});
+    INCIPIT_CHECK(block.answers || !block.has_children());
+    if (!block.answers) continue;
+    INCIPIT_CHECK(Find(block.hash) == BlockId{i});
+    INCIPIT_CHECK(block.starts_chain == (block.parent == kNoBlock));
+    INCIPIT_CHECK(block.parent == kNoBlock || At(block.parent).answers);
+    BlockId before = kNoBlock;
+    for (BlockId child = block.first_child; child != kNoBlock; child = At(child).next_sibling) {
+      INCIPIT_CHECK(At(child).parent == BlockId{i} && At(child).prev_sibling == before);
+      INCIPIT_CHECK(At(child).answers && !At(child).starts_chain);
+      before = child;
+    }
+    for (BlockId same = block.next_same; same != BlockId{i}; same = At(same).next_same) {
+      INCIPIT_CHECK(At(same).published && !At(same).answers && At(same).hash == block.hash);
+    }
+  }
+}
+
+void BlockPool::CheckInvariants() const {
+  int32_t num_free = 0, num_cached = 0, num_retained = 0, num_answering = 0;
+  for (int32_t i = 0; i < num_blocks(); ++i) {
+    const Block& block = At(BlockId{i});
+    INCIPIT_CHECK(block.published || (!block.answers && !block.pending && !block.has_children()));
+    INCIPIT_CHECK(block.published == (block.next_same != kNoBlock));
+    INCIPIT_CHECK(!block.pending || block.num_users > 0);
+    INCIPIT_CHECK(!block.retained || (block.published && block.num_users == 0));
+    num_answering += block.answers;
+    num_retained += block.retained;
+    if (block.num_users > 0) continue;
+    ++num_free;
+    num_cached += block.published;
+    if (is_lru_ || !block.published) continue;
+    // Whatever descends from a free block is free, or it could never be given up; unless another
+    // block is about to take its place.
+    INCIPIT_CHECK(block.answers);
+    if (block.next_same != BlockId{i}) {
+      INCIPIT_CHECK(At(block.next_same).pending);
+      continue;
+    }
+    for (BlockId child = block.first_child; child != kNoBlock; child = At(child).next_sibling) {
+      INCIPIT_CHECK(At(child).num_users == 0);
+    }
+  }
+  INCIPIT_CHECK(num_free == num_free_ && num_cached == num_cached_free_);
+  INCIPIT_CHECK(num_retained == retained_.num_retained() && num_answering == index_.size());
+  CheckLinks();
+}
+
+}  // namespace incipit

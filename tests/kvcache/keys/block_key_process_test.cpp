@@ -1,0 +1,35 @@
+// Keys outlive the process that made them: on disk, in other replicas, at a router.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "tests/kvcache/keys/key_vectors_text.h"
+
+namespace incipit {
+namespace {
+
+// What print_block_keys prints when it is started by a shell's `setting`, such as a folder to
+// change to and an environment.
+std::string Printed(const std::string& setting) {
+  const std::string command = setting + " '" INCIPIT_PRINT_BLOCK_KEYS "'";
+  FILE* const pipe = popen(command.c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  std::string text;
+  char piece[4096];
+  for (size_t size; (size = fread(piece, 1, sizeof(piece), pipe)) > 0;) text.append(piece, size);
+  EXPECT_EQ(pclose(pipe), 0) << command;
+  return text;
+}
+
+TEST(BlockKeyProcessTest, TwoProcessesGiveTheSameKeys) {
+  const std::string first = Printed("cd / && env -i LC_ALL=C PYTHONHASHSEED=1 TZ=UTC");
+  const std::string second =
+      Printed("cd /tmp && LC_ALL=tr_TR.UTF-8 PYTHONHASHSEED=2 MALLOC_PERTURB_=165 HOME=/");
+  EXPECT_GT(first.size(), 5000u);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first, ChainsAsText());
+}
+
+}  // namespace
+}  // namespace incipit
