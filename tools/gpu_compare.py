@@ -6,7 +6,7 @@ import math
 import struct
 
 # Of a log probability: a device rounds otherwise than the program that computed the golden answers, and tokens nearer
-# than this may change places (kNearTie in tests/emulator/model_test.cpp).
+# than this may change places (kNearTie in tests/kernels/cuda/model_test.cpp).
 NEAR_TIE = 0.1
 
 

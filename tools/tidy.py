@@ -45,7 +45,7 @@ BANNED = [
 # Jumps when somebody sets the time; these need it for timestamps and for what their callers give.
 SYSTEM_CLOCK = ("cli/client.cpp", "text/", "server/metrics.cpp", "server/server.cpp")
 # Where a kernel's source meets its compiler: nvcc, or one for the host.
-MEETS_COMPILER = ("kernels/cuda/device.h", "kernels/cuda/launch.h")
+MEETS_COMPILER = ("kernels/cuda/device/device.h", "kernels/cuda/runtime/launch.h")
 MAX_LINES = 600
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 GENERATED = re.compile(r"\.(grpc\.)?pb\.h$")

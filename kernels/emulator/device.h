@@ -1,6 +1,6 @@
-// The functions of kernels/cuda/device.h for a kernel that runs on the host, each CUDA thread a
-// fiber: same names, same meaning, and checks that no card has. Included by kernels/cuda/device.h
-// alone; run.h says how to run a kernel.
+// The functions of kernels/cuda/device/device.h for a kernel that runs on the host, each CUDA
+// thread a fiber: same names, same meaning, and checks that no card has. Included by
+// kernels/cuda/device/device.h alone; run.h says how to run a kernel.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
 // Launch for the emulated device: a kernel and its arguments, by value, onto the stream's queue.
 #pragma once
 
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/runtime/runtime.h"
 #include "kernels/emulator/run.h"
 
 namespace incipit::cuda {

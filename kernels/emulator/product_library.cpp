@@ -1,6 +1,6 @@
-// kernels/cuda/product_library.h on the host: sums in f32, from the first column on or from the
-// last.
-#include "kernels/cuda/product_library.h"
+// kernels/cuda/runtime/product_library.h on the host: sums in f32, from the first column on or from
+// the last.
+#include "kernels/cuda/runtime/product_library.h"
 
 #include <atomic>
 #include <string_view>

@@ -1,6 +1,7 @@
-// Runs kernels (kernels/cuda/device.h says what one is) on the host: every thread of every block in
-// flight is a fiber, blocks are interleaved, and the order of blocks and warps and the moments at
-// which asynchronous copies land follow from a seed. What is wrong comes back as a fault in words.
+// Runs kernels (kernels/cuda/device/device.h says what one is) on the host: every thread of every
+// block in flight is a fiber, blocks are interleaved, and the order of blocks and warps and the
+// moments at which asynchronous copies land follow from a seed. What is wrong comes back as a fault
+// in words.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/device/device.h"
 #include "kernels/emulator/live_memory.h"
 
 namespace incipit::emulator {

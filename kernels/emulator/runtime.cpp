@@ -1,7 +1,7 @@
-// kernels/cuda/runtime.h on the host. What is enqueued runs when somebody waits for it and not
-// before, so that memory which is changed or freed too early shows; copies and kernels may access
-// only memory that is allocated then.
-#include "kernels/cuda/runtime.h"
+// kernels/cuda/runtime/runtime.h on the host. What is enqueued runs when somebody waits for it and
+// not before, so that memory which is changed or freed too early shows; copies and kernels may
+// access only memory that is allocated then.
+#include "kernels/cuda/runtime/runtime.h"
 
 #include <algorithm>
 #include <atomic>

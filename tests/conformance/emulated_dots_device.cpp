@@ -1,7 +1,7 @@
 // A program that also has the CPU's backend with dots of bf16 that no machine need have.
 #include "kernels/cpu/backend.h"
 #include "tests/conformance/support.h"
-#include "tests/kernels/emulated_dots.h"
+#include "tests/kernels/cpu/emulated_dots.h"
 
 namespace incipit {
 

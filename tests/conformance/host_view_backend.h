@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/runtime/runtime.h"
 
 namespace incipit {
 

@@ -1,5 +1,5 @@
-// What a product that appends (kernels/cuda/append_rows.h) takes beside its product: a step of one
-// sequence, in pages that follow each other, and its rotations.
+// What a product that appends (kernels/cuda/device/product/append_rows.h) takes beside its product:
+// a step of one sequence, in pages that follow each other, and its rotations.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "kernels/cuda/append_rows.h"
+#include "kernels/cuda/device/product/append_rows.h"
 #include "tests/gpu_check/device_bench.h"
 
 namespace incipit::cuda {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/cuda/attention_kernels.h"
-#include "kernels/cuda/step_memory.h"
+#include "kernels/cuda/host/attention_kernels.h"
+#include "kernels/cuda/host/step_memory.h"
 #include "tests/gpu_check/device_bench.h"
 
 namespace incipit::cuda {

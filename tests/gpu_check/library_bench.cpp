@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/cuda/library_products.h"
-#include "kernels/cuda/products.h"
-#include "kernels/cuda/unpack_weight.h"
+#include "kernels/cuda/device/product/unpack_weight.h"
+#include "kernels/cuda/host/library_products.h"
+#include "kernels/cuda/host/products.h"
 #include "kernels/numeric.h"
 #include "tests/gpu_check/append_inputs.h"
 #include "tests/gpu_check/device_bench.h"

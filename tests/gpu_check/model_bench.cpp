@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/host/backend.h"
 #include "tests/gpu_check/device_bench.h"
 #include "transformer/rope.h"
 #include "transformer/transformer.h"

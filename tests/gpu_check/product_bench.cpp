@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/cuda/append_rows.h"
-#include "kernels/cuda/products.h"
+#include "kernels/cuda/device/product/append_rows.h"
+#include "kernels/cuda/host/products.h"
 #include "tests/gpu_check/append_inputs.h"
 #include "tests/gpu_check/device_bench.h"
 #include "tests/gpu_check/rate_kernels.h"
@@ -141,7 +141,8 @@ class ProductBench {
     const int32_t turns =
         std::clamp(bench_.TurnsFor(elements * sizeof(dev::bf16)), 1, std::max(1, held));
     INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(tokens));
-    // As in a layer: the norm before is within the products of few rows (kernels/cuda/norm.h).
+    // As in a layer: the norm before is within the products of few rows
+    // (kernels/cuda/device/norm.h).
     const bool follows_norm =
         std::is_same_v<Epilogue, AppendRows> || std::is_same_v<Epilogue, SiluGate>;
     const bool is_few = tokens <= std::ranges::max(kTokens);

@@ -1,5 +1,5 @@
 // The kernels of the measurements, for the machine that this file is compiled for.
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/runtime/launch.h"
 #include "tests/gpu_check/rate_kernels.h"
 
 namespace incipit::cuda {

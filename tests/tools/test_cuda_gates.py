@@ -162,7 +162,7 @@ class BudgetTest(unittest.TestCase):
     """What the product's own budget must say."""
 
     def test_whatever_finishes_a_librarys_product_has_a_kernel_after_it(self) -> None:
-        budget = json.loads((Path(__file__).resolve().parents[2] / "kernels/cuda/budget.json").read_text())
+        budget = json.loads((Path(__file__).resolve().parents[2] / "kernels/cuda/device/budget.json").read_text())
         finishing = {line["kernel"] for line in budget["kernels"] if line["kernel"].startswith("FinishProduct<")}
         self.assertEqual(len(finishing), 4)
         self.assertEqual(finishing - {first for first, _ in budget["neighbours"]}, set())

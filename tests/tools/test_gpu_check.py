@@ -23,7 +23,7 @@ EMULATED = {
     "incipit-gpu-bench": "tests/gpu_check/incipit-gpu-bench-emulated",
     "incipit-gpu-bench-emulated": "tests/gpu_check/incipit-gpu-bench-emulated",
     "conformance_cuda_test": "tests/conformance/conformance_emulated_test",
-    "model_cuda_test": "tests/emulator/emulated_model_test",
+    "model_cuda_test": "tests/kernels/cuda/emulated_model_test",
 }
 
 
@@ -344,7 +344,7 @@ class PagesTest(unittest.TestCase):
         return " ".join(text.split())
 
     def test_a_driver_that_is_too_old_is_named_with_what_the_program_says(self):
-        code = (SOURCE / "kernels/cuda/runtime_cuda.cpp").read_text()
+        code = (SOURCE / "kernels/cuda/runtime/runtime_cuda.cpp").read_text()
         said = re.search(r'"(no usable CUDA device: [^"]*)"', code)[1].split("{}")
         page = self.words((SOURCE / "docs/operations.md").read_text())
         self.assertRegex(page, "[^`]+".join(map(re.escape, said)))
@@ -355,7 +355,7 @@ class PagesTest(unittest.TestCase):
         if not page.startswith("# Speed on a GPU: expected"):
             self.skipTest("the page has what was measured")
         expected = page.split("## Registers")[0]
-        kernels = json.loads((SOURCE / "kernels/cuda/budget.json").read_text())["kernels"]
+        kernels = json.loads((SOURCE / "kernels/cuda/device/budget.json").read_text())["kernels"]
         named = {cell for rows in table_rows(expected) for row in rows[2:] for cell in re.findall("`([A-Z][A-Za-z]*)`", row[0])}
         self.assertEqual({kernel["kernel"].split("<")[0] for kernel in kernels} - named, set())
 

@@ -1,0 +1,223 @@
+// How attention goes through positions, for both kernels that use tensor instructions: 16 rows of a
+// warp meet 64 positions at a time, absolute multiples of 64, and take in one step after the other
+// with a running maximum. What a row becomes depends on nothing but the order that is fixed here,
+// so a row has the same bits in whichever tile, step and kernel it is.
+//
+// Fragments are those of dev::MultiplyAddWarp: with g = lane / 4, q = lane % 4, a lane has rows g
+// and g + 8 and, of each eight columns, 2 q and 2 q + 1. Keys and values are in shared memory as in
+// the pool (kv_layout.h), 64 positions of one kv head: 64 / page size tiles one after the other.
+#pragma once
+
+#include "kernels/cuda/device/attention/attention_args.h"
+#include "kernels/cuda/device/device.h"
+
+namespace incipit::cuda {
+
+// What a kernel is made for, and the decisions that its tests replace one by one by wrong ones.
+template <int kDims, int kPage>
+struct AttentionShape {
+  static constexpr int kHeadDim = kDims, kPageSize = kPage;
+  // Whether values outside of the positions that are read are cleared: what a page holds there may
+  // be NaN, and its weight of zero would not help.
+  static constexpr bool kClearsValues = true;
+
+  static INCIPIT_DEVICE bool Sees(int lowest, int highest, int position) {
+    return position >= lowest && position <= highest;
+  }
+  static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
+  // Which of a tile's splits is the `turn`-th to be added to the sum.
+  static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
+    static_cast<void>(num_splits);
+    return turn;
+  }
+};
+
+// Of a lane's two rows: the highest score so far, in units of log 2, and the sum of the weights
+// 2^(score - maximum), by lane until SumWeights.
+struct RowStats {
+  float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
+};
+
+// Where a part's row is in queries and results (step_plan.h numbers the rows).
+INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
+                                 int row, int kv_head) {
+  const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
+  const int token = first_token + row / group, head = kv_head * group + row % group;
+  return (int64_t{token} * args.num_heads + head) * head_dim;
+}
+
+// What up to 16 rows of a part see, and a lane's two of them.
+struct RowView {
+  int lowest[2], highest[2];
+  int common_begin, common_end;  // every row sees these
+};
+
+// Of rows first_row .. + num_rows - 1 (at least one) of the part that begins at `position`. A row
+// beyond them sees what the first one sees.
+INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
+                              int num_rows) {
+  const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
+  const int first = position + first_row / group;
+  const int last = position + (first_row + num_rows - 1) / group;
+  RowView view;
+  view.common_begin = last + 1 - Span(last, args.window);
+  view.common_end = first + 1;
+  INCIPIT_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const int row = dev::Lane() / 4 + 8 * i;
+    view.highest[i] = row < num_rows ? position + (first_row + row) / group : first;
+    view.lowest[i] = view.highest[i] + 1 - Span(view.highest[i], args.window);
+  }
+  return view;
+}
+
+// What sums that were taken relative to `from` are multiplied with to be relative to `to`, which is
+// at least as high.
+INCIPIT_DEVICE float FactorTo(float to, float from) {
+  return dev::Exp2(dev::Add(from, to == -kInfinity ? 0 : -to));
+}
+
+// sum = sum * keep + added * take, of sums of two sets of positions.
+INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
+  return dev::Fma(sum, keep, dev::Multiply(added, take));
+}
+
+// A finished sum; no zero is negative, however often it was merged with nothing.
+INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
+  return dev::Fma(sum, inverse_weight, 0);
+}
+
+template <class Shape>
+struct AttentionStep {
+  static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
+  static constexpr int kPagesPerStep = kStepPositions / kPageSize;
+  static constexpr int kTileBytes = kPageSize * kHeadDim * 2;       // of a page
+  static constexpr int kStepBytes = kStepPositions * kHeadDim * 2;  // keys, or values
+  static constexpr int kDimSteps = kHeadDim / 16, kScoreTiles = kStepPositions / 8;
+  static_assert(kHeadDim == 64 || kHeadDim == 128);
+  static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
+
+  // Bytes from the start of a step's keys or values to rows 16 * block .. + 15, dimensions
+  // 64 * (pair / 4) .. + 63.
+  static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
+    const int row = 16 * block;
+    return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
+  }
+  // From there to the row that lane `lane` addresses, for 16-byte chunks 0 and 1; chunks 2 * i and
+  // 2 * i + 1 are at the offset ^ (32 * i).
+  static INCIPIT_DEVICE int KeyLane(int lane) {
+    const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
+    return row * 128 + (chunk ^ (lane & 7)) * 16;
+  }
+  static INCIPIT_DEVICE int ValueLane(int lane) {
+    const int row = ((lane >> 3) & 1) * 8 + (lane & 7), chunk = lane >> 4;
+    return row * 128 + (chunk ^ (lane & 7)) * 16;
+  }
+
+  // Adds to the scores of positions 16 * block .. + 15 what dimensions 16 * dims .. + 15 give.
+  static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
+                                       const uint32_t (&query)[4], float (&low)[4],
+                                       float (&high)[4]) {
+    uint32_t k[4];
+    dev::LoadMatricesWarp(k, keys + BlockOffset(block, dims) + (key_lane ^ (dims % 4 * 32)));
+    dev::MultiplyAddWarp(low, query, k[0], k[1]);
+    dev::MultiplyAddWarp(high, query, k[2], k[3]);
+  }
+
+  // Adds to dimensions 16 * pair .. + 15 what positions 16 * block .. + 15 give.
+  static INCIPIT_DEVICE void AddValues(const char* values, int value_lane, int block, int pair,
+                                       const uint32_t (&weights)[4], float (&low)[4],
+                                       float (&high)[4]) {
+    uint32_t v[4];
+    dev::LoadMatricesTransposedWarp(
+        v, values + BlockOffset(block, pair) + (value_lane ^ (pair % 4 * 32)));
+    dev::MultiplyAddWarp(low, weights, v[0], v[1]);
+    dev::MultiplyAddWarp(high, weights, v[2], v[3]);
+  }
+
+  // Scores of positions that a row does not see become -infinity, whatever they were.
+  static INCIPIT_DEVICE void Mask(float (&scores)[kScoreTiles][4], int first_position,
+                                  const RowView& view) {
+    const int first = first_position + 2 * (dev::Lane() & 3);
+    INCIPIT_UNROLL
+    for (int tile = 0; tile < kScoreTiles; ++tile) {
+      INCIPIT_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int position = first + 8 * tile + (i & 1);
+        if (!Shape::Sees(view.lowest[i >> 1], view.highest[i >> 1], position)) {
+          scores[tile][i] = -kInfinity;
+        }
+      }
+    }
+  }
+
+  // The weights of scores, rounded, as left sides of products: weights[i] of positions 16 * i ..
+  // + 15. What older sums are to be multiplied with is `keep`. `factor` is positive.
+  static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
+                                   RowStats& stats, float (&keep)[2],
+                                   uint32_t (&weights)[kScoreTiles / 2][4]) {
+    INCIPIT_UNROLL
+    for (int row = 0; row < 2; ++row) {
+      float maximum = -kInfinity;
+      INCIPIT_UNROLL
+      for (int tile = 0; tile < kScoreTiles; ++tile) {
+        maximum = dev::Max(maximum, dev::Max(scores[tile][2 * row], scores[tile][2 * row + 1]));
+      }
+      maximum = dev::Max(maximum, dev::ShuffleXorWarp(maximum, 1));
+      maximum = dev::Max(maximum, dev::ShuffleXorWarp(maximum, 2));
+      maximum = dev::Max(stats.maximum[row], dev::Multiply(maximum, factor));
+      keep[row] = FactorTo(maximum, stats.maximum[row]);
+      const float base = maximum == -kInfinity ? 0 : -maximum;
+      float even = 0, odd = 0;
+      INCIPIT_UNROLL
+      for (int tile = 0; tile < kScoreTiles; ++tile) {
+        const float a = dev::Exp2(dev::Fma(scores[tile][2 * row], factor, base));
+        const float b = dev::Exp2(dev::Fma(scores[tile][2 * row + 1], factor, base));
+        even = dev::Add(even, a);
+        odd = dev::Add(odd, b);
+        weights[tile / 2][row + 2 * (tile & 1)] = dev::PackBF16(a, b);
+      }
+      stats.weight[row] = dev::Fma(stats.weight[row], keep[row], dev::Add(even, odd));
+      stats.maximum[row] = maximum;
+    }
+  }
+
+  // In all four lanes that share a row.
+  static INCIPIT_DEVICE void SumWeights(RowStats& stats) {
+    INCIPIT_UNROLL
+    for (int row = 0; row < 2; ++row) {
+      float weight = stats.weight[row];
+      weight = dev::Add(weight, dev::ShuffleXorWarp(weight, 1));
+      stats.weight[row] = dev::Add(weight, dev::ShuffleXorWarp(weight, 2));
+    }
+  }
+
+  // By one warp: zero to 16-byte chunks [first_chunk, first_chunk + num_chunks) of the values of
+  // positions outside of [begin, end) of the step.
+  static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
+                                         int num_chunks) {
+    for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
+      const int row = i % kStepPositions, chunk = first_chunk + i / kStepPositions;
+      if (row >= begin && row < end) continue;
+      char* const place = values + row / kPageSize * kTileBytes + chunk / 8 * kPageSize * 128 +
+                          row % kPageSize * 128 + ((chunk & 7) ^ (row & 7)) * 16;
+      dev::StoreShared(reinterpret_cast<dev::Vec4*>(place), dev::Vec4{});
+    }
+  }
+};
+
+// One of a list's items for one kv head. A block takes them in rounds, forth and back, so that with
+// the longest items first all blocks have about as much to do; after one that does not exist there
+// is none.
+struct Turn {
+  int item, kv_head;
+  bool exists;
+};
+
+INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
+  const int place = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
+  const int index = round * dev::NumBlocks() + place;
+  return {index / num_kv_heads, index % num_kv_heads, index < num_items * num_kv_heads};
+}
+
+}  // namespace incipit::cuda

@@ -1,0 +1,51 @@
+// Where a key or a value stands in the pool: [layer][page][K | V][kv_head][tile] of bf16. A tile,
+// the page_size x head_dim numbers of one page, part and head, is contiguous, so that one plain
+// bulk copy brings it into shared memory. Sizes and offsets count elements.
+//
+// With a head_dim of 64 or 128 a tile is one or two half tiles, one after the other, of 64
+// dimensions each: rows of 128 bytes, in which 16-byte chunk c of row r stands at chunk c ^ (r &
+// 7). Eight consecutive rows of one chunk then lie in different banks. With any other head_dim (a
+// multiple of 8) rows of head_dim follow each other as they are: every chunk of 8 is aligned to 16
+// bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+
+namespace incipit::cuda {
+
+inline constexpr int32_t kMaxHeadDim = 256;
+
+enum class KvPart : uint8_t { kKey, kValue };
+
+// Of element (row, dim) in a tile of `page_size` rows.
+INCIPIT_ANYWHERE constexpr int32_t OffsetInTile(int32_t page_size, int32_t head_dim, int32_t row,
+                                                int32_t dim) {
+  if (head_dim != 64 && head_dim != 128) return row * head_dim + dim;
+  const int32_t chunk = ((dim & 63) >> 3) ^ (row & 7);
+  return ((dim >> 6) * page_size + row) * 64 + chunk * 8 + (dim & 7);
+}
+
+struct KvLayout {
+  int32_t page_size = 0, num_kv_heads = 0, head_dim = 0;
+
+  INCIPIT_ANYWHERE constexpr int32_t TileSize() const { return page_size * head_dim; }
+  INCIPIT_ANYWHERE constexpr int64_t PageSize() const {
+    return int64_t{2} * num_kv_heads * TileSize();
+  }
+  INCIPIT_ANYWHERE constexpr int64_t LayerSize(int32_t num_pages) const {
+    return PageSize() * num_pages;
+  }
+  // From the start of the layer.
+  INCIPIT_ANYWHERE constexpr int64_t TileOffset(int32_t page, KvPart part, int32_t kv_head) const {
+    return PageSize() * page +
+           int64_t{TileSize()} * ((part == KvPart::kValue ? num_kv_heads : 0) + kv_head);
+  }
+  INCIPIT_ANYWHERE constexpr int64_t Offset(int32_t page, KvPart part, int32_t kv_head, int32_t row,
+                                            int32_t dim) const {
+    return TileOffset(page, part, kv_head) + OffsetInTile(page_size, head_dim, row, dim);
+  }
+};
+
+}  // namespace incipit::cuda

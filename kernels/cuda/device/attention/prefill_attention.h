@@ -1,0 +1,424 @@
+// Attention of many tokens of a sequence over its pages, causal, a chunk of a prompt as well as a
+// whole one: the list's PrefillTiles, each for every kv head. A tile's positions are cut where
+// decode_attention.h cuts them and added in the same order, one cut after the other: a thread keeps
+// the sums of the cuts before in `scratch`.
+//
+// Threads: eight warps of 16 rows. Every warp meets all steps of 64 positions that one of the
+// tile's rows sees; the first warp also brings them, each tile of a page by one bulk copy, into two
+// rings, of keys and of values. Bytes: per tile and kv head, 4 * head_dim for each position of its
+// pages from `begin` to `end`, 4 * head_dim for each row; and for each cut but one 2 *
+// kScratchBytes, which stay in L2.
+#pragma once
+
+#include "kernels/cuda/device/attention/attention_args.h"
+#include "kernels/cuda/device/attention/attention_step.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/vectors.h"
+
+namespace incipit::cuda {
+
+template <class Shape>
+struct PrefillAttention {
+  using Step = AttentionStep<Shape>;
+  using Args = PagedAttentionArgs;
+
+  static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
+  static constexpr int kWarps = kPrefillRows / 16, kThreads = 32 * kWarps, kBlocksPerSm = 2;
+  static constexpr int kStages = 256 / kHeadDim;  // of either ring
+  static constexpr int kWarpQueryBytes = 16 * kHeadDim * 2;
+  static constexpr int kKeysAt = kWarps * kWarpQueryBytes;
+  static constexpr int kValuesAt = kKeysAt + kStages * Step::kStepBytes;
+  static constexpr int kBarriersAt = kValuesAt + kStages * Step::kStepBytes;
+  static constexpr int kNotesAt = kBarriersAt + 4 * kStages * int{sizeof(dev::Barrier)};
+  static constexpr int kStatsAt = kNotesAt + kWarps * 64;
+  static constexpr int kSharedBytes = kStatsAt + kThreads * 16;
+  static constexpr int kSumTiles = kHeadDim / 8;
+  static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;  // of a block
+  static_assert(kSharedBytes <= 112 * 1024);
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    if (dev::Thread() == 0) {
+      for (int stage = 0; stage < kStages; ++stage) {
+        dev::InitBarrier(Full(KvPart::kKey, stage), 1);
+        dev::InitBarrier(Full(KvPart::kValue, stage), 1);
+        dev::InitBarrier(Empty(KvPart::kKey, stage), kWarps);
+        dev::InitBarrier(Empty(KvPart::kValue, stage), kWarps);
+      }
+      dev::FenceBarriers();
+    }
+    dev::SyncBlock();
+    PrefillAttention(args, dev::Warp()).DoTiles();
+  }
+
+ private:
+  INCIPIT_DEVICE PrefillAttention(const Args& args, int warp) : args_(args), warp_(warp) {}
+
+  INCIPIT_DEVICE void DoTiles() {
+    dev::WaitForEarlierKernels();
+    dev::FenceBulkGlobal();  // what was appended to the pages came by ordinary stores
+    for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
+    dev::LetNextKernelStart();
+  }
+
+  // What follows from it is not worth a register.
+  INCIPIT_DEVICE int Warp() const { return dev::Fresh(warp_); }
+
+  static INCIPIT_DEVICE dev::Barrier* Full(KvPart part, int stage) {
+    return reinterpret_cast<dev::Barrier*>(dev::SharedMemory() + kBarriersAt) +
+           (part == KvPart::kKey ? 0 : kStages) + stage;
+  }
+  static INCIPIT_DEVICE dev::Barrier* Empty(KvPart part, int stage) {
+    return Full(part, stage) + 2 * kStages;
+  }
+  // Of the `turn`-th step of this block.
+  static INCIPIT_DEVICE int StageOf(int turn) { return turn % kStages; }
+  static INCIPIT_DEVICE uint32_t ParityOf(int turn) {
+    return static_cast<uint32_t>(turn / kStages) & 1;
+  }
+  static INCIPIT_DEVICE char* Place(KvPart part, int turn) {
+    return dev::SharedMemory() + (part == KvPart::kKey ? kKeysAt : kValuesAt) +
+           StageOf(turn) * Step::kStepBytes;
+  }
+
+  // ---- What a warp knows of its tile: in shared memory, as there are no registers for it.
+  struct alignas(8) Bounds {
+    int begin, end;
+  };
+  struct TileNotes {
+    PrefillTile tile;
+    const int32_t* pages;  // of its sequence
+    Bounds common;         // positions that all of the warp's rows see
+    int kv_head;
+    int first_turn;  // steps of this block before what would be the step of position 0
+    int unused[2];
+  };
+  static_assert(sizeof(TileNotes) == 64);
+
+  INCIPIT_DEVICE TileNotes* Notes() {
+    return reinterpret_cast<TileNotes*>(dev::SharedMemory() + kNotesAt) + Warp();
+  }
+  INCIPIT_DEVICE int Note(int PrefillTile::*what) {
+    return dev::LoadShared(&(Notes()->tile.*what));
+  }
+  INCIPIT_DEVICE int FirstRow() { return Note(&PrefillTile::first_row) + 16 * Warp(); }
+  INCIPIT_DEVICE int NumRows() {
+    const int left = Note(&PrefillTile::num_rows) - 16 * Warp();
+    return left < 0 ? 0 : left < 16 ? left : 16;
+  }
+  INCIPIT_DEVICE RowView View() {
+    const int num_rows = NumRows();
+    return ViewOf(args_, Note(&PrefillTile::position), FirstRow(), num_rows < 1 ? 1 : num_rows);
+  }
+
+  // False if there is none in this round.
+  INCIPIT_DEVICE bool NoteTile(int round) {
+    const char* const step = reinterpret_cast<const char*>(args_.step);
+    const AttentionList* const list = &args_.step->lists[args_.list];
+    const Turn turn = TurnOf(round, dev::LoadGlobal(&list->num_prefill_tiles), args_.num_kv_heads);
+    if (!turn.exists) return false;
+    const auto* const tile = reinterpret_cast<const dev::Vec4*>(
+        step + dev::LoadGlobal(&list->prefill_tiles) + turn.item * int{sizeof(PrefillTile)});
+    dev::SyncWarp();  // the last tile's notes have been read
+    if (dev::Lane() < 2) {
+      dev::StoreShared(reinterpret_cast<dev::Vec4*>(Notes()) + dev::Lane(),
+                       dev::LoadGlobal(tile + dev::Lane()));
+    }
+    dev::SyncWarp();
+    const RowView view = View();
+    if (dev::Lane() == 0) {
+      const auto* const pages =
+          reinterpret_cast<const int32_t*>(step + dev::LoadGlobal(&args_.step->page_tables));
+      dev::StoreShared(&Notes()->pages, pages + Note(&PrefillTile::table));
+      dev::StoreShared(&Notes()->kv_head, turn.kv_head);
+      dev::StoreShared(&Notes()->common, Bounds{view.common_begin, view.common_end});
+    }
+    dev::SyncWarp();
+    return true;
+  }
+
+  // ---- Bringing pages. By the first warp; of a step's tiles of a part, a lane copies one.
+  INCIPIT_DEVICE void Bring(KvPart part, int turn, int position) {
+    const KvLayout layout = {kPageSize, dev::Fresh(args_.num_kv_heads), kHeadDim};
+    const int index = Shape::PageOf(position) + dev::Lane();
+    const bool is_read = dev::Lane() < Step::kPagesPerStep &&
+                         index >= Note(&PrefillTile::begin) / kPageSize &&
+                         index <= (Note(&PrefillTile::end) - 1) / kPageSize;
+    const int page = is_read ? dev::LoadConstant(dev::LoadShared(&Notes()->pages) + index) : 0;
+    dev::WaitBarrier(Empty(part, StageOf(turn)), ParityOf(turn) ^ 1);
+    dev::Barrier* const full = Full(part, StageOf(turn));
+    const uint32_t copies = dev::BallotWarp(is_read);
+    if (dev::Lane() == 0) {
+      dev::ArriveExpecting(full, dev::CountBits(copies) * Step::kTileBytes);
+    }
+    dev::SyncWarp();
+    if (is_read) {
+      const int64_t from = layout.TileOffset(page, part, dev::LoadShared(&Notes()->kv_head));
+      dev::CopyBulk(Place(part, turn) + dev::Lane() * Step::kTileBytes, args_.pool + from,
+                    Step::kTileBytes, full);
+    }
+  }
+
+  // ---- A tile, from the block's `turn`-th step on; returns the turn after it.
+  INCIPIT_DEVICE int DoTile(int turn) {
+    const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
+    if (dev::Lane() == 0) {
+      dev::StoreShared(&Notes()->first_turn, turn - first_step / kStepPositions);
+    }
+    if (Warp() == 0) BringFirst(turn, first_step);
+    LoadQuery();
+    StoreStats({});
+    float sums[kSumTiles][4] = {};
+    int position = first_step;
+    for (; position < Note(&PrefillTile::end); position += kStepPositions) {
+      if (HasCutAt(position)) {
+        RowStats stats = LoadStats();
+        Step::SumWeights(stats);
+        if (HasCutAt(position - Note(&PrefillTile::split_length))) Merge(stats, sums);
+        Keep(stats, sums);
+        StoreStats({});
+        Clear(sums);
+      }
+      DoStep(position, sums);
+    }
+    RowStats stats = LoadStats();
+    Step::SumWeights(stats);
+    const int split_length = Note(&PrefillTile::split_length);
+    if (HasCutAt((position - 1) & -split_length)) Merge(stats, sums);
+    StoreResult(stats, sums);
+    return TurnAt(position);
+  }
+
+  // The block's step of the tile's position.
+  INCIPIT_DEVICE int TurnAt(int position) {
+    return position / kStepPositions + dev::LoadShared(&Notes()->first_turn);
+  }
+
+  // This thread's, in shared memory for want of registers.
+  static INCIPIT_DEVICE dev::Vec4* Stats() {
+    return reinterpret_cast<dev::Vec4*>(dev::SharedMemory() + kStatsAt) + dev::Thread();
+  }
+  static INCIPIT_DEVICE RowStats LoadStats() {
+    return dev::BitCast<RowStats>(dev::LoadShared(Stats()));
+  }
+  static INCIPIT_DEVICE void StoreStats(const RowStats& stats) {
+    dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
+  }
+
+  // Whether the tile's positions are cut before `position`.
+  INCIPIT_DEVICE bool HasCutAt(int position) {
+    const int inside = position & (Note(&PrefillTile::split_length) - 1);  // of a power of two
+    return inside == 0 && position > Note(&PrefillTile::begin);
+  }
+
+  INCIPIT_DEVICE void BringFirst(int turn, int position) {
+    for (int i = 0; i < kStages && position < Note(&PrefillTile::end); ++i) {
+      Bring(KvPart::kKey, turn + i, position);
+      if (i + 1 < kStages) Bring(KvPart::kValue, turn + i, position);
+      position += kStepPositions;
+    }
+  }
+
+  // When all warps have scored the step and, before that, summed the one in front of it, their
+  // places take in what comes next.
+  INCIPIT_DEVICE void BringNext(int position, int turn) {
+    constexpr int kAhead = kStages * kStepPositions;
+    const int end = Note(&PrefillTile::end);
+    if (position + kAhead < end) {
+      Bring(KvPart::kKey, turn + kStages, position + kAhead);
+    }
+    if (position + kAhead - kStepPositions < end) {
+      Bring(KvPart::kValue, turn + kStages - 1, position + kAhead - kStepPositions);
+    }
+  }
+
+  INCIPIT_DEVICE void DoStep(int position, float (&sums)[kSumTiles][4]) {
+    const int turn = TurnAt(position);
+    dev::WaitBarrier(Full(KvPart::kKey, StageOf(turn)), ParityOf(turn));
+    float scores[Step::kScoreTiles][4] = {};
+    Score(Place(KvPart::kKey, turn), scores);
+    LeaveKeys(position);
+    const Bounds common = dev::LoadShared(&Notes()->common);
+    if (position < common.begin || position + kStepPositions > common.end) {
+      Step::Mask(scores, position, View());
+    }
+    float keep[2];
+    uint32_t weights[4][4];
+    RowStats stats = LoadStats();
+    Step::Weigh(scores, dev::Multiply(args_.scale, kLog2E), stats, keep, weights);
+    StoreStats(stats);
+    Scale(sums, keep[0], keep[1]);
+    TakeValues(position);
+    AddAllValues(Place(KvPart::kValue, TurnAt(position)), weights, sums);
+    dev::SyncWarp();
+    if (dev::Lane() == 0) dev::Arrive(Empty(KvPart::kValue, StageOf(TurnAt(position))));
+  }
+
+  INCIPIT_DEVICE void LeaveKeys(int position) {
+    const int turn = TurnAt(position);
+    dev::SyncWarp();
+    if (dev::Lane() == 0) dev::Arrive(Empty(KvPart::kKey, StageOf(turn)));
+    if (Warp() == 0) BringNext(position, turn);
+  }
+
+  // All warps together make the values of the step fit for use.
+  INCIPIT_DEVICE void TakeValues(int position) {
+    const int turn = TurnAt(position);
+    dev::WaitBarrier(Full(KvPart::kValue, StageOf(turn)), ParityOf(turn));
+    const int begin = Note(&PrefillTile::begin) - position,
+              end = Note(&PrefillTile::end) - position;
+    if (Shape::kClearsValues && (begin > 0 || end < kStepPositions)) {
+      constexpr int kChunks = kHeadDim / 8 / kWarps;
+      Step::ClearValues(Place(KvPart::kValue, turn), begin, end, kChunks * Warp(), kChunks);
+      dev::FenceBulkShared();
+      dev::SyncThreads(1, kThreads);
+    }
+  }
+
+  // ---- Each warp's own rows of the query, and later of the result.
+  INCIPIT_DEVICE char* WarpsRows() { return dev::SharedMemory() + Warp() * kWarpQueryBytes; }
+
+  INCIPIT_DEVICE int64_t OffsetOf(int row) {
+    return RowOffset(args_, kHeadDim, Note(&PrefillTile::token), FirstRow() + row,
+                     dev::LoadShared(&Notes()->kv_head));
+  }
+
+  INCIPIT_DEVICE void LoadQuery() {
+    const int num_rows = NumRows();
+    constexpr int kChunks = kHeadDim / 8;
+    dev::SyncWarp();  // who stored the last tile's result has read these rows
+    INCIPIT_KEEP_LOOP
+    for (int i = 0; i < kChunks / 2; ++i) {
+      const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;
+      const bool exists = row < num_rows;
+      const int64_t from = exists ? OffsetOf(row) : 0;
+      dev::CopyAsync16(WarpsRows() + OffsetInTile(16, kHeadDim, row, chunk * 8) * 2,
+                       args_.query + from + chunk * 8, exists ? 16 : 0);
+    }
+    dev::CommitCopies();
+    dev::WaitCopies<0>();
+    dev::SyncWarp();
+  }
+
+  INCIPIT_DEVICE void Score(const char* keys, float (&scores)[Step::kScoreTiles][4]) {
+    const int lane = dev::Fresh(dev::Lane()), key_lane = Step::KeyLane(lane);
+    const int row = lane & 15, chunk = lane >> 4;
+    INCIPIT_KEEP_LOOP
+    for (int i = 0; i < Step::kDimSteps; ++i) {
+      uint32_t query[4];
+      dev::LoadMatricesWarp(query,
+                            WarpsRows() + OffsetInTile(16, kHeadDim, row, (2 * i + chunk) * 8) * 2);
+      INCIPIT_UNROLL
+      for (int block = 0; block < 4; ++block) {
+        Step::AddScores(keys, key_lane, block, i, query, scores[2 * block], scores[2 * block + 1]);
+      }
+    }
+  }
+
+  // Block by block in a loop that stays one, or loads of all blocks would be under way at once and
+  // want more registers than there are.
+  static INCIPIT_DEVICE void AddAllValues(const char* values, uint32_t (&weights)[4][4],
+                                          float (&sums)[kSumTiles][4]) {
+    const int value_lane = Step::ValueLane(dev::Fresh(dev::Lane()));
+    INCIPIT_KEEP_LOOP
+    for (int block = 0; block < 4; ++block) {
+      const char* const rows = values + Step::BlockOffset(block, 0);
+      INCIPIT_UNROLL
+      for (int pair = 0; pair < kSumTiles / 2; ++pair) {
+        Step::AddValues(rows, value_lane, 0, pair, weights[0], sums[2 * pair], sums[2 * pair + 1]);
+      }
+      INCIPIT_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        INCIPIT_UNROLL
+        for (int next = 1; next < 4; ++next) weights[next - 1][i] = weights[next][i];
+      }
+    }
+  }
+
+  static INCIPIT_DEVICE void Scale(float (&sums)[kSumTiles][4], float first, float second) {
+    INCIPIT_UNROLL
+    for (int tile = 0; tile < kSumTiles; ++tile) {
+      INCIPIT_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        sums[tile][i] = dev::Multiply(sums[tile][i], i < 2 ? first : second);
+      }
+    }
+  }
+
+  static INCIPIT_DEVICE void Clear(float (&sums)[kSumTiles][4]) {
+    INCIPIT_UNROLL
+    for (int tile = 0; tile < kSumTiles; ++tile) {
+      INCIPIT_UNROLL
+      for (int i = 0; i < 4; ++i) sums[tile][i] = 0;
+    }
+  }
+
+  // ---- The sums of the cuts before, as this thread has them.
+  INCIPIT_DEVICE float* Scratch(int index) {
+    return static_cast<float*>(args_.scratch) +
+           (int64_t{dev::Block()} * (kSumTiles + 1) + index) * (kThreads * 4) +
+           dev::Fresh(dev::Thread()) * 4;
+  }
+
+  INCIPIT_DEVICE void Keep(const RowStats& stats, const float (&sums)[kSumTiles][4]) {
+    INCIPIT_UNROLL
+    for (int tile = 0; tile < kSumTiles; ++tile) StoreFloats(Scratch(tile), sums[tile]);
+    StoreFloats(Scratch(kSumTiles),
+                {stats.maximum[0], stats.maximum[1], stats.weight[0], stats.weight[1]});
+  }
+
+  // What was kept and then these, as DecodeAttention::Combine adds one split to those before.
+  INCIPIT_DEVICE void Merge(RowStats& stats, float (&sums)[kSumTiles][4]) {
+    float before[4], keep[2], take[2];
+    LoadFloats(Scratch(kSumTiles), before);
+    INCIPIT_UNROLL
+    for (int row = 0; row < 2; ++row) {
+      const float both = dev::Max(before[row], stats.maximum[row]);
+      keep[row] = FactorTo(both, before[row]);
+      take[row] = FactorTo(both, stats.maximum[row]);
+      stats.weight[row] = MergeSums(before[2 + row], keep[row], stats.weight[row], take[row]);
+      stats.maximum[row] = both;
+    }
+    INCIPIT_UNROLL
+    for (int tile = 0; tile < kSumTiles; ++tile) {
+      float kept[4];
+      LoadFloats(Scratch(tile), kept);
+      INCIPIT_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        sums[tile][i] = MergeSums(kept[i], keep[i >> 1], sums[tile][i], take[i >> 1]);
+      }
+    }
+  }
+
+  // Through the place of the warp's query, so that rows leave in pieces of 16 bytes.
+  INCIPIT_DEVICE void StoreResult(const RowStats& stats, const float (&sums)[kSumTiles][4]) {
+    const int group_of_lanes = dev::Lane() / 4, column = 2 * (dev::Lane() & 3);
+    INCIPIT_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const int row = group_of_lanes + 8 * i;
+      const float inverse = dev::Divide(1, stats.weight[i]);
+      INCIPIT_UNROLL
+      for (int tile = 0; tile < kSumTiles; ++tile) {
+        const int place = OffsetInTile(16, kHeadDim, row, 8 * tile + column) * 2;
+        dev::StoreShared(reinterpret_cast<uint32_t*>(WarpsRows() + place),
+                         dev::PackBF16(Normalized(sums[tile][2 * i], inverse),
+                                       Normalized(sums[tile][2 * i + 1], inverse)));
+      }
+    }
+    dev::SyncWarp();
+    constexpr int kChunks = kHeadDim / 8;
+    INCIPIT_KEEP_LOOP
+    for (int i = 0; i < kChunks / 2; ++i) {
+      const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;
+      if (row >= NumRows()) continue;
+      const int64_t to = OffsetOf(row);
+      const int place = OffsetInTile(16, kHeadDim, row, chunk * 8) * 2;
+      dev::StoreGlobal(reinterpret_cast<dev::Vec4*>(args_.out + to + chunk * 8),
+                       dev::LoadShared(reinterpret_cast<const dev::Vec4*>(WarpsRows() + place)));
+    }
+  }
+
+  const Args& args_;
+  const int warp_;
+};
+
+}  // namespace incipit::cuda

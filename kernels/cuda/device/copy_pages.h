@@ -1,0 +1,67 @@
+// Copies the first tokens of pages to other pages, keys and values of all heads and layers, for
+// sequences that go on from a shared page.
+//
+// pool    as kernels/cuda/device/attention/kv_layout.h says; here a page of a layer is
+// tiles_per_page pieces of
+//         tile_bytes, one after the other, each page_size rows of row_bytes, one for each token
+// copies  i32 [count][4]: from, to, number of tokens, 0; no copy reads a page that another writes
+//
+// A block takes one page of one layer at a time, a thread 16 bytes. Moves for each copy
+// 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/attention/kv_layout.h"
+#include "kernels/cuda/device/device.h"
+
+namespace incipit::cuda {
+
+struct CopyPagesShape {
+  static constexpr int kThreads = 256;
+};
+
+template <class Shape>
+struct CopyPages {
+  static constexpr int kThreads = Shape::kThreads, kSharedBytes = 0, kBlocksPerSm = 2;
+
+  struct Args {
+    const int32_t* count = nullptr;
+    const dev::Vec4* copies = nullptr;
+    char* pool = nullptr;
+    int64_t layer_bytes = 0;
+    int32_t num_layers = 0, tiles_per_page = 0, tile_bytes = 0, row_bytes = 0;
+
+    void SetLayout(const KvLayout& layout, int32_t layers, int32_t num_pages) {
+      const bool halves = layout.head_dim == 64 || layout.head_dim == 128;
+      row_bytes = halves ? 128 : layout.head_dim * 2;
+      tile_bytes = layout.page_size * row_bytes;
+      tiles_per_page = 2 * layout.num_kv_heads * (layout.TileSize() * 2 / tile_bytes);
+      layer_bytes = layout.LayerSize(num_pages) * 2;
+      num_layers = layers;
+    }
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    dev::LetNextKernelStart();
+    dev::WaitForEarlierKernels();
+    const int num_items = dev::LoadConstant(args.count) * args.num_layers;
+    const int64_t page_bytes = static_cast<int64_t>(args.tiles_per_page) * args.tile_bytes;
+    for (int item = dev::Block(); item < num_items; item += dev::NumBlocks()) {
+      const dev::Vec4 copy = dev::LoadConstant(args.copies + item / args.num_layers);
+      char* const layer = args.pool + item % args.num_layers * args.layer_bytes;
+      const char* const from = layer + static_cast<int32_t>(copy.word[0]) * page_bytes;
+      char* const to = layer + static_cast<int32_t>(copy.word[1]) * page_bytes;
+      const int chunks_per_tile = static_cast<int>(copy.word[2]) * args.row_bytes / 16;
+      if (chunks_per_tile == 0) continue;
+      for (int i = dev::Thread(); i < chunks_per_tile * args.tiles_per_page; i += kThreads) {
+        const int64_t offset =
+            static_cast<int64_t>(i / chunks_per_tile) * args.tile_bytes + i % chunks_per_tile * 16;
+        const dev::Vec4 bytes = dev::LoadGlobal(reinterpret_cast<const dev::Vec4*>(from + offset));
+        dev::StoreGlobal(reinterpret_cast<dev::Vec4*>(to + offset), bytes);
+      }
+    }
+  }
+};
+
+}  // namespace incipit::cuda

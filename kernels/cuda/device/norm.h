@@ -1,0 +1,112 @@
+// RMSNorm of rows of hidden: x[i] = hidden[source(i)] * weight / sqrt(mean of squares + epsilon).
+//
+// hidden   f32 [.., hidden_size], hidden_size a multiple of 8; source(i) is rows[i], or i without
+//          rows. A negative source is a row of padding: it is left out.
+// weight   f32 [hidden_size]
+// x        bf16 [num_rows, hidden_size], rounded once
+// squares  f32 [num_rows]: where given, the sums of squares go there, and x is hidden * weight: who
+//          multiplies with x scales the result (ProductInput in
+//          kernels/cuda/device/product/product.h). The sums have the bits of those that AddToHidden
+//          leaves in parts
+//
+// A block takes rows Block(), Block() + NumBlocks(), ..., each in two sweeps of which the second
+// finds the row in a cache. Moves num_rows * 6 * hidden_size + 4 * hidden_size bytes; from caches
+// num_rows * 8 * hidden_size more, of the second sweep and of the weight.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/product/packed_order.h"
+#include "kernels/cuda/device/vectors.h"
+
+namespace incipit::cuda {
+
+struct NormShape {
+  static constexpr int kThreads = 256;
+};
+
+template <class Shape>
+struct Norm {
+  static constexpr int kThreads = Shape::kThreads, kBlocksPerSm = 2;
+  static constexpr int kMaxHiddenSize = 32768;
+  // The squares of 16 columns each, of two rows: while one is used, the other is not touched.
+  static constexpr int kParts = kMaxHiddenSize / kUnitRows, kSharedBytes = 2 * kParts * 4;
+
+  struct Args {
+    const int32_t* num_rows = nullptr;
+    const int32_t* rows = nullptr;  // or none
+    const float* hidden = nullptr;
+    const float* weight = nullptr;
+    float epsilon = 0;
+    int32_t hidden_size = 0;
+    dev::bf16* x = nullptr;
+    float* squares = nullptr;  // or none
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    dev::LetNextKernelStart();
+    const int num_rows = dev::LoadConstant(args.num_rows);
+    dev::WaitForEarlierKernels();
+    int turn = 0;  // of the rows that are not left out: they alone meet at a barrier
+    for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
+      const int source = args.rows == nullptr ? row : dev::LoadConstant(args.rows + row);
+      if (source < 0) continue;
+      const float* const values = args.hidden + static_cast<int64_t>(source) * args.hidden_size;
+      const float squares = SumOfSquares(values, args.hidden_size, turn++ & 1);
+      float scale = 1;
+      if (args.squares == nullptr) {
+        const float mean = dev::Divide(squares, static_cast<float>(args.hidden_size));
+        scale = dev::Divide(1, dev::SquareRoot(dev::Add(mean, args.epsilon)));
+      } else if (dev::Thread() == 0) {
+        dev::StoreGlobal(args.squares + row, squares);
+      }
+      WriteRow(args, values, scale, args.x + static_cast<int64_t>(row) * args.hidden_size);
+    }
+  }
+
+ private:
+  // In all threads. Four lanes add up 16 columns, and a warp those sums, as AddToHidden and
+  // FindScalesWarp do.
+  static INCIPIT_DEVICE float SumOfSquares(const float* values, int size, int half) {
+    float* const parts = reinterpret_cast<float*>(dev::SharedMemory()) + half * kParts;
+    const int num_parts = (size + kUnitRows - 1) / kUnitRows;
+    for (int first = 0; first < size; first += 4 * kThreads) {
+      const int column = first + 4 * dev::Thread();
+      float v[4] = {0, 0, 0, 0}, sum = 0;
+      if (column < size) LoadFloats(values + column, v);
+      INCIPIT_UNROLL
+      for (int i = 0; i < 4; ++i) sum = dev::Fma(v[i], v[i], sum);
+      sum = dev::Add(sum, dev::ShuffleXorWarp(sum, 1));
+      sum = dev::Add(sum, dev::ShuffleXorWarp(sum, 2));
+      const int part = column / kUnitRows;
+      if (dev::Lane() % 4 == 0 && part < num_parts) dev::StoreShared(parts + part, sum);
+    }
+    dev::SyncBlock();
+    float sum = 0;
+    for (int part = dev::Lane(); part < num_parts; part += 32) {
+      sum = dev::Add(sum, dev::LoadShared(parts + part));
+    }
+    return SumWarp(sum);
+  }
+
+  static INCIPIT_DEVICE void WriteRow(const Args& args, const float* values, float scale,
+                                      dev::bf16* x) {
+    for (int column = 8 * dev::Thread(); column < args.hidden_size; column += 8 * kThreads) {
+      Vec4 pairs;
+      INCIPIT_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float v[4], w[4];
+        LoadFloats(values + column + 4 * half, v);
+        LoadConstantFloats(args.weight + column + 4 * half, w);
+        INCIPIT_UNROLL
+        for (int i = 0; i < 4; ++i) v[i] = dev::Multiply(dev::Multiply(v[i], scale), w[i]);
+        pairs.word[2 * half] = dev::PackBF16(v[0], v[1]);
+        pairs.word[2 * half + 1] = dev::PackBF16(v[2], v[3]);
+      }
+      dev::StoreGlobal(reinterpret_cast<Vec4*>(x + column), pairs);
+    }
+  }
+};
+
+}  // namespace incipit::cuda

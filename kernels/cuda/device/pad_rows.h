@@ -1,0 +1,46 @@
+// Copies rows whose length is no multiple of 8 to where each begins at 16 bytes, with zeros after
+// them, for the products: they load 16 bytes at a time.
+//
+// x    bf16 [num_rows, columns], columns even
+// out  bf16 [num_rows, padded], padded: columns rounded up to a multiple of 8
+//
+// Threads take a pair of columns at a time. Moves 2 * num_rows * (columns + padded) bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+
+namespace incipit::cuda {
+
+struct PadRows {
+  static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 2;
+
+  struct Args {
+    const int32_t* num_rows = nullptr;
+    const dev::bf16* x = nullptr;
+    int32_t columns = 0;
+    dev::bf16* out = nullptr;
+  };
+
+  static INCIPIT_DEVICE int Padded(int columns) { return (columns + 7) / 8 * 8; }
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    dev::LetNextKernelStart();
+    const int pairs = Padded(args.columns) / 2, pairs_of_x = args.columns / 2;
+    const int64_t count = int64_t{dev::LoadConstant(args.num_rows)} * pairs;
+    dev::WaitForEarlierKernels();
+    const auto* const from = reinterpret_cast<const uint32_t*>(args.x);
+    auto* const to = reinterpret_cast<uint32_t*>(args.out);
+    const int64_t step = int64_t{dev::NumBlocks()} * kThreads;
+    for (int64_t i = int64_t{dev::Block()} * kThreads + dev::Thread(); i < count; i += step) {
+      const int64_t row = i / pairs;
+      const int pair = static_cast<int>(i % pairs);
+      const uint32_t value =
+          pair < pairs_of_x ? dev::LoadGlobal(from + row * pairs_of_x + pair) : 0;
+      dev::StoreGlobal(to + i, value);
+    }
+  }
+};
+
+}  // namespace incipit::cuda

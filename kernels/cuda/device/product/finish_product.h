@@ -1,0 +1,86 @@
+// What comes after a product that a library has computed: scale(row) and an epilogue (product.h),
+// for rows first_row and on, as many as there is room for in `sums`.
+//
+// sums  f32 [max_rows, 16 * num_units]: x * W^T, W's rows in packed order
+//
+// A warp takes 8 rows of 32 units at a time, a lane four neighbouring results of a row, of four
+// units at once. Reads 4 * rows * 16 * num_units bytes of sums, and what the epilogue moves.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/product/product.h"
+#include "kernels/cuda/device/vectors.h"
+
+namespace incipit::cuda {
+
+template <class Epilogue>
+struct FinishProduct {
+  static constexpr int kThreads = 256, kBlocksPerSm = 4;
+  static constexpr int kWarps = kThreads / 32, kRows = 8, kUnits = 32, kUnitsAtOnce = 4;
+  static constexpr int kSharedBytes = kWarps * kRows * 4;  // scales
+
+  struct Args {
+    ProductArgs<Epilogue> product;  // but x and weight
+    const float* sums = nullptr;
+    int32_t first_row = 0, max_rows = 0;
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    dev::LetNextKernelStart();
+    const ProductInput& input = args.product.input;
+    const int num_rows = dev::LoadConstant(input.num_rows);
+    const int last_row = args.first_row + args.max_rows;
+    const int end_row = num_rows < last_row ? num_rows : last_row;
+    dev::WaitForEarlierKernels();
+    if (end_row <= args.first_row) return;
+    auto* const scales = reinterpret_cast<float*>(dev::SharedMemory()) + dev::Warp() * kRows;
+    const int pieces = (input.num_units + kUnits - 1) / kUnits;
+    const int items = ((end_row - args.first_row + kRows - 1) / kRows) * pieces;
+    for (int item = dev::Block() * kWarps + dev::Warp(); item < items;
+         item += dev::NumBlocks() * kWarps) {
+      const int row = args.first_row + item / pieces * kRows, unit = item % pieces * kUnits;
+      FindScalesWarp<kRows>(input, row, end_row, scales);
+      const LanePlace place = PlaceOfLane();
+      const float scale = dev::LoadShared(scales + place.token);
+      const int end = unit + kUnits < input.num_units ? unit + kUnits : input.num_units;
+      for (int first = unit; first < end; first += kUnitsAtOnce) {
+        Finish(args, place, row + place.token, end_row, first, end, scale);
+      }
+      dev::SyncWarp();
+    }
+  }
+
+ private:
+  // Lanes of rows that are none come along: an epilogue's lanes exchange results.
+  static INCIPIT_DEVICE void Finish(const Args& args, LanePlace place, int row, int end_row,
+                                    int first, int end, float scale) {
+    const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;
+    const float* const sums = args.sums + (row - args.first_row) * width + place.quad * 4;
+    Vec4 loaded[kUnitsAtOnce];
+    INCIPIT_UNROLL
+    for (int i = 0; i < kUnitsAtOnce; ++i) {
+      loaded[i] = {{0, 0, 0, 0}};
+      if (row >= end_row || first + i >= end) continue;
+      loaded[i] = dev::LoadGlobal(reinterpret_cast<const Vec4*>(sums + (first + i) * kUnitRows));
+    }
+    const auto& epilogue = args.product.epilogue;
+    Results results;
+    results.quad = place.quad;
+    results.row = row;
+    results.valid = row < end_row;
+    const auto epilogue_row = Epilogue::LoadRow(epilogue, results);
+    INCIPIT_UNROLL
+    for (int i = 0; i < kUnitsAtOnce; ++i) {
+      if (first + i >= end) break;
+      results.unit = first + i;
+      UnpackFloats(loaded[i], results.y);
+      INCIPIT_UNROLL
+      for (int j = 0; j < 4; ++j) results.y[j] = dev::Multiply(results.y[j], scale);
+      Epilogue::Run(epilogue, results, Epilogue::Begin(epilogue, results, epilogue_row));
+    }
+  }
+};
+
+}  // namespace incipit::cuda

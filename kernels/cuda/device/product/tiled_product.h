@@ -1,0 +1,318 @@
+// The product (kernels/cuda/device/product/product.h) of many rows: bound by L2 and the arithmetic.
+//
+// A block makes tiles of 64 packed rows for each of kGroups warpgroups by kTokenTile rows of x, one
+// after the other. Another warpgroup, the first, copies, kStages steps of 64 columns ahead, across
+// the tiles of the block: one warp the weight, as bulk copies, two warps x, as copies of 16 bytes.
+// Where a run of packed_order.h ends, its sums are added to those of the runs before, so that a
+// thread holds twice its part of the tile in registers.
+// Tiles are walked so that up to 16 tiles of rows share a tile of the weight in L2.
+//
+// Moves for each tile NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes in (out of L2
+// mostly), and for each warp that multiplies 4 * kTokenTile * num_squares, so that these are best
+// one; beside what the epilogue says.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/product/product.h"
+
+namespace incipit::cuda {
+
+// A large tile has a multiprocessor alone, and moves 13 bytes for 1,000 flops; of small ones there
+// are two on it, with 23 bytes, and enough of them where there are few rows.
+template <class EpilogueType>
+struct LargeTiles {
+  using Epilogue = EpilogueType;
+  static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
+  static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
+};
+template <class EpilogueType>
+struct SmallTiles {
+  using Epilogue = EpilogueType;
+  static constexpr int kGroups = 1, kTokenTile = 128, kBlocksPerSm = 2;
+  static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 216;
+};
+
+template <class Shape>
+struct TiledProduct {
+  using Epilogue = typename Shape::Epilogue;
+  using Args = ProductArgs<Epilogue>;
+  static constexpr int kGroups = Shape::kGroups, kBlocksPerSm = Shape::kBlocksPerSm;
+  static constexpr int kCopyWarps = 4, kMultiplyWarps = 4 * kGroups;
+  static constexpr int kThreads = 32 * (kCopyWarps + kMultiplyWarps);
+  static constexpr int kUnits = 4 * kGroups, kTokenTile = Shape::kTokenTile;
+  static constexpr int kBlocks = kTokenTile / 8;  // of tokens
+  static constexpr int kStages = 4;
+
+  // Shared memory: the stages; for each warp the results of kStaged times 8 tokens, and scales;
+  // barriers, for each stage of having been filled and of having been multiplied.
+  static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
+  static constexpr int kStageBytes = kWeightBytes + kXBytes;
+  static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
+  static constexpr int kResultFloats = kStaged * 8 * kResultStride;
+  static constexpr int kResultsAt = kStages * kStageBytes;
+  static constexpr int kScalesAt = kResultsAt + kMultiplyWarps * kResultFloats * 4;
+  static constexpr int kBarriersAt = kScalesAt + kMultiplyWarps * kTokenTile * 4;
+  static constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
+  static_assert(kSharedBytes <= 228 * 1024 / kBlocksPerSm - 1024);
+  // What a thread is launched with, a multiple of 8; the warpgroups share it out.
+  static constexpr int kRegisters = 65536 / (kBlocksPerSm * kThreads) / 8 * 8;
+  static_assert(Shape::kCopyRegisters + kGroups * Shape::kMultiplyRegisters <=
+                (1 + kGroups) * kRegisters);
+  static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    char* const shared = dev::SharedMemory();
+    if (dev::Thread() == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        dev::InitBarrier(Full(shared) + i, 1 + kXWarps);
+        dev::InitBarrier(Empty(shared) + i, kMultiplyWarps);
+      }
+      dev::FenceBarriers();
+    }
+    dev::SyncBlock();
+    const Work work(args.input);
+    if (dev::Warp() < kCopyWarps) {
+      dev::GiveRegisters<Shape::kCopyRegisters>();
+      const int warp = dev::Warp();
+      if (warp == 0 && dev::Lane() == 0) CopyWeight(args.input, work, shared);
+      if (warp >= kCopyWarps - kXWarps) CopyX(args.input, work, shared);
+      if (warp == 1) dev::LetNextKernelStart();  // it waits for this one before it reads results
+    } else {
+      dev::TakeRegisters<Shape::kMultiplyRegisters>();
+      Multiply(args, work, shared);
+    }
+  }
+
+ private:
+  static constexpr int kXWarps = 2;
+  static constexpr int kXLag = 1;       // steps of x under way beside the one that is waited for
+  static_assert(kXLag + 2 <= kStages);  // a stage is freed when the next one has been begun
+
+  static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
+    return reinterpret_cast<dev::Barrier*>(shared + kBarriersAt);
+  }
+  static INCIPIT_DEVICE dev::Barrier* Empty(char* shared) { return Full(shared) + kStages; }
+
+  struct Place {
+    int row, unit;  // the first of a tile
+  };
+  // The tiles of the product, in the order in which they are made.
+  struct Work {
+    int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
+
+    explicit INCIPIT_DEVICE Work(const ProductInput& input)
+        : num_rows(dev::LoadConstant(input.num_rows)),
+          num_columns(NumTiles(input.columns)),
+          tiles_of_rows((num_rows + kTokenTile - 1) / kTokenTile),
+          tiles_of_units((input.num_units + kUnits - 1) / kUnits),
+          num_tiles(tiles_of_rows * tiles_of_units) {}
+
+    INCIPIT_DEVICE Place Find(int tile) const {
+      constexpr int kGroup = 16;
+      const int group = tile / (kGroup * tiles_of_units) * kGroup;
+      const int left = tiles_of_rows - group, width = left < kGroup ? left : kGroup;
+      const int within = tile - group * tiles_of_units;
+      return {(group + within % width) * kTokenTile, within / width * kUnits};
+    }
+  };
+
+  // A place in the ring of stages.
+  struct Cursor {
+    int stage = 0;
+    uint32_t parity = 0;
+    INCIPIT_DEVICE void Advance() {
+      if (++stage == kStages) {
+        stage = 0;
+        parity ^= 1;
+      }
+    }
+  };
+
+  // ---- copying
+
+  // By one thread. What it reads no kernel writes: it waits for none.
+  static INCIPIT_DEVICE void CopyWeight(const ProductInput& input, const Work& work, char* shared) {
+    Cursor cursor;
+    for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
+      const int first = work.Find(tile).unit, left = input.num_units - first;
+      const int units = left < kUnits ? left : kUnits;
+      const int64_t unit_elements = static_cast<int64_t>(work.num_columns) * kTileElements;
+      const dev::bf16* const weight = input.weight + first * unit_elements;
+      INCIPIT_KEEP_LOOP
+      for (int run = 0; run < kNumRuns; ++run) {
+        INCIPIT_KEEP_LOOP
+        for (int index = 0; index < RunLength(work.num_columns, run); ++index) {
+          dev::WaitBarrier(Empty(shared) + cursor.stage, cursor.parity ^ 1);
+          dev::Barrier* const full = Full(shared) + cursor.stage;
+          dev::ArriveExpecting(full, static_cast<uint32_t>(units * kTileBytes));
+          const dev::bf16* source = weight + TilePlace(run, index) * kTileElements;
+          char* const stage = shared + cursor.stage * kStageBytes;
+          for (int unit = 0; unit < units; ++unit) {
+            dev::CopyBulk(stage + unit * kTileBytes, source, kTileBytes, full);
+            source += unit_elements;
+          }
+          cursor.Advance();
+        }
+      }
+    }
+  }
+
+  // By kXWarps warps. Tensor instructions read what they copied: they hand it over themselves.
+  static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
+    constexpr int kRowsAtOnce = kXWarps * 32 / 8;
+    const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
+              row = thread / 8;
+    const int place = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
+    static_assert(kRowsAtOnce == 8);  // then all rows of a thread lie in one column of the swizzle
+    Cursor cursor, landed;
+    int under_way = 0;
+    dev::WaitForEarlierKernels();
+    for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
+      const int first = work.Find(tile).row + row, rows_left = work.num_rows - first;
+      const dev::bf16* const source = input.x + static_cast<int64_t>(first) * input.columns;
+      for (int column = part * 8; column < work.num_columns * kTileColumns;
+           column += kTileColumns) {
+        dev::WaitBarrier(Empty(shared) + cursor.stage, cursor.parity ^ 1);
+        char* const to = shared + cursor.stage * kStageBytes + place;
+        INCIPIT_UNROLL
+        for (int more = 0; more < kTokenTile; more += kRowsAtOnce) {
+          const bool valid = more < rows_left && column < input.columns;
+          const dev::bf16* const from =
+              source + static_cast<int64_t>(more) * input.columns + column;
+          dev::CopyAsync16(to + more * 128, valid ? from : input.x, valid ? 16 : 0);
+        }
+        dev::CommitCopies();
+        cursor.Advance();
+        if (under_way == kXLag) {
+          dev::WaitCopies<kXLag>();
+          HandOver(shared, landed);
+        } else {
+          ++under_way;
+        }
+      }
+    }
+    dev::WaitCopies<0>();
+    for (; under_way > 0; --under_way) HandOver(shared, landed);
+  }
+
+  static INCIPIT_DEVICE void HandOver(char* shared, Cursor& landed) {
+    dev::FenceBulkShared();
+    dev::SyncWarp();
+    if (dev::Lane() == 0) dev::Arrive(Full(shared) + landed.stage);
+    landed.Advance();
+  }
+
+  // ---- multiplying
+
+  static INCIPIT_DEVICE void Multiply(const Args& args, const Work& work, char* shared) {
+    dev::WaitForEarlierKernels();
+    const int weight_at = (dev::Warp() - kCopyWarps) / 4 * 4 * kTileBytes;
+    Cursor cursor;
+    for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
+      float totals[kBlocks][4] = {};
+      INCIPIT_KEEP_LOOP
+      for (int run = 0; run < kNumRuns; ++run) {
+        const int length = RunLength(work.num_columns, run);
+        if (length == 0) break;
+        float sums[kBlocks][4] = {};
+        int previous_stage = 0;
+        INCIPIT_KEEP_LOOP
+        for (int index = 0; index < length; ++index) {
+          dev::WaitBarrier(Full(shared) + cursor.stage, cursor.parity);
+          const char* const stage = shared + cursor.stage * kStageBytes;
+          dev::FenceMultiplies(sums);
+          INCIPIT_UNROLL
+          for (int step = 0; step < kTileColumns / 16; ++step) {
+            dev::MultiplyAddWarpgroup(sums, stage + weight_at + step * 32,
+                                      stage + kWeightBytes + step * 32);
+          }
+          dev::CommitMultiplies();
+          dev::WaitMultiplies<1>();
+          if (index > 0) Free(shared, previous_stage);
+          previous_stage = cursor.stage;
+          cursor.Advance();
+        }
+        dev::EndMultiplies(sums);
+        Free(shared, previous_stage);
+        INCIPIT_UNROLL
+        for (int i = 0; i < kBlocks * 4; ++i) {
+          totals[i / 4][i % 4] = dev::Add(totals[i / 4][i % 4], sums[i / 4][i % 4]);
+        }
+      }
+      Finish(args, work.Find(tile), work.num_rows, shared, totals);
+    }
+  }
+
+  static INCIPIT_DEVICE void Free(char* shared, int stage) {
+    dev::SyncWarp();
+    if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
+  }
+
+  // What this lane finishes of the tile's block `block` of 8 tokens.
+  static INCIPIT_DEVICE Results PlaceIn(Place place, int unit, LanePlace mine, int block,
+                                        int num_rows) {
+    Results results;
+    results.unit = unit;
+    results.quad = mine.quad;
+    results.row = place.row + block * 8 + mine.token;
+    results.valid = results.row < num_rows;
+    return results;
+  }
+
+  // Hands the results of a warp over: of one unit, kStaged times 8 tokens at a time, while what the
+  // epilogue loads early for the next ones is on its way.
+  static INCIPIT_DEVICE void Finish(const Args& args, Place place, int num_rows, char* shared,
+                                    const float (&sums)[kBlocks][4]) {
+    const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = place.unit + warp;
+    if (unit >= args.input.num_units) return;
+    auto* const scales = reinterpret_cast<float*>(shared + kScalesAt) + warp * kTokenTile;
+    float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
+    const LanePlace mine = PlaceOfLane();
+    const auto at = [&](int block) { return PlaceIn(place, unit, mine, block, num_rows); };
+    typename Epilogue::Row rows[kStaged];  // two turns ahead
+    typename Epilogue::Early early[kStaged], next[kStaged];
+    INCIPIT_UNROLL
+    for (int i = 0; i < kStaged; ++i) rows[i] = Epilogue::LoadRow(args.epilogue, at(i));
+    INCIPIT_UNROLL
+    for (int i = 0; i < kStaged; ++i) {
+      next[i] = Epilogue::Begin(args.epilogue, at(i), rows[i]);
+      rows[i] = Epilogue::LoadRow(args.epilogue, at(kStaged + i));
+    }
+    FindScalesWarp<kTokenTile>(args.input, place.row, num_rows, scales);
+    INCIPIT_UNROLL
+    for (int first = 0; first < kBlocks; first += kStaged) {
+      INCIPIT_UNROLL
+      for (int i = 0; i < kStaged * 4; ++i) {
+        const int token = i / 4 * 8 + lane % 4 * 2 + i % 2, row = lane / 4 + i % 4 / 2 * 8;
+        dev::StoreShared(stage + token * kResultStride + row, sums[first + i / 4][i % 4]);
+      }
+      dev::SyncWarp();
+      INCIPIT_UNROLL
+      for (int i = 0; i < kStaged; ++i) {
+        early[i] = next[i];
+        const int after = first + kStaged + i;
+        if (after < kBlocks) next[i] = Epilogue::Begin(args.epilogue, at(after), rows[i]);
+        if (after + kStaged < kBlocks) {
+          rows[i] = Epilogue::LoadRow(args.epilogue, at(after + kStaged));
+        }
+      }
+      INCIPIT_UNROLL
+      for (int block = 0; block < kStaged; ++block) {
+        const int token = block * 8 + mine.token;
+        Results results = at(first + block);
+        UnpackFloats(dev::LoadShared(reinterpret_cast<const Vec4*>(stage + token * kResultStride +
+                                                                   mine.quad * 4)),
+                     results.y);
+        const float scale = dev::LoadShared(scales + first * 8 + token);
+        INCIPIT_UNROLL
+        for (int i = 0; i < 4; ++i) results.y[i] = dev::Multiply(results.y[i], scale);
+        Epilogue::Run(args.epilogue, results, early[block]);
+      }
+      dev::SyncWarp();
+    }
+  }
+};
+
+}  // namespace incipit::cuda

@@ -1,0 +1,70 @@
+// One row of logits and how the threads of a block walk over it.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+
+namespace incipit::cuda {
+
+// A row of f32 logits at any 4-byte boundary, seen as chunks of four at 16-byte boundaries: the
+// first and the last may be partly outside.
+class LogitsRow {
+ public:
+  INCIPIT_DEVICE LogitsRow(const float* logits, int num_tokens)
+      : logits_(logits),
+        num_tokens_(num_tokens),
+        skipped_(static_cast<int>(reinterpret_cast<uintptr_t>(logits) / sizeof(float) % 4)) {}
+
+  INCIPIT_DEVICE int num_tokens() const { return num_tokens_; }
+  INCIPIT_DEVICE int num_chunks() const { return (skipped_ + num_tokens_ + 3) / 4; }
+  // Of element `i` of a chunk; outside [0, num_tokens) if it is not of the row.
+  INCIPIT_DEVICE int TokenAt(int chunk, int i) const { return 4 * chunk - skipped_ + i; }
+  INCIPIT_DEVICE bool Has(int token) const {
+    return static_cast<uint32_t>(token) < static_cast<uint32_t>(num_tokens_);
+  }
+  INCIPIT_DEVICE float Get(int token) const { return dev::LoadGlobal(logits_ + token); }
+
+  // Zeros where the row has nothing.
+  INCIPIT_DEVICE dev::Vec4 Chunk(int chunk) const {
+    const int token = TokenAt(chunk, 0);
+    if (token >= 0 && token + 4 <= num_tokens_) {
+      return dev::LoadGlobal(reinterpret_cast<const dev::Vec4*>(logits_ + token));
+    }
+    dev::Vec4 part = {};
+    INCIPIT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (Has(token + i)) part.word[i] = dev::BitCast<uint32_t>(Get(token + i));
+    }
+    return part;
+  }
+
+  // visit(token, logit) by some thread of the block for each token; a thread sees its own in
+  // ascending order. kDepth chunks are loaded at once.
+  template <int kThreads, int kDepth, class Visit>
+  INCIPIT_DEVICE void ForEach(const Visit& visit) const {
+    const int end = num_chunks();
+    for (int first = dev::Thread(); first < end; first += kDepth * kThreads) {
+      dev::Vec4 chunks[kDepth] = {};
+      INCIPIT_UNROLL
+      for (int d = 0; d < kDepth; ++d) {
+        if (first + d * kThreads < end) chunks[d] = Chunk(first + d * kThreads);
+      }
+      INCIPIT_UNROLL
+      for (int d = 0; d < kDepth; ++d) {
+        INCIPIT_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int token = TokenAt(first + d * kThreads, i);
+          if (Has(token)) visit(token, dev::BitCast<float>(chunks[d].word[i]));
+        }
+      }
+    }
+  }
+
+ private:
+  const float* logits_;
+  int num_tokens_;
+  int skipped_;  // elements of the first chunk in front of the row
+};
+
+}  // namespace incipit::cuda

@@ -1,0 +1,212 @@
+// Draws tokens by the rules of kernels/sampling.h: equal logits give the token of any other
+// backend, as all of it is the same roundings one by one, whole-number sums, and 64 random bits
+// that the host computes from seed, choice and position.
+//
+// One block of 512 threads takes group after group (block b those with number b, b + blocks, ...);
+// a group is all draws from one row of logits. For each draw: patches (penalties, biases, bans) are
+// stored into the row, the row is surveyed, the cuts are found and the token is drawn
+// (row_selector.h), the patches are taken back, so that the next draw and the log probabilities
+// find the untouched row.
+//   logits     f32 [rows, vocab_size], rows one after another, at a 16-byte boundary; the same
+//              bytes afterwards
+//   draws      the step's plan, of which all is read on the device
+//   best       of each unit of a row, if wanted: what StoreLogits (product.h) has noted
+//   originals  f32 [patches]: what stood where a patch is
+//   drawn      i32 [draw]: its token once more, where the next step's embed.h finds it
+//   outputs    tokens, status [draw]; scores [draw] and tops[top_begin ..] where asked for
+// Bytes: 4 * vocab_size times the reads of a row: greedy 1, or 1/16 where `best` is given and there
+// are neither patches nor log probabilities; temperature alone 2; top_k up to 512 3, with top_p
+// too; top_p alone 4; patches 1 more; log probabilities 1 more, of the likeliest 2, and with
+// patches 1 more again. The first read comes from memory, the others from L2.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/product/packed_order.h"
+#include "kernels/cuda/device/sampling/row_selector.h"
+#include "kernels/cuda/device/sampling/sample_layout.h"
+#include "kernels/cuda/device/sampling/score.h"
+
+namespace incipit::cuda {
+
+struct SampleMemory {
+  RowSelectorMemory selector;
+  DrawEntry entry;  // at hand: read from here as it takes no registers for its address
+};
+
+template <class Shape>
+struct Sample {
+  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kSharedBytes = sizeof(SampleMemory);
+  static constexpr int kBlocksPerSm = 1;
+
+  struct Args {
+    float* logits = nullptr;
+    int32_t vocab_size = 0;  // at most 1 << kVocabBitsMax
+    const DrawHeader* draws = nullptr;
+    const float* best_logits = nullptr;  // [rows, units], or none
+    const int32_t* best_tokens = nullptr;
+    float* originals = nullptr;
+    int32_t* drawn = nullptr;
+    SampleOutputs outputs;
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    dev::WaitForEarlierKernels();
+    const int count = dev::LoadConstant(&args.draws->num_groups);
+    for (int i = dev::Block(); i < count; i += dev::NumBlocks()) {
+      const auto group = dev::BitCast<DrawGroup>(
+          dev::LoadConstant(ArrayAt<dev::Vec4>(args, &args.draws->groups) + i));
+      for (int entry = group.entry_begin; entry < group.entry_end; ++entry) {
+        TakeEntry(ArrayAt<DrawEntry>(args, &args.draws->entries) + entry);
+        RunEntry(args, &Shared()->entry, group.logits_row);
+      }
+    }
+  }
+
+ private:
+  using Selector = RowSelector<kThreads>;
+
+  template <class T>
+  static INCIPIT_DEVICE const T* ArrayAt(const Args& args, const int32_t* offset) {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(args.draws) +
+                                      dev::LoadConstant(offset));
+  }
+
+  static INCIPIT_DEVICE SampleMemory* Shared() {
+    return reinterpret_cast<SampleMemory*>(dev::SharedMemory());
+  }
+  static INCIPIT_DEVICE void TakeEntry(const DrawEntry* entry) {
+    constexpr int kParts = sizeof(DrawEntry) / sizeof(dev::Vec4);
+    dev::SyncBlock();  // whoever reads the one before
+    if (dev::Thread() < kParts) {
+      const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
+      dev::StoreShared(reinterpret_cast<dev::Vec4*>(&Shared()->entry) + dev::Thread(),
+                       dev::LoadConstant(from));
+    }
+    dev::SyncBlock();
+  }
+
+  static INCIPIT_DEVICE void RunEntry(const Args& args, const DrawEntry* entry, int logits_row) {
+    const bool patched = dev::LoadShared(&entry->patch_begin) < dev::LoadShared(&entry->patch_end);
+    if (args.best_logits != nullptr && !patched && WantsBestOnly(entry)) {
+      return TakeBest(args, entry, logits_row);
+    }
+    float* const logits = args.logits + static_cast<int64_t>(logits_row) * args.vocab_size;
+    const LogitsRow row(logits, args.vocab_size);
+    Selector selector(&Shared()->selector, row);
+    const bool finite = selector.Survey();
+    int token = -1;
+    if (finite) {
+      if (patched) SurveyPatched(args, entry, logits, selector);
+      token = Draw(entry, selector);
+      if (patched) TakeBack(args, entry, logits);
+    }
+    if (dev::Thread() == 0) StoreToken(args, entry, token);
+    const int num_top = dev::LoadShared(&entry->num_top);
+    if (!finite || num_top < 0) return;
+    if (patched) selector.Survey();
+    const int index = dev::LoadShared(&entry->index);
+    const int top_begin = dev::LoadShared(&entry->top_begin);
+    WriteScore(selector, row, token, num_top,
+               {.score = args.outputs.scores + index, .tops = args.outputs.tops + top_begin});
+  }
+
+  static INCIPIT_DEVICE bool WantsBestOnly(const DrawEntry* entry) {
+    return dev::LoadShared(&entry->greedy) != 0 && dev::LoadShared(&entry->num_top) < 0;
+  }
+
+  // The first of the greatest units has the lowest of the greatest tokens.
+  static INCIPIT_DEVICE void TakeBest(const Args& args, const DrawEntry* entry, int logits_row) {
+    const auto num_units = static_cast<int>(NumUnits(RowOrder::kPlain, args.vocab_size));
+    const int64_t first = int64_t{logits_row} * num_units;
+    Selector selector(&Shared()->selector, LogitsRow(args.best_logits + first, num_units));
+    const bool finite = selector.Survey();
+    if (dev::Thread() != 0) return;
+    const int64_t unit = first + selector.LowestOfLargest();
+    StoreToken(args, entry, finite ? dev::LoadGlobal(args.best_tokens + unit) : -1);
+  }
+
+  // -1: the row is not finite.
+  static INCIPIT_DEVICE void StoreToken(const Args& args, const DrawEntry* entry, int token) {
+    const int index = dev::LoadShared(&entry->index);
+    dev::StoreGlobal(args.drawn + index, token);
+    dev::StoreGlobal(args.outputs.tokens + index, token);
+    dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
+  }
+
+  // Rules 2 and 3. Bans that leave nothing are void.
+  static INCIPIT_DEVICE void SurveyPatched(const Args& args, const DrawEntry* entry, float* logits,
+                                           Selector& selector) {
+    const auto* const patches = ArrayAt<LogitPatch>(args, &args.draws->patches);
+    const int begin = dev::LoadShared(&entry->patch_begin);
+    const int end = dev::LoadShared(&entry->patch_end);
+    for (int i = begin + dev::Thread(); i < end; i += kThreads) {
+      const int token = dev::LoadConstant(&patches[i].token);
+      dev::StoreGlobal(args.originals + i, dev::LoadGlobal(logits + token));
+    }
+    for (uint32_t kinds = kAllKinds;; kinds &= ~LogitPatch::kBanned) {
+      for (int i = begin + dev::Thread(); i < end; i += kThreads) {
+        auto patch = dev::BitCast<LogitPatch>(
+            dev::LoadConstant(reinterpret_cast<const dev::Vec4*>(patches + i)));
+        patch.kinds &= kinds;
+        dev::StoreGlobal(logits + patch.token,
+                         Patched(dev::LoadGlobal(args.originals + i), patch, entry));
+      }
+      dev::SyncBlock();
+      if (selector.Survey()) return;
+    }
+  }
+
+  static INCIPIT_DEVICE void TakeBack(const Args& args, const DrawEntry* entry, float* logits) {
+    const auto* const patches = ArrayAt<LogitPatch>(args, &args.draws->patches);
+    const int end = dev::LoadShared(&entry->patch_end);
+    for (int i = dev::LoadShared(&entry->patch_begin) + dev::Thread(); i < end; i += kThreads) {
+      const int token = dev::LoadConstant(&patches[i].token);
+      dev::StoreGlobal(logits + token, dev::LoadGlobal(args.originals + i));
+    }
+    dev::SyncBlock();
+  }
+
+  static INCIPIT_DEVICE float Patched(float logit, const LogitPatch& patch,
+                                      const DrawEntry* entry) {
+    if (dev::BitCast<uint32_t>(logit) == kMinusInfinity) return logit;
+    if ((patch.kinds & LogitPatch::kPenalized) != 0) {
+      const float repetition = dev::LoadShared(&entry->repetition_penalty);
+      logit = logit > 0 ? dev::Divide(logit, repetition) : dev::Multiply(logit, repetition);
+      if (patch.in_answer > 0) {
+        const float frequency = dev::LoadShared(&entry->frequency_penalty);
+        const auto times = static_cast<float>(patch.in_answer);
+        logit = dev::Add(logit, -dev::Multiply(frequency, times));
+        logit = dev::Add(logit, -dev::LoadShared(&entry->presence_penalty));
+      }
+      logit = WithinFinite(logit);
+    }
+    if ((patch.kinds & LogitPatch::kBiased) != 0) logit = WithinFinite(dev::Add(logit, patch.bias));
+    return (patch.kinds & LogitPatch::kBanned) != 0 ? dev::BitCast<float>(kMinusInfinity) : logit;
+  }
+  static INCIPIT_DEVICE float WithinFinite(float value) {
+    if (value < -kLargest) return -kLargest;
+    return kLargest < value ? kLargest : value;
+  }
+
+  // Rules 4 to 7.
+  static INCIPIT_DEVICE int Draw(const DrawEntry* entry, Selector& selector) {
+    if (dev::LoadShared(&entry->greedy) != 0) return selector.LowestOfLargest();
+    selector.SetTemperature(dev::LoadShared(&entry->inverse_temperature));
+    uint64_t last = kLastOrder;
+    const int top_k = dev::LoadShared(&entry->top_k);
+    if (top_k > 0) last = selector.KeepTopK(top_k);
+    const uint64_t share = dev::LoadShared(&entry->top_p_share);
+    if (share < uint64_t{1} << 63) last = selector.KeepTopP(share, last);
+    return selector.Draw(dev::LoadShared(&entry->random_bits), last,
+                         dev::LoadShared(&entry->min_p_mass));
+  }
+
+  static constexpr uint32_t kAllKinds = ~uint32_t{0};
+  static constexpr uint32_t kMinusInfinity = 0xFF800000;
+  static constexpr float kLargest = 3.40282347e+38f;
+};
+
+}  // namespace incipit::cuda

@@ -1,0 +1,90 @@
+// Log probabilities: what they are made of, which the host turns into logarithms
+// (kernels/cuda/host/sample_plan.h) so that they have the same bits everywhere.
+//
+// Kernel Score: one block takes entry after entry (block b those with number b, b + blocks, ...).
+//   logits  f32 [rows, vocab_size], rows one after another, at a 16-byte boundary
+//   inputs  entries[*num_entries]: the row, the token, how many of the likeliest
+//   outputs status, scores [entry number], tops[top_begin ..]
+// Bytes: 2 reads of the row for an entry with num_top = 0, 3 for others as a rule: 4 * vocab_size
+// each. The second and later ones come from L2.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/sampling/row_selector.h"
+#include "kernels/cuda/device/sampling/sample_layout.h"
+
+namespace incipit::cuda {
+
+struct SampleShape {
+  static constexpr int kThreads = 512;
+};
+
+// Where the numbers of one row's log probabilities go.
+struct ScorePlace {
+  TokenScore* score = nullptr;
+  TopLogit* tops = nullptr;
+};
+
+// Of the row that was surveyed last. The likeliest are listed in no order: each finds its place by
+// counting those before it.
+template <int kThreads>
+INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
+                               int num_top, const ScorePlace& place) {
+  selector.SetTemperature(1);
+  const auto rank = selector.RankOf(token);
+  if (dev::Thread() == 0) {
+    dev::StoreGlobal(&place.score->row_mass, rank.row_mass);
+    dev::StoreGlobal(&place.score->row_max, selector.max());
+    dev::StoreGlobal(&place.score->logit, dev::Add(row.Get(token), 0.0f));
+    dev::StoreGlobal(&place.score->rank, static_cast<int32_t>(rank.rank));
+  }
+  num_top = num_top < row.num_tokens() ? num_top : row.num_tokens();
+  if (num_top <= 0) return;
+  const uint64_t last = selector.ListFirst(num_top);
+  for (int i = dev::Thread(); i < selector.listed(); i += kThreads) {
+    const uint64_t order = selector.Listed(i);
+    if (order > last) continue;
+    int before = 0;
+    for (int j = 0; j < selector.listed(); ++j) before += selector.Listed(j) < order ? 1 : 0;
+    const TopLogit top = {.token = TokenOf(order), .logit = LogitOf(order)};
+    dev::StoreGlobal(place.tops + before, top);
+  }
+  dev::SyncBlock();
+}
+
+template <class Shape>
+struct Score {
+  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kSharedBytes = sizeof(RowSelectorMemory);
+  static constexpr int kBlocksPerSm = 1;
+
+  struct Args {
+    const float* logits = nullptr;
+    int32_t vocab_size = 0;  // at most 1 << kVocabBitsMax
+    ScoreInputs inputs;
+    SampleOutputs outputs;
+  };
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    auto* const memory = reinterpret_cast<RowSelectorMemory*>(dev::SharedMemory());
+    dev::WaitForEarlierKernels();
+    const int count = dev::LoadConstant(args.inputs.num_entries);
+    for (int i = dev::Block(); i < count; i += dev::NumBlocks()) {
+      const ScoreEntry* const entry = args.inputs.entries + i;
+      const int64_t logits_row = dev::LoadConstant(&entry->logits_row);
+      const LogitsRow row(args.logits + logits_row * args.vocab_size, args.vocab_size);
+      RowSelector<kThreads> selector(memory, row);
+      const bool finite = selector.Survey();
+      if (dev::Thread() == 0) dev::StoreGlobal(args.outputs.status + i, finite ? 0 : 1);
+      if (!finite) continue;
+      const int top_begin = dev::LoadConstant(&entry->top_begin);
+      WriteScore(selector, row, dev::LoadConstant(&entry->target),
+                 dev::LoadConstant(&entry->num_top),
+                 {.score = args.outputs.scores + i, .tops = args.outputs.tops + top_begin});
+    }
+  }
+};
+
+}  // namespace incipit::cuda

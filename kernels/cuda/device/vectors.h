@@ -1,0 +1,56 @@
+// What kernels do with 16 bytes: four floats, or eight bf16.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+
+namespace incipit::cuda {
+
+using dev::Vec4;
+
+INCIPIT_DEVICE void UnpackFloats(const Vec4& vector, float (&values)[4]) {
+  INCIPIT_UNROLL
+  for (int i = 0; i < 4; ++i) values[i] = dev::BitCast<float>(vector.word[i]);
+}
+
+INCIPIT_DEVICE Vec4 PackFloats(const float (&values)[4]) {
+  Vec4 vector;
+  INCIPIT_UNROLL
+  for (int i = 0; i < 4; ++i) vector.word[i] = dev::BitCast<uint32_t>(values[i]);
+  return vector;
+}
+
+INCIPIT_DEVICE void LoadFloats(const float* address, float (&values)[4]) {
+  UnpackFloats(dev::LoadGlobal(reinterpret_cast<const Vec4*>(address)), values);
+}
+INCIPIT_DEVICE void LoadConstantFloats(const float* address, float (&values)[4]) {
+  UnpackFloats(dev::LoadConstant(reinterpret_cast<const Vec4*>(address)), values);
+}
+// values += those at the address, constants.
+INCIPIT_DEVICE void AddConstantFloats(const float* address, float (&values)[4]) {
+  float more[4];
+  LoadConstantFloats(address, more);
+  INCIPIT_UNROLL
+  for (int i = 0; i < 4; ++i) values[i] = dev::Add(values[i], more[i]);
+}
+INCIPIT_DEVICE void StoreFloats(float* address, const float (&values)[4]) {
+  dev::StoreGlobal(reinterpret_cast<Vec4*>(address), PackFloats(values));
+}
+
+INCIPIT_DEVICE void StoreBF16s(dev::bf16* address, const float (&values)[4]) {
+  const dev::Vec2 pairs = {{dev::PackBF16(values[0], values[1]),  //
+                            dev::PackBF16(values[2], values[3])}};
+  dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(address), pairs);
+}
+
+// The sum over the lanes, in all of them: the same tree on every machine.
+INCIPIT_DEVICE float SumWarp(float value) {
+  INCIPIT_UNROLL
+  for (int mask = 16; mask > 0; mask /= 2) {
+    value = dev::Add(value, dev::ShuffleXorWarp(value, mask));
+  }
+  return value;
+}
+
+}  // namespace incipit::cuda

@@ -1,0 +1,86 @@
+// The graphs of the backend: steps that only decode are recorded once for each number of rows.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/cuda/host/backend.h"
+
+namespace incipit::cuda {
+namespace {
+
+// Rows of graphs: a step of at most so many tokens is served by the graph of the next number.
+constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+
+}  // namespace
+
+int32_t CudaBackend::GraphRowsFor(int32_t num_tokens) {
+  for (const int32_t rows : kGraphRows) {
+    if (num_tokens <= rows) return rows;
+  }
+  return 0;
+}
+
+void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) {
+  if (!status_.ok()) return;
+  const int32_t rows = GraphRowsFor(num_tokens());
+  const StepHeader& header = step_.host_header();
+  const bool has_prefill = std::ranges::any_of(
+      header.lists, [](const AttentionList& list) { return list.num_prefill_tiles > 0; });
+  const bool can_draw = inputs_.draws == nullptr || draws_.has_value();
+  if (rows == 0 || has_prefill || !step_is_planned_ || !can_draw) return enqueue();
+  rows_ = rows;
+  has_graph_ = true;
+  const GraphKey key = {.owner = owner, .rows = rows};
+  const auto found = graphs_.find(key);
+  if (found == graphs_.end()) {
+    // Operations whose memory is not there yet allocate, and forget what was remembered.
+    const int64_t num_forgotten = num_forgotten_;
+    enqueue();
+    if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
+    return;
+  }
+  if (!found->second.has_value() && !Record(found->second, enqueue)) return;
+  found->second->Launch(stream_);
+  if (!draws_.has_value()) return;
+  num_drawn_ = std::ssize(inputs_.draws->rows);
+  sampler_.FetchPacked(latest_, stream_);
+}
+
+absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, const StepInputs& step,
+                                      absl::FunctionRef<void()> enqueue) {
+  const int32_t most = tokens_max > std::ranges::max(kGraphRows) ? std::ranges::max(kGraphRows)
+                                                                 : GraphRowsFor(tokens_max);
+  for (const int32_t rows : kGraphRows) {
+    if (rows > most) break;
+    Upload(step);
+    // Runs first: whatever a kernel's first launch loads or allocates, it does not while recording.
+    const int64_t num_forgotten = num_forgotten_;
+    rows_ = rows;
+    has_graph_ = true;
+    enqueue();
+    if (num_forgotten == num_forgotten_) Record(graphs_[{.owner = owner, .rows = rows}], enqueue);
+    INCIPIT_RETURN_IF_ERROR(Synchronize());
+  }
+  return absl::OkStatus();
+}
+
+void CudaBackend::ForgetGraphs() {
+  INCIPIT_CHECK(!is_recording_);
+  graphs_.clear();
+  ++num_forgotten_;
+}
+
+bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
+  Graph::Begin(stream_);
+  is_recording_ = true;
+  next_norm_ = {};  // a graph begins what it takes
+  enqueue();
+  is_recording_ = false;
+  auto recorded = Graph::End(stream_);
+  if (!Note(recorded.status())) return false;
+  graph = *std::move(recorded);
+  return true;
+}
+
+}  // namespace incipit::cuda

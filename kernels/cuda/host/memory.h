@@ -1,0 +1,86 @@
+// What the backend hands out: buffers, the KV pool and weights on the device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/device/attention/kv_layout.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/product/packed_order.h"
+#include "kernels/cuda/host/packed_weight.h"
+#include "kernels/cuda/runtime/runtime.h"
+
+namespace incipit::cuda {
+
+class DeviceBuffer final : public Buffer {
+ public:
+  explicit DeviceBuffer(Memory memory) : memory_(std::move(memory)) {}
+
+  void* data() const override { return memory_.data(); }
+  size_t byte_size() const override { return memory_.byte_size(); }
+
+ private:
+  Memory memory_;
+};
+
+// [layer][page][K | V][kv_head][tile] of bf16 (kv_layout.h).
+class DeviceKvPool final : public KvPool {
+ public:
+  // UNIMPLEMENTED names what is not offered.
+  static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape,
+                                                              const BackendLimits& offered);
+
+  const KvPoolShape& shape() const override { return shape_; }
+  const KvLayout& layout() const { return layout_; }
+  dev::bf16* layer(int32_t index) const {
+    return memory_.as<dev::bf16>() + index * layout_.LayerSize(shape_.num_blocks);
+  }
+
+ private:
+  DeviceKvPool(const KvPoolShape& shape, Memory memory);
+
+  KvPoolShape shape_;
+  KvLayout layout_;
+  Memory memory_;
+};
+
+// A packed matrix, bf16 (packed_order.h). A tied embedding shares its head's.
+class DeviceWeight final : public Weight {
+ public:
+  // Rounds and packs through `staging`: pinned memory, which grows and serves the next.
+  static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
+                                                            Memory& staging, Stream& stream);
+  // The same matrix as the one that `memory` holds, packed in plain order.
+  static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
+                                          std::shared_ptr<Memory> memory);
+
+  int64_t rows() const override { return rows_; }
+  int64_t cols() const override { return columns_; }
+  size_t byte_size() const override { return memory_->byte_size(); }
+
+  const std::shared_ptr<Memory>& memory() const { return memory_; }
+  const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
+  RowOrder order() const { return order_; }
+  int32_t head_dim() const { return head_dim_; }  // with kRotary
+  int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
+  // As products take them (ProductInput::columns): those beyond the matrix are zero.
+  int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
+
+ private:
+  DeviceWeight() = default;
+
+  RowOrder order_ = RowOrder::kPlain;
+  int32_t head_dim_ = 0;
+  int64_t rows_ = 0, columns_ = 0;
+  std::shared_ptr<Memory> memory_;  // of a head and of the embedding tied to it
+};
+
+// The parts one after the other, widened to f32; `staging` as of Pack.
+absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
+                                                      Memory& staging, Stream& stream);
+
+}  // namespace incipit::cuda

@@ -1,0 +1,295 @@
+#include "kernels/cuda/host/sample_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "kernels/sampling.h"
+
+namespace incipit::cuda {
+namespace {
+
+// The next of a block's arrays; each starts at a multiple of 16.
+size_t Place(size_t& end, size_t bytes) {
+  const size_t begin = end;
+  end = (end + bytes + 15) / 16 * 16;
+  return begin;
+}
+
+template <class T>
+void StoreAt(std::byte* place, size_t index, const T& value) {
+  std::memcpy(place + index * sizeof(T), &value, sizeof(T));
+}
+
+int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
+  const int64_t num_top = std::min<int64_t>(std::max(wanted, 0), vocab_size);
+  INCIPIT_CHECK(num_top <= kTopMax);
+  return static_cast<int32_t>(num_top);
+}
+
+void CheckLogits(const TensorView& logits) {
+  INCIPIT_CHECK(logits.dtype == DType::kF32 && logits.cols > 0);
+  INCIPIT_CHECK(logits.cols <= int64_t{1} << kVocabBitsMax);
+}
+
+constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
+
+// Walks over a list that is sorted by token, together with others.
+template <class List>
+class SortedTokens {
+ public:
+  explicit SortedTokens(const List& list) : list_(list) {}
+  TokenId next() const { return place_ < list_.size() ? TokenOf(list_[place_]) : kNoToken; }
+  const auto& Take() { return list_[place_++]; }
+
+ private:
+  static TokenId TokenOf(TokenId token) { return token; }
+  template <class Entry>
+  static TokenId TokenOf(const Entry& entry) {
+    return entry.token;
+  }
+
+  const List& list_;
+  size_t place_ = 0;
+};
+
+void AppendNoLogprobs(TokenId token, Logprobs& logprobs) {
+  logprobs.chosen.push_back({token, 0});
+  logprobs.rank.push_back(0);
+  logprobs.top_begin.push_back(static_cast<int32_t>(logprobs.top.size()));
+}
+
+}  // namespace
+
+SampleLayout::SampleLayout(const SampleCapacity& capacity) : capacity_(capacity) {
+  const auto rows = static_cast<size_t>(capacity.rows);
+  size_t end = 0;
+  Place(end, sizeof(DrawHeader));
+  groups_ = Place(end, rows * sizeof(DrawGroup));
+  entries_ = Place(end, rows * std::max(sizeof(DrawEntry), sizeof(ScoreEntry)));
+  patches_ = end;
+
+  size_t out = 0;
+  Place(out, rows * sizeof(int32_t));
+  status_ = Place(out, rows * sizeof(int32_t));
+  scores_ = Place(out, rows * sizeof(TokenScore));
+  tops_ = out;
+}
+
+ScoreInputs SampleLayout::ScoresAt(const std::byte* block) const {
+  return {.num_entries = reinterpret_cast<const int32_t*>(block),
+          .entries = reinterpret_cast<const ScoreEntry*>(block + entries_)};
+}
+
+SampleOutputs SampleLayout::OutputsAt(std::byte* block) const {
+  return {.tokens = reinterpret_cast<int32_t*>(block),
+          .status = reinterpret_cast<int32_t*>(block + status_),
+          .scores = reinterpret_cast<TokenScore*>(block + scores_),
+          .tops = reinterpret_cast<TopLogit*>(block + tops_)};
+}
+
+SamplePlan::SamplePlan(const SampleCapacity& capacity, std::byte* inputs, std::byte* outputs)
+    : layout_(capacity), inputs_(inputs), outputs_(layout_.OutputsAt(outputs)) {
+  INCIPIT_CHECK(capacity.rows > 0);
+  draws_.reserve(static_cast<size_t>(capacity.rows));
+}
+
+void SamplePlan::Begin() {
+  draws_.clear();
+  num_groups_ = 0;
+  num_patches_ = 0;
+  num_tops_ = 0;
+  has_scores_ = false;
+}
+
+bool SamplePlan::Fits(size_t num_rows, size_t num_patches, int32_t num_top) const {
+  const SampleCapacity& capacity = layout_.capacity();
+  return num_rows < static_cast<size_t>(capacity.rows) &&
+         num_patches_ + num_patches <= static_cast<size_t>(capacity.patches) &&
+         num_tops_ + num_top <= capacity.tops;
+}
+
+size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
+  CheckLogits(args.logits);
+  Begin();
+  std::byte* const patches = inputs_ + layout_.patches();
+  size_t i = begin;
+  for (; i < args.rows.size(); ++i) {
+    const SampleRow& row = args.rows[i];
+    INCIPIT_CHECK(row.logits_row >= 0 && row.logits_row < args.logits.rows);
+    const int32_t num_top = NumTopOf(row.params->num_logprobs, args.logits.cols);
+    CollectPatches(row, args.logits.cols);
+    if (!Fits(i - begin, patches_.size(), num_top)) break;
+    DrawEntry entry = EntryOf(row);
+    entry.index = static_cast<int32_t>(i - begin);
+    entry.patch_begin = num_patches_;
+    entry.top_begin = num_tops_;
+    for (const LogitPatch& patch : patches_) StoreAt(patches, num_patches_++, patch);
+    entry.patch_end = num_patches_;
+    num_tops_ += num_top;
+    has_scores_ |= row.params->num_logprobs >= 0;
+    draws_.push_back({row.logits_row, entry});
+  }
+  INCIPIT_CHECK(i > begin || args.rows.empty());
+  StoreDraws();
+  return i;
+}
+
+// One patch for each token that anything applies to.
+void SamplePlan::CollectPatches(const SampleRow& row, int64_t vocab_size) {
+  patches_.clear();
+  banned_.assign(row.banned.begin(), row.banned.end());
+  std::sort(banned_.begin(), banned_.end());
+  SortedTokens counts(row.counts);
+  SortedTokens biases(row.params->logit_bias);
+  SortedTokens banned(banned_);
+  const bool has_penalties = row.params->has_penalties();
+  TokenId before = std::numeric_limits<TokenId>::min();
+  for (;;) {
+    LogitPatch patch;
+    patch.token = std::min({counts.next(), biases.next(), banned.next()});
+    if (patch.token == kNoToken) return;
+    INCIPIT_CHECK(patch.token > before);
+    before = patch.token;
+    if (counts.next() == patch.token) {
+      const TokenCount& count = counts.Take();
+      const bool counted = has_penalties && count.in_prompt + count.in_answer > 0;
+      patch.kinds |= counted ? LogitPatch::kPenalized : 0;
+      patch.in_answer = count.in_answer;
+    }
+    if (biases.next() == patch.token) {
+      patch.kinds |= LogitPatch::kBiased;
+      patch.bias = biases.Take().bias;
+    }
+    while (banned.next() == patch.token) {
+      patch.kinds |= LogitPatch::kBanned;
+      banned.Take();
+    }
+    if (patch.token >= 0 && patch.token < vocab_size && patch.kinds != 0) patches_.push_back(patch);
+  }
+}
+
+DrawEntry SamplePlan::EntryOf(const SampleRow& row) const {
+  const SamplingParams& params = *row.params;
+  DrawEntry entry;
+  entry.greedy = params.temperature <= 0 ? 1 : 0;
+  entry.inverse_temperature = entry.greedy != 0 ? 1 : InverseTemperature(params.temperature);
+  entry.top_k = params.top_k;
+  entry.top_p_share = TopPMass(params.top_p, uint64_t{1} << 63);
+  entry.min_p_mass = MinPMass(params.min_p);
+  entry.random_bits = RandomBits(params.seed, static_cast<uint32_t>(row.choice),
+                                 static_cast<uint64_t>(row.position));
+  entry.repetition_penalty = params.repetition_penalty;
+  entry.frequency_penalty = params.frequency_penalty;
+  entry.presence_penalty = params.presence_penalty;
+  entry.num_top = params.num_logprobs;
+  return entry;
+}
+
+// Draws from the same row of logits one after another, those of the plan in groups.
+void SamplePlan::StoreDraws() {
+  std::sort(draws_.begin(), draws_.end(), [](const Draw& a, const Draw& b) {
+    return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);
+  });
+  std::byte* const groups = inputs_ + layout_.groups();
+  std::byte* const entries = inputs_ + layout_.entries();
+  for (size_t i = 0; i < draws_.size();) {
+    DrawGroup group = {.logits_row = draws_[i].logits_row, .entry_begin = static_cast<int32_t>(i)};
+    for (; i < draws_.size() && draws_[i].logits_row == group.logits_row; ++i) {
+      StoreAt(entries, i, draws_[i].entry);
+    }
+    group.entry_end = static_cast<int32_t>(i);
+    StoreAt(groups, num_groups_++, group);
+  }
+  StoreAt(inputs_, 0,
+          DrawHeader{.num_groups = num_groups_,
+                     .groups = static_cast<int32_t>(layout_.groups()),
+                     .entries = static_cast<int32_t>(layout_.entries()),
+                     .patches = static_cast<int32_t>(layout_.patches())});
+}
+
+PackedDraws SamplePlan::draws() const {
+  const auto array = [this](size_t begin, size_t count, size_t size) {
+    return std::span<const std::byte>(inputs_ + begin, count * size);
+  };
+  return {
+      .num_groups = num_groups_,
+      .groups = array(layout_.groups(), static_cast<size_t>(num_groups_), sizeof(DrawGroup)),
+      .entries = array(layout_.entries(), draws_.size(), sizeof(DrawEntry)),
+      .patches = array(layout_.patches(), static_cast<size_t>(num_patches_), sizeof(LogitPatch))};
+}
+
+size_t SamplePlan::Pack(const ScoreArgs& args, size_t begin) {
+  CheckLogits(args.logits);
+  Begin();
+  has_scores_ = true;
+  std::byte* const entries = inputs_ + layout_.entries();
+  size_t i = begin;
+  for (; i < args.rows.size(); ++i) {
+    const ScoreRow& row = args.rows[i];
+    INCIPIT_CHECK(row.logits_row >= 0 && row.logits_row < args.logits.rows);
+    INCIPIT_CHECK(row.target >= 0 && row.target < args.logits.cols);
+    const int32_t num_top = NumTopOf(row.num_top, args.logits.cols);
+    if (!Fits(i - begin, 0, num_top)) break;
+    StoreAt(entries, i - begin,
+            ScoreEntry{.logits_row = row.logits_row,
+                       .target = row.target,
+                       .num_top = num_top,
+                       .top_begin = num_tops_});
+    num_tops_ += num_top;
+  }
+  INCIPIT_CHECK(i > begin || args.rows.empty());
+  StoreAt(inputs_, 0, static_cast<int32_t>(i - begin));
+  return i;
+}
+
+void SamplePlan::AppendLogprobs(const TokenScore& score, TokenId token,
+                                std::span<const TopLogit> tops, Logprobs& logprobs) const {
+  const double log_of_mass = LogOfMass(score.row_mass);
+  logprobs.chosen.push_back({token, LogProbability(score.logit, score.row_max, log_of_mass)});
+  logprobs.rank.push_back(score.rank);
+  for (const TopLogit& top : tops) {
+    logprobs.top.push_back({top.token, LogProbability(top.logit, score.row_max, log_of_mass)});
+  }
+  logprobs.top_begin.push_back(static_cast<int32_t>(logprobs.top.size()));
+}
+
+void SamplePlan::Unpack(const SampleArgs& args, size_t begin, size_t end) const {
+  size_t top_begin = 0;
+  for (size_t i = begin; i < end; ++i) {
+    const size_t index = i - begin;
+    args.tokens[i] = outputs_.tokens[index];
+    args.status[i] = static_cast<RowStatus>(outputs_.status[index]);
+    const int32_t wanted = args.rows[i].params->num_logprobs;
+    if (wanted < 0) continue;
+    const auto num_top = static_cast<size_t>(NumTopOf(wanted, args.logits.cols));
+    if (args.status[i] == RowStatus::kOk) {
+      AppendLogprobs(outputs_.scores[index], args.tokens[i], {outputs_.tops + top_begin, num_top},
+                     *args.logprobs);
+    } else {
+      AppendNoLogprobs(args.tokens[i], *args.logprobs);
+    }
+    top_begin += num_top;
+  }
+}
+
+void SamplePlan::Unpack(const ScoreArgs& args, size_t begin, size_t end) const {
+  size_t top_begin = 0;
+  for (size_t i = begin; i < end; ++i) {
+    const size_t index = i - begin;
+    const ScoreRow& row = args.rows[i];
+    args.status[i] = static_cast<RowStatus>(outputs_.status[index]);
+    const auto num_top = static_cast<size_t>(NumTopOf(row.num_top, args.logits.cols));
+    if (args.status[i] == RowStatus::kOk) {
+      AppendLogprobs(outputs_.scores[index], row.target, {outputs_.tops + top_begin, num_top},
+                     *args.logprobs);
+    } else {
+      AppendNoLogprobs(row.target, *args.logprobs);
+    }
+    top_begin += num_top;
+  }
+}
+
+}  // namespace incipit::cuda

@@ -1,0 +1,147 @@
+#include "kernels/cuda/host/sampler.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/cuda/device/sampling/sample.h"
+#include "kernels/cuda/device/sampling/score.h"
+
+namespace incipit::cuda {
+namespace {
+
+// Of one round.
+constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
+
+}  // namespace
+
+size_t RowSampler::PackedBytesMax() {
+  return kRowsAtOnce * (sizeof(DrawGroup) + sizeof(DrawEntry)) +
+         kPatchesAtOnce * sizeof(LogitPatch);
+}
+
+void RowSampler::BeginStep(size_t which) { steps_[which].num_used = 0; }
+
+absl::Status RowSampler::Reserve(int64_t vocab_size) {
+  if (vocab_size <= vocab_size_) return absl::OkStatus();
+  vocab_size_ = 0;
+  const SampleLayout layout({.rows = kRowsAtOnce,
+                             .patches = std::max(kPatchesAtOnce, static_cast<int32_t>(vocab_size)),
+                             .tops = kTopsAtOnce});
+  const auto allocate = [](Place place, size_t bytes, Memory& to) -> absl::Status {
+    INCIPIT_ASSIGN_OR_RETURN(to, Memory::Allocate(place, bytes));
+    return absl::OkStatus();
+  };
+  const size_t in = layout.max_input_bytes(), out = layout.max_output_bytes();
+  INCIPIT_RETURN_IF_ERROR(allocate(Place::kDevice, in, inputs_));
+  INCIPIT_RETURN_IF_ERROR(allocate(Place::kDevice, out, outputs_));
+  INCIPIT_RETURN_IF_ERROR(allocate(Place::kDevice, layout.original_bytes(), originals_));
+  for (Step& step : steps_) {
+    for (Round& round : step.rounds) {
+      INCIPIT_RETURN_IF_ERROR(allocate(Place::kPinned, in, round.pinned_inputs));
+      INCIPIT_RETURN_IF_ERROR(allocate(Place::kPinned, out, round.pinned_outputs));
+      round.plan.emplace(layout.capacity(), round.pinned_inputs.as<std::byte>(),
+                         round.pinned_outputs.as<std::byte>());
+    }
+  }
+  vocab_size_ = vocab_size;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RowSampler::Round*> RowSampler::NextRound(Step& step, int64_t vocab_size,
+                                                         Stream& stream) {
+  const bool is_held = vocab_size <= vocab_size_;
+  if (!is_held || step.num_used == kRoundsMax) {
+    INCIPIT_RETURN_IF_ERROR(stream.Wait());
+    for (size_t which = 0; which < steps_.size(); ++which) TakeResults(which);
+    INCIPIT_RETURN_IF_ERROR(Reserve(vocab_size));
+  }
+  return &step.rounds[step.num_used++];
+}
+
+template <class Args>
+absl::Status RowSampler::EnqueueRounds(const Args& args, Step& step, Stream& stream,
+                                       absl::FunctionRef<void(const Round&, int32_t)> launch) {
+  INCIPIT_CHECK(args.status.size() == args.rows.size());
+  for (size_t begin = 0; begin < args.rows.size();) {
+    INCIPIT_ASSIGN_OR_RETURN(Round* const round, NextRound(step, args.logits.cols, stream));
+    round->args = args;
+    round->begin = begin;
+    round->end = begin = round->plan->Pack(args, begin);
+    stream.Copy(inputs_.data(), round->pinned_inputs.data(), round->plan->input_bytes());
+    launch(*round, static_cast<int32_t>(round->end - round->begin));
+    stream.Copy(round->pinned_outputs.data(), outputs_.data(), round->plan->output_bytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RowSampler::Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* drawn,
+                                size_t which, Stream& stream) {
+  INCIPIT_CHECK(args.tokens.size() == args.rows.size());
+  return EnqueueRounds(args, steps_[which], stream, [&](const Round& round, int32_t count) {
+    LaunchPacked(args.logits, inputs_.as<DrawHeader>(), best, count, drawn + round.begin, stream);
+  });
+}
+
+void RowSampler::LaunchPacked(const TensorView& logits, const DrawHeader* draws,
+                              const BestOfUnits& best, int32_t groups_max, int32_t* drawn,
+                              Stream& stream) {
+  const SampleLayout& layout = steps_.front().rounds.front().plan->layout();
+  Launch<cuda::Sample<SampleShape>>(stream, {.num_blocks = std::min(groups_max, num_sms_)},
+                                    {.logits = static_cast<float*>(logits.data),
+                                     .vocab_size = static_cast<int32_t>(logits.cols),
+                                     .draws = draws,
+                                     .best_logits = best.logits,
+                                     .best_tokens = best.tokens,
+                                     .originals = originals_.as<float>(),
+                                     .drawn = drawn,
+                                     .outputs = layout.OutputsAt(outputs_.as<std::byte>())});
+}
+
+std::optional<PackedDraws> RowSampler::Pack(const SampleArgs& args, size_t which) {
+  INCIPIT_CHECK(args.tokens.size() == args.rows.size() && args.status.size() == args.rows.size());
+  Step& step = steps_[which];
+  INCIPIT_CHECK(step.num_used == 0);
+  if (args.logits.cols > vocab_size_ || args.rows.empty()) return std::nullopt;
+  Round& round = step.rounds.front();
+  if (round.plan->Pack(args, 0) < args.rows.size()) return std::nullopt;
+  const PackedDraws draws = round.plan->draws();
+  if (draws.patches.size() > kPatchesAtOnce * sizeof(LogitPatch)) return std::nullopt;
+  round.args = args;
+  round.begin = 0;
+  round.end = args.rows.size();
+  step.num_used = 1;
+  return draws;
+}
+
+void RowSampler::FetchPacked(size_t which, Stream& stream) {
+  Step& step = steps_[which];
+  INCIPIT_CHECK(step.num_used == 1);
+  const Round& round = step.rounds.front();
+  stream.Copy(round.pinned_outputs.data(), outputs_.data(), round.plan->output_bytes());
+}
+
+absl::Status RowSampler::Score(const ScoreArgs& args, size_t which, Stream& stream) {
+  return EnqueueRounds(args, steps_[which], stream, [&](const Round& round, int32_t count) {
+    const SampleLayout& layout = round.plan->layout();
+    Launch<cuda::Score<SampleShape>>(stream, {.num_blocks = std::min(count, 2 * num_sms_)},
+                                     {.logits = static_cast<const float*>(args.logits.data),
+                                      .vocab_size = static_cast<int32_t>(args.logits.cols),
+                                      .inputs = layout.ScoresAt(inputs_.as<std::byte>()),
+                                      .outputs = layout.OutputsAt(outputs_.as<std::byte>())});
+  });
+}
+
+void RowSampler::TakeResults(size_t which) {
+  Step& step = steps_[which];
+  for (size_t i = 0; i < step.num_used; ++i) {
+    const Round& round = step.rounds[i];
+    std::visit([&](const auto& args) { round.plan->Unpack(args, round.begin, round.end); },
+               round.args);
+  }
+  step.num_used = 0;
+}
+
+}  // namespace incipit::cuda

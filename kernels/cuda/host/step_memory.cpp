@@ -1,0 +1,124 @@
+#include "kernels/cuda/host/step_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/cuda/device/step_plan.h"
+#include "kernels/cuda/host/sampler.h"
+
+namespace incipit::cuda {
+namespace {
+
+constexpr size_t kAlignment = 16;
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Rows that wait for other splits of their sequences, at most, in steps where each of so many
+// sequences decodes one token, of lengths that add up to so many positions. Whatever is more goes
+// in prefill tiles.
+constexpr int64_t kPartialSequences = 256, kPartialPositions = 1 << 20;
+
+int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
+  const int64_t positions = std::min(bounds.blocks_max * form.page_size, kPartialPositions);
+  const int64_t sequences =
+      std::min({int64_t{bounds.tokens_max}, int64_t{bounds.sequences_max}, kPartialSequences});
+  // A sequence's first and last split may be shorter than the shortest length.
+  const int64_t splits =
+      std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
+  // And one sequence alone may decode several tokens at any length.
+  const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
+  return static_cast<int32_t>(form.group * std::max(splits, alone));
+}
+
+// Puts an array behind what was put before; where it begins.
+template <class T>
+size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
+  const size_t begin = Aligned(used);
+  if (!array.empty()) std::memcpy(memory + begin, array.data(), array.size_bytes());
+  used = begin + array.size_bytes();
+  return begin;
+}
+
+}  // namespace
+
+absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& form) {
+  AttentionPlan attention({.page_size = form.page_size,
+                           .group = form.group,
+                           .max_tokens = bounds.tokens_max,
+                           .max_sequences = bounds.sequences_max,
+                           .max_pages = static_cast<int32_t>(bounds.blocks_max),
+                           .windows = form.windows.empty() ? std::vector<int32_t>{0} : form.windows,
+                           .max_partial_rows = PartialRowsMax(bounds, form)});
+  const size_t token_bytes = static_cast<size_t>(bounds.tokens_max) * sizeof(int32_t);
+  const size_t bytes = kPlanAt + Aligned(attention.max_bytes()) + 2 * Aligned(token_bytes) +
+                       Aligned(RowSampler::PackedBytesMax());
+  INCIPIT_ASSIGN_OR_RETURN(Memory device, Memory::Allocate(Place::kDevice, bytes));
+  std::array<Memory, 2> pinned;
+  for (Memory& memory : pinned) {
+    INCIPIT_ASSIGN_OR_RETURN(memory, Memory::Allocate(Place::kPinned, bytes));
+    for (int32_t i = 0; i <= kFirstRows; ++i) memory.as<int32_t>()[i] = i;
+  }
+  // All or nothing: what is there is of the bounds that are said.
+  bounds_ = bounds;
+  form_ = form;
+  attention_.emplace(std::move(attention));
+  device_ = std::move(device);
+  pinned_ = std::move(pinned);
+  return absl::OkStatus();
+}
+
+bool StepMemory::Holds(const StepInputs& inputs) const {
+  return std::ssize(inputs.tokens) <= bounds_.tokens_max &&
+         std::ssize(inputs.logits_rows) <= bounds_.tokens_max &&
+         std::ssize(inputs.token_begin) <= bounds_.sequences_max + 1 &&
+         std::ssize(inputs.blocks) <= bounds_.blocks_max;
+}
+
+// Pools may differ in their pages: a step may come whose pool is not the one that was seen last.
+bool StepMemory::FitsForm(const StepInputs& inputs) const {
+  if (form_.windows.empty()) return false;
+  for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
+    if (inputs.token_begin[s] == inputs.token_begin[s + 1]) continue;
+    const int32_t last = inputs.positions[static_cast<size_t>(inputs.token_begin[s + 1] - 1)];
+    if (inputs.block_begin[s] + last / form_.page_size >= inputs.block_begin[s + 1]) return false;
+  }
+  return true;
+}
+
+bool StepMemory::Upload(const StepInputs& inputs, const std::optional<PackedDraws>& draws,
+                        size_t which, Stream& stream) {
+  INCIPIT_CHECK(Holds(inputs));
+  char* const memory = pinned_[which].as<char>();
+  std::byte* const plan = pinned_[which].as<std::byte>() + kPlanAt;
+  const bool is_planned = FitsForm(inputs);
+  size_t used = kPlanAt + sizeof(StepHeader);
+  host_header_ = {.num_tokens = static_cast<int32_t>(inputs.tokens.size())};
+  if (is_planned) {
+    used = kPlanAt + attention_->Build(inputs, {plan, attention_->max_bytes()});
+    std::memcpy(&host_header_, plan, sizeof(host_header_));
+  }
+  host_header_.tokens = static_cast<int32_t>(PutBehind(inputs.tokens, memory, used) - kPlanAt);
+  logits_rows_ = PutBehind(inputs.logits_rows, memory, used);
+  const size_t first = std::min<size_t>(inputs.logits_rows.size(), kFirstRows);
+  *reinterpret_cast<int32_t*>(memory + kNumRowsAt) = static_cast<int32_t>(first);
+  std::copy_n(inputs.logits_rows.begin(), first, reinterpret_cast<int32_t*>(memory + kRowsAt));
+  if (draws.has_value()) {
+    const auto put = [&](std::span<const std::byte> array) {
+      return static_cast<int32_t>(PutBehind(array, memory, used) - kDrawsAt);
+    };
+    const DrawHeader header = {.num_groups = draws->num_groups,
+                               .groups = put(draws->groups),
+                               .entries = put(draws->entries),
+                               .patches = put(draws->patches)};
+    std::memcpy(memory + kDrawsAt, &header, sizeof(header));
+  }
+  std::memcpy(plan, &host_header_, sizeof(host_header_));
+  stream.Copy(device_.data(), memory, used);
+  return is_planned;
+}
+
+}  // namespace incipit::cuda

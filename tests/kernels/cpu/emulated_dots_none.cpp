@@ -1,0 +1,7 @@
+#include "tests/kernels/cpu/emulated_dots.h"
+
+namespace incipit::simd {
+
+const Kernels* EmulatedDotKernels() { return nullptr; }
+
+}  // namespace incipit::simd

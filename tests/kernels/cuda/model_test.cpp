@@ -1,0 +1,238 @@
+// Whole models on the CUDA backend, on a card or the emulated device: golden answers, an engine
+// under pressure, values that are not finite.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tests/exactness/model_engine.h"
+#include "tests/golden/checkpoint_run.h"
+#include "tests/kernels/cuda/random_checkpoint.h"
+#include "tests/support/checkpoint_name.h"
+#include "tests/support/source_folder.h"
+#include "transformer/json.h"
+
+namespace incipit {
+namespace {
+
+// Of a log probability. Answers were computed in f32 by another program; here weights, keys and
+// activations are bf16, and tokens whose probabilities are nearer than this may change places.
+constexpr double kNearTie = 0.1;
+
+// Tokens of a step that every card adds up in one way, however many they are.
+constexpr int32_t kAddedUpAlike = 64;
+
+std::unique_ptr<Backend> OnDevice(int32_t) {
+  auto backend = CreateCudaBackend({});
+  INCIPIT_CHECK(backend.ok());
+  return *std::move(backend);
+}
+
+TransformerRunnerOptions OptionsFor(size_t num_tokens) {
+  TransformerRunnerOptions options;
+  options.block_size = 16;
+  options.num_blocks = static_cast<int32_t>(num_tokens / 16) + 8;
+  options.step_tokens_max = static_cast<int32_t>(num_tokens);
+  return options;
+}
+
+bool IsCard() { return OnDevice(1)->limits().description.find("emulator") == std::string::npos; }
+
+// Skipped, with the reason, where there is no device.
+template <class Test>
+class OnDeviceOnly : public Test {
+ protected:
+  void SetUp() override {
+    const auto backend = CreateCudaBackend({});
+    if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  }
+};
+using CudaModelTest = OnDeviceOnly<testing::Test>;
+using CudaEngineTest = OnDeviceOnly<testing::TestWithParam<std::string>>;
+
+// With the golden answer given, each of its tokens is the likeliest, or nearly.
+void ExpectGoldenButForNearTies(const std::filesystem::path& folder,
+                                const std::vector<TokenId>& prompt,
+                                const std::vector<TokenId>& answer) {
+  std::vector<TokenId> tokens = prompt;
+  tokens.insert(tokens.end(), answer.begin(), answer.end());
+  CheckpointRun run(OnDevice(1), folder, OptionsFor(tokens.size()));
+  const auto logprobs = run.AllLogprobs(tokens, 1 << 20);
+  for (size_t i = 0; i < answer.size(); ++i) {
+    const auto& row = logprobs[prompt.size() + i - 1];
+    const double golden_token = row[static_cast<size_t>(answer[i])];
+    ASSERT_LE(*std::ranges::max_element(row) - golden_token, kNearTie) << "token " << i;
+  }
+}
+
+// The emulated device adds up in the order of the golden answer's numbers; a card need not.
+TEST_F(CudaModelTest, StoriesGivesTheGoldenIds) {
+  const auto folder = StoriesFolder();
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const auto golden = ParseJson(*ReadTextFile(folder / "golden.json"));
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  const auto prompt = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
+  const auto answer = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
+  CheckpointRun run(OnDevice(1), folder, OptionsFor(prompt.size() + answer.size()));
+  const auto found = run.Greedy(prompt, static_cast<int32_t>(answer.size()));
+  if (!IsCard()) {
+    ASSERT_EQ(found, answer);
+    return;
+  }
+  ExpectGoldenButForNearTies(folder, prompt, answer);
+  if (found != answer) {
+    std::printf("[ LIMITED  ] stories260K's golden ids but for a near tie at token %td\n",
+                std::ranges::mismatch(found, answer).in1 - found.begin());
+  }
+}
+
+TEST_F(CudaModelTest, TheBundledModelGivesTheGoldenIdsButForNearTies) {
+  const auto path = SourceFolder() / "tests/golden/incipit-tiny/golden.json";
+  const auto golden = ParseJson(*ReadTextFile(path));
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  const bool is_card = IsCard();
+  // The emulator takes a minute for all of it.
+  const size_t cases_max = is_card ? SIZE_MAX : 3, tokens_max = is_card ? SIZE_MAX : 4;
+  size_t num_cases = 0;
+  for (const auto& entry : (*golden)["cases"]) {
+    if (++num_cases > cases_max) break;
+    SCOPED_TRACE(entry["prompt"].dump());
+    auto answer = entry["greedy_ids"].get<std::vector<TokenId>>();
+    answer.resize(std::min(answer.size(), tokens_max));
+    ExpectGoldenButForNearTies(SourceFolder() / "models/incipit-tiny",
+                               entry["prompt_ids"].get<std::vector<TokenId>>(), answer);
+  }
+}
+
+// More than 64 rows are multiplied by another tensor instruction, which need not add up alike.
+TEST_F(CudaModelTest, StepsOfMoreThan64TokensGiveWhatSmallOnesGiveButForNearTies) {
+  const RandomCheckpoint checkpoint(128);
+  std::vector<TokenId> tokens;
+  for (int32_t i = 0; i < 100; ++i) tokens.push_back(3 + 7 * i % (kRandomVocab - 3));
+  CheckpointRun run(OnDevice(1), checkpoint.path(), OptionsFor(tokens.size()));
+  const bool is_card = IsCard();
+  const auto at_once = run.AllLogprobs(tokens, 1 << 20), in_parts = run.AllLogprobs(tokens, 33);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto likeliest = std::ranges::max_element(at_once[i]) - at_once[i].begin();
+    ASSERT_LE(std::ranges::max(in_parts[i]) - in_parts[i][static_cast<size_t>(likeliest)], kNearTie)
+        << i;
+    if (!is_card) {
+      ASSERT_EQ(at_once[i], in_parts[i]) << i;
+    }
+  }
+}
+
+// Sequences that decode side by side, each step launched before the one before it has ended, with
+// its tokens fed forward; or waited for, and fed by the host.
+std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed,
+                                          int32_t num_steps) {
+  constexpr int32_t kSequences = 3;
+  constexpr int32_t kBlocksEach = 3;
+  struct Arrays {
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> positions, token_begin = {0}, block_begin = {0};
+    std::vector<BlockId> blocks;
+    std::vector<Draw> draws;
+  };
+  std::array<Arrays, 2> arrays;
+  std::vector<std::vector<TokenId>> answers(kSequences);
+  std::array<SamplingParams, kSequences> params;
+  for (int32_t s = 0; s < kSequences; ++s) params[s].seed = static_cast<uint64_t>(s);
+  params[0].temperature = 0;
+  const auto wait = [&] {
+    StepResult result;
+    EXPECT_TRUE(runner.Wait(result).ok());
+    for (int32_t s = 0; s < kSequences; ++s) answers[s].push_back(result.tokens.at(s));
+  };
+  for (int32_t step = 0; step < num_steps; ++step) {
+    Arrays& a = arrays[step % 2];
+    a = {};
+    for (int32_t s = 0; s < kSequences; ++s) {
+      const int32_t prompt = 5 + 9 * s, count = step == 0 ? prompt : 1;
+      const int32_t first = step == 0 ? 0 : prompt + step - 1;
+      for (int32_t i = 0; i < count; ++i) {
+        a.tokens.push_back(step == 0 ? 4 + 3 * i + s : is_fed ? -1 - s : answers[s].back());
+        a.positions.push_back(first + i);
+      }
+      for (int32_t i = 0; i < kBlocksEach; ++i) a.blocks.push_back(BlockId{s * kBlocksEach + i});
+      a.token_begin.push_back(static_cast<int32_t>(a.tokens.size()));
+      a.block_begin.push_back(static_cast<int32_t>(a.blocks.size()));
+      a.draws.push_back({.row = a.token_begin.back() - 1,
+                         .params = &params[s],
+                         .choice = 0,
+                         .position = first + count,
+                         .counts = {},
+                         .banned = {}});
+    }
+    EXPECT_TRUE(runner
+                    .Launch({.tokens = a.tokens,
+                             .positions = a.positions,
+                             .token_begin = a.token_begin,
+                             .block_begin = a.block_begin,
+                             .blocks = a.blocks,
+                             .copies = {},
+                             .draws = a.draws,
+                             .scores = {}})
+                    .ok());
+    if (!is_fed || step > 0) wait();
+  }
+  if (is_fed) wait();
+  return answers;
+}
+
+TEST_F(CudaModelTest, TokensFedForwardOnTheDeviceGiveWhatTheHostFeeds) {
+  const auto folder = SourceFolder() / "tests/golden/hf/llama-bf16";
+  CheckpointRun run(OnDevice(1), folder, OptionsFor(160));
+  const auto by_host = Decoded(run.runner(), false, 8);
+  EXPECT_EQ(Decoded(run.runner(), true, 8), by_host);
+}
+
+TEST_F(CudaModelTest, ARequestWhoseValuesTurnNaNEndsAloneAndItsBlocksServeOthers) {
+  ExpectNaNStaysWithItsRequest(OnDevice, 16);
+}
+
+TEST_P(CudaEngineTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
+  ExpectAnswersAsAlone(GetParam(), OnDevice,
+                       {.block_size = 16,
+                        .num_blocks = 18,
+                        .num_blocks_alone = 32,
+                        .num_requests = 8,
+                        .num_rounds = 2,
+                        .answer_tokens = 10,
+                        .step_tokens_max_alone = IsCard() ? kAddedUpAlike : 512});
+}
+
+// Whose heads are of 64 dimensions, which the kernels for tensor instructions take.
+TEST_F(CudaModelTest, TheBundledModelUnderPressureGivesEveryRequestWhatItGetsAlone) {
+  if (!IsCard()) GTEST_SKIP() << "the emulator takes minutes; e2e_emulated does it with less";
+  const auto folder = std::filesystem::absolute(SourceFolder() / "models/incipit-tiny");
+  ExpectAnswersAsAlone(folder.string(), OnDevice,
+                       {.block_size = 16,
+                        .num_blocks = 26,
+                        .num_blocks_alone = 32,
+                        .step_tokens_max_alone = kAddedUpAlike});
+}
+
+// The same with heads of 128 dimensions, as large models have them.
+TEST_F(CudaModelTest, HeadsOf128DimensionsUnderPressureGiveEveryRequestWhatItGetsAlone) {
+  ExpectAnswersAsAlone(RandomCheckpoint(128).path(), OnDevice,
+                       {.block_size = 16,
+                        .num_blocks = 18,
+                        .num_blocks_alone = 32,
+                        .num_requests = 8,
+                        .num_rounds = 2,
+                        .answer_tokens = 10,
+                        .step_tokens_max_alone = IsCard() ? kAddedUpAlike : 512});
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, CudaEngineTest,
+                         testing::Values("llama-bf16", "mistral-window", "qwen2-tied-bf16",
+                                         "qwen3-plain"),
+                         NameOfCheckpoint);
+
+}  // namespace
+}  // namespace incipit

@@ -1,0 +1,597 @@
+// The sampling kernels in the emulator against the definition: the same tokens, statuses, ranks and
+// log probabilities, bit for bit, whatever the row and the rules.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/device/sampling/sample.h"
+#include "kernels/cuda/device/sampling/score.h"
+#include "kernels/cuda/host/sample_plan.h"
+#include "kernels/emulator/run.h"
+#include "kernels/reference/sampling.h"
+#include "kernels/sampling.h"
+
+namespace incipit::cuda {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// The same kernel with fewer threads: more tokens for each of them, and fewer fibers.
+struct NarrowShape {
+  static constexpr int kThreads = 64;
+};
+
+struct Request {
+  int32_t logits_row = 0;
+  SamplingParams params = {};
+  int32_t choice = 0;
+  int64_t position = 0;
+  std::vector<TokenCount> counts = {};
+  std::vector<TokenId> banned = {};
+
+  SampleRow row() const {
+    return {.logits_row = logits_row,
+            .params = &params,
+            .choice = choice,
+            .position = position,
+            .counts = counts,
+            .banned = banned};
+  }
+};
+
+struct Answer {
+  std::vector<TokenId> tokens;
+  std::vector<RowStatus> status;
+  Logprobs logprobs;
+};
+
+// Memory of a device, at a 128-byte boundary.
+class Block {
+ public:
+  explicit Block(size_t bytes) : memory_(bytes / sizeof(Line) + 1) {}
+  std::byte* data() { return memory_.front().bytes; }
+
+ private:
+  struct alignas(128) Line {
+    std::byte bytes[128] = {};
+  };
+  std::vector<Line> memory_;
+};
+
+const DrawHeader* DrawsOf(Block& inputs) {
+  return reinterpret_cast<const DrawHeader*>(inputs.data());
+}
+
+// At a 128-byte boundary, as a device's memory is.
+class Rows {
+ public:
+  explicit Rows(std::vector<std::vector<float>> rows) : rows_(std::move(rows)) {
+    const size_t size = rows_.size() * rows_.front().size();
+    padded_.resize(size + 32);
+    first_ = (128 - reinterpret_cast<uintptr_t>(padded_.data()) % 128) % 128 / sizeof(float);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      std::ranges::copy(rows_[i], padded_.begin() + static_cast<int64_t>(first_ + i * vocab()));
+    }
+  }
+
+  size_t vocab() const { return rows_.front().size(); }
+  const std::vector<float>& operator[](size_t row) const { return rows_[row]; }
+  float* data() { return padded_.data() + first_; }
+  TensorView view() {
+    return {data(), DType::kF32, std::ssize(rows_), static_cast<int64_t>(vocab())};
+  }
+  // To the bit, as NaNs are equal to nothing.
+  bool AreUntouched() {
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const float* const now = data() + i * vocab();
+      for (size_t v = 0; v < vocab(); ++v) {
+        if (std::bit_cast<uint32_t>(now[v]) != std::bit_cast<uint32_t>(rows_[i][v])) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::vector<float>> rows_;
+  std::vector<float> padded_;
+  size_t first_ = 0;
+};
+
+// The greatest logit of each 16 of a row and its token, as StoreLogits notes them: a NaN is the
+// greatest.
+class Best {
+ public:
+  Best(const Rows& rows, size_t count)
+      : units_((rows.vocab() + 15) / 16),
+        logits_(count * units_ * sizeof(float)),
+        tokens_(count * units_ * sizeof(int32_t)) {
+    for (size_t i = 0; i < count * units_; ++i) {
+      const std::vector<float>& row = rows[i / units_];
+      const size_t first = i % units_ * 16;
+      size_t best = first;
+      for (size_t v = first; v < std::min(first + 16, row.size()); ++v) {
+        if (std::isnan(row[best])) break;
+        if (std::isnan(row[v]) || row[v] > row[best]) best = v;
+      }
+      logits()[i] = row[best];
+      tokens()[i] = static_cast<int32_t>(best);
+    }
+  }
+
+  float* logits() { return reinterpret_cast<float*>(logits_.data()); }
+  int32_t* tokens() { return reinterpret_cast<int32_t*>(tokens_.data()); }
+
+ private:
+  size_t units_;
+  Block logits_, tokens_;
+};
+
+SampleCapacity CapacityFor(size_t rows, size_t vocab) {
+  const auto tokens = static_cast<int32_t>(vocab);
+  return {.rows = static_cast<int32_t>(rows),
+          .patches = std::max(tokens, 64),
+          .tops = std::max(tokens, 64)};
+}
+
+template <class Shape>
+Answer Draw(Rows& logits, const std::vector<Request>& requests, uint64_t seed, bool has_best) {
+  std::vector<SampleRow> rows;
+  for (const Request& request : requests) rows.push_back(request.row());
+  Answer answer = {.tokens = std::vector<TokenId>(rows.size(), -7),
+                   .status = std::vector<RowStatus>(rows.size()),
+                   .logprobs = {}};
+  const SampleArgs args = {.logits = logits.view(),
+                           .rows = rows,
+                           .tokens = answer.tokens,
+                           .status = answer.status,
+                           .logprobs = &answer.logprobs};
+  const SampleLayout layout(CapacityFor(rows.size(), logits.vocab()));
+  Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
+  std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
+  std::vector<int32_t> drawn(rows.size(), -7);
+  SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
+  Best best(logits, static_cast<size_t>(logits.view().rows));
+  for (size_t begin = 0; begin < rows.size();) {
+    const size_t end = plan.Pack(args, begin);
+    EXPECT_LE(plan.input_bytes(), layout.max_input_bytes());
+    const typename Sample<Shape>::Args device = {.logits = logits.data(),
+                                                 .vocab_size = static_cast<int32_t>(logits.vocab()),
+                                                 .draws = DrawsOf(inputs),
+                                                 .best_logits = has_best ? best.logits() : nullptr,
+                                                 .best_tokens = has_best ? best.tokens() : nullptr,
+                                                 .originals = originals.data(),
+                                                 .drawn = drawn.data() + begin,
+                                                 .outputs = layout.OutputsAt(outputs.data())};
+    const auto report = emulator::Run<Sample<Shape>>({.num_blocks = 3, .seed = seed}, device);
+    EXPECT_EQ(report.fault, "");
+    plan.Unpack(args, begin, end);
+    begin = end;
+  }
+  EXPECT_EQ(drawn, answer.tokens);
+  return answer;
+}
+
+Answer DefinedDraw(const Rows& logits, const std::vector<Request>& requests) {
+  Answer answer;
+  for (const Request& request : requests) {
+    const std::vector<float>& row = logits[static_cast<size_t>(request.logits_row)];
+    const auto drawn = reference::SampleToken(request.row(), row);
+    answer.tokens.push_back(drawn.token);
+    answer.status.push_back(drawn.status);
+    if (request.params.num_logprobs < 0) continue;
+    reference::AppendLogprobs(row, drawn.token, request.params.num_logprobs, answer.logprobs);
+  }
+  return answer;
+}
+
+std::string TextOf(const std::vector<TokenLogprob>& list) {
+  std::string text;
+  for (const TokenLogprob& entry : list) {
+    text += fmt::format("{}:{:08x} ", entry.token, std::bit_cast<uint32_t>(entry.logprob));
+  }
+  return text;
+}
+
+void ExpectEqual(const Logprobs& got, const Logprobs& expected) {
+  EXPECT_EQ(TextOf(got.chosen), TextOf(expected.chosen));
+  EXPECT_EQ(got.rank, expected.rank);
+  EXPECT_EQ(got.top_begin, expected.top_begin);
+  EXPECT_EQ(TextOf(got.top), TextOf(expected.top));
+}
+
+template <class Shape>
+void ExpectAsDefined(Rows& logits, const std::vector<Request>& requests, uint64_t seed = 1) {
+  const Answer expected = DefinedDraw(logits, requests);
+  const bool has_greedy = std::ranges::any_of(
+      requests, [](const Request& request) { return request.params.temperature <= 0; });
+  for (const bool has_best : {false, true}) {
+    if (has_best && !has_greedy) break;
+    SCOPED_TRACE(has_best ? "the best of each unit is known" : "");
+    const Answer got = Draw<Shape>(logits, requests, seed, has_best);
+    EXPECT_EQ(got.tokens, expected.tokens);
+    EXPECT_EQ(got.status, expected.status);
+    ExpectEqual(got.logprobs, expected.logprobs);
+    EXPECT_TRUE(logits.AreUntouched());
+  }
+}
+
+// Rows and requests of every kind, from a seed.
+class Numbers {
+ public:
+  explicit Numbers(uint32_t seed) : engine_(seed) {}
+  int32_t Below(int64_t end) {
+    return static_cast<int32_t>(engine_() % static_cast<uint64_t>(end));
+  }
+  float Uniform(float low, float high) {
+    return low + (high - low) * static_cast<float>(engine_() % 100003) / 100003.0f;
+  }
+  float Pick(std::initializer_list<float> values) {
+    return values.begin()[Below(std::ssize(values))];
+  }
+
+  std::vector<float> Logits(size_t vocab) {
+    const int32_t kind = Below(7);
+    const float scale = Pick({0.01f, 3, 10, 40, 1e30f});
+    std::vector<float> logits(vocab);
+    for (float& logit : logits) {
+      logit = Uniform(-scale, scale);
+      if (kind == 0) logit = std::round(logit);  // many equal ones, and zeros of both signs
+      if (kind == 1 && Below(3) == 0) logit = -kInfinity;
+      if (kind == 2) logit = scale;  // all equal
+      if (kind == 3) logit = logit * logit * logit / (scale * scale);
+    }
+    if (kind == 4) logits[Below(std::ssize(logits))] = Pick({kNaN, -kNaN, kInfinity, -kInfinity});
+    if (kind == 5) std::ranges::fill(logits, Pick({-kInfinity, -kLargest, kLargest, -0.0f}));
+    logits[Below(std::ssize(logits))] += Pick({0, scale, 20});
+    return logits;
+  }
+
+  Request Rules(size_t vocab) {
+    const auto end = static_cast<int64_t>(vocab);
+    Request request;
+    SamplingParams& params = request.params;
+    params.temperature = Pick({0, 0.1f, 0.7f, 1, 1, 5, 1e-30f, 1e30f});
+    params.top_p = Pick({1, 1, 0.999f, 0.9f, 0.5f, 0.01f, 1e-30f});
+    params.top_k = static_cast<int32_t>(Pick({0, 0, 1, 5, 40, 700, 1e6f}));
+    if (Below(4) == 0) params.top_k = 1 + Below(end);
+    params.min_p = Pick({0, 0, 0.05f, 0.5f, 1e-6f, 0.9999f});
+    params.num_logprobs = static_cast<int32_t>(Pick({-1, -1, 0, 3, 20, 100}));
+    params.seed = engine_();
+    request.choice = Below(3);
+    request.position = Below(5000);
+    if (Below(2) == 0) AddPatches(request, end);
+    return request;
+  }
+
+ private:
+  void AddPatches(Request& request, int64_t vocab) {
+    SamplingParams& params = request.params;
+    params.repetition_penalty = Pick({1, 1.1f, 0.5f, 1e-30f});
+    params.presence_penalty = Pick({0, 0.5f, -2});
+    params.frequency_penalty = Pick({0, 0.3f, -1});
+    for (int64_t token = Below(9); token <= vocab; token += 1 + Below(vocab)) {
+      const auto id = static_cast<TokenId>(token);
+      request.counts.push_back({.token = id, .in_prompt = Below(3), .in_answer = Below(3)});
+      if (Below(3) == 0) params.logit_bias.push_back({.token = id, .bias = Pick({-100, 5, 0.1f})});
+    }
+    for (int32_t i = Below(3); i > 0; --i) request.banned.push_back(Below(vocab));
+    if (Below(8) > 0 || vocab > 1000) return;
+    request.banned.clear();  // everything, some twice: void
+    for (TokenId token = 0; token < vocab + 3; ++token) request.banned.push_back(token % 9973);
+  }
+
+  std::mt19937 engine_;
+};
+
+template <class Shape>
+void DrawRandomRows(uint32_t seed, size_t vocab, int32_t num_rows, int32_t num_draws) {
+  SCOPED_TRACE(fmt::format("seed {}, vocabulary {}", seed, vocab));
+  Numbers numbers(seed);
+  std::vector<std::vector<float>> logits;
+  for (int32_t i = 0; i < num_rows; ++i) logits.push_back(numbers.Logits(vocab));
+  Rows rows(std::move(logits));
+  std::vector<Request> requests;
+  for (int32_t i = 0; i < num_draws; ++i) {
+    requests.push_back(numbers.Rules(vocab));
+    requests.back().logits_row = numbers.Below(num_rows);
+  }
+  ExpectAsDefined<Shape>(rows, requests, seed);
+}
+
+TEST(SampleKernelTest, DrawsTheTokensOfTheDefinitionFromSmallVocabularies) {
+  uint32_t seed = 1;
+  for (const size_t vocab : {1, 2, 3, 5, 7, 64, 129}) {
+    for (int i = 0; i < 6; ++i) DrawRandomRows<NarrowShape>(seed++, vocab, 5, 20);
+  }
+}
+
+TEST(SampleKernelTest, DrawsTheTokensOfTheDefinitionFromAThousandTokens) {
+  for (uint32_t seed = 100; seed < 110; ++seed) DrawRandomRows<NarrowShape>(seed, 1001, 6, 20);
+  for (uint32_t seed = 110; seed < 113; ++seed) DrawRandomRows<SampleShape>(seed, 1000, 6, 20);
+}
+
+TEST(SampleKernelTest, DrawsTheTokensOfTheDefinitionFromWholeVocabularies) {
+  for (uint32_t seed = 200; seed < 206; ++seed) DrawRandomRows<NarrowShape>(seed, 32000, 2, 8);
+  DrawRandomRows<SampleShape>(300, 32003, 2, 6);
+  DrawRandomRows<SampleShape>(301, 151936, 1, 3);
+}
+
+TEST(SampleKernelTest, SelectsOverTheRowWhatDoesNotFitTheList) {
+  // Ten thousand equal logits, then ten thousand within a hair of each other.
+  std::vector<std::vector<float>> logits(2, std::vector<float>(10000, 1.5f));
+  for (size_t v = 0; v < 10000; ++v) {
+    logits[1][v] = 8 + 1e-6f * static_cast<float>(v * 7919 % 10000);
+  }
+  Rows rows(logits);
+  std::vector<Request> requests;
+  for (const int32_t row : {0, 1}) {
+    for (const int32_t top_k : {0, 3, 40, 5000}) {
+      for (const float top_p : {1.0f, 0.7f, 0.01f}) {
+        Request request = {.logits_row = row, .position = std::ssize(requests)};
+        request.params.top_k = top_k;
+        request.params.top_p = top_p;
+        request.params.num_logprobs = top_p == 1 ? 200 : -1;
+        requests.push_back(request);
+      }
+    }
+  }
+  ExpectAsDefined<NarrowShape>(rows, requests);
+}
+
+TEST(SampleKernelTest, FindsTheLargestWhereOneThreadSeesThemAll) {
+  // With 64 threads and four tokens a chunk, thread 0 sees tokens 0 to 3 of each 256.
+  std::vector<float> logits(40000);
+  for (size_t v = 0; v < logits.size(); ++v) {
+    logits[v] = v % 256 < 4 ? 5 + 0.001f * static_cast<float>(v % 1000) : -3;
+  }
+  Rows rows({logits});
+  std::vector<Request> requests;
+  for (const int32_t top_k : {1, 2, 30, 64, 65, 600}) {
+    Request request = {.position = top_k};
+    request.params.top_k = top_k;
+    request.params.num_logprobs = top_k;
+    requests.push_back(request);
+  }
+  ExpectAsDefined<NarrowShape>(rows, requests);
+}
+
+TEST(SampleKernelTest, TheGreatestOfUnitsIsTheGreatestOfTheRow) {
+  const auto greedy = [](int32_t row, float bias = 0) {
+    Request request = {.logits_row = row};
+    request.params.temperature = 0;
+    if (bias != 0) request.params.logit_bias = {{.token = 3, .bias = bias}};
+    return request;
+  };
+  std::vector<std::vector<float>> rows(7, std::vector<float>(2500, -2));
+  rows[0][2499] = rows[0][16] = rows[0][17] = 1;  // of equal ones the lowest token
+  rows[1][0] = -0.0f, rows[1][900] = 0.0f;
+  for (float& logit : rows[1]) logit = std::min(logit, 0.0f);
+  rows[2][31] = kNaN, rows[2][30] = 8;
+  rows[3][2498] = kInfinity;
+  std::ranges::fill(rows[4], -kInfinity);
+  rows[5] = rows[4];
+  rows[5][1234] = -kLargest;
+  std::vector<Request> requests;
+  for (int32_t row = 0; row < 7; ++row) requests.push_back(greedy(row));
+  requests.push_back(greedy(0, 100));  // a patched row is read whole
+  Rows logits(rows);
+  ExpectAsDefined<SampleShape>(logits, requests);
+}
+
+TEST(SampleKernelTest, EveryChoiceOfARequestDrawsFromTheSameRow) {
+  Numbers numbers(7);
+  Rows rows({numbers.Logits(500), numbers.Logits(500)});
+  std::vector<Request> requests;
+  for (int32_t choice = 0; choice < 12; ++choice) {
+    requests.push_back({.logits_row = 1 - choice % 2, .choice = choice});
+    if (choice % 3 == 0) requests.back().banned = {choice, choice + 1};
+  }
+  ExpectAsDefined<NarrowShape>(rows, requests);
+}
+
+TEST(SampleKernelTest, RowsThatDoNotFitTheCapacityComeInAnotherRound) {
+  Rows rows({Numbers(3).Logits(300)});
+  std::vector<Request> requests;
+  for (int32_t i = 0; i < 9; ++i) {
+    Request request = {.position = i};
+    request.params.repetition_penalty = 1.2f;
+    request.params.num_logprobs = 90;
+    for (TokenId token = 0; token < 140; ++token) {
+      request.counts.push_back({.token = token * 2, .in_prompt = 1});
+    }
+    requests.push_back(request);
+  }
+  ExpectAsDefined<NarrowShape>(rows, requests);
+}
+
+TEST(SampleKernelTest, ScoresKnownTokensAsTheDefinitionDoes) {
+  Numbers numbers(5);
+  for (const size_t vocab : {1, 6, 333, 5000}) {
+    std::vector<std::vector<float>> logits;
+    for (int i = 0; i < 8; ++i) logits.push_back(numbers.Logits(vocab));
+    logits.push_back(std::vector<float>(vocab, kNaN));
+    Rows rows(logits);
+    std::vector<ScoreRow> asked;
+    Logprobs got, expected;
+    std::vector<RowStatus> expected_status;
+    for (int32_t i = 0; i < 20; ++i) {
+      asked.push_back({.logits_row = numbers.Below(9),
+                       .target = numbers.Below(static_cast<int64_t>(vocab)),
+                       .num_top = numbers.Below(2) == 0 ? 0 : numbers.Below(70)});
+      const ScoreRow& row = asked.back();
+      expected_status.push_back(reference::AppendLogprobs(rows[static_cast<size_t>(row.logits_row)],
+                                                          row.target, row.num_top, expected));
+    }
+    std::vector<RowStatus> status(asked.size());
+    const ScoreArgs args = {
+        .logits = rows.view(), .rows = asked, .status = status, .logprobs = &got};
+    const SampleLayout layout(CapacityFor(7, vocab));
+    Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
+    SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
+    for (size_t begin = 0; begin < asked.size();) {
+      const size_t end = plan.Pack(args, begin);
+      const Score<NarrowShape>::Args device = {.logits = rows.data(),
+                                               .vocab_size = static_cast<int32_t>(vocab),
+                                               .inputs = layout.ScoresAt(inputs.data()),
+                                               .outputs = layout.OutputsAt(outputs.data())};
+      EXPECT_EQ(emulator::Run<Score<NarrowShape>>({.num_blocks = 2}, device).fault, "");
+      plan.Unpack(args, begin, end);
+      begin = end;
+    }
+    EXPECT_EQ(status, expected_status);
+    ExpectEqual(got, expected);
+  }
+}
+
+// 32,000 logits that are spread as a model's are.
+std::vector<float> WideLogits() {
+  std::vector<float> logits(32000);
+  for (size_t v = 0; v < logits.size(); ++v) {
+    logits[v] = 6 * std::sin(0.37f * static_cast<float>(v) * static_cast<float>(v % 101));
+  }
+  return logits;
+}
+
+// What one draw from a row of them costs.
+emulator::Report CostOf(const Request& request, bool has_best = false) {
+  const std::vector<float> logits = WideLogits();
+  Rows rows({logits});
+  const SampleRow row = request.row();
+  TokenId token = -1;
+  RowStatus status = RowStatus::kOk;
+  Logprobs logprobs;
+  const SampleArgs args = {.logits = rows.view(),
+                           .rows = {&row, 1},
+                           .tokens = {&token, 1},
+                           .status = {&status, 1},
+                           .logprobs = &logprobs};
+  const SampleLayout layout(CapacityFor(1, logits.size()));
+  Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
+  std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
+  std::vector<int32_t> drawn(1);
+  SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
+  plan.Pack(args, 0);
+  Best best(rows, 1);
+  return emulator::Run<Sample<SampleShape>>({.count_accesses = true},
+                                            {.logits = rows.data(),
+                                             .vocab_size = 32000,
+                                             .draws = DrawsOf(inputs),
+                                             .best_logits = has_best ? best.logits() : nullptr,
+                                             .best_tokens = has_best ? best.tokens() : nullptr,
+                                             .originals = originals.data(),
+                                             .drawn = drawn.data(),
+                                             .outputs = layout.OutputsAt(outputs.data())});
+}
+
+TEST(SampleKernelTest, ReadsARowAsOftenAsItSaysAndSideBySide) {
+  struct Case {
+    float temperature = 1;
+    int32_t top_k = 0;
+    float top_p = 1;
+    int32_t num_logprobs = -1;
+    double reads = 0;
+    bool has_best = false;
+  };
+  for (const Case& rules :
+       {Case{.temperature = 0, .reads = 1},
+        Case{.temperature = 0, .reads = 0.0625, .has_best = true},
+        Case{.temperature = 0, .num_logprobs = 0, .reads = 2, .has_best = true}, Case{.reads = 2},
+        Case{.top_k = 40, .reads = 3}, Case{.top_k = 40, .top_p = 0.9f, .reads = 3},
+        Case{.top_p = 0.1f, .reads = 4}, Case{.num_logprobs = 0, .reads = 3},
+        Case{.num_logprobs = 20, .reads = 4}}) {
+    SCOPED_TRACE(fmt::format("reads {}", rules.reads));
+    Request request;
+    request.params.temperature = rules.temperature;
+    request.params.top_k = rules.top_k;
+    request.params.top_p = rules.top_p;
+    request.params.num_logprobs = rules.num_logprobs;
+    const emulator::Report report = CostOf(request, rules.has_best);
+    EXPECT_EQ(report.fault, "");
+    const double bytes = 4.0 * 32000 * rules.reads;
+    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
+    for (const emulator::SiteCounts& site : report.sites) {
+      SCOPED_TRACE(fmt::format("{}:{}", site.file, site.line));
+      if (site.kind == emulator::AccessKind::kGlobalLoad && site.lane_bytes == 16) {
+        EXPECT_EQ(site.sectors, site.fewest_sectors);
+      }
+      // Additions to a histogram fall as they fall; the few tokens of a list come in any order.
+      if (site.kind == emulator::AccessKind::kSharedAtomic) continue;
+      EXPECT_LE(site.bank_conflicts, site.kind == emulator::AccessKind::kSharedStore ? 64 : 0);
+    }
+  }
+}
+
+TEST(SampleKernelTest, ReadsARowWithPatchesAsOftenAsItSays) {
+  for (const auto& [num_logprobs, reads] : {std::pair{-1, 3}, {0, 5}, {20, 6}}) {
+    SCOPED_TRACE(fmt::format("reads {}", reads));
+    Request request;
+    request.params.num_logprobs = num_logprobs;
+    request.params.repetition_penalty = 1.1f;
+    request.counts = {{.token = 7, .in_prompt = 1, .in_answer = 2}};
+    const emulator::Report report = CostOf(request);
+    EXPECT_EQ(report.fault, "");
+    const double bytes = 4.0 * 32000 * reads;
+    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
+  }
+}
+
+TEST(SampleKernelTest, ScoreReadsARowAsOftenAsItSays) {
+  Rows rows({WideLogits()});
+  for (const auto& [num_top, reads] : {std::pair{0, 2}, {20, 3}}) {
+    SCOPED_TRACE(fmt::format("{} of the likeliest", num_top));
+    const ScoreRow asked = {.logits_row = 0, .target = 5, .num_top = num_top};
+    RowStatus status = RowStatus::kOk;
+    Logprobs logprobs;
+    const SampleLayout layout(CapacityFor(1, rows.vocab()));
+    Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
+    SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
+    plan.Pack(ScoreArgs{.logits = rows.view(),
+                        .rows = {&asked, 1},
+                        .status = {&status, 1},
+                        .logprobs = &logprobs},
+              0);
+    const auto report = emulator::Run<Score<SampleShape>>(
+        {.count_accesses = true}, {.logits = rows.data(),
+                                   .vocab_size = static_cast<int32_t>(rows.vocab()),
+                                   .inputs = layout.ScoresAt(inputs.data()),
+                                   .outputs = layout.OutputsAt(outputs.data())});
+    EXPECT_EQ(report.fault, "");
+    const double bytes = 4.0 * static_cast<double>(rows.vocab()) * reads;
+    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
+    for (const emulator::SiteCounts& site : report.sites) {
+      // As for Sample.
+      if (site.kind == emulator::AccessKind::kSharedAtomic) continue;
+      EXPECT_LE(site.bank_conflicts, site.kind == emulator::AccessKind::kSharedStore ? 64 : 0)
+          << site.file << ":" << site.line;
+    }
+  }
+}
+
+TEST(SampleKernelTest, ExponentialsAndMassesHaveTheBitsOfTheHost) {
+  uint32_t different = 0;
+  for (int i = 0; i <= 2000000; ++i) {
+    const float x = -static_cast<float>(i) * 3.3e-5f;
+    const float weight = SampleExp(x);
+    different += std::bit_cast<uint32_t>(weight) != std::bit_cast<uint32_t>(SamplingExp(x));
+    different += SampleMass(weight) != MassOf(weight);
+  }
+  EXPECT_EQ(different, 0u);
+  for (const float logit : {-kInfinity, -kLargest, -1.0f, -1e-40f, 0.0f, 1e-40f, 3.0f, kLargest}) {
+    EXPECT_EQ(LogitOf(OrderOf(logit, 77)), logit);
+    EXPECT_EQ(TokenOf(OrderOf(logit, 77)), 77);
+    EXPECT_EQ(~static_cast<uint32_t>(OrderOf(logit, 77) >> kVocabBitsMax), OrderKey(logit));
+  }
+  EXPECT_EQ(OrderOf(-0.0f, 1), OrderOf(0.0f, 1));
+}
+
+}  // namespace
+}  // namespace incipit::cuda

@@ -1,7 +1,0 @@
-#include "tests/kernels/emulated_dots.h"
-
-namespace incipit::simd {
-
-const Kernels* EmulatedDotKernels() { return nullptr; }
-
-}  // namespace incipit::simd

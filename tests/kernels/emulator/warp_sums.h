@@ -1,0 +1,69 @@
+// Sums of warps, kept in shared memory and added by one of them, with one mistake at a time
+// planted: what all lanes of a warp do together is done where only some of them are.
+#pragma once
+
+#include "kernels/cuda/device/device.h"
+
+namespace incipit::emulator {
+
+enum class ApartBug : uint8_t {
+  kNone,
+  kAsksForTheWarpInOneLane,
+  kShufflesInTwoPlaces,
+  kBarrierInTwoPlaces,
+  kLeavesTheLoopLaneByLane,
+};
+
+// out[0] = the sum of value[i], i < 64 * rounds.
+template <ApartBug kBug>
+struct WarpSums {
+  static constexpr int kThreads = 64, kSharedBytes = kThreads / 32 * 4, kBlocksPerSm = 1;
+  struct Args {
+    const uint32_t* value;
+    uint32_t* out;
+    int rounds;
+  };
+
+  static INCIPIT_DEVICE uint32_t SumOfWarp(uint32_t value) {
+    for (int mask = 16; mask > 0; mask /= 2) value += dev::ShuffleXorWarp(value, mask);
+    return value;
+  }
+  // The same, in which half of the lanes go another way.
+  static INCIPIT_DEVICE uint32_t SumInTwoPlaces(uint32_t value) {
+    for (int mask = 16; mask > 0; mask /= 2) {
+      if (dev::Lane() < 16) {
+        value += dev::ShuffleXorWarp(value, mask);
+      } else {
+        value += dev::ShuffleXorWarp(value, mask);
+      }
+    }
+    return value;
+  }
+
+  static INCIPIT_DEVICE void Run(const Args& args) {
+    auto* sums = reinterpret_cast<uint32_t*>(dev::SharedMemory());
+    uint32_t mine = 0;
+    for (int round = 0; round < args.rounds; ++round) {
+      if (kBug == ApartBug::kLeavesTheLoopLaneByLane && round + dev::Lane() >= args.rounds) break;
+      const uint32_t value = dev::LoadConstant(args.value + round * kThreads + dev::Thread());
+      mine += kBug == ApartBug::kShufflesInTwoPlaces ? SumInTwoPlaces(value) : SumOfWarp(value);
+    }
+    if (kBug == ApartBug::kAsksForTheWarpInOneLane) {
+      if (dev::Lane() == 0) dev::StoreShared(sums + dev::Warp(), mine);
+    } else {
+      const int warp = dev::Warp();
+      if (dev::Lane() == 0) dev::StoreShared(sums + warp, mine);
+    }
+    if (kBug == ApartBug::kBarrierInTwoPlaces && dev::Lane() == 0) {
+      dev::SyncBlock();
+    } else {
+      dev::SyncBlock();
+    }
+    if (dev::Thread() != 0) return;
+    uint32_t sum = 0;
+    for (int warp = 0; warp < kThreads / 32; ++warp) sum += dev::LoadShared(sums + warp);
+    dev::StoreGlobal(args.out, sum);
+  }
+};
+
+}  // namespace incipit::emulator
