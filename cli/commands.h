@@ -1,4 +1,4 @@
-// The commands of the program other than `serve`: what server/main.cpp dispatches to.
+// The commands of the program other than `serve` (cli/serve.h): what cli/main.cpp dispatches to.
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "engine/engine.h"
-#include "server/address.h"
+#include "server/net/address.h"
 
 namespace incipit {
 namespace {

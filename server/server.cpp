@@ -11,15 +11,15 @@
 #include <utility>
 
 #include "base/status.h"
-#include "server/admin_service.h"
-#include "server/call_tracker.h"
-#include "server/connection_listener.h"
-#include "server/error_details.h"
-#include "server/health.h"
-#include "server/inference_service.h"
-#include "server/metrics.h"
-#include "server/text_pool.h"
-#include "server/token_dispatcher.h"
+#include "server/metrics/metrics.h"
+#include "server/net/connection_listener.h"
+#include "server/rpc/admin_service.h"
+#include "server/rpc/error_details.h"
+#include "server/rpc/health.h"
+#include "server/rpc/inference_service.h"
+#include "server/session/call_tracker.h"
+#include "server/session/text_pool.h"
+#include "server/session/token_dispatcher.h"
 
 namespace incipit {
 namespace {

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <thread>
 
-#include "server/call_tracker.h"
-#include "server/health.h"
-#include "server/text_pool.h"
+#include "server/rpc/health.h"
+#include "server/session/call_tracker.h"
+#include "server/session/text_pool.h"
 #include "tests/server/health.grpc.pb.h"
 #include "tests/server/test_server.h"
 

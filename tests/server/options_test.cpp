@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "base/status.h"
-#include "server/address.h"
+#include "server/net/address.h"
 
 namespace incipit {
 namespace {

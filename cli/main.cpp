@@ -1,0 +1,72 @@
+// The program: a command's name, then its arguments.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/flags.h"
+#include "cli/commands.h"
+#include "cli/serve.h"
+
+namespace incipit {
+namespace {
+
+constexpr Command kServe = {"serve", "serve a model over gRPC", RunServe};
+
+std::vector<Command> AllCommands() {
+  std::vector<Command> all = {kServe};
+  const auto others = Commands();
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
+std::string Help() {
+  std::string help = fmt::format(
+      "incipit {}: serves language models over gRPC, with a prefix cache\n\n"
+      "Usage: incipit COMMAND [--flag value]...\n\nCommands:\n",
+      INCIPIT_VERSION);
+  for (const Command& command : AllCommands()) {
+    help += fmt::format("  {:<12}{}\n", command.name, command.summary);
+  }
+  return help +
+         "\nincipit COMMAND --help explains a command. To begin:\n\n"
+         "  incipit serve --model models/incipit-tiny\n"
+         "  incipit generate --prompt 'Once upon a time'\n";
+}
+
+int Main(std::span<const std::string_view> args) {
+  if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    std::fputs(Help().c_str(), args.empty() ? stderr : stdout);
+    return args.empty() ? kExitUsage : kExitOk;
+  }
+  if (args[0] == "--version") {
+    std::fputs("incipit " INCIPIT_VERSION "\n", stdout);
+    return kExitOk;
+  }
+  std::vector<std::string_view> names;
+  for (const Command& command : AllCommands()) {
+    if (command.name == args[0]) return command.run(args.subspan(1));
+    names.push_back(command.name);
+  }
+  const auto nearest = NearestName(args[0], names);
+  fmt::print(stderr, "incipit: unknown command \"{}\"{}\n", args[0].substr(0, 80),
+             nearest ? fmt::format("; did you mean {}?", *nearest) : "; incipit --help lists them");
+  return kExitUsage;
+}
+
+}  // namespace
+}  // namespace incipit
+
+int main(int argc, char** argv) {
+  const std::vector<std::string_view> args(argv + 1, argv + argc);
+  const int exit_code = incipit::Main(args);
+  // A full disk behind a redirection: what was printed is not there.
+  if (exit_code == incipit::kExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    std::fputs("incipit: the output could not be written\n", stderr);
+    return incipit::kExitFailure;
+  }
+  return exit_code;
+}

@@ -1,0 +1,72 @@
+#include "cli/stop_signals.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+// Rounded up, so that a wait never ends just before its deadline and spins.
+int MillisecondsUntil(std::optional<Time> deadline) {
+  if (!deadline) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
+}
+
+// False if there was nothing to read.
+template <typename T>
+bool Take(int fd) {
+  T value;
+  return read(fd, &value, sizeof(value)) == sizeof(value);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  INCIPIT_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
+  signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  INCIPIT_CHECK(signal_fd_ >= 0 && wake_fd_ >= 0);
+}
+
+StopSignals::~StopSignals() {
+  close(signal_fd_);
+  close(wake_fd_);
+}
+
+StopSignals::Event StopSignals::Wait(std::optional<Time> deadline) {
+  pollfd fds[] = {{signal_fd_, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+  while (true) {
+    const int timeout = MillisecondsUntil(deadline);
+    const int num_ready = poll(fds, 2, timeout);
+    if (num_ready < 0) {
+      INCIPIT_CHECK(errno == EINTR);
+      continue;
+    }
+    if (Take<signalfd_siginfo>(signal_fd_)) return Event::kSignal;
+    if (Take<uint64_t>(wake_fd_)) return Event::kWake;
+    if (num_ready == 0 && MillisecondsUntil(deadline) == 0) return Event::kTimeout;
+  }
+}
+
+void StopSignals::Wake() {
+  const uint64_t one = 1;
+  // Fails only if there are 2^64 - 1 wakes that nobody has taken: awake already.
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+}  // namespace incipit

@@ -1,0 +1,149 @@
+#include "server/metrics/metrics.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "base/mutex.h"
+#include "server/metrics/metrics_endpoint.h"
+#include "server/metrics/metrics_values.h"
+
+namespace incipit {
+namespace {
+
+void Add(MetricsCounter& counter, int64_t count) {
+  if (count != 0) counter.fetch_add(count, std::memory_order_relaxed);
+}
+void Add(std::atomic<double>& total, double value) {
+  total.fetch_add(value, std::memory_order_relaxed);
+}
+
+void Add(const AgeHistogram& ages, MetricsHistogram& histogram) {
+  histogram.Add(ages.counts, static_cast<double>(ages.sum_ms) * 1e-3);
+}
+
+void AddCache(const KvCacheStats& stats, MetricsValues& values) {
+  Add(values.queried_tokens, stats.query_tokens);
+  Add(values.hit_tokens, stats.hit_tokens);
+  Add(values.copied_tokens, stats.copied_tokens);
+  Add(values.requeried_tokens, stats.self_query_tokens);
+  Add(values.rehit_tokens, stats.self_hit_tokens);
+  Add(values.stored_blocks, stats.stored_blocks);
+  Add(values.regret_blocks, stats.regret_blocks);
+  Add(values.collisions, stats.collisions);
+  if (stats.evictions.total() == 0) return;
+  for (size_t i = 0; i < kNumEvictionReasons; ++i) {
+    Add(values.evictions[i], stats.evictions.by_reason[i]);
+  }
+  Add(stats.evictions.age, values.eviction_age);
+  Add(stats.evictions.idle, values.eviction_idle);
+}
+
+double SecondsSinceEpoch() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+class Metrics::State {
+ public:
+  explicit State(MetricsOptions options) : options_(options) {
+    facts_.start_time = SecondsSinceEpoch();
+  }
+
+  void SetModelInfo(const ModelMetrics& model) {
+    const MutexLock lock(mutex_);
+    facts_.model = model;
+  }
+
+  void SetLoadSource(std::function<EngineLoad()> source) {
+    const MutexLock lock(mutex_);
+    if (!source && load_source_) facts_.load = load_source_();
+    load_source_ = std::move(source);
+  }
+
+  std::string Text() {
+    MetricsFacts facts;
+    {
+      // Held while the source is asked, so that it is not taken back in between.
+      const MutexLock lock(mutex_);
+      if (load_source_) facts_.load = load_source_();
+      facts = facts_;
+    }
+    return MetricsText(values, facts, options_);
+  }
+
+  MetricsValues values;
+
+ private:
+  const MetricsOptions options_;
+  Mutex mutex_;
+  MetricsFacts facts_ ABSL_GUARDED_BY(mutex_);
+  std::function<EngineLoad()> load_source_ ABSL_GUARDED_BY(mutex_);
+};
+
+Metrics::Metrics(MetricsOptions options) : state_(std::make_unique<State>(options)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::SetModelInfo(const ModelMetrics& model) { state_->SetModelInfo(model); }
+void Metrics::SetLoadSource(std::function<EngineLoad()> source) {
+  state_->SetLoadSource(std::move(source));
+}
+
+void Metrics::OnStep(const StepEvents& events) {
+  MetricsValues& values = state_->values;
+  for (const AdmissionEvent& admission : events.admissions) {
+    values.queue.Observe(ToSeconds(admission.queue_time));
+    Add(values.prompt_cached_tokens, admission.num_cached_tokens);
+    Add(values.prompt_computed_tokens, admission.num_prompt_tokens - admission.num_cached_tokens);
+  }
+  const StepStats& stats = events.stats;
+  Add(values.preemptions, stats.num_preemptions);
+  AddCache(stats.cache, values);
+  if (stats.num_tokens == 0) return;  // nothing was computed: requests ended without a step
+  Add(values.step_prefill_tokens, stats.num_prefill_tokens);
+  Add(values.step_decode_tokens, stats.num_decode_tokens);
+  Add(values.plan_seconds, ToSeconds(stats.plan));
+  Add(values.run_seconds, ToSeconds(stats.run));
+  Add(values.commit_seconds, ToSeconds(stats.commit));
+  values.step.Observe(ToSeconds(stats.plan + stats.run + stats.commit));
+}
+
+void Metrics::OnGeneratedTokens(int64_t num_tokens) {
+  Add(state_->values.generated_tokens, num_tokens);
+}
+
+void Metrics::OnRequestRejected(std::string_view reason) {
+  const auto found = std::find(std::begin(kRejectionReasons), std::end(kRejectionReasons), reason);
+  Add(state_->values.rejected[static_cast<size_t>(found - std::begin(kRejectionReasons))], 1);
+}
+
+void Metrics::OnFirstToken(double seconds_since_arrival) {
+  state_->values.first_token.Observe(seconds_since_arrival);
+}
+
+void Metrics::OnInterTokenLatency(double seconds, int64_t num_tokens) {
+  state_->values.inter_token.Observe(seconds, num_tokens);
+}
+
+void Metrics::OnRequestFinished(const RequestOutcome& outcome) {
+  MetricsValues& values = state_->values;
+  const auto index = static_cast<size_t>(outcome.finish);
+  INCIPIT_CHECK(index < kNumFinishReasons);
+  Add(values.finished[index], 1);
+  values.total.Observe(outcome.total_seconds);
+  if (outcome.prefill_seconds) values.prefill.Observe(*outcome.prefill_seconds);
+  if (outcome.decode_seconds) values.decode.Observe(*outcome.decode_seconds);
+}
+
+absl::StatusOr<int> Metrics::Start(std::string_view address) {
+  auto endpoint = MetricsEndpoint::Start(address, [this] { return Text(); });
+  if (!endpoint.ok()) return endpoint.status();
+  endpoint_ = *std::move(endpoint);
+  return endpoint_->port();
+}
+
+std::string Metrics::Text() const { return state_->Text(); }
+
+}  // namespace incipit

@@ -1,0 +1,318 @@
+#include "server/metrics/metrics_values.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <initializer_list>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#ifndef INCIPIT_VERSION
+#error "INCIPIT_VERSION is the project's version"
+#endif
+
+namespace incipit {
+namespace {
+
+using Labels = std::vector<prometheus::ClientMetric::Label>;
+using prometheus::MetricType;
+
+int64_t Read(const MetricsCounter& counter) { return counter.load(std::memory_order_relaxed); }
+double Read(const std::atomic<double>& value) { return value.load(std::memory_order_relaxed); }
+
+struct Sample {
+  Labels labels;
+  double value = 0;
+};
+
+// Appends families; `common` stands on every sample.
+class FamilyWriter {
+ public:
+  explicit FamilyWriter(Labels common) : common_(std::move(common)) {}
+
+  void Counter(std::string name, std::string help, const std::vector<Sample>& samples) {
+    auto& family = Add(std::move(name), std::move(help), MetricType::Counter);
+    for (const Sample& sample : samples)
+      AddMetric(family, sample.labels).counter.value = sample.value;
+  }
+  void Counter(std::string name, std::string help, int64_t value) {
+    Counter(std::move(name), std::move(help), {{{}, static_cast<double>(value)}});
+  }
+  void Gauge(std::string name, std::string help, const std::vector<Sample>& samples) {
+    auto& family = Add(std::move(name), std::move(help), MetricType::Gauge);
+    for (const Sample& sample : samples)
+      AddMetric(family, sample.labels).gauge.value = sample.value;
+  }
+  void Gauge(std::string name, std::string help, double value) {
+    Gauge(std::move(name), std::move(help), {{{}, value}});
+  }
+  void Histogram(std::string name, std::string help, const MetricsHistogram& histogram) {
+    const MetricsHistogram::Snapshot snapshot = histogram.Read();
+    auto& family = Add(std::move(name), std::move(help), MetricType::Histogram);
+    auto& metric = AddMetric(family, {}).histogram;
+    metric.sample_sum = snapshot.sum;
+    metric.sample_count = snapshot.cumulative.back();
+    for (size_t i = 0; i < snapshot.bounds.size(); ++i) {
+      metric.bucket.push_back({snapshot.cumulative[i], snapshot.bounds[i]});
+    }
+  }
+
+  std::string Serialize() const { return prometheus::TextSerializer().Serialize(families_); }
+
+ private:
+  prometheus::MetricFamily& Add(std::string name, std::string help, MetricType type) {
+    families_.push_back({std::move(name), std::move(help), type, {}});
+    return families_.back();
+  }
+  prometheus::ClientMetric& AddMetric(prometheus::MetricFamily& family, Labels labels) const {
+    labels.insert(labels.end(), common_.begin(), common_.end());
+    family.metric.emplace_back().label = std::move(labels);
+    return family.metric.back();
+  }
+
+  Labels common_;
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+std::vector<Sample> RequestSamples(const MetricsValues& values) {
+  constexpr std::pair<const char*, const char*> kOutcomes[kNumFinishReasons] = {
+      {"ok", "stop"},
+      {"ok", "length"},
+      {"cancelled", "none"},
+      {"deadline_exceeded", "none"},
+      {"error", "none"}};
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < kNumFinishReasons; ++i) {
+    samples.push_back({{{"outcome", kOutcomes[i].first}, {"finish_reason", kOutcomes[i].second}},
+                       static_cast<double>(Read(values.finished[i]))});
+  }
+  return samples;
+}
+
+std::vector<Sample> RejectionSamples(const MetricsValues& values) {
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < kNumRejectionReasons; ++i) {
+    const bool is_known = i < std::size(kRejectionReasons);
+    samples.push_back({{{"reason", std::string(is_known ? kRejectionReasons[i] : "other")}},
+                       static_cast<double>(Read(values.rejected[i]))});
+  }
+  return samples;
+}
+
+double UsedRatio(const EngineLoad& load) {
+  return load.num_blocks == 0 ? 0 : static_cast<double>(load.num_used_blocks) / load.num_blocks;
+}
+
+void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
+  out.Counter("incipit_requests_total", "Requests that were accepted and have ended.",
+              RequestSamples(values));
+  out.Counter("incipit_requests_rejected_total", "Requests that were refused, by reason.",
+              RejectionSamples(values));
+  out.Gauge("incipit_requests_running", "Sequences that hold blocks: one per choice of a request.",
+            load.num_running);
+  out.Gauge("incipit_requests_waiting", "Requests in the queue.", load.num_waiting);
+  out.Gauge("incipit_waiting_prompt_tokens", "Prompt tokens of the requests in the queue.",
+            static_cast<double>(load.num_waiting_prompt_tokens));
+  out.Gauge("incipit_draining", "1 while new requests are refused because the server stops.",
+            load.draining ? 1 : 0);
+  out.Counter("incipit_preemptions_total",
+              "Sequences that gave their blocks back to be computed again later.",
+              Read(values.preemptions));
+  const auto kind = [](const char* name, const MetricsCounter& counter) {
+    return Sample{{{"kind", name}}, static_cast<double>(Read(counter))};
+  };
+  out.Counter("incipit_tokens_total",
+              "Tokens of requests: of prompts, computed or found in the cache, and of answers.",
+              {kind("prompt_computed", values.prompt_computed_tokens),
+               kind("prompt_cached", values.prompt_cached_tokens),
+               kind("generated", values.generated_tokens)});
+}
+
+void WriteLatencies(FamilyWriter& out, const MetricsValues& values) {
+  out.Histogram("incipit_time_to_first_token_seconds",
+                "From a request's arrival to its first token.", values.first_token);
+  out.Histogram("incipit_inter_token_latency_seconds", "Between two tokens of one answer.",
+                values.inter_token);
+  out.Histogram("incipit_request_duration_seconds", "From a request's arrival to its end.",
+                values.total);
+  out.Histogram("incipit_request_queue_seconds",
+                "From a request's arrival to the first step that computed for it.", values.queue);
+  out.Histogram("incipit_request_prefill_seconds",
+                "From the first step that computed for a request to its first token.",
+                values.prefill);
+  out.Histogram("incipit_request_decode_seconds", "From a request's first token to its last.",
+                values.decode);
+}
+
+std::vector<Sample> EvictionSamples(const MetricsValues& values) {
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < kNumEvictionReasons; ++i) {
+    samples.push_back({{{"reason", std::string(kEvictionReasonNames[i])}},
+                       static_cast<double>(Read(values.evictions[i]))});
+  }
+  return samples;
+}
+
+void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitRatios& ratios) {
+  out.Counter("incipit_prefix_cache_queried_tokens_total",
+              "Prompt tokens that were looked up in the prefix cache, once per request.",
+              Read(values.queried_tokens));
+  out.Counter("incipit_prefix_cache_hit_tokens_total",
+              "Of the tokens that were looked up, those that were found.", Read(values.hit_tokens));
+  out.Counter("incipit_prefix_cache_copied_tokens_total",
+              "Of the tokens that were found, those in a block that was copied.",
+              Read(values.copied_tokens));
+  out.Counter("incipit_prefix_cache_requeried_tokens_total",
+              "Tokens that were looked up again when a preempted sequence came back.",
+              Read(values.requeried_tokens));
+  out.Counter("incipit_prefix_cache_rehit_tokens_total",
+              "Of the tokens that were looked up again, those that were found.",
+              Read(values.rehit_tokens));
+  const auto window = [](const char* name, double ratio) {
+    return Sample{{{"window", name}}, ratio};
+  };
+  out.Gauge(
+      "incipit_prefix_cache_hit_ratio",
+      "Share of the tokens looked up lately that were found; 0 if there were none.",
+      {window("1m", ratios.minute), window("10m", ratios.ten_minutes), window("1h", ratios.hour)});
+  out.Gauge("incipit_prefix_cache_hit_ratio_alarm",
+            "1 while the hit ratio of ten minutes is below half of its own hour's.",
+            ratios.decayed ? 1 : 0);
+}
+
+void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
+  out.Counter("incipit_prefix_cache_stored_blocks_total", "Blocks that became findable.",
+              Read(values.stored_blocks));
+  out.Counter("incipit_prefix_cache_evictions_total",
+              "Blocks that can be found no more because they were given up, by reason.",
+              EvictionSamples(values));
+  out.Histogram("incipit_prefix_cache_eviction_age_seconds",
+                "From a block's publication to its eviction.", values.eviction_age);
+  out.Histogram("incipit_prefix_cache_eviction_idle_seconds",
+                "From the end of a block's last use to its eviction.", values.eviction_idle);
+  out.Counter("incipit_prefix_cache_regret_blocks_total",
+              "Blocks that were computed again not long after they were evicted.",
+              Read(values.regret_blocks));
+  out.Counter("incipit_prefix_cache_collisions_total",
+              "Keys that were found to belong to other contents, and were not used.",
+              Read(values.collisions));
+  const auto state = [](const char* name, int32_t count) {
+    return Sample{{{"state", name}}, static_cast<double>(count)};
+  };
+  const int32_t num_free = load.num_blocks - load.num_used_blocks - load.num_cached_blocks;
+  out.Gauge("incipit_kv_blocks",
+            "Blocks of keys and values: used by requests; cached and used by none, as the policy "
+            "orders them or retained by a request's wish; or free.",
+            {state("used", load.num_used_blocks),
+             state("cached", load.num_cached_blocks - load.num_retained_blocks),
+             state("retained", load.num_retained_blocks), state("free", num_free)});
+  out.Gauge("incipit_kv_usage_ratio", "Share of the blocks that requests use, 0 to 1.",
+            UsedRatio(load));
+}
+
+void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
+  out.Histogram("incipit_step_duration_seconds", "Time of one step of the engine.", values.step);
+  const auto part = [](const char* name, const std::atomic<double>& seconds) {
+    return Sample{{{"part", name}}, Read(seconds)};
+  };
+  out.Counter("incipit_step_part_seconds_total",
+              "Time spent in the parts of all steps: deciding, computing, recording.",
+              {part("plan", values.plan_seconds), part("run", values.run_seconds),
+               part("commit", values.commit_seconds)});
+  const auto kind = [](const char* name, const MetricsCounter& counter) {
+    return Sample{{{"kind", name}}, static_cast<double>(Read(counter))};
+  };
+  out.Counter(
+      "incipit_step_tokens_total",
+      "Tokens computed in steps, what is computed again after a preemption included.",
+      {kind("prefill", values.step_prefill_tokens), kind("decode", values.step_decode_tokens)});
+}
+
+void WriteInfo(FamilyWriter& out, const MetricsFacts& facts) {
+  const ModelMetrics& model = facts.model;
+  out.Gauge("incipit_build_info", "1, with the program's version in its labels.",
+            {{{{"version", INCIPIT_VERSION}, {"compiler", __VERSION__}}, 1}});
+  out.Gauge("incipit_model_info", "1, with the model that is served in its labels.",
+            {{{{"model_name", model.name},
+               {"architecture", model.architecture},
+               {"dtype", model.dtype},
+               {"kv_dtype", model.kv_dtype},
+               {"backend", model.backend}},
+              1}});
+  out.Gauge("incipit_model_context_tokens", "Tokens of prompt and answer that the model takes.",
+            model.max_model_len);
+  out.Gauge("incipit_kv_block_size_tokens", "Tokens in one block.", model.block_size);
+  out.Gauge("incipit_start_time_seconds", "When the process started, in seconds since the epoch.",
+            facts.start_time);
+}
+
+std::vector<Sample> VllmFinishedSamples(const MetricsValues& values) {
+  const auto count = [&](FinishReason reason) {
+    return static_cast<double>(Read(values.finished[static_cast<size_t>(reason)]));
+  };
+  return {{{{"finished_reason", "stop"}}, count(FinishReason::kStop)},
+          {{{"finished_reason", "length"}}, count(FinishReason::kLength)},
+          {{{"finished_reason", "abort"}},
+           count(FinishReason::kCancelled) + count(FinishReason::kDeadline)},
+          {{{"finished_reason", "error"}}, count(FinishReason::kError)}};
+}
+
+// The names that dashboards, autoscalers and routers of the field read.
+void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
+  out.Gauge("vllm:num_requests_running", "Sequences that hold blocks: one per choice of a request.",
+            facts.load.num_running);
+  out.Gauge("vllm:num_requests_waiting", "Requests in the queue.", facts.load.num_waiting);
+  out.Gauge("vllm:kv_cache_usage_perc", "Share of the blocks that requests use; 1 is all.",
+            UsedRatio(facts.load));
+  out.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+              Read(values.queried_tokens));
+  out.Counter("vllm:prefix_cache_hits_total", "Of them, those that were found.",
+              Read(values.hit_tokens));
+  out.Counter("vllm:num_preemptions_total", "Preempted sequences.", Read(values.preemptions));
+  out.Counter("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.",
+              Read(values.prompt_computed_tokens) + Read(values.prompt_cached_tokens));
+  out.Counter("vllm:generation_tokens_total", "Tokens of answers.", Read(values.generated_tokens));
+  out.Counter("vllm:request_success_total", "Requests that have ended, by reason.",
+              VllmFinishedSamples(values));
+  out.Gauge("vllm:cache_config_info", "1, with the size of the cache in its labels.",
+            {{{{"block_size", std::to_string(facts.model.block_size)},
+               {"num_gpu_blocks", std::to_string(facts.model.num_blocks)}},
+              1}});
+}
+
+void WriteVllmLatencies(FamilyWriter& out, const MetricsValues& values) {
+  out.Histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.",
+                values.first_token);
+  out.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of one answer.",
+                values.inter_token);
+  out.Histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", values.total);
+  out.Histogram("vllm:request_queue_time_seconds", "From arrival to the first step.", values.queue);
+  out.Histogram("vllm:request_prefill_time_seconds", "From the first step to the first token.",
+                values.prefill);
+  out.Histogram("vllm:request_decode_time_seconds", "From the first token to the last.",
+                values.decode);
+}
+
+}  // namespace
+
+std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
+                        const MetricsOptions& options) {
+  FamilyWriter ours({});
+  WriteRequests(ours, values, facts.load);
+  WriteLatencies(ours, values);
+  WriteCacheTokens(ours, values, facts.load.hit_ratios);
+  WriteCacheBlocks(ours, values, facts.load);
+  WriteSteps(ours, values);
+  WriteInfo(ours, facts);
+  std::string text = ours.Serialize();
+  if (options.vllm_names) {
+    FamilyWriter vllm({{"model_name", facts.model.name}});
+    WriteVllmCounts(vllm, values, facts);
+    WriteVllmLatencies(vllm, values);
+    text += vllm.Serialize();
+  }
+  return text;
+}
+
+}  // namespace incipit

@@ -1,0 +1,70 @@
+// What was counted, and how it reads in Prometheus' text format: the names, the helps, the labels.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "base/mutex.h"
+#include "engine/engine.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/metrics_histogram.h"
+
+namespace incipit {
+
+inline constexpr size_t kNumFinishReasons = 5;  // FinishReason's values
+inline constexpr size_t kNumRejectionReasons = std::size(kRejectionReasons) + 1;  // and "other"
+
+// 1 ms to 10 minutes, three to four a decade where answers are.
+inline constexpr std::array kLatencyBounds = {
+    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1,   0.15,  0.2,
+    0.3,   0.5,   0.75,  1.0,   2.0,    3.0,  5.0,   10.0, 20.0, 30.0, 60.0,  120.0, 300.0, 600.0};
+// 100 microseconds to 10 s: a step of a small model is short, and none should take a second.
+inline constexpr std::array kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
+                                           0.05,   0.1,    0.2,    0.5,   1.0,   2.0,   5.0,  10.0};
+
+inline constexpr auto kAgeBounds = [] {
+  std::array<double, kNumAgeBounds> bounds{};
+  for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = AgeBoundSeconds(i);
+  return bounds;
+}();
+
+// The values of the label `reason` of incipit_prefix_cache_evictions_total, by EvictionReason.
+inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
+    "capacity", "priority", "ttl", "reset"};
+
+using MetricsCounter = std::atomic<int64_t>;
+
+// Every number behind the metrics. Counters only grow.
+struct MetricsValues {
+  std::array<MetricsCounter, kNumFinishReasons> finished{};
+  std::array<MetricsCounter, kNumRejectionReasons> rejected{};
+  MetricsCounter queried_tokens{0}, hit_tokens{0}, copied_tokens{0};
+  MetricsCounter requeried_tokens{0}, rehit_tokens{0};
+  MetricsCounter stored_blocks{0}, regret_blocks{0}, collisions{0}, preemptions{0};
+  std::array<MetricsCounter, kNumEvictionReasons> evictions{};
+  MetricsHistogram eviction_age{kAgeBounds}, eviction_idle{kAgeBounds};
+  MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
+  MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
+  std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};
+  MetricsHistogram first_token{kLatencyBounds}, inter_token{kLatencyBounds};
+  MetricsHistogram total{kLatencyBounds}, queue{kLatencyBounds};
+  MetricsHistogram prefill{kLatencyBounds}, decode{kLatencyBounds};
+  MetricsHistogram step{kStepBounds};
+};
+
+// What is not counted but known at the moment of a scrape.
+struct MetricsFacts {
+  ModelMetrics model;
+  EngineLoad load;
+  double start_time = 0;  // seconds since the epoch
+};
+
+// The whole exposition.
+std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
+                        const MetricsOptions& options);
+
+}  // namespace incipit

@@ -1,0 +1,185 @@
+#include "server/rpc/admin_service.h"
+
+#include <grpcpp/server_context.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "base/status.h"
+#include "server/logging.h"
+#include "server/rpc/error_details.h"
+#include "server/rpc/tenant.h"
+
+namespace incipit {
+namespace {
+
+// A call that something else completes later, or its cancellation, whichever comes first.
+class DeferredReactor final : public grpc::ServerUnaryReactor {
+ public:
+  static std::shared_ptr<DeferredReactor> Open() {
+    std::shared_ptr<DeferredReactor> reactor(new DeferredReactor);
+    reactor->self_ = reactor;
+    return reactor;
+  }
+
+  // The first one counts. `fill` writes the response, which is there until then.
+  void Complete(
+      const absl::Status& status, const std::function<void()>& fill = [] {}) {
+    {
+      MutexLock lock(mutex_);
+      if (completed_) return;
+      completed_ = true;
+    }
+    fill();
+    Finish(ToGrpcStatus(status));
+  }
+
+  void OnCancel() override { Complete(Cancelled("the call was cancelled")); }
+  void OnDone() override { self_.reset(); }
+
+ private:
+  DeferredReactor() = default;
+
+  std::shared_ptr<DeferredReactor> self_;  // until OnDone
+  Mutex mutex_;
+  bool completed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// After this a preview that was refused finds most of the others gone.
+constexpr Duration kPreviewRetryDelay = std::chrono::seconds(1);
+
+void FillLoad(const EngineLoad& load, v1::GetLoadResponse& out) {
+  out.set_running(static_cast<uint32_t>(load.num_running));
+  out.set_waiting(static_cast<uint32_t>(load.num_waiting));
+  out.set_waiting_prompt_tokens(static_cast<uint64_t>(load.num_waiting_prompt_tokens));
+  out.set_blocks(static_cast<uint32_t>(load.num_blocks));
+  out.set_used_blocks(static_cast<uint32_t>(load.num_used_blocks));
+  out.set_cached_blocks(static_cast<uint32_t>(load.num_cached_blocks));
+  out.set_retained_blocks(static_cast<uint32_t>(load.num_retained_blocks));
+  out.set_block_size(static_cast<uint32_t>(load.block_size));
+  out.set_draining(load.draining);
+}
+
+void FillPreview(const AdmissionPreview& preview, v1::AdmissionPreview& out) {
+  out.set_fits(preview.fits);
+  out.set_cached_tokens(static_cast<uint32_t>(preview.cached_tokens));
+  out.set_blocks_needed(static_cast<uint32_t>(preview.blocks_needed));
+  out.set_blocks_evicted(static_cast<uint32_t>(preview.blocks_evicted));
+}
+
+// Of a prompt of which nothing is cached: a matter of numbers.
+AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
+  const auto num_needed =
+      static_cast<int32_t>((int64_t{num_tokens} + load.block_size - 1) / load.block_size);
+  const int32_t num_free = load.num_blocks - load.num_used_blocks;
+  return {.fits = num_needed <= num_free,
+          .blocks_needed = num_needed,
+          .blocks_evicted = std::max(0, num_needed - (num_free - load.num_cached_blocks))};
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AdminService::GetModelInfo(grpc::CallbackServerContext* call,
+                                                     const v1::GetModelInfoRequest* /*message*/,
+                                                     v1::GetModelInfoResponse* response) {
+  *response = context_.model;
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::GetServerInfo(grpc::CallbackServerContext* call,
+                                                      const v1::GetServerInfoRequest* /*message*/,
+                                                      v1::GetServerInfoResponse* response) {
+  *response = context_.server;
+  response->set_uptime_seconds(ToSeconds(context_.clock.Now() - context_.start));
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+absl::StatusOr<Request> AdminService::LoadPrompt(const grpc::CallbackServerContext& call,
+                                                 const v1::GetLoadRequest& message) const {
+  INCIPIT_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(call, context_.options.request));
+  INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
+                           CheckLoadPrompt(message, context_.served, context_.options.request));
+  SetTenant(tenant, context_.options.isolate_tenants, checked.cache_salt, checked.request);
+  return std::move(checked.request);
+}
+
+grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* call,
+                                                const v1::GetLoadRequest* message,
+                                                v1::GetLoadResponse* response) {
+  const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
+  const EngineLoad load = context_.engine.Load();
+  FillLoad(load, *response);
+  absl::Status status;
+  if (message->has_token_ids()) {
+    absl::StatusOr<Request> request = LoadPrompt(*call, *message);
+    status = request.status();
+    if (status.ok()) {
+      // Only the engine's thread knows what is cached.
+      status = context_.engine.PreviewAdmission(
+          *std::move(request), [reactor, response](const AdmissionPreview& preview) {
+            reactor->Complete(absl::OkStatus(),
+                              [&] { FillPreview(preview, *response->mutable_admission()); });
+          });
+      if (status.ok()) return reactor.get();
+    }
+    if (absl::IsResourceExhausted(status)) {
+      status =
+          WithRetryDelay(WithReason(std::move(status), reason::kQueueFull), kPreviewRetryDelay);
+    }
+  } else if (message->prompt_case() == v1::GetLoadRequest::kPromptTokens) {
+    if (message->prompt_tokens() == 0) {
+      status = InvalidField("prompt_tokens", "is 0; it must be at least 1");
+    } else {
+      FillPreview(PreviewOf(message->prompt_tokens(), load), *response->mutable_admission());
+    }
+  }
+  reactor->Complete(status);
+  return reactor.get();
+}
+
+grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
+    grpc::CallbackServerContext* /*call*/, const v1::ResetPrefixCacheRequest* /*message*/,
+    v1::ResetPrefixCacheResponse* /*response*/) {
+  const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
+  context_.engine.ResetPrefixCache([reactor](bool was_reset) {
+    if (was_reset) spdlog::info("prefix cache reset");
+    reactor->Complete(
+        was_reset ? absl::OkStatus()
+                  : WithReason(FailedPrecondition("a request holds blocks"), reason::kBlocksInUse));
+  });
+  return reactor.get();
+}
+
+grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* /*call*/,
+                                              const v1::DrainRequest* /*message*/,
+                                              v1::DrainResponse* /*response*/) {
+  const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
+  context_.begin_drain();
+  context_.calls.WhenIdle([reactor] { reactor->Complete(absl::OkStatus()); });
+  return reactor.get();
+}
+
+grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext* call,
+                                                    const v1::SetLogLevelRequest* message,
+                                                    v1::SetLogLevelResponse* response) {
+  constexpr std::array<std::string_view, 6> kLevels = {"trace", "debug", "info",
+                                                       "warn",  "error", "off"};
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  if (std::find(kLevels.begin(), kLevels.end(), message->level()) == kLevels.end()) {
+    reactor->Finish(
+        ToGrpcStatus(InvalidField("level", "must be one of {}", fmt::join(kLevels, ", "))));
+    return reactor;
+  }
+  response->set_previous_level(LogLevel());
+  incipit::SetLogLevel(message->level());
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace incipit

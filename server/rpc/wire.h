@@ -1,0 +1,35 @@
+// Messages as bytes. The services take raw bytes and parse them here, since gRPC answers a message
+// that it cannot parse with UNIMPLEMENTED, which sends whoever reads it looking in the wrong place.
+#pragma once
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include "absl/status/status.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "server/rpc/error_details.h"
+
+namespace incipit {
+
+// INTERNAL, as gRPC's own handlers say it, if they are no `Message`.
+template <typename Message>
+absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
+  grpc::ByteBuffer copy = bytes;  // a reference: reading consumes it
+  if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) {
+    return absl::OkStatus();
+  }
+  return WithReason(Internal("the message cannot be parsed as {}: it is cut off, of another type, "
+                             "or has text that is not UTF-8",
+                             Message::descriptor()->full_name()),
+                    reason::kMalformedMessage);
+}
+
+template <typename Message>
+void ToBytes(const Message& message, grpc::ByteBuffer& bytes) {
+  bytes.Clear();  // Serialize wants it empty
+  bool owned = false;
+  INCIPIT_CHECK(grpc::SerializationTraits<Message>::Serialize(message, &bytes, &owned).ok());
+}
+
+}  // namespace incipit

@@ -1,0 +1,430 @@
+#include "server/session/token_dispatcher.h"
+
+#include <incipit/v1/inference.pb.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "server/rpc/error_details.h"
+#include "server/rpc/generate_stream.h"
+
+namespace incipit {
+
+struct TokenDispatcher::Call {
+  RequestId id{};
+  PendingAnswer answer;
+  std::vector<Choice> choices;
+  std::vector<Time> last_token;  // per choice
+  v1::GenerateResponse part;     // not yet handed to the stream
+  size_t part_bytes = 0;         // of its log probabilities
+  bool is_touched = false;
+  int32_t num_open = 0;    // choices
+  int32_t num_scored = 0;  // prompt positions reported
+  int32_t num_cached = 0, num_copied = 0;
+  Miss miss;
+  bool is_abandoned = false;                  // its client takes nothing
+  std::optional<absl::Status> end_status;     // instead of CANCELLED
+  FinishReason finish = FinishReason::kStop;  // the worst of its choices
+  FinishReason last_finish = FinishReason::kStop;
+  std::optional<double> queue_seconds;
+  std::optional<Time> admitted, first_token;
+  Time last_token_of_all{};
+
+  Call(RequestId request_id, PendingAnswer pending, const Tokenizer* tokenizer)
+      : id(request_id), answer(std::move(pending)) {
+    num_open = answer.num_choices;
+    for (int32_t i = 0; i < num_open; ++i) {
+      choices.emplace_back(answer.options, tokenizer, answer.after_prompt);
+    }
+    last_token.resize(choices.size());
+  }
+  v1::Delta& DeltaOf(int32_t choice) {
+    for (v1::Delta& delta : *part.mutable_deltas()) {
+      if (delta.choice() == static_cast<uint32_t>(choice)) return delta;
+    }
+    v1::Delta& delta = *part.add_deltas();
+    delta.set_choice(static_cast<uint32_t>(choice));
+    return delta;
+  }
+};
+
+namespace {
+
+// Far below the size of a message, which the stream merges parts up to: a step over a long prompt,
+// and many steps of which this thread hears at the same time, may tell more than one takes.
+constexpr size_t kPartBytes = 64 << 10;
+constexpr Duration kRetryDelayMin = std::chrono::seconds(1);
+constexpr Duration kRetryDelayMax = std::chrono::minutes(1);
+
+// Appends the rows of `from`; returns the index of the first.
+int32_t AppendRows(const Logprobs& from, Logprobs& to) {
+  const int32_t first = to.num_rows();
+  const auto top_offset = static_cast<int32_t>(to.top.size());
+  to.chosen.insert(to.chosen.end(), from.chosen.begin(), from.chosen.end());
+  to.rank.insert(to.rank.end(), from.rank.begin(), from.rank.end());
+  to.top.insert(to.top.end(), from.top.begin(), from.top.end());
+  for (size_t i = 1; i < from.top_begin.size(); ++i) {
+    to.top_begin.push_back(from.top_begin[i] + top_offset);
+  }
+  return first;
+}
+
+int Severity(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+    case FinishReason::kLength:
+      return 0;
+    case FinishReason::kCancelled:
+      return 1;
+    case FinishReason::kDeadline:
+      return 2;
+    case FinishReason::kError:
+      return 3;
+  }
+  return 3;
+}
+
+absl::Status StatusOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+    case FinishReason::kLength:
+      return absl::OkStatus();
+    case FinishReason::kCancelled:
+      return Cancelled("the request was cancelled");
+    case FinishReason::kDeadline:
+      return DeadlineExceeded("the deadline passed before the answer was complete");
+    case FinishReason::kError:
+      break;
+  }
+  return WithReason(Internal("the model's values were not finite, or its device failed"),
+                    reason::kEngineFailed);
+}
+
+}  // namespace
+
+bool TokenDispatcher::Inbox::empty() const {
+  return added.empty() && admissions.empty() && prompt_logprobs_events.empty() && tokens.empty() &&
+         removed.empty() && !cancel_all && !fatal;
+}
+
+void TokenDispatcher::Inbox::Clear() {
+  added.clear();
+  admissions.clear();
+  prompt_logprobs_events.clear();
+  tokens.clear();
+  removed.clear();
+  logprobs.Clear();
+  prompt_logprobs.Clear();
+  cancel_all.reset();
+  fatal.reset();
+}
+
+TokenDispatcher::TokenDispatcher(DispatcherOptions options, const Clock& clock, Metrics& metrics)
+    : options_(std::move(options)), clock_(clock), metrics_(metrics) {
+  thread_ = std::thread([this] { Work(); });
+}
+
+TokenDispatcher::~TokenDispatcher() { Stop(); }
+
+void TokenDispatcher::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void TokenDispatcher::Add(RequestId id, PendingAnswer answer) {
+  {
+    MutexLock lock(mutex_);
+    inbox_.added.emplace_back(id, std::move(answer));
+  }
+  changed_.notify_one();
+}
+
+void TokenDispatcher::Remove(RequestId id) {
+  {
+    MutexLock lock(mutex_);
+    inbox_.removed.push_back(id);
+  }
+  changed_.notify_one();
+}
+
+void TokenDispatcher::CancelAll(absl::Status status) {
+  {
+    MutexLock lock(mutex_);
+    inbox_.cancel_all = std::move(status);
+  }
+  changed_.notify_one();
+}
+
+Duration TokenDispatcher::ExpectedWait(int32_t num_waiting) const {
+  return std::chrono::nanoseconds(finish_interval_ns_.load()) * int64_t{num_waiting};
+}
+
+Duration TokenDispatcher::RetryDelay(int32_t num_waiting) const {
+  const Duration interval{std::chrono::nanoseconds(finish_interval_ns_.load())};
+  // A quarter of the queue has moved on by then; waiting for all of it would leave it empty.
+  return std::clamp(interval * (1 + num_waiting / 4), kRetryDelayMin, kRetryDelayMax);
+}
+
+void TokenDispatcher::OnStep(const StepEvents& events) {
+  metrics_.OnStep(events);
+  if (events.stats.run > step_longest()) step_longest_.store(events.stats.run.count());
+  if (events.admissions.empty() && events.prompt_logprobs_events.empty() && events.tokens.empty()) {
+    return;
+  }
+  const Time now = clock_.Now();
+  {
+    MutexLock lock(mutex_);
+    inbox_.admissions.insert(inbox_.admissions.end(), events.admissions.begin(),
+                             events.admissions.end());
+    const int32_t first_row = AppendRows(events.logprobs, inbox_.logprobs);
+    for (const TokenEvent& event : events.tokens) {
+      inbox_.tokens.push_back({event, now});
+      if (event.logprobs_row >= 0) inbox_.tokens.back().event.logprobs_row += first_row;
+    }
+    const int32_t first_prompt_row = AppendRows(events.prompt_logprobs, inbox_.prompt_logprobs);
+    for (PromptLogprobsEvent event : events.prompt_logprobs_events) {
+      event.first_row += first_prompt_row;
+      inbox_.prompt_logprobs_events.push_back(event);
+    }
+  }
+  changed_.notify_one();
+}
+
+void TokenDispatcher::OnFatal(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    inbox_.fatal = status;
+  }
+  changed_.notify_one();
+}
+
+void TokenDispatcher::Work() {
+  Inbox batch;
+  while (true) {
+    bool stopping = false;
+    {
+      MutexLock lock(mutex_);
+      while (inbox_.empty() && !stopping_) {
+        // Only while somebody may be slow is there anything to look at without news.
+        if (calls_.empty() && leaving_.empty()) {
+          changed_.wait(mutex_);
+        } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
+          break;
+        }
+      }
+      stopping = stopping_ && inbox_.empty();
+      std::swap(batch, inbox_);
+    }
+    if (stopping) return;
+    Handle(batch);
+    batch.Clear();
+    const Time now = clock_.Now();
+    if (now >= stall_check_) {
+      CheckStalls(now);
+      stall_check_ = now + options_.write_stall_timeout / 4;
+    }
+  }
+}
+
+void TokenDispatcher::Handle(Inbox& batch) {
+  const Time now = clock_.Now();
+  for (auto& [id, answer] : batch.added) {
+    if (calls_.empty()) busy_since_ = now;
+    calls_.emplace(id, std::make_unique<Call>(id, std::move(answer), options_.tokenizer));
+  }
+  for (const AdmissionEvent& event : batch.admissions) HandleAdmission(event, now);
+  for (const PromptLogprobsEvent& event : batch.prompt_logprobs_events) {
+    HandlePromptLogprobs(event, batch.prompt_logprobs);
+  }
+  for (const TimedToken& token : batch.tokens) HandleToken(token, batch.logprobs);
+  // Before their messages, so that whoever has those finds them counted.
+  metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
+  Flush();
+  for (const RequestId id : batch.removed) calls_.erase(id);
+  if (batch.cancel_all) HandleCancelAll(*batch.cancel_all);
+  if (batch.fatal && options_.on_fatal) options_.on_fatal(*batch.fatal);
+}
+
+TokenDispatcher::Call* TokenDispatcher::Find(RequestId id) {
+  const auto found = calls_.find(id);
+  return found == calls_.end() ? nullptr : found->second.get();
+}
+
+void TokenDispatcher::Touch(Call& call) {
+  if (std::exchange(call.is_touched, true)) return;
+  touched_.push_back(&call);
+}
+
+void TokenDispatcher::HandleAdmission(const AdmissionEvent& event, Time now) {
+  Call* const call = Find(event.request);
+  if (call == nullptr || call->admitted) return;
+  call->admitted = now;
+  call->num_cached = event.num_cached_tokens;
+  call->num_copied = event.num_copied_tokens;
+  call->miss = event.miss;
+  call->queue_seconds = ToSeconds(event.queue_time);
+}
+
+void TokenDispatcher::HandlePromptLogprobs(const PromptLogprobsEvent& event,
+                                           const Logprobs& logprobs) {
+  Call* const call = Find(event.request);
+  if (call == nullptr || call->is_abandoned) return;
+  Touch(*call);
+  for (int32_t i = 0; i < event.num_rows; ++i) {
+    v1::PositionLogprobs& row = *call->part.add_prompt_logprobs();
+    FillLogprobs(logprobs, event.first_row + i, options_.tokenizer, row);
+    call->part_bytes += row.ByteSizeLong();
+    if (call->part_bytes > kPartBytes) SendPart(*call);
+  }
+}
+
+void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logprobs) {
+  const TokenEvent& event = token.event;
+  Call* const call = Find(event.request);
+  if (call == nullptr) return;
+  const auto index = static_cast<size_t>(event.choice);
+  INCIPIT_CHECK(index < call->choices.size());
+  Choice& choice = call->choices[index];
+  if (choice.ended()) return;  // by a stop string; the engine was still busy with it
+  if (event.token >= 0) {
+    ++num_generated_;
+    if (!call->first_token) {
+      call->first_token = token.time;
+      metrics_.OnFirstToken(ToSeconds(token.time - call->answer.arrival));
+    }
+    if (choice.num_tokens() > 0) {
+      metrics_.OnInterTokenLatency(ToSeconds(token.time - call->last_token[index]), 1);
+    }
+    call->last_token[index] = call->last_token_of_all = token.time;
+  }
+  Touch(*call);
+  v1::Delta& delta = call->DeltaOf(event.choice);
+  if (choice.Push(event, logprobs, delta)) {
+    engine_.load()->CancelChoice(event.request, event.choice);
+  }
+  if (event.token >= 0 && delta.logprobs_size() > 0) {
+    call->part_bytes += delta.logprobs(delta.logprobs_size() - 1).ByteSizeLong();
+    if (call->part_bytes > kPartBytes && !call->is_abandoned) SendPart(*call);
+  }
+  if (!choice.ended()) return;
+  --call->num_open;
+  call->last_finish = *choice.finish();
+  if (Severity(*choice.finish()) > Severity(call->finish)) call->finish = *choice.finish();
+}
+
+void TokenDispatcher::HandleCancelAll(const absl::Status& status) {
+  for (auto& [id, call] : calls_) {
+    if (!call->end_status) call->end_status = status;
+    engine_.load()->Cancel(id);
+  }
+}
+
+void TokenDispatcher::Flush() {
+  for (Call* const call : touched_) {
+    call->is_touched = false;
+    if (call->num_open == 0) {
+      Finish(call->id, *call);
+    } else if (!call->is_abandoned && (call->part_bytes > 0 || call->part.deltas_size() > 0)) {
+      SendPart(*call);
+    }
+  }
+  touched_.clear();
+}
+
+void TokenDispatcher::SendPart(Call& call) {
+  call.part.set_request_id(call.answer.label);
+  call.answer.stream->Write(std::exchange(call.part, {}));
+  call.part_bytes = 0;
+}
+
+void TokenDispatcher::Finish(RequestId id, Call& call) {
+  const Time now = clock_.Now();
+  if (call.finish == FinishReason::kCancelled && !call.end_status && !call.is_abandoned) {
+    call.finish = call.answer.stream->CancelReason(call.answer.arrival, call.answer.deadline);
+  }
+  CountFinish(call, now);
+  absl::Status status = StatusOf(call.finish);
+  if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
+  if (call.first_token || status.ok()) {
+    v1::Usage& usage = *call.part.mutable_usage();
+    int32_t num_tokens = 0;
+    for (const Choice& choice : call.choices) num_tokens += choice.num_tokens();
+    usage.set_prompt_tokens(static_cast<uint32_t>(call.answer.num_prompt_tokens));
+    usage.set_completion_tokens(static_cast<uint32_t>(num_tokens));
+    usage.set_cached_tokens(static_cast<uint32_t>(call.num_cached));
+    usage.set_copied_tokens(static_cast<uint32_t>(call.num_copied));
+    if (call.admitted && call.answer.reads_cache) FillMiss(call.miss, *usage.mutable_cache_miss());
+    usage.set_queue_seconds(call.queue_seconds.value_or(0));
+    if (call.first_token) {
+      usage.set_time_to_first_token_seconds(ToSeconds(*call.first_token - call.answer.arrival));
+    }
+    usage.set_total_seconds(ToSeconds(now - call.answer.arrival));
+    call.part.set_request_id(call.answer.label);
+    call.answer.stream->Write(std::move(call.part));
+  }
+  call.answer.stream->End(std::move(status));
+  leaving_.push_back({std::move(call.answer.stream), call.is_abandoned});
+  calls_.erase(id);
+  if (leaving_.size() > leaving_max_) DropGone();
+}
+
+// Streams whose client has taken everything need no watching. Looking at all of them each time they
+// have doubled costs a constant for each.
+void TokenDispatcher::DropGone() {
+  std::erase_if(leaving_, [](const LeavingStream& leaving) {
+    return !leaving.stream->write_begin().has_value();
+  });
+  leaving_max_ = std::max<size_t>(64, 2 * leaving_.size());
+}
+
+void TokenDispatcher::CountFinish(const Call& call, Time now) {
+  RequestOutcome outcome;
+  outcome.finish = call.finish == FinishReason::kStop ? call.last_finish : call.finish;
+  outcome.total_seconds = ToSeconds(now - call.answer.arrival);
+  if (call.first_token) {
+    if (call.admitted) {
+      outcome.prefill_seconds =
+          ToSeconds(*call.first_token - call.answer.arrival) - call.queue_seconds.value_or(0);
+    }
+    outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
+  }
+  metrics_.OnRequestFinished(outcome);
+  // Time without any request says nothing about how fast they end.
+  const int64_t interval = std::chrono::nanoseconds(now - std::exchange(busy_since_, now)).count();
+  const int64_t smoothed = finish_interval_ns_.load();
+  finish_interval_ns_.store(smoothed == 0 ? interval : smoothed + (interval - smoothed) / 8);
+}
+
+void TokenDispatcher::CheckStalls(Time now) {
+  const auto is_stalled = [&](const GenerateStream& stream, int times) {
+    const auto begin = stream.write_begin();
+    return begin && now - *begin >= times * options_.write_stall_timeout;
+  };
+  const auto stalled_status = [&] {
+    return WithReason(ResourceExhausted("the client took nothing for write-stall-timeout, {} s",
+                                        ToSeconds(options_.write_stall_timeout)),
+                      reason::kWriteStalled);
+  };
+  for (auto& [id, call] : calls_) {
+    if (call->is_abandoned || !is_stalled(*call->answer.stream, 1)) continue;
+    call->is_abandoned = true;
+    call->answer.stream->Abandon(stalled_status());
+    engine_.load()->Cancel(id);
+  }
+  DropGone();
+  for (LeavingStream& leaving : leaving_) {
+    if (is_stalled(*leaving.stream, 2)) {
+      leaving.stream->Reset();
+    } else if (!leaving.is_abandoned && is_stalled(*leaving.stream, 1)) {
+      leaving.is_abandoned = true;
+      leaving.stream->Abandon(stalled_status());
+    }
+  }
+}
+
+}  // namespace incipit

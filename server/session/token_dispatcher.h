@@ -1,0 +1,144 @@
+// From the engine's events to the clients' streams: one thread turns token ids into text and hands
+// it on, so that the engine never waits for text, a lock or a client.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/types.h"
+#include "engine/engine.h"
+#include "server/metrics/metrics.h"
+#include "server/session/answer.h"
+#include "server/session/request.h"
+
+namespace incipit {
+
+class GenerateStream;
+
+// A request on its way through the engine, as its answer needs it.
+struct PendingAnswer {
+  std::shared_ptr<GenerateStream> stream;
+  std::string label;
+  AnswerOptions options;
+  int32_t num_choices = 1;
+  int32_t num_prompt_tokens = 0;
+  bool after_prompt = true;  // as in Detokenizer
+  bool reads_cache = true;
+  Time arrival{}, deadline{};
+};
+
+struct DispatcherOptions {
+  const Tokenizer* tokenizer = nullptr;  // null: answers are ids only
+  Duration write_stall_timeout{};
+  std::function<void(const absl::Status&)> on_fatal;  // on the dispatcher's thread
+};
+
+// Every call but the listener's is thread-safe.
+class TokenDispatcher final : public EngineListener {
+ public:
+  // `clock` and `metrics` outlive it.
+  TokenDispatcher(DispatcherOptions options, const Clock& clock, Metrics& metrics);
+  ~TokenDispatcher() override;
+
+  // Before the first Add. `engine` outlives the call of Stop.
+  void Attach(Engine& engine) { engine_.store(&engine); }
+  // Handles what has been delivered; what comes later is dropped. Idempotent, of one thread.
+  void Stop();
+
+  // Before the engine is given the request; Remove if it does not take it, in which case the caller
+  // ends the stream.
+  void Add(RequestId id, PendingAnswer answer);
+  void Remove(RequestId id);
+  // Cancels every request; their calls end with `status`.
+  void CancelAll(absl::Status status);
+
+  // How long a request that comes behind `num_waiting` others will wait, at the rate at which
+  // requests have ended lately; zero while nothing is known about it.
+  Duration ExpectedWait(int32_t num_waiting) const;
+
+  // After how long a request that is refused now may find room: from the rate at which requests
+  // have ended lately, between one second and one minute.
+  Duration RetryDelay(int32_t num_waiting) const;
+
+  // Of the steps so far.
+  Duration step_longest() const { return Duration(step_longest_.load()); }
+
+  void OnStep(const StepEvents& events) override;
+  void OnFatal(const absl::Status& status) override;
+
+ private:
+  struct Call;
+  struct TimedToken {
+    TokenEvent event;
+    Time time;
+  };
+  // What was delivered since the thread last looked, by kind; within a kind in order. A request is
+  // added before the engine knows it, admitted before it has tokens.
+  struct Inbox {
+    std::vector<std::pair<RequestId, PendingAnswer>> added;
+    std::vector<AdmissionEvent> admissions;
+    std::vector<PromptLogprobsEvent> prompt_logprobs_events;
+    std::vector<TimedToken> tokens;
+    std::vector<RequestId> removed;
+    Logprobs logprobs, prompt_logprobs;
+    std::optional<absl::Status> cancel_all, fatal;
+
+    bool empty() const;
+    void Clear();
+  };
+  // A stream that has its last message but whose client may not have taken it.
+  struct LeavingStream {
+    std::shared_ptr<GenerateStream> stream;
+    bool is_abandoned = false;
+  };
+
+  void Work();
+  void Handle(Inbox& batch);
+  void HandleAdmission(const AdmissionEvent& event, Time now);
+  void HandlePromptLogprobs(const PromptLogprobsEvent& event, const Logprobs& logprobs);
+  void HandleToken(const TimedToken& token, const Logprobs& logprobs);
+  void HandleCancelAll(const absl::Status& status);
+  void Flush();
+  void SendPart(Call& call);
+  void Finish(RequestId id, Call& call);
+  void CountFinish(const Call& call, Time now);
+  void CheckStalls(Time now);
+  void DropGone();
+  void Touch(Call& call);
+  Call* Find(RequestId id);
+
+  const DispatcherOptions options_;
+  const Clock& clock_;
+  Metrics& metrics_;
+  std::atomic<Engine*> engine_{nullptr};
+  std::atomic<int64_t> finish_interval_ns_{0};  // smoothed
+  std::atomic<Duration::rep> step_longest_{0};  // written by the engine's thread
+
+  // The thread's own.
+  absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
+  std::vector<Call*> touched_;
+  int64_t num_generated_ = 0;  // tokens of answers that are not yet counted
+  std::vector<LeavingStream> leaving_;
+  size_t leaving_max_ = 64;  // before the next look at them
+  Time stall_check_{};
+  Time busy_since_{};
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  Inbox inbox_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace incipit

@@ -1,0 +1,178 @@
+#include "server/session/chat_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <incipit/v1/inference.pb.h>
+
+#include <functional>
+
+#include "base/status.h"
+#include "server/rpc/error_details.h"
+
+namespace incipit {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ServedModel ChatModel() {
+  ServedModel model;
+  model.vocab_size = 512;
+  model.max_model_len = 128;
+  model.has_tokenizer = true;
+  model.has_chat_template = true;
+  return model;
+}
+
+v1::ChatRequest ValidChat() {
+  v1::ChatRequest message;
+  auto& first = *message.add_messages();
+  first.set_role("user");
+  first.set_content("hello");
+  return message;
+}
+
+std::string Nested(int levels) {
+  std::string text = "{\"a\":";
+  for (int i = 0; i < levels; ++i) text += '[';
+  for (int i = 0; i < levels; ++i) text += ']';
+  return text + "}";
+}
+
+struct BadChat {
+  std::string name;
+  std::function<void(v1::ChatRequest&)> spoil;
+  std::string field;
+  std::string text;
+};
+
+void PrintTo(const BadChat& bad, std::ostream* out) { *out << bad.name; }
+
+class BadChatRequest : public ::testing::TestWithParam<BadChat> {};
+
+TEST_P(BadChatRequest, NamesTheFieldAndTheBoundAndEchoesNothing) {
+  v1::ChatRequest message = ValidChat();
+  GetParam().spoil(message);
+  const absl::Status status = CheckChatRequest(message, ChatModel(), {}).status();
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(MessageOf(status), testing::StartsWith(GetParam().field + " "));
+  EXPECT_THAT(MessageOf(status), HasSubstr(GetParam().text));
+  EXPECT_THAT(MessageOf(status), Not(HasSubstr("canary")));
+}
+
+const BadChat kBadCases[] = {
+    {"NoMessages", [](auto& m) { m.clear_messages(); }, "messages", "empty"},
+    {"ManyMessages",
+     [](auto& m) {
+       for (int i = 0; i < 10'000; ++i) *m.add_messages() = m.messages(0);
+     },
+     "messages", "has 10001 messages; at most 1000"},
+    {"NoRole", [](auto& m) { m.mutable_messages(0)->clear_role(); }, "messages[0].role", "1 to 64"},
+    {"RoleWithControlTokens",
+     [](auto& m) { m.mutable_messages(0)->set_role("<|im_start|>canary"); }, "messages[0].role",
+     "lower-case"},
+    {"LongRole", [](auto& m) { m.mutable_messages(0)->set_role(std::string(65, 'r')); },
+     "messages[0].role", "has 65 bytes"},
+    {"LongAuthor", [](auto& m) { m.mutable_messages(0)->set_name(std::string(300, 'n')); },
+     "messages[0].name", "at most 256"},
+    {"ToolCallWithoutName", [](auto& m) { m.mutable_messages(0)->add_tool_calls(); },
+     "messages[0].tool_calls[0].name", "empty"},
+    {"ToolCallArgumentsNoObject",
+     [](auto& m) {
+       auto& call = *m.mutable_messages(0)->add_tool_calls();
+       call.set_name("f");
+       call.set_arguments_json("[\"canary\"]");
+     },
+     "messages[0].tool_calls[0].arguments_json", "not a JSON object"},
+    {"ManyTools",
+     [](auto& m) {
+       for (int i = 0; i < 129; ++i) m.add_tools()->set_name("f");
+     },
+     "tools", "has 129 tools; at most 128"},
+    {"ToolParametersBroken",
+     [](auto& m) {
+       auto& tool = *m.add_tools();
+       tool.set_name("f");
+       tool.set_parameters_json("{\"canary\":");
+     },
+     "tools[0].parameters_json", "not a JSON object"},
+    {"ReservedArgument",
+     [](auto& m) { m.set_template_arguments_json(R"({"messages": "canary"})"); },
+     "template_arguments_json", "sets messages, which is reserved"},
+    {"LongArguments",
+     [](auto& m) {
+       m.set_template_arguments_json("{\"a\": \"" + std::string(1 << 16, 'x') + "\"}");
+     },
+     "template_arguments_json", "at most 65536"},
+    {"DeepArguments", [](auto& m) { m.set_template_arguments_json(Nested(30'000)); },
+     "template_arguments_json", "deeper than 32"},
+    {"NanArgument", [](auto& m) { m.set_template_arguments_json("{\"a\": NaN}"); },
+     "template_arguments_json", "not a JSON object"},
+    {"HugeNumber", [](auto& m) { m.set_template_arguments_json("{\"a\": 1e999}"); },
+     "template_arguments_json", "not a JSON object"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, BadChatRequest, ::testing::ValuesIn(kBadCases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(ChatRequestTest, EveryReservedNameIsRefused) {
+  for (const std::string name :
+       {"messages", "tools", "documents", "add_generation_prompt", "chat_template", "bos_token",
+        "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
+        "additional_special_tokens"}) {
+    v1::ChatRequest message = ValidChat();
+    message.set_template_arguments_json("{\"" + name + "\": 1}");
+    const absl::Status status = CheckConversation(message, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(MessageOf(status), HasSubstr("sets " + name + ", which is reserved"));
+  }
+}
+
+TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
+  v1::ChatRequest message = ValidChat();
+  auto& answer = *message.add_messages();
+  answer.set_role("assistant");
+  auto& call = *answer.add_tool_calls();
+  call.set_id("c1");
+  call.set_name("weather");
+  call.set_arguments_json(R"({"city": "Paris", "days": 2})");
+  auto& tool = *message.add_tools();
+  tool.set_name("weather");
+  tool.set_description("Tells it.");
+  tool.set_parameters_json(R"({"type": "object"})");
+  message.set_template_arguments_json(R"({"enable_thinking": false})");
+  const auto conversation = CheckConversation(message, {});
+  ASSERT_TRUE(conversation.ok()) << conversation.status();
+  EXPECT_EQ(conversation->variables.dump(),
+            R"({"messages":[{"role":"user","content":"hello"},)"
+            R"({"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function",)"
+            R"("function":{"name":"weather","arguments":{"city":"Paris","days":2}}}]}],)"
+            R"("tools":[{"type":"function","function":{"name":"weather","description":"Tells it.",)"
+            R"("parameters":{"type":"object"}}}],"documents":null,"add_generation_prompt":true,)"
+            R"("enable_thinking":false})");
+}
+
+TEST(ChatRequestTest, AbsentListsAreNull) {
+  v1::ChatRequest message = ValidChat();
+  message.set_add_generation_prompt(false);
+  const auto conversation = CheckConversation(message, {});
+  ASSERT_TRUE(conversation.ok());
+  EXPECT_EQ(conversation->variables.dump(),
+            R"({"messages":[{"role":"user","content":"hello"}],"tools":null,"documents":null,)"
+            R"("add_generation_prompt":false})");
+}
+
+TEST(ChatRequestTest, AModelWithoutTemplateOrTokenizerCannotChat) {
+  ServedModel model = ChatModel();
+  model.has_chat_template = false;
+  absl::Status status = CheckChatRequest(ValidChat(), model, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(status), reason::kNoChatTemplate);
+  model.has_tokenizer = false;
+  status = CheckChatRequest(ValidChat(), model, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(status), reason::kNoTokenizer);
+}
+
+}  // namespace
+}  // namespace incipit
