@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
+#include "cli/client/terminal.h"
 #include "cli/commands.h"
-#include "cli/terminal.h"
 
 namespace incipit {
 

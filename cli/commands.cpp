@@ -1,12 +1,12 @@
 #include "cli/commands.h"
 
-#include "cli/analyze.h"
-#include "cli/bench.h"
-#include "cli/bench_model.h"
-#include "cli/chat.h"
-#include "cli/generate.h"
+#include "cli/analysis/analyze.h"
+#include "cli/analysis/replay.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/bench_model.h"
+#include "cli/client/chat.h"
+#include "cli/client/generate.h"
 #include "cli/render.h"
-#include "cli/replay.h"
 #include "cli/tokenize.h"
 
 namespace incipit {

@@ -3,7 +3,7 @@
 
 Usage: python -m venv V; V/bin/pip install transformers jinja2; V/bin/python tools/make_folder_goldens.py
 
-tests/cli/golden/folders.json: random folders (their files beside tokenizer.json), a conversation each, and the text
+tests/cli/analysis/golden/folders.json: random folders (their files beside tokenizer.json), a conversation each, and the text
 or null where transformers raises. Run it in the root of the repository; it was last run with transformers 5.23.
 additional_special_tokens are left out: older versions give them to the template, newer ones do not.
 """
@@ -14,7 +14,7 @@ import tempfile
 
 import transformers
 
-GOLDEN = pathlib.Path("tests/cli/golden/folders.json")
+GOLDEN = pathlib.Path("tests/cli/analysis/golden/folders.json")
 NUM_FOLDERS = 40
 NAMES = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]
 MORE = ["image_token", "audio"]

@@ -82,7 +82,7 @@ TEST_F(RenderTest, WithAFolderWhatIsAbsentIsNone) {
 
 // tools/make_folder_goldens.py wrote them.
 TEST_F(RenderTest, FoldersRenderAsWithTransformers) {
-  std::ifstream file(INCIPIT_SOURCE_DIR "/tests/cli/golden/folders.json");
+  std::ifstream file(INCIPIT_SOURCE_DIR "/tests/cli/analysis/golden/folders.json");
   const auto cases = nlohmann::json::parse(file);
   ASSERT_GE(cases.size(), 40u);
   for (size_t i = 0; i < cases.size(); ++i) {

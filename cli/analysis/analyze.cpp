@@ -1,0 +1,193 @@
+#include "cli/analysis/analyze.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "base/flags.h"
+#include "base/status.h"
+#include "cli/analysis/analyze_output.h"
+#include "cli/analysis/trace.h"
+#include "cli/client/terminal.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/json_text.h"
+#include "kvcache/kv_layout.h"
+#include "text/tokenizer/tokenizer.h"
+#include "transformer/config.h"
+
+namespace incipit {
+namespace {
+
+constexpr CommandText kAnalyzeText = {
+    "analyze", "LOG [flags]",
+    "Says what a prefix cache can do for a log of prompts, without a server and without a model:\n"
+    "how much of the prompts repeats, how large a cache must be for how much of that, which "
+    "prefixes\n"
+    "are shared, and how many blocks are in use at a time.\n"
+    "\n"
+    "LOG has one request a line (- is stdin): a text, or an object with it as prompt, for which\n"
+    "--tokenizer is needed; an array of token ids, or an object with them as token_ids; or an "
+    "object\n"
+    "with hash_ids, one for each block of the prompt together with all before it (the form of "
+    "the\n"
+    "Mooncake traces), and input_length. timestamp and output_length are read where they are. "
+    "All\n"
+    "lines have the same form.\n"
+    "\n"
+    "Figures are given for blocks of --block-size tokens and for 2, 4 and 8 times as many. A hash "
+    "id\n"
+    "stands for --block-size tokens: larger blocks are made of several ids, smaller ones cannot "
+    "be\n"
+    "known. Cache sizes are for a cache that evicts the least recently used block; `incipit "
+    "replay`\n"
+    "measures other policies at one size. A cache without a limit saves \"the attainable\". "
+    "Answers\n"
+    "count only where they come back in a later prompt.\n"
+    "\n"
+    "Exit code: 0, 1 if the log cannot be read or is wrong (the message names file and line) or "
+    "if a\n"
+    "file cannot be written, 2 if a flag is wrong.",
+    "  incipit analyze trace.jsonl\n"
+    "  incipit analyze prompts.jsonl --tokenizer models/incipit-tiny --model models/incipit-tiny\n"
+    "  incipit analyze trace.jsonl --block-size 512 --bytes-per-token 131072 --svg plots\n"
+    "  incipit tokenize --tokenizer DIR < texts.jsonl | incipit analyze - --json\n"};
+
+struct AnalyzeFlags {
+  std::string log, tokenizer, model, svg;
+  std::string kv_dtype = "auto", time_unit = "ms";
+  std::optional<int32_t> block_size;
+  std::optional<int64_t> bytes_per_token;
+  Duration window{};
+  int32_t top = 10;
+  bool json = false;
+};
+
+void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
+  flags.Group("Log");
+  flags.String({"tokenizer", "DIR", "A folder with tokenizer.json, for logs of texts."},
+               values.tokenizer);
+  flags.Integer({"block-size", "N",
+                 "Tokens of the smallest block, or of one hash id. 8 for texts and token ids, 512 "
+                 "for hash ids if it is not given."},
+                values.block_size, {1, kAnalyzedBlockSizeMax});
+  flags.Choice({"time-unit", "UNIT", "Of timestamps."}, values.time_unit, {"s", "ms", "us", "ns"});
+  flags.Group("Figures");
+  flags.Interval(
+      {"window", "TIME", "Of the working set. 0s: three round parts of the log's length."},
+      values.window, {Duration::zero(), FromSeconds(1e8)});
+  flags.Integer({"top", "N", "How many shared prefixes are listed."}, values.top, {0, 10'000});
+  flags.Integer({"bytes-per-token", "N", "Of keys and values: sizes are given in GiB too."},
+                values.bytes_per_token, {1, int64_t{1} << 40});
+  flags.String({"model", "DIR", "A model folder; its config.json tells the bytes of a token."},
+               values.model);
+  flags.Choice({"kv-dtype", "TYPE",
+                "Of keys and values, with --model. auto: f32 for f32 checkpoints, else bf16."},
+               values.kv_dtype, {"auto", "f32", "f16", "bf16"});
+  flags.Group("Output");
+  flags.Switch({"json", "", "Print one JSON object."}, values.json);
+  flags.String({"svg", "DIR",
+                "Also writes hit_ratio.svg, working_set.svg and shared_prefix.svg there; DIR is "
+                "made if need be."},
+               values.svg);
+}
+
+absl::Status CheckAnalyzeFlags(const Flags& flags, const AnalyzeFlags& values) {
+  if (!values.model.empty() && values.bytes_per_token) {
+    return InvalidArgument("--model and --bytes-per-token exclude each other");
+  }
+  if (values.model.empty() && flags.IsSet("kv-dtype")) {
+    return InvalidArgument("--kv-dtype needs --model");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<int64_t>> BytesPerToken(const AnalyzeFlags& values) {
+  if (values.model.empty()) return values.bytes_per_token;
+  INCIPIT_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(values.model));
+  int32_t bytes_per_element = values.kv_dtype == "f32" ? 4 : 2;
+  if (values.kv_dtype == "auto") {
+    if (!config.dtype) {
+      return FailedPrecondition(
+          "{}: config.json does not say which type the weights have; --kv-dtype does",
+          values.model);
+    }
+    bytes_per_element = static_cast<int32_t>(ByteSize(*config.dtype));
+  }
+  return BytesPerBlock({.num_layers = config.num_layers,
+                        .num_kv_heads = config.num_kv_heads,
+                        .head_dim = config.head_dim,
+                        .bytes_per_element = bytes_per_element,
+                        .block_size = 1});
+}
+
+absl::StatusOr<Analysis> AnalyzeLog(const AnalyzeFlags& values) {
+  AnalysisOptions options;
+  INCIPIT_ASSIGN_OR_RETURN(options.bytes_per_token, BytesPerToken(values));
+  std::unique_ptr<Tokenizer> tokenizer;
+  TraceTokenizer encode;
+  if (!values.tokenizer.empty()) {
+    INCIPIT_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(values.tokenizer));
+    encode = [&](std::string_view text) { return tokenizer->Encode(text, {}); };
+    options.decode = [&](std::span<const TokenId> ids) {
+      return tokenizer->Decode(ids, /*skip_special_tokens=*/false);
+    };
+  }
+  INCIPIT_ASSIGN_OR_RETURN(Trace trace, ReadTraceFile(values.log, encode));
+  INCIPIT_ASSIGN_OR_RETURN(
+      const AnalysisInput input,
+      MakeBlocks(std::move(trace), {.name = values.log == "-" ? "stdin" : values.log,
+                                    .block_size = values.block_size,
+                                    .seconds_per_unit = SecondsPerUnit(values.time_unit)}));
+  if (values.window > Duration::zero()) options.window = ToSeconds(values.window);
+  options.num_top_prefixes = static_cast<size_t>(values.top);
+  return Analyze(input, options);
+}
+
+absl::Status WritePlots(const Analysis& analysis, const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Internal("cannot make the folder {}: {}", folder.string(), error.message());
+  for (const Plot& plot : DrawPlots(analysis)) {
+    const std::string path = (folder / plot.file_name).string();
+    std::FILE* const file = std::fopen(path.c_str(), "wb");
+    if (file == nullptr) return Internal("cannot write {}: {}", path, std::strerror(errno));
+    const bool is_written =
+        std::fwrite(plot.svg.data(), 1, plot.svg.size(), file) == plot.svg.size();
+    if (std::fclose(file) != 0 || !is_written) {
+      return Internal("cannot write {}: {}", path, std::strerror(errno));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunAnalyze(std::span<const std::string_view> args) {
+  AnalyzeFlags values;
+  Flags flags;
+  BindAnalyzeFlags(flags, values);
+  if (const auto exit_code = ParseArguments(kAnalyzeText, flags, args, "LOG", values.log)) {
+    return *exit_code;
+  }
+  if (const absl::Status status = CheckAnalyzeFlags(flags, values); !status.ok()) {
+    return ReportUsage(kAnalyzeText, status);
+  }
+  const auto analysis = AnalyzeLog(values);
+  if (!analysis.ok()) return ReportFailure(kAnalyzeText, MessageOf(analysis.status()));
+  if (!values.svg.empty()) {
+    const absl::Status status = WritePlots(*analysis, values.svg);
+    if (!status.ok()) return ReportFailure(kAnalyzeText, MessageOf(status));
+  }
+  Print(stdout, values.json ? JsonLine(ToJson(*analysis)) : Describe(*analysis));
+  return kExitOk;
+}
+
+}  // namespace incipit

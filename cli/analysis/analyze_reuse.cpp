@@ -1,0 +1,225 @@
+#include "cli/analysis/analyze_reuse.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+// Marks at positions 0 .. size - 1, and how many there are before one (Fenwick: "A new data
+// structure for cumulative frequency tables", 1994).
+class MarkCounts {
+ public:
+  explicit MarkCounts(size_t size) : counts_(size + 1) {}
+
+  void Set(size_t position) { Add(position, 1); }
+  void Unset(size_t position) { Add(position, ~uint32_t{0}); }
+  int64_t num_marks() const { return num_marks_; }
+  int64_t CountFrom(size_t position) const {
+    uint32_t before = 0;
+    for (size_t i = position; i > 0; i &= i - 1) before += counts_[i];
+    return num_marks_ - before;
+  }
+
+ private:
+  void Add(size_t position, uint32_t change) {
+    num_marks_ += static_cast<int32_t>(change);
+    for (size_t i = position + 1; i < counts_.size(); i += i & (~i + 1)) counts_[i] += change;
+  }
+
+  std::vector<uint32_t> counts_;
+  int64_t num_marks_ = 0;
+};
+
+// The LRU stack: a mark at the position of each block's last use, later uses further on.
+class LruStack {
+ public:
+  LruStack(size_t num_nodes, size_t num_uses) : marks_(num_uses), position_(num_nodes, kNever) {}
+
+  // From the top, 1 for the block used last. REQUIRES: `node` has been used.
+  int64_t Depth(BlockNode node) const { return marks_.CountFrom(position_[node]); }
+  void Use(BlockNode node) {
+    if (position_[node] != kNever) marks_.Unset(position_[node]);
+    position_[node] = static_cast<uint32_t>(num_uses_);
+    marks_.Set(num_uses_++);
+  }
+  size_t num_uses() const { return num_uses_; }
+  int64_t num_blocks() const { return marks_.num_marks(); }
+  // Blocks used since the use number `since`.
+  int64_t NumUsedSince(size_t since) const { return marks_.CountFrom(since); }
+
+ private:
+  static constexpr uint32_t kNever = ~uint32_t{0};
+  MarkCounts marks_;
+  std::vector<uint32_t> position_;  // [node]
+  size_t num_uses_ = 0;
+};
+
+// Follows the log with windows that end at the present.
+class WindowCounter {
+ public:
+  WindowCounter(const BlockView& view, const WorkingSetOptions& options)
+      : view_(view),
+        num_samples_max_(static_cast<size_t>(options.num_samples)),
+        first_in_(options.windows.size()) {
+    INCIPIT_CHECK(std::ranges::is_sorted(options.windows) && options.num_samples > 0);
+    set_.is_timed = options.is_timed;
+    set_.windows = options.windows;
+    set_.peaks.resize(options.windows.size());
+    const size_t num_requests = view.log().num_requests();
+    use_begin_.reserve(num_requests + 1);
+    const double end = num_requests == 0 ? 0 : TimeOf(num_requests - 1);
+    step_ = end / options.num_samples;
+    // No two samples of a short log are the same.
+    if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
+  }
+
+  // Before the stack sees the request `index`.
+  void BeforeRequest(size_t index, const LruStack& stack) {
+    while (HasSampleBefore(TimeOf(index))) Sample(NextSample(), index, stack);
+    use_begin_.push_back(stack.num_uses());
+  }
+  void AfterRequest(size_t index, const LruStack& stack) {
+    const double now = TimeOf(index);
+    for (size_t w = 0; w < set_.windows.size(); ++w) {
+      const int64_t blocks = Count(w, now, stack);
+      if (blocks > set_.peaks[w].blocks) set_.peaks[w] = {blocks, now};
+    }
+  }
+  WorkingSet Finish(const LruStack& stack) {
+    const size_t num_requests = view_.log().num_requests();
+    if (num_requests > 0) Sample(TimeOf(num_requests - 1), num_requests, stack);
+    return std::move(set_);
+  }
+
+ private:
+  double TimeOf(size_t index) const {
+    return set_.is_timed ? view_.log().request(index).time : static_cast<double>(index + 1);
+  }
+  // The last sample is the end's.
+  bool HasSampleBefore(double now) const {
+    return step_ > 0 && set_.samples.size() + 1 < num_samples_max_ && NextSample() < now;
+  }
+  double NextSample() const { return step_ * static_cast<double>(set_.samples.size() + 1); }
+
+  int64_t Count(size_t window, double now, const LruStack& stack) {
+    size_t& first = first_in_[window];
+    while (first < use_begin_.size() && TimeOf(first) <= now - set_.windows[window]) ++first;
+    return first == use_begin_.size() ? 0 : stack.NumUsedSince(use_begin_[first]);
+  }
+  void Sample(double now, size_t num_requests, const LruStack& stack) {
+    WorkingSet::Sample sample = {now, static_cast<int64_t>(num_requests), stack.num_blocks(), {}};
+    for (size_t w = 0; w < set_.windows.size(); ++w) sample.blocks.push_back(Count(w, now, stack));
+    set_.samples.push_back(std::move(sample));
+  }
+
+  const BlockView& view_;
+  const size_t num_samples_max_;
+  WorkingSet set_;
+  double step_ = 0;
+  std::vector<size_t> use_begin_;  // [request]
+  std::vector<size_t> first_in_;   // [window]: its first request
+};
+
+size_t NumUses(const BlockView& view) {
+  int64_t num_uses = 0;
+  for (size_t i = 0; i < view.log().num_requests(); ++i) num_uses += view.num_blocks(i);
+  return static_cast<size_t>(num_uses);
+}
+
+double Ratio(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// The one of 1, 2, 5, 10, 20, 50 ... that is nearest by ratio, at least 1.
+double RoundCount(double value) {
+  const double power = std::pow(10, std::floor(std::log10(std::max(value, 1.0))));
+  const double scaled = std::max(value, 1.0) / power;
+  return power * (scaled < std::sqrt(2)    ? 1
+                  : scaled < std::sqrt(10) ? 2
+                  : scaled < std::sqrt(50) ? 5
+                                           : 10);
+}
+
+double RoundSeconds(double value) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  static constexpr double kLengths[] = {
+      1,       2,           5,           10,           15,           30,
+      kMinute, 2 * kMinute, 5 * kMinute, 10 * kMinute, 15 * kMinute, 30 * kMinute,
+      kHour,   2 * kHour,   6 * kHour,   12 * kHour,   kDay};
+  if (value < kLengths[0]) return RoundCount(value * 1e6) / 1e6;
+  if (value > kDay) return kDay * RoundCount(value / kDay);
+  return *std::ranges::min_element(
+      kLengths, {}, [&](double length) { return std::abs(std::log(length / value)); });
+}
+
+}  // namespace
+
+ReuseCurve::ReuseCurve(std::vector<Hits> at, Hits all, int64_t num_distinct)
+    : up_to_(std::move(at)), all_(all), num_distinct_(num_distinct) {
+  INCIPIT_CHECK(!up_to_.empty() && up_to_[0].blocks == 0);
+  for (size_t i = 1; i < up_to_.size(); ++i) {
+    up_to_[i].blocks += up_to_[i - 1].blocks;
+    up_to_[i].tokens += up_to_[i - 1].tokens;
+  }
+}
+
+const ReuseCurve::Hits& ReuseCurve::HitsWith(int64_t num_blocks) const {
+  INCIPIT_CHECK(num_blocks >= 0);
+  return up_to_[std::min(static_cast<size_t>(num_blocks), up_to_.size() - 1)];
+}
+
+int64_t ReuseCurve::BlocksFor(int32_t percent) const {
+  INCIPIT_CHECK(percent > 0 && percent <= 100);
+  const int64_t wanted = (attainable().blocks * percent + 99) / 100;
+  return std::ranges::lower_bound(up_to_, wanted, {}, &Hits::blocks) - up_to_.begin();
+}
+
+double ReuseCurve::BlockHitRatio(const Hits& hits) const { return Ratio(hits.blocks, all_.blocks); }
+double ReuseCurve::TokenHitRatio(const Hits& hits) const { return Ratio(hits.tokens, all_.tokens); }
+
+Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options) {
+  const BlockLog& log = view.log();
+  LruStack stack(log.num_nodes(), NumUses(view));
+  WindowCounter windows(view, options);
+  std::vector<ReuseCurve::Hits> at(1);
+  ReuseCurve::Hits all;
+  for (size_t request = 0; request < log.num_requests(); ++request) {
+    windows.BeforeRequest(request, stack);
+    const int64_t num_blocks = view.num_blocks(request);
+    // All are looked up before any is used: a prompt's blocks do not push out each other.
+    for (int64_t i = 0; i < view.num_seen(request); ++i) {
+      const auto depth = static_cast<size_t>(stack.Depth(view.block(request, i)));
+      if (depth >= at.size()) at.resize(std::max(depth + 1, 2 * at.size()));
+      ++at[depth].blocks;
+      at[depth].tokens += view.num_tokens(request, i);
+    }
+    for (int64_t i = num_blocks; i-- > 0;) stack.Use(view.block(request, i));
+    all.blocks += num_blocks;
+    all.tokens += log.request(request).input_tokens;
+    windows.AfterRequest(request, stack);
+  }
+  WorkingSet working_set = windows.Finish(stack);
+  return {ReuseCurve(std::move(at), all, stack.num_blocks()), std::move(working_set)};
+}
+
+WorkingSetOptions DefaultWindows(const BlockLog& log) {
+  WorkingSetOptions options;
+  const size_t num_requests = log.num_requests();
+  const double span = num_requests == 0 ? 0 : log.request(num_requests - 1).time;
+  options.is_timed = span > 0;
+  const double length = options.is_timed ? span : static_cast<double>(num_requests);
+  for (const double divisor : {60, 15, 4}) {
+    const double window =
+        options.is_timed ? RoundSeconds(length / divisor) : RoundCount(length / divisor);
+    if (options.windows.empty() || window > options.windows.back()) {
+      options.windows.push_back(window);
+    }
+  }
+  return options;
+}
+
+}  // namespace incipit

@@ -1,0 +1,100 @@
+#include "cli/analysis/replay_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/types.h"
+#include "kvcache/kv_cache_manager.h"
+
+namespace incipit {
+namespace {
+
+// A clock of nanoseconds goes no further than 292 years.
+constexpr double kReplaySecondsMax = 1e9;
+
+// A node is a block together with all before it, so it may stand for the content of its block.
+class PromptTokens {
+ public:
+  PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
+
+  int32_t block_size() const { return form_ == TraceForm::kHashIds ? 1 : log_.block_tokens(); }
+  // The first `num_blocks` blocks of the request's chain and one token more, before which every
+  // block is one that need not be computed. Valid until the next call.
+  std::span<const TokenId> Of(size_t request, size_t num_blocks) {
+    const auto chain = log_.chain(request).first(num_blocks);
+    const auto block_size = static_cast<size_t>(this->block_size());
+    tokens_.resize(num_blocks * block_size + 1);
+    TokenId* to = tokens_.data();
+    for (const BlockNode node : chain) {
+      if (form_ == TraceForm::kHashIds) {
+        *to = static_cast<TokenId>(node);
+      } else {
+        INCIPIT_CHECK(log_.content(node).size() == block_size * sizeof(TokenId));
+        std::memcpy(to, log_.content(node).data(), block_size * sizeof(TokenId));
+      }
+      to += block_size;
+    }
+    return tokens_;
+  }
+
+ private:
+  const BlockLog& log_;
+  const TraceForm form_;
+  std::vector<TokenId> tokens_;
+};
+
+KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
+  size_t longest = 0;
+  for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
+  // What all blocks of the log fit into is as good as anything larger.
+  const int64_t capacity =
+      std::clamp<int64_t>(static_cast<int64_t>(log.num_nodes()), 1, options.capacity);
+  const int64_t beside =
+      options.make_room_first ? 0 : std::min(static_cast<int64_t>(longest), capacity);
+  return {.num_blocks = static_cast<int32_t>(capacity + beside),
+          .block_size = PromptTokens(log, options.form).block_size(),
+          .policy = options.policy,
+          .policy_capacity = static_cast<int32_t>(capacity),
+          .policy_block_size = log.block_tokens()};
+}
+
+}  // namespace
+
+ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options) {
+  INCIPIT_CHECK(options.capacity >= 1);
+  const KvCacheOptions manager_options = ManagerOptions(log, options);
+  KvCacheManager manager(manager_options);
+  const auto capacity = static_cast<size_t>(manager_options.policy_capacity);
+  const BlockView view(log, 1);
+  PromptTokens prompts(log, options.form);
+  BlockTable table;
+  table.root = manager.hasher().Root({});
+  ReplayResult result = {.policy = options.policy};
+  for (size_t r = 0; r < log.num_requests(); ++r) {
+    const size_t num_blocks = std::min(log.chain(r).size(), capacity);
+    if (num_blocks == 0) continue;
+    const auto tokens = prompts.Of(r, num_blocks);
+    const auto stored = tokens.first(tokens.size() - 1);
+    const auto num_stored = static_cast<int32_t>(stored.size());
+    manager.Advance(Time{} + FromSeconds(std::min(log.request(r).time, kReplaySecondsMax)));
+    table.hashes.clear();
+    manager.hasher().Extend(table.root, stored, table.hashes);
+    const ComputedBlocks found = manager.GetComputedBlocks(tokens, table, PartialMatch::kNo);
+    const auto num_found = static_cast<int64_t>(found.blocks.size());
+    result.hit_blocks += num_found;
+    result.hit_tokens += view.prefix_tokens(r, num_found);
+    INCIPIT_CHECK(manager.AllocateSlots(table, found, num_stored));
+    manager.CacheBlocks(table, stored, num_stored);
+    manager.Free(table);
+    if (!options.make_room_first) manager.EvictTo(manager_options.policy_capacity);
+  }
+  const KvCacheStats stats = manager.TakeStats();
+  result.evictions = stats.evictions.total();
+  result.regret = stats.regret_blocks;
+  return result;
+}
+
+}  // namespace incipit

@@ -1,0 +1,309 @@
+#include "cli/bench/bench_model_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/status.h"
+
+namespace incipit {
+namespace {
+
+constexpr int32_t kBlockSize = 16;
+constexpr uint64_t kTokenSeed = 1;
+constexpr int32_t kWarmUpSteps = 2;
+
+int32_t BlocksFor(int32_t num_positions) { return (num_positions + kBlockSize - 1) / kBlockSize; }
+
+int32_t PositionsMax(const BenchModelPlan& plan) {
+  return std::max(plan.prompt, plan.decode_prompt + plan.generate);
+}
+
+int32_t SequencesMax(const BenchModelPlan& plan) {
+  return *std::max_element(plan.sequences.begin(), plan.sequences.end());
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+TransformerRunnerOptions RunnerOptions(const BenchModelPlan& plan) {
+  TransformerRunnerOptions options;
+  options.block_size = kBlockSize;
+  options.num_blocks = SequencesMax(plan) * BlocksFor(PositionsMax(plan));
+  options.step_tokens_max = std::max(plan.step_tokens, SequencesMax(plan));
+  options.draws_max = SequencesMax(plan);
+  options.max_model_len = PositionsMax(plan);
+  options.kv_dtype = plan.kv_dtype;
+  return options;
+}
+
+// Sequences 0, 1, ... of random tokens, each with blocks of its own, and steps over the first of
+// them.
+class StepDriver {
+ public:
+  StepDriver(TransformerRunner& runner, int32_t vocab_size, int32_t blocks_each)
+      : runner_(runner), vocab_size_(vocab_size), blocks_each_(blocks_each) {
+    greedy_.temperature = 0;
+  }
+
+  // Tokens [begin, end) of one sequence's prompt in one step; draws the next one if it is the end
+  // of the prompt.
+  absl::Status Prefill(int32_t sequence, int32_t begin, int32_t end, bool draws) {
+    Clear();
+    for (int32_t position = begin; position < end; ++position) {
+      AddToken(RandomToken(sequence, position), position);
+    }
+    EndSequence(sequence, end, draws);
+    return Run();
+  }
+
+  // Gives sequences 1 .. num_sequences - 1 copies of the keys and values that sequence 0 has; runs
+  // the last of its `num_positions` positions again, since a step needs a token.
+  absl::Status CopyPrompt(int32_t num_sequences, int32_t num_positions) {
+    copies_.clear();
+    for (int32_t s = 1; s < num_sequences; ++s) {
+      for (int32_t i = 0; i < BlocksFor(num_positions); ++i) {
+        copies_.push_back({BlockId{i}, BlockId{s * blocks_each_ + i}, kBlockSize});
+      }
+    }
+    const absl::Status status = Prefill(0, num_positions - 1, num_positions, false);
+    copies_.clear();
+    return status;
+  }
+
+  // One token of each of the first sequences, at the same position: random ones, or those drawn by
+  // the step before.
+  absl::Status Decode(int32_t num_sequences, int32_t position, bool is_first) {
+    drawn_.swap(result_.tokens);
+    Clear();
+    for (int32_t s = 0; s < num_sequences; ++s) {
+      AddToken(is_first ? RandomToken(s, position) : drawn_[static_cast<size_t>(s)], position);
+      EndSequence(s, position + 1, true);
+    }
+    return Run();
+  }
+
+ private:
+  TokenId RandomToken(int32_t sequence, int32_t position) const {
+    const uint64_t bits =
+        RandomBits(kTokenSeed, static_cast<uint32_t>(sequence), static_cast<uint64_t>(position));
+    return static_cast<TokenId>(bits % static_cast<uint64_t>(vocab_size_));
+  }
+
+  void Clear() {
+    tokens_.clear();
+    positions_.clear();
+    token_begin_.assign(1, 0);
+    block_begin_.assign(1, 0);
+    blocks_.clear();
+    draws_.clear();
+  }
+  void AddToken(TokenId token, int32_t position) {
+    tokens_.push_back(token);
+    positions_.push_back(position);
+  }
+  void EndSequence(int32_t sequence, int32_t num_positions, bool draws) {
+    for (int32_t i = 0; i < BlocksFor(num_positions); ++i) {
+      blocks_.push_back(BlockId{sequence * blocks_each_ + i});
+    }
+    token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
+    block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
+    if (!draws) return;
+    Draw draw;
+    draw.row = static_cast<int32_t>(tokens_.size()) - 1;
+    draw.params = &greedy_;
+    draw.position = num_positions;
+    draws_.push_back(draw);
+  }
+
+  absl::Status Run() {
+    INCIPIT_RETURN_IF_ERROR(runner_.Launch({.tokens = tokens_,
+                                            .positions = positions_,
+                                            .token_begin = token_begin_,
+                                            .block_begin = block_begin_,
+                                            .blocks = blocks_,
+                                            .copies = copies_,
+                                            .draws = draws_,
+                                            .scores = {}}));
+    INCIPIT_RETURN_IF_ERROR(runner_.Wait(result_));
+    for (const RowStatus status : result_.status) {
+      if (status != RowStatus::kOk) {
+        return FailedPrecondition("the model's logits are not finite");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  TransformerRunner& runner_;
+  const int32_t vocab_size_, blocks_each_;
+  SamplingParams greedy_;
+  std::vector<TokenId> tokens_, drawn_;
+  std::vector<int32_t> positions_, token_begin_, block_begin_;
+  std::vector<BlockId> blocks_;
+  std::vector<BlockCopy> copies_;
+  std::vector<Draw> draws_;
+  StepResult result_;
+};
+
+// What is measured of one model, and the work in it.
+class Measurement {
+ public:
+  Measurement(const BenchModelPlan& plan, const ModelConfig& config, const ModelTypes& types,
+              TimedBackend& backend, TransformerRunner& runner)
+      : plan_(plan),
+        config_(config),
+        types_(types),
+        backend_(backend),
+        driver_(runner, config.vocab_size, BlocksFor(PositionsMax(plan))) {}
+
+  absl::StatusOr<ModelSpeed> Prefill() {
+    ModelSpeed speed{.num_sequences = 1,
+                     .num_tokens = plan_.prompt,
+                     .seconds = 0,
+                     .steps = {},
+                     .operation_seconds = {}};
+    for (int32_t begin = 0; begin < plan_.prompt; begin += plan_.step_tokens) {
+      const int32_t end = std::min(begin + plan_.step_tokens, plan_.prompt);
+      const StepShape shape = {.num_sequences = 1,
+                               .num_tokens = end - begin,
+                               .position = begin,
+                               .has_logits = end == plan_.prompt};
+      speed.steps.push_back(WorkOf(config_, types_, shape));
+    }
+    INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.prompt));  // warms up
+    INCIPIT_RETURN_IF_ERROR(TakeTimes(speed, [this] { return RunPrompt(0, plan_.prompt); }));
+    return speed;
+  }
+
+  // What Decode goes on from: one prompt in as many copies as there are sequences, which costs as
+  // much to read as prompts that differ.
+  absl::Status PreparePrompts() {
+    INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.decode_prompt));
+    return driver_.CopyPrompt(SequencesMax(plan_), plan_.decode_prompt);
+  }
+
+  absl::StatusOr<ModelSpeed> Decode(int32_t num_sequences) {
+    ModelSpeed speed{.num_sequences = num_sequences,
+                     .num_tokens = int64_t{num_sequences} * plan_.generate,
+                     .seconds = 0,
+                     .steps = {},
+                     .operation_seconds = {}};
+    for (int32_t step = 0; step < plan_.generate; ++step) {
+      const StepShape shape = {.num_sequences = num_sequences,
+                               .num_tokens = 1,
+                               .position = plan_.decode_prompt + step,
+                               .has_logits = true};
+      speed.steps.push_back(WorkOf(config_, types_, shape));
+    }
+    INCIPIT_RETURN_IF_ERROR(RunSteps(num_sequences, std::min(kWarmUpSteps, plan_.generate)));
+    INCIPIT_RETURN_IF_ERROR(
+        TakeTimes(speed, [&] { return RunSteps(num_sequences, plan_.generate); }));
+    return speed;
+  }
+
+ private:
+  absl::Status RunPrompt(int32_t sequence, int32_t length) {
+    for (int32_t begin = 0; begin < length; begin += plan_.step_tokens) {
+      const int32_t end = std::min(begin + plan_.step_tokens, length);
+      INCIPIT_RETURN_IF_ERROR(driver_.Prefill(sequence, begin, end, end == length));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunSteps(int32_t num_sequences, int32_t num_steps) {
+    for (int32_t step = 0; step < num_steps; ++step) {
+      INCIPIT_RETURN_IF_ERROR(driver_.Decode(num_sequences, plan_.decode_prompt + step, step == 0));
+    }
+    return absl::OkStatus();
+  }
+
+  // Runs it as often as is planned.
+  absl::Status TakeTimes(ModelSpeed& speed, const std::function<absl::Status()>& run) {
+    const SteadyClock clock;
+    std::vector<double> seconds;
+    backend_.TakeSeconds();
+    for (int32_t i = 0; i < plan_.repeat; ++i) {
+      const Time begin = clock.Now();
+      INCIPIT_RETURN_IF_ERROR(run());
+      seconds.push_back(ToSeconds(clock.Now() - begin));
+    }
+    speed.seconds = Median(std::move(seconds));
+    speed.operation_seconds = backend_.TakeSeconds();
+    for (double& one : speed.operation_seconds) one /= plan_.repeat;
+    return absl::OkStatus();
+  }
+
+  const BenchModelPlan& plan_;
+  const ModelConfig& config_;
+  const ModelTypes types_;
+  TimedBackend& backend_;
+  StepDriver driver_;
+};
+
+absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config) {
+  if (PositionsMax(plan) <= config.max_positions) return absl::OkStatus();
+  if (plan.prompt > config.max_positions) {
+    return MakeStatus(absl::StatusCode::kOutOfRange, "--prompt is {}; the model's context is {}",
+                      plan.prompt, config.max_positions);
+  }
+  return MakeStatus(absl::StatusCode::kOutOfRange,
+                    "--decode-prompt and --generate add up to {}; the model's context is {}",
+                    plan.decode_prompt + plan.generate, config.max_positions);
+}
+
+// Measures the plan's rows, and the machine before and after each: neighbours lower its rates for a
+// while.
+absl::Status Measure(const BenchModelPlan& plan, Measurement& measurement, BenchModelResult& result,
+                     const std::function<void(std::string_view)>& report) {
+  const auto measure_machine = [&] {
+    result.machine = LargerRates(result.machine, MeasureMachineRates(plan.cpu));
+  };
+  report("what the machine can do");
+  result.machine = MeasureMachineRates(plan.cpu);
+  report(fmt::format("prefill of {} tokens", plan.prompt));
+  INCIPIT_ASSIGN_OR_RETURN(ModelSpeed prefill, measurement.Prefill());
+  result.prefill.push_back(std::move(prefill));
+  measure_machine();
+  report(fmt::format("a prompt of {} tokens to decode from", plan.decode_prompt));
+  INCIPIT_RETURN_IF_ERROR(measurement.PreparePrompts());
+  for (const int32_t num_sequences : plan.sequences) {
+    report(fmt::format("decode, {} sequences", num_sequences));
+    INCIPIT_ASSIGN_OR_RETURN(ModelSpeed decode, measurement.Decode(num_sequences));
+    result.decode.push_back(std::move(decode));
+    measure_machine();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
+                                            const std::function<void(std::string_view)>& report) {
+  const auto created = CreateCpuBackend(plan.cpu);
+  if (absl::IsInvalidArgument(created.status())) {
+    return MakeStatus(absl::StatusCode::kOutOfRange, "{}", MessageOf(created.status()));
+  }
+  INCIPIT_RETURN_IF_ERROR(created.status());
+  Backend* const backend = created->get();
+  report("loading");
+  INCIPIT_ASSIGN_OR_RETURN(const Model model, LoadModel(plan.folder, *backend, plan.weights));
+  INCIPIT_RETURN_IF_ERROR(CheckLengths(plan, model.config));
+  TimedBackend timed(*backend, model.config.intermediate_size);
+  INCIPIT_ASSIGN_OR_RETURN(const auto runner,
+                           TransformerRunner::Create(timed, model, RunnerOptions(plan)));
+  BenchModelResult result;
+  const bool is_int8 = plan.weights == WeightFormat::kInt8;
+  result.types = {.weights = is_int8 ? MatrixType::kInt8 : MatrixTypeOf(model.weights.dtype),
+                  .kv = *runner->options().kv_dtype};
+  Measurement measurement(plan, model.config, result.types, timed, *runner);
+  INCIPIT_RETURN_IF_ERROR(Measure(plan, measurement, result, report));
+  return result;
+}
+
+}  // namespace incipit

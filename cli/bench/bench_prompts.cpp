@@ -1,0 +1,79 @@
+#include "cli/bench/bench_prompts.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status.h"
+
+namespace incipit {
+namespace {
+
+// Streams of the generator: the shared opening, the arrivals, then one for each prompt.
+constexpr uint32_t kSharedStream = 0;
+constexpr uint32_t kArrivalStream = 1;
+constexpr uint32_t kFirstPromptStream = 2;
+
+// Ids that one question is about at first.
+constexpr uint32_t kRangeMax = 1024;
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
+    uint32_t vocab_size,
+    const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special) {
+  std::vector<std::pair<uint32_t, uint32_t>> ranges;  // the next one last
+  for (uint64_t end = vocab_size; end > 0;) {
+    const uint64_t begin = (end - 1) / kRangeMax * kRangeMax;
+    ranges.emplace_back(begin, end);
+    end = begin;
+  }
+  std::vector<uint32_t> tokens;
+  while (!ranges.empty()) {
+    const auto [begin, end] = ranges.back();
+    ranges.pop_back();
+    INCIPIT_ASSIGN_OR_RETURN(const bool special, has_special(begin, end));
+    if (!special) {
+      for (uint32_t id = begin; id < end; ++id) tokens.push_back(id);
+    } else if (end - begin > 1) {
+      const uint32_t middle = begin + (end - begin) / 2;
+      ranges.emplace_back(middle, end);
+      ranges.emplace_back(begin, middle);
+    }
+  }
+  return tokens;
+}
+
+BenchPrompts::BenchPrompts(std::vector<uint32_t> tokens, uint64_t seed, int32_t num_tokens,
+                           int32_t num_shared)
+    : tokens_(std::move(tokens)), seed_(seed), num_tokens_(num_tokens), num_shared_(num_shared) {
+  INCIPIT_CHECK(!tokens_.empty());
+  INCIPIT_CHECK(num_shared_ >= 0 && num_shared_ <= num_tokens_);
+}
+
+std::vector<uint32_t> BenchPrompts::Make(int32_t index) const {
+  const uint32_t own_stream = kFirstPromptStream + static_cast<uint32_t>(index);
+  std::vector<uint32_t> prompt;
+  prompt.reserve(static_cast<size_t>(num_tokens_));
+  for (int32_t i = 0; i < num_tokens_; ++i) {
+    const uint32_t stream = i < num_shared_ ? kSharedStream : own_stream;
+    const uint64_t bits = RandomBits(seed_, stream, static_cast<uint64_t>(i));
+    prompt.push_back(tokens_[bits % tokens_.size()]);
+  }
+  return prompt;
+}
+
+std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double rate) {
+  std::vector<double> arrivals;
+  double time = 0;
+  for (int32_t i = 0; i < num_requests; ++i) {
+    arrivals.push_back(time);
+    // 53 bits give a number in (0, 1], whose logarithm is finite.
+    const uint64_t bits = RandomBits(seed, kArrivalStream, static_cast<uint64_t>(i)) >> 11;
+    time -= std::log((static_cast<double>(bits) + 1) * 0x1p-53) / rate;
+  }
+  return arrivals;
+}
+
+}  // namespace incipit

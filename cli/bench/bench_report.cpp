@@ -1,0 +1,185 @@
+#include "cli/bench/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace incipit {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kErrorsShown = 5;
+
+// Microseconds are as fine as a client's clock says anything.
+double Rounded(double value) { return std::round(value * 1e3) / 1e3; }
+
+ordered_json ToJson(const Percentiles& percentiles) {
+  return {{"p50", Rounded(percentiles.p50)},
+          {"p90", Rounded(percentiles.p90)},
+          {"p99", Rounded(percentiles.p99)},
+          {"max", Rounded(percentiles.max)}};
+}
+
+std::string Row(std::string_view name, const Percentiles& percentiles) {
+  return fmt::format("{:<22}{:>10.2f}{:>10.2f}{:>10.2f}{:>10.2f}\n", name, percentiles.p50,
+                     percentiles.p90, percentiles.p99, percentiles.max);
+}
+
+double Share(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+struct Span {
+  double begin = 0, end = 0;
+};
+
+// When at least `num_needed` of the spans overlap, in order.
+std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
+  std::vector<std::pair<double, int32_t>> changes;
+  for (const Span& span : spans) {
+    changes.emplace_back(span.begin, 1);
+    changes.emplace_back(span.end, -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  std::vector<Span> overlaps;
+  int32_t num_open = 0;
+  for (const auto& [time, change] : changes) {
+    if (change > 0 && ++num_open == num_needed) overlaps.push_back({time, time});
+    if (change < 0 && num_open-- == num_needed) overlaps.back().end = time;
+  }
+  return overlaps;
+}
+
+// The tokens of one answer that came within `spans`, the last of which is the latest. A token
+// belongs to the whole time since the one before, so parts count.
+double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
+  double count = 0, time = record.due + record.first_token;
+  auto span = spans.begin();
+  for (const double gap : record.inter_token) {
+    const double begin = time;
+    time += gap;
+    while (span != spans.end() && span->end <= begin) ++span;
+    if (gap <= 0) continue;
+    for (auto other = span; other != spans.end() && other->begin < time; ++other) {
+      count += (std::min(time, other->end) - std::max(begin, other->begin)) / gap;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+FullLoad FullLoadOf(const BenchResult& result) {
+  FullLoad full{.concurrency = result.concurrency, .seconds = 0, .output_tokens_per_s = 0};
+  if (result.concurrency == 0) return full;
+  std::vector<Span> answering;
+  for (const BenchRecord& record : result.records) {
+    const double first = record.due + record.first_token;
+    const double last =
+        std::accumulate(record.inter_token.begin(), record.inter_token.end(), first);
+    if (last > first) answering.push_back({first, last});
+  }
+  const std::vector<Span> spans = OverlapsOf(answering, result.concurrency);
+  for (const Span& span : spans) full.seconds += span.end - span.begin;
+  if (full.seconds <= 0) return full;
+  double num_tokens = 0;
+  for (const BenchRecord& record : result.records) num_tokens += TokensWithin(record, spans);
+  full.output_tokens_per_s = num_tokens / full.seconds;
+  return full;
+}
+
+Percentiles PercentilesOf(std::vector<double> seconds) {
+  if (seconds.empty()) return {};
+  std::sort(seconds.begin(), seconds.end());
+  const auto at = [&](double share) {
+    const double rank = std::ceil(share * static_cast<double>(seconds.size()));
+    return seconds[static_cast<size_t>(std::max(rank, 1.0)) - 1] * 1e3;
+  };
+  return {at(0.5), at(0.9), at(0.99), seconds.back() * 1e3};
+}
+
+BenchSummary Summarize(const BenchResult& result) {
+  BenchSummary summary;
+  std::vector<double> first_token, inter_token, total;
+  for (const BenchRecord& record : result.records) {
+    ++summary.num_requests;
+    summary.prompt_tokens += record.prompt_tokens;
+    summary.cached_tokens += record.cached_tokens;
+    summary.output_tokens += record.output_tokens;
+    if (!record.error.empty()) {
+      ++summary.num_errors;
+      ++summary.errors[record.error];
+      continue;
+    }
+    if (record.output_tokens > 0) first_token.push_back(record.first_token);
+    total.push_back(record.total);
+    inter_token.insert(inter_token.end(), record.inter_token.begin(), record.inter_token.end());
+  }
+  summary.seconds = result.seconds;
+  if (result.seconds > 0) {
+    summary.output_tokens_per_s = static_cast<double>(summary.output_tokens) / result.seconds;
+  }
+  summary.full_load = FullLoadOf(result);
+  summary.first_token = PercentilesOf(std::move(first_token));
+  summary.inter_token = PercentilesOf(std::move(inter_token));
+  summary.total = PercentilesOf(std::move(total));
+  return summary;
+}
+
+ordered_json ToJson(const BenchSummary& summary) {
+  const FullLoad& full = summary.full_load;
+  const auto or_null = [&](double value) {
+    return full.seconds > 0 ? ordered_json(Rounded(value)) : ordered_json();
+  };
+  return {{"requests", summary.num_requests},
+          {"errors", summary.num_errors},
+          {"duration_s", Rounded(summary.seconds)},
+          {"prompt_tokens", summary.prompt_tokens},
+          {"cached_tokens", summary.cached_tokens},
+          {"output_tokens", summary.output_tokens},
+          {"output_tokens_per_s", Rounded(summary.output_tokens_per_s)},
+          {"full_load_s", or_null(full.seconds)},
+          {"full_load_output_tokens_per_s", or_null(full.output_tokens_per_s)},
+          {"ttft_ms", ToJson(summary.first_token)},
+          {"itl_ms", ToJson(summary.inter_token)},
+          {"e2e_ms", ToJson(summary.total)}};
+}
+
+std::string Describe(const BenchSummary& summary) {
+  std::string text = fmt::format(
+      "{} requests, {} errors, {:.2f} s\n"
+      "{} prompt tokens, {} of them cached ({:.1f} %)\n"
+      "{} output tokens, {:.1f} a second; {:.2f} requests a second\n",
+      summary.num_requests, summary.num_errors, summary.seconds, summary.prompt_tokens,
+      summary.cached_tokens, 100 * Share(summary.cached_tokens, summary.prompt_tokens),
+      summary.output_tokens, summary.output_tokens_per_s,
+      summary.seconds > 0
+          ? static_cast<double>(summary.num_requests - summary.num_errors) / summary.seconds
+          : 0.0);
+  if (const FullLoad& full = summary.full_load; full.seconds > 0) {
+    text += fmt::format("{:.1f} a second while all {} were answering ({:.2f} s)\n",
+                        full.output_tokens_per_s, full.concurrency, full.seconds);
+  }
+  text += "\n";
+  text +=
+      fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", "milliseconds", "p50", "p90", "p99", "max");
+  text += Row("time to first token", summary.first_token);
+  text += Row("between tokens", summary.inter_token);
+  text += Row("end to end", summary.total);
+  size_t num_shown = 0;
+  for (const auto& [error, count] : summary.errors) {
+    if (num_shown++ == kErrorsShown) {
+      text += fmt::format("... and {} other errors\n", summary.errors.size() - kErrorsShown);
+      break;
+    }
+    text += fmt::format("{}{} x {}\n", num_shown == 1 ? "\n" : "", count, error);
+  }
+  return text;
+}
+
+}  // namespace incipit

@@ -1,0 +1,292 @@
+#include "cli/client/chat.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/flags.h"
+#include "base/status.h"
+#include "cli/client/client.h"
+#include "cli/client/collected_answer.h"
+#include "cli/client/interrupt.h"
+#include "cli/client/request_flags.h"
+#include "cli/client/terminal.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/json_text.h"
+#include "incipit/v1/inference.grpc.pb.h"
+#include "text/unicode/utf8.h"
+
+namespace incipit {
+namespace {
+
+constexpr CommandText kChatText = {
+    "chat", "[--message TEXT] [flags]",
+    "Talks with a model that has a chat template. The answer appears as the server writes it; "
+    "Ctrl-C\n"
+    "stops an answer, and the program where there is none. The whole conversation is sent each "
+    "time,\n"
+    "and the server computes only what is new.\n"
+    "\n"
+    "Lines that begin with / are commands: /help lists them. A line that ends with \\ goes on in "
+    "the\n"
+    "next one. With --message one message is answered and the program ends; --json then prints "
+    "one\n"
+    "object as `incipit generate --json` does.\n"
+    "\n"
+    "Exit code: 0, 1 if the server refused or is not there, 2 if a flag is wrong.",
+    "  incipit chat\n"
+    "  incipit chat --system \"You answer in one sentence.\" --temperature 0.7\n"
+    "  incipit chat --message \"Tell me a story about a fox.\" --max-tokens 200\n"
+    "  echo \"Tell me a story.\" | incipit chat\n"};
+
+constexpr std::string_view kHelp =
+    "/system TEXT   set the system message (nothing: remove it) and begin anew\n"
+    "/reset         forget the conversation, keep the system message\n"
+    "/retry         answer the last message again\n"
+    "/history       show the conversation\n"
+    "/help          these lines\n"
+    "/quit          leave (so does the end of the input)\n";
+
+struct ChatOptions {
+  ClientOptions client;
+  RequestFlags request;
+  std::optional<std::string> message, template_arguments;
+  std::string system;
+  bool json = false;
+};
+
+void Bind(Flags& flags, ChatOptions& options) {
+  flags.Group("Conversation");
+  flags.String({"message", "TEXT", "Answer this one message and end."}, options.message);
+  flags.String({"system", "TEXT", "The system message."}, options.system);
+  flags.String({"template-arguments", "JSON", "Arguments of the chat template, a JSON object."},
+               options.template_arguments);
+  flags.Group("Output");
+  flags.Switch({"json", "", "With --message: print one JSON object when the answer is complete."},
+               options.json);
+  BindClientFlags(flags, options.client);
+  options.request.Bind(flags);
+}
+
+absl::Status Check(const ChatOptions& options) {
+  if (options.json && !options.message) return InvalidArgument("--json needs --message");
+  if (options.request.num_choices() != 1 && !options.json) {
+    return InvalidArgument("--n is {}; without --message and --json it must be 1",
+                           options.request.num_choices());
+  }
+  for (const std::string& text : {options.message.value_or(""), options.system}) {
+    if (!IsUtf8(text)) return InvalidArgument("a message is not valid UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+class Conversation {
+ public:
+  explicit Conversation(const ChatOptions& options)
+      : options_(options),
+        stub_(v1::Inference::NewStub(OpenChannel(options.client))),
+        system_(options.system) {}
+
+  // Sends all that was said and `message`; keeps both if an answer came.
+  grpc::Status Ask(std::string message, bool prints, CollectedAnswer& answer);
+
+  void Reset() { turns_.clear(); }
+  void SetSystem(std::string system) {
+    system_ = std::move(system);
+    Reset();
+  }
+  // Takes back the last message with its answer.
+  std::optional<std::string> TakeLastMessage();
+  std::string History() const;
+
+ private:
+  struct Turn {
+    std::string message, answer;
+  };
+  v1::ChatRequest MakeRequest(const std::string& message) const;
+
+  const ChatOptions& options_;
+  const std::unique_ptr<v1::Inference::Stub> stub_;
+  std::string system_;
+  std::vector<Turn> turns_;
+};
+
+v1::ChatRequest Conversation::MakeRequest(const std::string& message) const {
+  v1::ChatRequest request;
+  options_.request.Fill(request);
+  const auto add = [&](const char* role, const std::string& content) {
+    auto& added = *request.add_messages();
+    added.set_role(role);
+    added.set_content(content);
+  };
+  if (!system_.empty()) add("system", system_);
+  for (const Turn& turn : turns_) {
+    add("user", turn.message);
+    add("assistant", turn.answer);
+  }
+  add("user", message);
+  request.set_template_arguments_json(options_.template_arguments.value_or(""));
+  return request;
+}
+
+grpc::Status Conversation::Ask(std::string message, bool prints, CollectedAnswer& answer) {
+  grpc::ClientContext context;
+  PrepareCall(options_.client, context);
+  const Interrupt interrupt([&] { context.TryCancel(); });
+  const auto reader = stub_->Chat(&context, MakeRequest(message));
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    answer.Add(response);
+    for (const v1::Delta& delta : response.deltas()) {
+      if (prints) Print(stdout, delta.text());
+    }
+  }
+  grpc::Status status = reader->Finish();
+  if (prints && answer.has_text()) Print(stdout, "\n");
+  // An answer that the user stopped is part of the conversation as far as it went.
+  const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && answer.has_text();
+  if (status.ok() || stopped) turns_.push_back({std::move(message), answer.choices()[0].text});
+  return status;
+}
+
+std::optional<std::string> Conversation::TakeLastMessage() {
+  if (turns_.empty()) return std::nullopt;
+  std::string message = std::move(turns_.back().message);
+  turns_.pop_back();
+  return message;
+}
+
+std::string Conversation::History() const {
+  const Painter paint(stdout);
+  std::string text;
+  if (!system_.empty()) text += paint.Cyan("system: ") + system_ + "\n";
+  for (const Turn& turn : turns_) {
+    text += paint.Cyan("user: ") + turn.message + "\n";
+    text += paint.Cyan("assistant: ") + turn.answer + "\n";
+  }
+  return text;
+}
+
+// The interactive loop. Prompts and notes appear only where a person types.
+class Dialogue {
+ public:
+  explicit Dialogue(const ChatOptions& options)
+      : options_(options),
+        conversation_(options),
+        is_interactive_(IsTerminal(stdin)),
+        paint_(stdout) {}
+
+  int Run() {
+    if (is_interactive_) Note("/help lists the commands, /quit leaves.");
+    bool failed = false;
+    while (const auto line = ReadMessage()) {
+      if (*line == "/quit" || *line == "/exit") break;
+      if (line->empty()) continue;
+      failed = !Handle(*line) && !is_interactive_;
+      if (failed) break;
+    }
+    return failed ? kExitFailure : kExitOk;
+  }
+
+ private:
+  // What the user typed, lines that end with \ joined; nothing at the end of the input.
+  std::optional<std::string> ReadMessage() {
+    std::string message;
+    if (is_interactive_) Print(stdout, paint_.Bold("> "));
+    for (std::string line; std::getline(std::cin, line);) {
+      if (line.ends_with('\r')) line.pop_back();
+      const bool goes_on = line.ends_with('\\');
+      if (goes_on) line.back() = '\n';
+      message += line;
+      if (!goes_on) return message;
+      if (is_interactive_) Print(stdout, paint_.Bold(". "));
+    }
+    if (message.empty()) return std::nullopt;
+    return message;
+  }
+
+  // False if the server did not answer.
+  bool Handle(const std::string& line) {
+    if (!line.starts_with('/')) return Ask(line);
+    const size_t space = std::min(line.find(' '), line.size());
+    const std::string_view command = std::string_view(line).substr(0, space);
+    if (command == "/help") {
+      Print(stdout, kHelp);
+    } else if (command == "/reset") {
+      conversation_.Reset();
+      Note("The conversation is forgotten.");
+    } else if (command == "/system") {
+      conversation_.SetSystem(line.substr(std::min(space + 1, line.size())));
+      Note("The system message is set, the conversation begins anew.");
+    } else if (command == "/history") {
+      Print(stdout, conversation_.History());
+    } else if (command == "/retry") {
+      const auto message = conversation_.TakeLastMessage();
+      if (message) return Ask(*message);
+      Note("There is no message yet.");
+    } else {
+      constexpr std::string_view kCommands[] = {"/system",  "/reset", "/retry",
+                                                "/history", "/help",  "/quit"};
+      const auto nearest = NearestName(command, kCommands);
+      Note(fmt::format("{} is no command; {}", command,
+                       nearest ? fmt::format("did you mean {}?", *nearest) : "/help lists them."));
+    }
+    return true;
+  }
+
+  bool Ask(const std::string& message) {
+    if (!IsUtf8(message)) {
+      ReportFailure(kChatText, "the message is not valid UTF-8");
+      return false;
+    }
+    CollectedAnswer answer;
+    const grpc::Status status = conversation_.Ask(message, true, answer);
+    if (status.ok()) {
+      Note(DescribeUsage(answer.usage()));
+    } else if (status.error_code() == grpc::StatusCode::CANCELLED) {
+      Note("(stopped)");
+    } else {
+      ReportFailure(kChatText, DescribeError(options_.client, status));
+      return false;
+    }
+    return true;
+  }
+
+  void Note(std::string_view text) const {
+    if (is_interactive_) Print(stdout, paint_.Dim(text) + "\n");
+  }
+
+  const ChatOptions& options_;
+  Conversation conversation_;
+  const bool is_interactive_;
+  const Painter paint_;
+};
+
+int AnswerOne(const ChatOptions& options) {
+  Conversation conversation(options);
+  CollectedAnswer answer;
+  const grpc::Status status = conversation.Ask(*options.message, !options.json, answer);
+  if (!status.ok()) return ReportFailure(kChatText, DescribeError(options.client, status));
+  if (options.json) {
+    Print(stdout, JsonLine(answer.ToJson(options.request.wants_logprobs(),
+                                         options.request.wants_prompt_logprobs())));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int RunChat(std::span<const std::string_view> args) {
+  ChatOptions options;
+  Flags flags;
+  Bind(flags, options);
+  if (const auto exit_code = ParseArguments(kChatText, flags, args)) return *exit_code;
+  if (const absl::Status status = Check(options); !status.ok())
+    return ReportUsage(kChatText, status);
+  return options.message ? AnswerOne(options) : Dialogue(options).Run();
+}
+
+}  // namespace incipit

@@ -1,0 +1,76 @@
+#include "cli/client/client.h"
+
+#include <fmt/format.h>
+
+#include "absl/status/status.h"
+#include "base/status.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace incipit {
+namespace {
+
+// An answer is never larger than this; prompts' log probabilities are what comes close.
+constexpr int kMessageBytesMax = 256 << 20;
+
+std::string DescribeDetail(const google::protobuf::Any& any) {
+  google::rpc::BadRequest bad_request;
+  google::rpc::RetryInfo retry;
+  std::string text;
+  if (any.UnpackTo(&bad_request)) {
+    for (const auto& violation : bad_request.field_violations()) {
+      text += fmt::format("\n  {}: {}", violation.field(), violation.description());
+    }
+  } else if (any.UnpackTo(&retry)) {
+    const auto& delay = retry.retry_delay();
+    text = fmt::format("\n  try again in {:.3g} s",
+                       static_cast<double>(delay.seconds()) + delay.nanos() * 1e-9);
+  }
+  return text;
+}
+
+}  // namespace
+
+void BindClientFlags(Flags& flags, ClientOptions& options) {
+  flags.Group("Server");
+  flags.String({"address", "HOST:PORT", "Where `incipit serve` listens."}, options.address);
+  flags.String({"tenant", "NAME", "Sent as x-tenant-id: tenants share no cached blocks."},
+               options.tenant);
+  flags.Interval({"timeout", "TIME", "Deadline of each call; 0 is none."}, options.timeout,
+                 {Duration::zero(), std::chrono::hours(24)});
+}
+
+std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  arguments.SetMaxSendMessageSize(kMessageBytesMax);
+  // A server of our own is never behind a proxy that the environment names for the web.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void PrepareCall(const ClientOptions& options, grpc::ClientContext& context) {
+  if (!options.tenant.empty()) context.AddMetadata("x-tenant-id", options.tenant);
+  if (options.timeout > Duration::zero()) {
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::ceil<std::chrono::microseconds>(options.timeout));
+  }
+}
+
+std::string DescribeError(const ClientOptions& options, const grpc::Status& status) {
+  std::string text =
+      fmt::format("{}: {}", StatusCodeName(status.error_code()), status.error_message());
+  google::rpc::Status details;
+  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
+    for (const auto& any : details.details()) text += DescribeDetail(any);
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    text += fmt::format("\n  is a server running at {}? (--address)", options.address);
+  }
+  return text;
+}
+
+std::string StatusCodeName(grpc::StatusCode code) {
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+}
+
+}  // namespace incipit

@@ -1,0 +1,183 @@
+#include "cli/client/generate.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+
+#include "base/flags.h"
+#include "base/status.h"
+#include "cli/client/client.h"
+#include "cli/client/collected_answer.h"
+#include "cli/client/request_flags.h"
+#include "cli/client/terminal.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/json_text.h"
+#include "incipit/v1/admin.grpc.pb.h"
+#include "incipit/v1/inference.grpc.pb.h"
+#include "text/unicode/utf8.h"
+
+namespace incipit {
+namespace {
+
+constexpr CommandText kGenerateText = {
+    "generate", "--prompt TEXT | --prompt-ids 1,2,3 | --prompt-file FILE [flags]",
+    "Continues a prompt. The text appears as the server writes it; where the model has no "
+    "tokenizer,\n"
+    "the token ids do, with commas in between. With several choices (--n) each is printed when "
+    "all\n"
+    "are done.\n"
+    "\n"
+    "--json prints one object instead: text, token_ids, finish_reason (stop or length), logprobs\n"
+    "(null unless asked for) and usage {prompt_tokens, completion_tokens, cached_tokens, "
+    "copied_tokens,\n"
+    "cache_miss {reason, first_missing_block, first_differing_token, evicted_ms_ago} or null, "
+    "queue_ms,\n"
+    "ttft_ms, total_ms}; with --n also choices.\n"
+    "\n"
+    "Exit code: 0, 1 if the server refused or is not there, 2 if a flag is wrong.",
+    "  incipit generate --prompt \"Once upon a time\" --max-tokens 100\n"
+    "  incipit generate --prompt \"Once upon a time\" --temperature 0.7 --seed 1 --n 3\n"
+    "  incipit generate --prompt-ids 1,403,407 --temperature 0 --json\n"
+    "  incipit generate --prompt-file story.txt --stop \"The end\" --logprobs 3 --json\n"};
+
+struct GenerateOptions {
+  ClientOptions client;
+  RequestFlags request;
+  std::optional<std::string> prompt, prompt_ids, prompt_file;
+  bool json = false, usage = false;
+};
+
+void Bind(Flags& flags, GenerateOptions& options) {
+  flags.Group("Prompt");
+  flags.String({"prompt", "TEXT", "What to continue."}, options.prompt);
+  flags.String({"prompt-ids", "1,2,3", "The prompt as token ids; nothing is added to them."},
+               options.prompt_ids);
+  flags.String({"prompt-file", "FILE", "The prompt is the content of a file; - is stdin."},
+               options.prompt_file);
+  flags.Group("Output");
+  flags.Switch({"json", "", "Print one JSON object when the answer is complete."}, options.json);
+  flags.Switch({"usage", "", "Say on stderr what it took; a terminal is told anyway."},
+               options.usage);
+  BindClientFlags(flags, options.client);
+  options.request.Bind(flags);
+}
+
+absl::StatusOr<std::string> ReadPrompt(const std::string& path) {
+  std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) return Unavailable("--prompt-file is \"{}\", which cannot be read", path);
+  return text;
+}
+
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) {
+  const int num_prompts =
+      options.prompt.has_value() + options.prompt_ids.has_value() + options.prompt_file.has_value();
+  if (num_prompts != 1) {
+    return InvalidArgument(
+        "{} of --prompt, --prompt-ids and --prompt-file were given; it must be 1", num_prompts);
+  }
+  v1::GenerateRequest request;
+  options.request.Fill(request);
+  if (options.prompt_ids) {
+    const auto ids = ParseTokenIds(*options.prompt_ids);
+    if (!ids.ok()) return InvalidArgument("--prompt-ids {}", MessageOf(ids.status()));
+    request.mutable_token_ids()->mutable_ids()->Assign(ids->begin(), ids->end());
+    return request;
+  }
+  if (options.prompt) {
+    request.set_text(*options.prompt);
+  } else {
+    INCIPIT_ASSIGN_OR_RETURN(*request.mutable_text(), ReadPrompt(*options.prompt_file));
+  }
+  if (!IsUtf8(request.text())) return InvalidArgument("the prompt is not valid UTF-8");
+  return request;
+}
+
+// Whether the answer is text. Where the admin service is not at this address, tokenizing tells.
+bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  PrepareCall(options, context);
+  v1::GetModelInfoResponse info;
+  const auto stub = v1::Admin::NewStub(channel);
+  const grpc::Status status = stub->GetModelInfo(&context, v1::GetModelInfoRequest(), &info);
+  if (status.ok()) return info.has_tokenizer();
+  grpc::ClientContext other_context;
+  PrepareCall(options, other_context);
+  v1::TokenizeRequest request;
+  request.set_text("a");
+  v1::TokenizeResponse response;
+  return v1::Inference::NewStub(channel)->Tokenize(&other_context, request, &response).ok();
+}
+
+std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool is_first) {
+  if (ids.empty()) return {};
+  return fmt::format("{}{}", is_first ? "" : ",", fmt::join(ids, ","));
+}
+
+// Prints what one message adds to the only choice.
+void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedAnswer& before) {
+  for (const v1::Delta& delta : response.deltas()) {
+    Print(stdout, as_ids ? JoinIds(delta.token_ids(), before.choices()[0].token_ids.empty())
+                         : delta.text());
+  }
+}
+
+void PrintChoices(const CollectedAnswer& answer, bool as_ids) {
+  const Painter paint(stdout);
+  for (size_t i = 0; i < answer.choices().size(); ++i) {
+    const CollectedAnswer::Choice& choice = answer.choices()[i];
+    const std::string body =
+        as_ids ? fmt::format("{}", fmt::join(choice.token_ids, ",")) : choice.text;
+    Print(stdout, fmt::format("{}\n{}\n", paint.Cyan(fmt::format("--- choice {}", i)), body));
+  }
+}
+
+int Generate(const GenerateOptions& options, const v1::GenerateRequest& request) {
+  const auto channel = OpenChannel(options.client);
+  const bool as_ids = request.has_token_ids() && !ServesText(options.client, channel);
+  const bool streams = !options.json && options.request.num_choices() == 1;
+  const auto stub = v1::Inference::NewStub(channel);
+  grpc::ClientContext context;
+  PrepareCall(options.client, context);
+  const auto reader = stub->Generate(&context, request);
+  CollectedAnswer answer;
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    if (streams) PrintPiece(response, as_ids, answer);
+    answer.Add(response);
+  }
+  if (streams && !answer.choices()[0].token_ids.empty()) Print(stdout, "\n");
+  if (const grpc::Status status = reader->Finish(); !status.ok()) {
+    return ReportFailure(kGenerateText, DescribeError(options.client, status));
+  }
+  if (options.json) {
+    Print(stdout, JsonLine(answer.ToJson(options.request.wants_logprobs(),
+                                         options.request.wants_prompt_logprobs())));
+  } else if (!streams) {
+    PrintChoices(answer, as_ids);
+  }
+  if (!options.json && (options.usage || IsTerminal(stderr))) {
+    Print(stderr, Painter(stderr).Dim(DescribeUsage(answer.usage())) + "\n");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int RunGenerate(std::span<const std::string_view> args) {
+  GenerateOptions options;
+  Flags flags;
+  Bind(flags, options);
+  if (const auto exit_code = ParseArguments(kGenerateText, flags, args)) return *exit_code;
+  const auto request = MakeRequest(options);
+  if (absl::IsUnavailable(request.status())) {
+    return ReportFailure(kGenerateText, MessageOf(request.status()));
+  }
+  if (!request.ok()) return ReportUsage(kGenerateText, request.status());
+  return Generate(options, *request);
+}
+
+}  // namespace incipit

@@ -1,0 +1,58 @@
+// Small random logs that share prefixes in many ways, beside the prompts they are made of.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/analysis/analyze_blocks.h"
+
+namespace incipit {
+
+// A block is one byte here, so that a prompt is a string and a prefix is a prefix of it.
+struct RandomBlockLog {
+  std::vector<std::string> prompts;
+  std::vector<double> times;
+  std::unique_ptr<BlockLog> log;
+};
+
+inline RandomBlockLog MakeRandomBlockLog(uint32_t seed, int32_t block_tokens = 1) {
+  std::mt19937 random(seed);
+  const auto draw = [&](uint32_t count) { return static_cast<uint32_t>(random() % count); };
+  RandomBlockLog made;
+  made.log = std::make_unique<BlockLog>(1, block_tokens);
+  const uint32_t num_requests = 1 + draw(40), length_max = 1 + draw(12), alphabet = 1 + draw(4);
+  double time = 0;
+  for (uint32_t i = 0; i < num_requests; ++i) {
+    std::string prompt;
+    // A part of an earlier one, and something of its own.
+    if (i > 0 && draw(3) > 0) {
+      prompt = made.prompts[draw(i)];
+      prompt.resize(draw(static_cast<uint32_t>(prompt.size()) + 1));
+    }
+    for (uint32_t left = draw(length_max + 1); left > 0; --left) {
+      prompt.push_back(static_cast<char>('a' + draw(alphabet)));
+    }
+    if (draw(3) > 0) time += draw(10);
+    const auto num_tokens = static_cast<int64_t>(prompt.size()) * block_tokens;
+    const LoggedRequest request = {time, num_tokens, static_cast<int64_t>(i) + 1};
+    EXPECT_TRUE(made.log->Add(request, std::as_bytes(std::span(prompt))).ok());
+    made.prompts.push_back(prompt);
+    made.times.push_back(time);
+  }
+  return made;
+}
+
+// Prompts as they look with `group` characters as one block: without what is left over.
+inline std::vector<std::string> WholeBlocks(const RandomBlockLog& made, size_t group) {
+  std::vector<std::string> whole = made.prompts;
+  for (std::string& prompt : whole) prompt.resize(prompt.size() / group * group);
+  return whole;
+}
+
+}  // namespace incipit

@@ -1,0 +1,170 @@
+#include "cli/analysis/replay_run.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+
+#include "cli/analysis/analyze_reuse.h"
+#include "cli/analysis/offline_optimum.h"
+#include "tests/cli/analysis/random_block_log.h"
+
+namespace incipit {
+namespace {
+
+using Kind = EvictionPolicyKind;
+constexpr std::array kKinds = {Kind::kLru, Kind::kLfuAging, Kind::kLru2,
+                               Kind::kArc, Kind::kS3Fifo,   Kind::kAdaptive};
+
+// A prompt is a string and each of its characters a block.
+std::unique_ptr<BlockLog> CharacterLog(const std::vector<std::string>& prompts) {
+  auto log = std::make_unique<BlockLog>(1, 1);
+  for (const std::string& prompt : prompts) {
+    const auto num_tokens = static_cast<int64_t>(prompt.size());
+    EXPECT_TRUE(log->Add({.input_tokens = num_tokens}, std::as_bytes(std::span(prompt))).ok());
+  }
+  return log;
+}
+
+ReplayResult Lru(const std::vector<std::string>& prompts, int64_t capacity) {
+  return ReplayPolicy(*CharacterLog(prompts), {.capacity = capacity});
+}
+
+TEST(ReplayRun, LruKeepsWhatWasUsedLast) {
+  // b goes first, being a tail, then d.
+  const ReplayResult three = Lru({"ab", "cd", "ab"}, 3);
+  EXPECT_EQ(three.hit_blocks, 1);
+  EXPECT_EQ(three.hit_tokens, 1);
+  EXPECT_EQ(three.evictions, 2);
+  EXPECT_EQ(three.regret, 1);
+  const ReplayResult two = Lru({"ab", "cd", "ab"}, 2);
+  EXPECT_EQ(two.hit_blocks, 0);
+  EXPECT_EQ(two.evictions, 4);
+  EXPECT_EQ(two.regret, 2);
+  const ReplayResult four = Lru({"ab", "cd", "ab"}, 4);
+  EXPECT_EQ(four.hit_blocks, 2);
+  EXPECT_EQ(four.evictions, 0);
+  EXPECT_EQ(four.regret, 0);
+}
+
+TEST(ReplayRun, AWholePromptCanBeFound) { EXPECT_EQ(Lru({"abcd", "abcd"}, 8).hit_blocks, 4); }
+
+TEST(ReplayRun, EqualBlocksAfterDifferentOnesDiffer) {
+  EXPECT_EQ(Lru({"abc", "xbc", "abx"}, 16).hit_blocks, 2);
+}
+
+TEST(ReplayRun, OfAPromptThatIsLongerThanTheCacheTheFirstBlocksStay) {
+  for (const bool make_room_first : {false, true}) {
+    const auto log = CharacterLog({"abcd", "abcd", "abxy"});
+    const ReplayResult result =
+        ReplayPolicy(*log, {.capacity = 3, .make_room_first = make_room_first});
+    EXPECT_EQ(result.hit_blocks, 3 + 2);
+  }
+}
+
+TEST(ReplayRun, PromptsWithoutABlockChangeNothing) {
+  EXPECT_EQ(Lru({"", "ab", "", "ab"}, 2).hit_blocks, 2);
+}
+
+TEST(ReplayRun, LruHitsWhatTheReuseDistancesSay) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const RandomBlockLog made = MakeRandomBlockLog(seed, 3);
+    const ReuseCurve curve = MeasureReuse(BlockView(*made.log, 1), {}).curve;
+    for (int64_t capacity = 1; capacity <= static_cast<int64_t>(made.log->num_nodes()) + 1;
+         ++capacity) {
+      for (const bool make_room_first : {false, true}) {
+        const ReplayResult result =
+            ReplayPolicy(*made.log, {.capacity = capacity, .make_room_first = make_room_first});
+        EXPECT_EQ(result.hit_blocks, curve.HitsWith(capacity).blocks)
+            << "seed " << seed << ", capacity " << capacity << ", " << make_room_first;
+        EXPECT_EQ(result.hit_tokens, curve.HitsWith(capacity).tokens);
+      }
+    }
+  }
+}
+
+TEST(ReplayRun, NoPolicyBeatsTheOptimumNorLosesWhatFits) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    const RandomBlockLog made = MakeRandomBlockLog(seed);
+    const auto num_distinct = static_cast<int64_t>(made.log->num_nodes());
+    for (const Kind kind : kKinds) {
+      for (const bool make_room_first : {false, true}) {
+        for (int64_t capacity = 1; capacity <= num_distinct + 2; capacity += 1 + capacity / 4) {
+          const ReplayResult result = ReplayPolicy(
+              *made.log,
+              {.policy = kind, .capacity = capacity, .make_room_first = make_room_first});
+          const std::string place = fmt::format("seed {}, {} with {} blocks, room first {}", seed,
+                                                NameOf(kind), capacity, make_room_first);
+          EXPECT_EQ(result.policy, kind);
+          EXPECT_LE(result.hit_blocks, OfflineOptimumHits(*made.log, capacity)) << place;
+          EXPECT_LE(result.regret, result.evictions) << place;
+          if (capacity < num_distinct) continue;
+          EXPECT_EQ(result.hit_blocks, OfflineOptimumHits(*made.log, num_distinct)) << place;
+          EXPECT_EQ(result.evictions, 0) << place;
+        }
+      }
+    }
+  }
+}
+
+// The same prompts as hash ids and as token ids of four tokens a block.
+TEST(ReplayRun, TokenIdsAreReplayedAsTheirBlocksAre) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const RandomBlockLog made = MakeRandomBlockLog(seed, 4);
+    BlockLog tokens(4 * sizeof(TokenId), 4);
+    for (size_t r = 0; r < made.prompts.size(); ++r) {
+      std::vector<TokenId> ids;
+      for (const char c : made.prompts[r]) {
+        ids.insert(ids.end(), {TokenId{c}, 0, c == 'a' ? 1 : 2, 2'000'000'000});
+      }
+      ASSERT_TRUE(tokens.Add(made.log->request(r), std::as_bytes(std::span(ids))).ok());
+    }
+    for (const Kind kind : kKinds) {
+      const ReplayResult of_hashes = ReplayPolicy(*made.log, {.policy = kind, .capacity = 5});
+      const ReplayResult of_tokens =
+          ReplayPolicy(tokens, {.form = TraceForm::kTokenIds, .policy = kind, .capacity = 5});
+      EXPECT_EQ(of_tokens.hit_blocks, of_hashes.hit_blocks) << NameOf(kind);
+      EXPECT_EQ(of_tokens.hit_tokens, of_hashes.hit_tokens) << NameOf(kind);
+      EXPECT_EQ(of_tokens.evictions, of_hashes.evictions) << NameOf(kind);
+    }
+  }
+}
+
+TEST(ReplayRun, TimesOfManyYearsPass) {
+  BlockLog log(1, 1);
+  const std::string prompt = "ab";
+  for (const double time : {0.0, 1e8, 1e10}) {
+    ASSERT_TRUE(log.Add({.time = time}, std::as_bytes(std::span(prompt))).ok());
+  }
+  EXPECT_EQ(ReplayPolicy(log, {.capacity = 2}).hit_blocks, 4);
+}
+
+// Documents of four blocks come up in busy spells and quiet ones in turn, and each is asked for
+// three times, two seconds apart. `time_scale`: of the times that the log tells.
+int64_t HitsOfDocuments(double time_scale) {
+  constexpr int kDocuments = 6000, kUses = 3;
+  std::multimap<double, int32_t> due;  // when which document is asked for
+  double start = 0;
+  for (int32_t document = 0; document < kDocuments; ++document) {
+    start += document / 300 % 2 == 0 ? 0.02 : 0.2;
+    for (int use = 0; use < kUses; ++use) due.emplace(start + 2 * use, document);
+  }
+  BlockLog log(sizeof(int32_t), 512);
+  for (const auto& [time, document] : due) {
+    const std::array chain = {document, document, document, document};
+    const auto bytes = std::as_bytes(std::span(chain));
+    EXPECT_TRUE(log.Add({.time = time * time_scale, .input_tokens = 4 * 512}, bytes).ok());
+  }
+  return ReplayPolicy(log, {.policy = Kind::kAdaptive, .capacity = 200}).hit_blocks;
+}
+
+TEST(ReplayRun, AdaptiveGoesByTheTimesOfTheLog) {
+  const int64_t hits = HitsOfDocuments(1);
+  EXPECT_GT(hits, 0);
+  EXPECT_NE(hits, HitsOfDocuments(0));
+  EXPECT_EQ(hits, HitsOfDocuments(2));  // whatever their unit is
+}
+
+}  // namespace
+}  // namespace incipit
