@@ -1,5 +1,5 @@
 // How one token is drawn from one row of logits: the arithmetic that every backend shares, so that
-// equal logits give equal tokens everywhere. kernels/reference/sampling.cpp is the whole definition
+// equal logits give equal tokens everywhere. kernels/reference/sampler.cpp is the whole definition
 // as a program; the rules, in their order:
 //
 //   1. A row with a NaN or +infinity in it, or with nothing above -infinity, is not finite: no

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/flags.h"
 #include "engine/engine.h"
-#include "server/session/limits.h"
+#include "server/session/request_limits.h"
 
 namespace incipit {
 

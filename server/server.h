@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "engine/model_runner.h"
 #include "server/options.h"
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 

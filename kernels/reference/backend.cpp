@@ -12,7 +12,7 @@
 #include "kernels/fed_tokens.h"
 #include "kernels/numeric.h"
 #include "kernels/reference/ops.h"
-#include "kernels/reference/sampling.h"
+#include "kernels/reference/sampler.h"
 
 namespace incipit::reference {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/engine.h"
 #include "server/options.h"
 #include "server/session/call_tracker.h"
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 
 namespace incipit {
 

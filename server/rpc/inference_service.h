@@ -16,7 +16,7 @@
 #include "server/options.h"
 #include "server/rpc/generate_stream.h"
 #include "server/session/call_tracker.h"
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 #include "server/session/text_pool.h"
 #include "server/session/token_dispatcher.h"
 #include "text/chat/chat_template.h"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "server/rpc/error_details.h"
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 
 namespace incipit {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
-#include "server/session/limits.h"
+#include "server/session/request_limits.h"
 
 namespace grpc {
 class ServerContextBase;

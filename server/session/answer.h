@@ -8,7 +8,7 @@
 
 #include "base/types.h"
 #include "engine/engine.h"
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer/detokenizer.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 
 namespace incipit {
 

@@ -20,7 +20,7 @@
 #include "engine/engine.h"
 #include "server/metrics/metrics.h"
 #include "server/session/answer.h"
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 
 namespace incipit {
 

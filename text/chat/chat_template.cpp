@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "text/jinja/heap.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/json.h"
 #include "text/jinja/parser.h"
+#include "text/jinja/python_json.h"
 #include "text/jinja/unicode.h"
 
 namespace incipit {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "text/jinja/limits.h"
+#include "text/jinja/template_limits.h"
 #include "text/jinja/value.h"
 
 namespace incipit::jinja {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "text/jinja/ast.h"
-#include "text/jinja/limits.h"
+#include "text/jinja/template_limits.h"
 
 namespace incipit::jinja {
 

@@ -7,8 +7,8 @@
 #include "text/jinja/format.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iterators.h"
-#include "text/jinja/json.h"
 #include "text/jinja/operations.h"
+#include "text/jinja/python_json.h"
 #include "text/jinja/string_ops.h"
 #include "text/jinja/unicode.h"
 

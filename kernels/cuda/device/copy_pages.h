@@ -1,7 +1,7 @@
 // Copies the first tokens of pages to other pages, keys and values of all heads and layers, for
 // sequences that go on from a shared page.
 //
-// pool    as kernels/cuda/device/attention/kv_layout.h says; here a page of a layer is
+// pool    as kernels/cuda/device/attention/page_layout.h says; here a page of a layer is
 // tiles_per_page pieces of
 //         tile_bytes, one after the other, each page_size rows of row_bytes, one for each token
 // copies  i32 [count][4]: from, to, number of tokens, 0; no copy reads a page that another writes
@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/device/attention/kv_layout.h"
+#include "kernels/cuda/device/attention/page_layout.h"
 #include "kernels/cuda/device/device.h"
 
 namespace incipit::cuda {

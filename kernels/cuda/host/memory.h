@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/device/attention/kv_layout.h"
+#include "kernels/cuda/device/attention/page_layout.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/product/packed_order.h"
 #include "kernels/cuda/host/packed_weight.h"

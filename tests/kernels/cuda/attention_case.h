@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/attention/attention_args.h"
-#include "kernels/cuda/device/attention/kv_layout.h"
+#include "kernels/cuda/device/attention/page_layout.h"
 #include "kernels/cuda/host/attention_plan.h"
 #include "kernels/emulator/run.h"
 

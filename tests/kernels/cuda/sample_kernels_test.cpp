@@ -15,7 +15,7 @@
 #include "kernels/cuda/device/sampling/score.h"
 #include "kernels/cuda/host/sample_plan.h"
 #include "kernels/emulator/run.h"
-#include "kernels/reference/sampling.h"
+#include "kernels/reference/sampler.h"
 #include "kernels/sampling.h"
 
 namespace incipit::cuda {

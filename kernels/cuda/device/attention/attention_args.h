@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "kernels/cuda/device/attention/kv_layout.h"
+#include "kernels/cuda/device/attention/page_layout.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/step_plan.h"
 

@@ -1,4 +1,4 @@
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 
 #include <incipit/v1/admin.pb.h>
 #include <incipit/v1/inference.pb.h>

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "engine/engine.h"
-#include "server/session/limits.h"
+#include "server/session/request_limits.h"
 #include "transformer/config.h"
 
 namespace incipit::v1 {

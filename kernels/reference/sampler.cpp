@@ -1,4 +1,4 @@
-#include "kernels/reference/sampling.h"
+#include "kernels/reference/sampler.h"
 
 #include <algorithm>
 #include <cmath>

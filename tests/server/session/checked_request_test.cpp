@@ -1,4 +1,4 @@
-#include "server/session/request.h"
+#include "server/session/checked_request.h"
 
 #include <gmock/gmock.h>
 #include <google/rpc/error_details.pb.h>

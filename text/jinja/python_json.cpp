@@ -1,4 +1,4 @@
-#include "text/jinja/json.h"
+#include "text/jinja/python_json.h"
 
 #include <algorithm>
 #include <cmath>
