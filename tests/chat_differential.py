@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Renders random conversations with templates, by this project and by Jinja2, and compares byte for byte.
 
-  chat_differential.py --program build/dev/incipit --templates DIR [--count 300] [--seed 1]
+  chat_differential.py --program build/dev/incipit [--count 300] [--seed 1] [--more NAME] [DIR ...]
 
 The program answers JSON lines: `incipit render --template FILE`. Where Jinja2 raises, an error is
 expected. Exit status 77, which a test runner shows as skipped, if the templates or Jinja2
@@ -13,6 +13,8 @@ import json
 import pathlib
 import subprocess
 import sys
+
+import more_test_data
 
 try:
     import chat_conversations
@@ -66,16 +68,17 @@ def compare(command, path, args):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True, help="incipit")
-    parser.add_argument("--templates", required=True, type=pathlib.Path)
+    parser.add_argument("--more", help="templates of this folder of $INCIPIT_TEST_DATA too")
+    parser.add_argument("paths", nargs="*", type=pathlib.Path, help="folders of templates")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=3)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     command = [args.program, "render"]
-    paths = sorted(args.templates.glob("*.jinja"))
+    paths = sorted(path for folder in more_test_data.folders(args.paths, args.more) for path in folder.glob("*.jinja"))
     if not paths:
-        print("skipped: no templates in %s" % args.templates)
+        print("skipped: no templates")
         return 77
     return 1 if sum(compare(command, path, args) for path in paths) else 0
 

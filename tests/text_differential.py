@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares our tokenizer with the reference (PyPI `tokenizers`) on random and adversarial texts.
 
-    text_differential.py --program build/release/incipit [--count 10000] FOLDER...
+    text_differential.py --program build/release/incipit [--count 10000] [--more NAME] [FOLDER ...]
 
 A folder has a tokenizer.json, or folders that have one. `incipit tokenize` and `incipit detokenize`
 get a JSON value per line and answer each with a line. Exit status 77, which a test runner shows as
@@ -13,6 +13,8 @@ import pathlib
 import random
 import subprocess
 import sys
+
+import more_test_data
 
 try:
     from tokenizers import Tokenizer
@@ -143,9 +145,10 @@ def main():
     parser.add_argument("--count", type=int, default=10000, help="texts per tokenizer")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shown", type=int, default=5, help="differences to show")
-    parser.add_argument("paths", nargs="+", type=pathlib.Path)
+    parser.add_argument("--more", help="tokenizers of this folder of $INCIPIT_TEST_DATA too")
+    parser.add_argument("paths", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
-    folders = sorted({file.parent for path in options.paths
+    folders = sorted({file.parent for path in more_test_data.folders(options.paths, options.more)
                       for pattern in ("tokenizer.json", "*/tokenizer.json") for file in path.glob(pattern)})
     if not folders:
         print("skipped: no tokenizer")

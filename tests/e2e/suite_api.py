@@ -23,7 +23,7 @@ def chat_request(*contents, **fields):
     return request
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class ApiTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -292,7 +292,7 @@ class ApiTest(unittest.TestCase):
                 self.assertEqual([m.name for m in found.methods], [m.name for m in service.methods])
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class NoTokenizerTest(unittest.TestCase):
     def test_a_model_without_a_tokenizer_serves_token_ids_only(self):
         from harness.models import ModelCopy

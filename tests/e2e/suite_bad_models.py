@@ -24,7 +24,7 @@ def serve(*flags):
     return subprocess.run(command, capture_output=True, text=True, errors="strict", timeout=STOP_SECONDS)
 
 
-@unittest.skipUnless(MODEL, "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(MODEL, "no model: models/incipit-tiny is not there")
 class BadModelTest(unittest.TestCase):
     def check_case(self, case):
         with ModelCopy(MODEL) as copy:
@@ -129,7 +129,7 @@ class BadModelTest(unittest.TestCase):
             self.assertIn("model.safetensors", result.stderr)
 
 
-@unittest.skipUnless(MODEL, "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(MODEL, "no model: models/incipit-tiny is not there")
 class BadConfigurationTest(unittest.TestCase):
     """Exit code 2 within a second, the message names the key."""
 

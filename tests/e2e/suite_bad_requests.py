@@ -73,7 +73,7 @@ def code_of(error):
     return error.code() if error else OK
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class BadRequestTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -217,7 +217,7 @@ class BadRequestTest(unittest.TestCase):
             self.assertEqual(set(map(code_of, errors)), {OK, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class BadMessageTest(unittest.TestCase):
     """Bytes instead of messages: what gRPC and the parser catch before our code, and what they let through."""
 

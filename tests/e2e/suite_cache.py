@@ -18,7 +18,7 @@ def random_prompts(server, seed):
     return [[generator.randrange(3, size) for _ in range(PROMPT_TOKENS)] for _ in range(NUM_PROMPTS)]
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class CacheTest(unittest.TestCase):
     def test_the_second_of_two_identical_prompts_is_cached(self):
         with Server() as server:

@@ -22,7 +22,7 @@ def filtered(*arguments, values):
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class ClientTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -132,7 +132,7 @@ class ClientTest(unittest.TestCase):
         self.assertIn("generate", result.stderr)
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class FilterTest(unittest.TestCase):
     TEXTS = ["", " ", "Once upon a time", "  two  spaces ", "caf\u00e9 \u732b \U0001f408\u200d\u2b1b\n\ttabs", "a" * 500]
 

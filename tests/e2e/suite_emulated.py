@@ -37,7 +37,7 @@ def request_of(prompt):
     return request
 
 
-@unittest.skipUnless((STORIES / "config.json").exists(), "../shared/models/stories260K is not there")
+@unittest.skipUnless((STORIES / "config.json").exists(), "tests/data/models/stories260K is not there")
 class StoriesTest(unittest.TestCase):
     def test_ids_and_text_are_those_of_the_original_model(self):
         golden = json.loads((STORIES / "golden.json").read_text())

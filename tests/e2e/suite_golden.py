@@ -15,7 +15,7 @@ NUM_STORIES = 200
 MODELS = [model for model in (STORIES, BUNDLED) if (model / "config.json").exists()]
 
 
-@unittest.skipUnless(STORIES in MODELS, "../shared/models/stories260K is not there")
+@unittest.skipUnless(STORIES in MODELS, "tests/data/models/stories260K is not there")
 class GoldenTest(unittest.TestCase):
     def test_ids_and_text_are_those_of_the_original_model(self):
         golden = json.loads((STORIES / "golden.json").read_text())
@@ -83,7 +83,7 @@ def request_of(prompt):
     return request
 
 
-@unittest.skipUnless(MODELS, "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(MODELS, "no model: models/incipit-tiny is not there")
 class CrowdTest(unittest.TestCase):
     """Whatever else is in the batch, however the prompt is cut, preempted or not."""
 

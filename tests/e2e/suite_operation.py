@@ -39,7 +39,7 @@ def serve(*flags):
     return subprocess.run([PROGRAM, "serve", *flags], capture_output=True, text=True, timeout=STOP_SECONDS)
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class ProcessTest(unittest.TestCase):
     def test_an_idle_server_uses_less_than_a_hundredth_of_a_core(self):
         with Server() as server:
@@ -169,7 +169,7 @@ class ProcessTest(unittest.TestCase):
             self.assertNotIn(", ".join(map(str, answers[0].token_ids[:3])), server.log())
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class MetricsTest(unittest.TestCase):
     @unittest.skipUnless(shutil.which("promtool"), "promtool (Debian package prometheus) is not installed")
     def test_promtool_finds_nothing_to_say(self):
@@ -237,7 +237,7 @@ class MetricsTest(unittest.TestCase):
                 call.cancel()
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class DrainTest(unittest.TestCase):
     """One at a time, so that a queue is still there when the signal comes."""
 

@@ -33,7 +33,7 @@ def grpc_status(frames, table=None):
     return fields.get("grpc-status")
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class WireTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -243,7 +243,7 @@ class WireTest(unittest.TestCase):
         self.assertEqual(grpc_status(connection.await_ended(1)), OK)
 
 
-@unittest.skipUnless(default_model(), "no model: neither models/incipit-tiny nor ../shared")
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class ExhaustionTest(unittest.TestCase):
     """What takes a server of its own."""
 

@@ -7,18 +7,17 @@
 #include "base/types.h"
 #include "gtest/gtest.h"
 #include "tests/golden/checkpoint_run.h"
+#include "tests/support/source_folder.h"
 #include "transformer/json.h"
 
 namespace incipit {
 namespace {
 
-const std::filesystem::path kFolder =
-    std::filesystem::path(INCIPIT_SOURCE_DIR) / "../shared/models/stories260K";
+const std::filesystem::path kFolder = StoriesFolder();
 
 class StoriesTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "no " << kFolder;
     const auto golden = ParseJson(*ReadTextFile(kFolder / "golden.json"));
     ASSERT_TRUE(golden.ok()) << golden.status();
     prompt_ = (*golden)["prompt_ids"].get<std::vector<TokenId>>();

@@ -12,10 +12,10 @@ inline std::filesystem::path SourceFolder() {
   return given != nullptr ? given : INCIPIT_SOURCE_DIR;
 }
 
-// Which not everybody has.
+// The folder of stories260K: INCIPIT_STORIES on a machine without the source tree.
 inline std::filesystem::path StoriesFolder() {
   const char* const given = std::getenv("INCIPIT_STORIES");
-  return given != nullptr ? given : SourceFolder() / "../shared/models/stories260K";
+  return given != nullptr ? given : SourceFolder() / "tests/data/models/stories260K";
 }
 
 }  // namespace incipit

@@ -18,10 +18,6 @@ using testing::ElementsAre;
 
 class PublishedConfigsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "no " << folder_;
-  }
-
   ModelConfig Read(const std::string& name) const {
     const auto text = ReadTextFile(folder_ / (name + ".json"));
     EXPECT_TRUE(text.ok()) << text.status();
@@ -42,7 +38,7 @@ class PublishedConfigsTest : public testing::Test {
   }
 
   const std::filesystem::path folder_ =
-      std::filesystem::path(INCIPIT_SOURCE_DIR) / "../shared/configs";
+      std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/data/configs";
 };
 
 TEST_F(PublishedConfigsTest, HaveTheNumberOfParametersThatTheyAreKnownFor) {

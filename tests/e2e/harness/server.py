@@ -19,7 +19,7 @@ from incipit.v1 import admin_pb2, admin_pb2_grpc, inference_pb2, inference_pb2_g
 PROGRAM = os.environ["INCIPIT_PROGRAM"]
 SOURCE = pathlib.Path(os.environ["INCIPIT_SOURCE"])
 BUNDLED = SOURCE / "models/incipit-tiny"
-STORIES = SOURCE.parent / "shared/models/stories260K"
+STORIES = SOURCE / "tests/data/models/stories260K"
 
 def die_with_parent():
     """In the child: no server outlives its test, however that ends."""
