@@ -1,8 +1,13 @@
 #include "base/mapped_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <future>
 
 namespace incipit {
 namespace {
@@ -32,6 +37,17 @@ TEST(MappedFileTest, WhatCannotBeMappedIsNamed) {
   EXPECT_NE(missing.status().ToString().find("/nonexistent/model.safetensors"), std::string::npos);
   const auto directory = MappedFile::Open(testing::TempDir());
   EXPECT_EQ(directory.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(MappedFileTest, AFifoIsRefusedWithoutWaitingForAWriter) {
+  const std::string path = testing::TempDir() + "/mapped_file_fifo" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  auto status = std::async(std::launch::async, [&] { return MappedFile::Open(path).status(); });
+  const bool has_returned = status.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  if (!has_returned) close(::open(path.c_str(), O_WRONLY));  // lets the thread go on
+  EXPECT_TRUE(has_returned);
+  EXPECT_EQ(status.get().code(), absl::StatusCode::kFailedPrecondition);
+  unlink(path.c_str());
 }
 
 TEST(MappedFileTest, MovingHandsTheMappingOver) {

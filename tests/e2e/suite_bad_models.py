@@ -87,6 +87,16 @@ class BadModelTest(unittest.TestCase):
             self.assertEqual(result.returncode, EXIT_MODEL)
             self.assertIn("model.safetensors", result.stderr)
 
+    def test_a_fifo_is_named_and_not_waited_for(self):  # row 115
+        for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                     "chat_template.jinja", "model.safetensors"):
+            with self.subTest(name=name), ModelCopy(MODEL) as copy:
+                (copy.path / name).unlink(missing_ok=True)
+                os.mkfifo(copy.path / name)
+                result = serve("--model", str(copy.path))
+                self.assertEqual(result.returncode, EXIT_MODEL, result.stderr)
+                self.assertIn(f"{name}: not a regular file", result.stderr)
+
     def test_an_expression_that_would_backtrack_for_ever_takes_no_thread_for_long(self):  # row 105
         with ModelCopy(MODEL) as copy:
             copy.edit_json("tokenizer.json", bad_models.split_by("(a+)+$"))
