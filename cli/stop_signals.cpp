@@ -30,13 +30,24 @@ bool Take(int fd) {
   return read(fd, &value, sizeof(value)) == sizeof(value);
 }
 
+// True if the process that started this one made it ignore `signal`, as nohup does with SIGHUP.
+bool IsIgnored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 StopSignals::StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGHUP}) {
+    if (signal == SIGHUP && IsIgnored(signal)) continue;
+    sigaddset(&signals, signal);
+  }
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    INCIPIT_CHECK(std::signal(signal, SIG_IGN) != SIG_ERR);
+  }
   INCIPIT_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
   signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -7,8 +7,9 @@
 
 namespace incipit {
 
-// SIGTERM and SIGINT are blocked from its construction on, in this thread and in those started
-// later, and arrive at Wait only. One thread waits; Wake is for every thread.
+// SIGTERM, SIGINT, SIGQUIT and SIGHUP are blocked from its construction on, in this thread and in
+// those started later, and arrive at Wait only. A SIGHUP that the process was started to ignore
+// stays ignored. SIGUSR1 and SIGUSR2 are ignored. One thread waits; Wake is for every thread.
 class StopSignals {
  public:
   enum class Event { kSignal, kWake, kTimeout };

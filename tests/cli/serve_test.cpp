@@ -156,7 +156,7 @@ TEST(ServeTest, APortInUseIsNamedBeforeAModelIsLoaded) {
 }
 
 TEST(ServeTest, SaysItsPortsAndStopsAsAsked) {
-  for (const int signal : {SIGTERM, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGHUP}) {
     const auto file = std::filesystem::path(testing::TempDir()) /
                       ("ports" + std::to_string(getpid()) + "." + std::to_string(signal));
     std::ofstream(file) << "stale";
@@ -170,6 +170,39 @@ TEST(ServeTest, SaysItsPortsAndStopsAsAsked) {
     EXPECT_EQ(program.Wait(), 0) << program.errors();
     std::filesystem::remove(file);
   }
+}
+
+TEST(ServeTest, SignalsWithoutAMeaningEndNothing) {
+  Program program(Args({}));
+  EXPECT_THAT(program.AwaitReady(), HasSubstr("serving"));
+  program.Signal(SIGUSR1);
+  program.Signal(SIGUSR2);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0) << program.errors();
+}
+
+// True if `signal` is in the set of /proc's file status that `name` names.
+bool HasSignal(const Program& program, const std::string& name, int signal) {
+  std::ifstream file("/proc/" + std::to_string(program.pid()) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(name + ":")) continue;
+    return std::stoull(line.substr(name.size() + 1), nullptr, 16) >> (signal - 1) & 1;
+  }
+  ADD_FAILURE() << name;
+  return false;
+}
+
+TEST(ServeTest, ASighupThatTheParentIgnoresStaysIgnored) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);  // as nohup does; programs inherit it
+  Program program(Args({}));
+  std::signal(SIGHUP, before);
+  EXPECT_THAT(program.AwaitReady(), HasSubstr("serving"));
+  EXPECT_TRUE(HasSignal(program, "SigIgn", SIGHUP));
+  EXPECT_FALSE(HasSignal(program, "SigBlk", SIGHUP));
+  EXPECT_TRUE(HasSignal(program, "SigBlk", SIGQUIT));
+  program.Signal(SIGHUP);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
 }
 
 // How many threads it has once it serves.
