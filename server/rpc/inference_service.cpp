@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "server/rpc/error_details.h"
@@ -15,6 +16,7 @@
 namespace incipit {
 namespace {
 
+constexpr size_t kTemplateMessageBytesMax = 200;
 constexpr int64_t kMetadataEntryBytes = 32;  // what HTTP/2 counts beside name and value
 
 uint64_t DrawKey() {
@@ -62,6 +64,14 @@ absl::Status AboutField(const absl::Status& status, std::string_view field,
   return FieldViolation(field, MessageOf(status), reason);
 }
 
+// Returns `message` as a client may see it: at most kTemplateMessageBytesMax bytes, escaped.
+// A template repeats in its messages what the client sent.
+std::string EscapedTemplateMessage(std::string_view message) {
+  const bool is_cut = message.size() > kTemplateMessageBytesMax;
+  return absl::CHexEscape(std::string(message.substr(0, kTemplateMessageBytesMax))) +
+         (is_cut ? "..." : "");
+}
+
 absl::Status TemplateError(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
@@ -69,7 +79,9 @@ absl::Status TemplateError(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
       return WithReason(status, reason::kTemplateUnsupported);
     default:
-      return AboutField(status, "messages", reason::kTemplateRefused);
+      if (status.code() != absl::StatusCode::kInvalidArgument) return status;
+      return FieldViolation("messages", EscapedTemplateMessage(MessageOf(status)),
+                            reason::kTemplateRefused);
   }
 }
 

@@ -102,6 +102,18 @@ TEST(ChatTest, ARoleThatTheTemplateRefusesGetsTheTemplatesMessage) {
   EXPECT_EQ(ReasonOf(status), "TEMPLATE_REFUSED");
 }
 
+TEST(ChatTest, ATemplatesMessageIsCutAndEscaped) {
+  TestServerConfig config;
+  config.chat_template = "{{ raise_exception('no ' + messages[0].content) }}";
+  TestServer server(std::move(config));
+  const grpc::Status status = Chat(server, Say("\"\x1b[31m\n" + std::string(1000, 'a'))).status;
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(),
+            "messages no \\\"\\x1b[31m\\n" + std::string(200 - 10, 'a') + "...");
+  EXPECT_EQ(ReasonOf(status), "TEMPLATE_REFUSED");
+  EXPECT_EQ(Chat(server, Say("ü")).status.error_message(), "messages no \\xc3\\xbc");
+}
+
 TEST(ChatTest, AConversationThatNeedsWhatTemplatesCannotDoHereIsToldSo) {
   TestServerConfig config;
   config.chat_template = "{% for m in messages %}\n{{ m.content.encode() }}{% endfor %}";
