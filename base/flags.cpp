@@ -376,6 +376,14 @@ std::vector<std::pair<std::string, std::string>> Flags::Values() const {
   return values;
 }
 
+std::vector<std::pair<std::string, std::string>> Flags::PublicValues() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Flag& flag : flags_) {
+    if (!flag.text.is_private) values.emplace_back(flag.text.name, flag.show());
+  }
+  return values;
+}
+
 std::string Flags::Help() const {
   std::string out;
   const Flag* previous = nullptr;

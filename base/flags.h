@@ -30,8 +30,9 @@ struct FlagRange {
 // How a flag reads: `--name VALUE  help`. Without dashes.
 struct FlagText {
   std::string_view name;
-  std::string_view value;  // such as HOST:PORT; empty for a switch
-  std::string_view help;   // one or more sentences; range and default are added
+  std::string_view value;   // such as HOST:PORT; empty for a switch
+  std::string_view help;    // one or more sentences; range and default are added
+  bool is_private = false;  // a path or a secret: PublicValues() leaves it out
 };
 
 // A table of flags bound to variables, which outlive it. A variable's value when it is bound is the
@@ -106,6 +107,8 @@ class Flags {
   bool IsSwitch(std::string_view name) const;
   // Every flag with its present value as text, in the order they were bound.
   std::vector<std::pair<std::string, std::string>> Values() const;
+  // The same, without the private flags.
+  std::vector<std::pair<std::string, std::string>> PublicValues() const;
   // All flags by group, wrapped at 100 columns.
   std::string Help() const;
 

@@ -83,6 +83,7 @@ class Engine::Loop {
   void ResetPrefixCache(std::function<void(bool)> done);
   absl::Status PreviewAdmission(Request request, std::function<void(const AdmissionPreview&)> done);
   bool Drain(Time deadline);
+  absl::Status Resume();
   EngineLoad Load() const;
   Time heartbeat() const;
 
@@ -288,6 +289,14 @@ bool Engine::Loop::Drain(Time deadline) {
     }
   }
   return true;
+}
+
+absl::Status Engine::Loop::Resume() {
+  MutexLock lock(mutex_);
+  if (!fatal_.ok()) return FailedPrecondition("the engine has failed: {}", MessageOf(fatal_));
+  if (stopping_) return FailedPrecondition("the engine is stopping");
+  load_.draining = false;
+  return absl::OkStatus();
 }
 
 EngineLoad Engine::Loop::Load() const {
@@ -540,6 +549,7 @@ absl::Status Engine::PreviewAdmission(Request request,
   return loop_->PreviewAdmission(std::move(request), std::move(done));
 }
 bool Engine::Drain(Time deadline) { return loop_->Drain(deadline); }
+absl::Status Engine::Resume() { return loop_->Resume(); }
 EngineLoad Engine::Load() const { return loop_->Load(); }
 Time Engine::heartbeat() const { return loop_->heartbeat(); }
 

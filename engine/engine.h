@@ -104,8 +104,10 @@ class Engine {
   // way. UNAVAILABLE: stopped.
   absl::Status PreviewAdmission(Request request, std::function<void(const AdmissionPreview&)> done);
 
-  // Refuses new requests from now on; true when none are left, false at the deadline.
+  // Refuses new requests until Resume; true when none are left, false at the deadline.
   bool Drain(Time deadline);
+  // Takes new requests again after Drain. FAILED_PRECONDITION if the engine has failed or stops.
+  absl::Status Resume();
 
   EngineLoad Load() const;  // thread-safe
   Time heartbeat() const;   // thread-safe; when the loop last made progress or was idle

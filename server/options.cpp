@@ -16,6 +16,7 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
+constexpr bool kPrivate = true;  // of a flag: a path or a secret
 
 // A whole number from `min` on, or "auto".
 void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
@@ -76,7 +77,8 @@ void PriorityRange(Flags& flags, RequestLimits& limits) {
 
 void BindModel(Options& o, Flags& flags) {
   flags.Group("Model");
-  flags.String({"model", "DIR", "Hugging Face folder: config.json, *.safetensors, tokenizer.json."},
+  flags.String({"model", "DIR", "Hugging Face folder: config.json, *.safetensors, tokenizer.json.",
+                kPrivate},
                o.model);
   flags.String({"model-name", "NAME", "What requests and metrics call it. Default: the folder's."},
                o.model_name);
@@ -88,9 +90,10 @@ void BindModel(Options& o, Flags& flags) {
                o.weights, {"auto", "int8"});
   flags.Choice({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
                o.kv_dtype, {"auto", "f32", "f16", "bf16"});
-  flags.String({"chat-template", "FILE|none",
-                "Instead of the model's own chat template; none: the server does not Chat."},
-               o.chat_template);
+  flags.String(
+      {"chat-template", "FILE|none",
+       "Instead of the model's own chat template; none: the server does not Chat.", kPrivate},
+      o.chat_template);
   flags.Group("Device");
   flags.Choice({"backend", "NAME", "auto: cuda if the build and the machine have it, else cpu."},
                o.backend, {"auto", "cpu", "cuda"});
@@ -108,7 +111,8 @@ void BindModel(Options& o, Flags& flags) {
                o.gpu_large_products, {"own", "fastest"});
   flags.String({"gpu-tuning-file", "FILE|auto|none",
                 "Keeps what fastest has measured. auto: incipit/gpu_products in XDG_CACHE_HOME or "
-                "~/.cache. none: each start measures."},
+                "~/.cache. none: each start measures.",
+                kPrivate},
                o.gpu_tuning_file);
 }
 
@@ -121,9 +125,10 @@ void BindPrefixCache(Options& o, Flags& flags) {
                 "token; the cbor forms give keys that other engines compute too; xxhash stands "
                 "for xxh3_128."},
                o.prefix_cache_hash, {hashes.begin(), hashes.end()});
-  flags.String({"prefix-cache-seed", "TEXT",
-                "What keys start from: servers with the same one give equal blocks equal keys."},
-               o.prefix_cache_seed);
+  flags.String(
+      {"prefix-cache-seed", "TEXT",
+       "What keys start from: servers with the same one give equal blocks equal keys.", kPrivate},
+      o.prefix_cache_seed);
   flags.Choice({"prefix-cache-policy", "NAME", "Which cached blocks are given up first."},
                o.prefix_cache_policy, {"lru", "lfu-aging", "lru-2", "arc", "s3-fifo", "adaptive"});
   flags.Switch({"copy-on-write", "",
@@ -184,8 +189,9 @@ void BindAddresses(Options& o, Flags& flags) {
           o.metrics_address, false);
   Address(flags, {"admin-address", "HOST:PORT", "The Admin service apart. Empty: on --address."},
           o.admin_address, true);
-  flags.String({"port-file", "FILE", "Written once ready: {\"grpc\": N, \"metrics\": N}."},
-               o.port_file);
+  flags.String(
+      {"port-file", "FILE", "Written once ready: {\"grpc\": N, \"metrics\": N}.", kPrivate},
+      o.port_file);
   flags.Choice({"metrics-compat", "NAME", "vllm: the same values also under vllm:... names."},
                o.metrics_compat, {"none", "vllm"});
 }
@@ -257,7 +263,8 @@ void BindOperation(Options& o, Flags& flags) {
                 "Special tokens that a client writes into a message count as such."},
                o.allow_special_tokens_in_chat);
   flags.Group("Operation");
-  flags.String({"config", "FILE", "YAML: the same names as these flags; a flag wins."}, o.config);
+  flags.String({"config", "FILE", "YAML: the same names as these flags; a flag wins.", kPrivate},
+               o.config);
   flags.Choice({"log-level", "LEVEL", "To stderr. Prompts and tokens are never logged."},
                o.log_level, {"trace", "debug", "info", "warn", "error", "off"});
   flags.Interval({"drain-timeout", "TIME", "After SIGTERM, for running requests to finish."},

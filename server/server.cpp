@@ -6,6 +6,7 @@
 #include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <future>
 #include <limits>
 #include <utility>
@@ -146,7 +147,8 @@ v1::GetServerInfoResponse ServerInfo(Options options, const ServerParts& parts) 
   out.set_backend_description(description.backend_description);
   Flags flags;
   BindOptions(options, flags);
-  for (auto& [name, value] : flags.Values()) (*out.mutable_options())[name] = std::move(value);
+  for (auto& [name, value] : flags.PublicValues())
+    (*out.mutable_options())[name] = std::move(value);
   auto& resolved = *out.mutable_resolved();
   resolved["backend"] = description.backend;
   resolved["kv-blocks"] = fmt::to_string(parts.engine.cache.num_blocks);
@@ -180,6 +182,7 @@ class Server::Parts {
 
   absl::Status Listen();
   void BeginDrain();
+  absl::Status Resume();
   // No call of Inference is in progress, or `longest` is over.
   void AwaitIdle(Duration longest);
   Duration StepLongest() const;
@@ -192,6 +195,7 @@ class Server::Parts {
   const v1::GetModelInfoResponse model_info;
   const std::unique_ptr<Tokenizer> tokenizer;
   const std::unique_ptr<ChatTemplate> chat_template;
+  std::atomic<bool> is_stopping = false;  // for good, as Resume must know
   Health health;
   CallTracker calls;
   Metrics metrics;
@@ -230,13 +234,14 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       inference({options, model, tokenizer.get(), chat_template.get(), engine, dispatcher,
                  text_pool, calls, metrics, clock}),
       admin({options, model, model_info, server_info, clock.Now(), engine, calls,
-             [this] { BeginDrain(); }, clock}) {
+             [this] { BeginDrain(); }, [this] { return Resume(); }, clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });
 }
 
 Server::Parts::~Parts() {
+  is_stopping = true;
   watchdog.reset();
   health.Stop();
   metrics.SetLoadSource(nullptr);
@@ -280,7 +285,7 @@ absl::Status Server::Parts::Listen() {
     } else {
       spdlog::critical("the engine makes no progress");
     }
-    health.SetServing(goes_on);
+    health.SetHanging(!goes_on);
   };
   watch.on_stuck = hooks.on_stuck ? hooks.on_stuck : [] {};
   health.Start(std::move(services));
@@ -297,8 +302,18 @@ void Server::Parts::AwaitIdle(Duration longest) {
 }
 
 void Server::Parts::BeginDrain() {
-  health.Stop();
+  health.SetDraining(true);
   engine.Drain(clock.Now());
+}
+
+absl::Status Server::Parts::Resume() {
+  if (is_stopping) return FailedPrecondition("the server is stopping");
+  INCIPIT_RETURN_IF_ERROR(engine.Resume());
+  health.SetDraining(false);
+  // Stop() may have come in between.
+  if (!is_stopping) return absl::OkStatus();
+  BeginDrain();
+  return FailedPrecondition("the server is stopping");
 }
 
 Duration Server::Parts::StepLongest() const {
@@ -322,7 +337,10 @@ int32_t Server::admin_port() const {
   const auto& own = parts_->admin_endpoint;
   return own == nullptr ? grpc_port() : own->port();
 }
-void Server::BeginDrain() { parts_->BeginDrain(); }
+void Server::BeginDrain() {
+  parts_->is_stopping = true;
+  parts_->BeginDrain();
+}
 void Server::WhenIdle(std::function<void()> on_idle) { parts_->calls.WhenIdle(std::move(on_idle)); }
 
 }  // namespace incipit

@@ -53,7 +53,8 @@ class Server {
   int32_t metrics_port() const;
   int32_t admin_port() const;  // grpc_port() unless the Admin service has its own
 
-  // Health turns NOT_SERVING and new requests are refused; those that run go on. Thread-safe.
+  // Health turns NOT_SERVING and new requests are refused; those that run go on. Admin.Resume does
+  // not undo it. Thread-safe.
   void BeginDrain();
   // Calls `on_idle` once, from any thread, when no call of Generate or Chat is in progress.
   void WhenIdle(std::function<void()> on_idle);

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "server/logging.h"
 #include "server/rpc/error_details.h"
+#include "server/rpc/local_peer.h"
 #include "server/rpc/tenant.h"
 
 namespace incipit {
@@ -143,10 +144,22 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
   return reactor.get();
 }
 
+absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call) const {
+  if (!context_.options.admin_address.empty() || IsLocalPeer(call.peer())) return absl::OkStatus();
+  return WithReason(
+      PermissionDenied("a call from another machine; ask on the server's own machine, "
+                       "or give Admin an address with --admin-address"),
+      reason::kAdminNotLocal);
+}
+
 grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
-    grpc::CallbackServerContext* /*call*/, const v1::ResetPrefixCacheRequest* /*message*/,
+    grpc::CallbackServerContext* call, const v1::ResetPrefixCacheRequest* /*message*/,
     v1::ResetPrefixCacheResponse* /*response*/) {
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
+  if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
+    reactor->Complete(status);
+    return reactor.get();
+  }
   context_.engine.ResetPrefixCache([reactor](bool was_reset) {
     if (was_reset) spdlog::info("prefix cache reset");
     reactor->Complete(
@@ -156,13 +169,34 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
   return reactor.get();
 }
 
-grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* /*call*/,
+grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
                                               const v1::DrainRequest* /*message*/,
                                               v1::DrainResponse* /*response*/) {
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
+  if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
+    reactor->Complete(status);
+    return reactor.get();
+  }
   context_.begin_drain();
   context_.calls.WhenIdle([reactor] { reactor->Complete(absl::OkStatus()); });
   return reactor.get();
+}
+
+grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call,
+                                               const v1::ResumeRequest* /*message*/,
+                                               v1::ResumeResponse* /*response*/) {
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  absl::Status status = CheckIsLocal(*call);
+  if (status.ok()) {
+    status = context_.resume();
+    if (status.ok()) {
+      spdlog::info("taking requests again");
+    } else {
+      status = WithReason(std::move(status), reason::kCannotResume);
+    }
+  }
+  reactor->Finish(ToGrpcStatus(status));
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext* call,
@@ -171,6 +205,10 @@ grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext*
   constexpr std::array<std::string_view, 6> kLevels = {"trace", "debug", "info",
                                                        "warn",  "error", "off"};
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
   if (std::find(kLevels.begin(), kLevels.end(), message->level()) == kLevels.end()) {
     reactor->Finish(
         ToGrpcStatus(InvalidField("level", "must be one of {}", fmt::join(kLevels, ", "))));

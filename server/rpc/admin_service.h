@@ -25,7 +25,8 @@ struct AdminContext {
   Time start{};
   Engine& engine;
   CallTracker& calls;
-  std::function<void()> begin_drain;  // idempotent
+  std::function<void()> begin_drain;     // idempotent
+  std::function<absl::Status()> resume;  // undoes begin_drain
   const Clock& clock;
 };
 
@@ -48,11 +49,16 @@ class AdminService final : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* call,
                                   const v1::DrainRequest* message,
                                   v1::DrainResponse* response) override;
+  grpc::ServerUnaryReactor* Resume(grpc::CallbackServerContext* call,
+                                   const v1::ResumeRequest* message,
+                                   v1::ResumeResponse* response) override;
   grpc::ServerUnaryReactor* SetLogLevel(grpc::CallbackServerContext* call,
                                         const v1::SetLogLevelRequest* message,
                                         v1::SetLogLevelResponse* response) override;
 
  private:
+  // PERMISSION_DENIED if `call` came to the port of Inference from another machine.
+  absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
   // What GetLoad says of a prompt that is known by its ids.
   absl::StatusOr<Request> LoadPrompt(const grpc::CallbackServerContext& call,
                                      const v1::GetLoadRequest& message) const;

@@ -38,6 +38,8 @@ inline constexpr std::string_view kDeadline = "DEADLINE_EXCEEDED";
 inline constexpr std::string_view kCancelled = "CANCELLED";
 inline constexpr std::string_view kEngineFailed = "ENGINE_FAILED";
 inline constexpr std::string_view kBlocksInUse = "BLOCKS_IN_USE";
+inline constexpr std::string_view kAdminNotLocal = "ADMIN_NOT_LOCAL";
+inline constexpr std::string_view kCannotResume = "CANNOT_RESUME";
 }  // namespace reason
 
 // INVALID_ARGUMENT whose BadRequest names `field` (a path such as "sampling.top_p" or "stop[3]")

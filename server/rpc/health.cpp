@@ -18,21 +18,30 @@ void Health::Start(std::vector<grpc::HealthCheckServiceInterface*> services) {
   MutexLock lock(mutex_);
   services_ = std::move(services);
   for (auto* const service : services_) service->SetServingStatus(kAdminService, true);
-  Publish(!stopped_);
+  Publish();
 }
 
-void Health::SetServing(bool serving) {
+void Health::SetHanging(bool hanging) {
   MutexLock lock(mutex_);
-  if (!stopped_) Publish(serving);
+  hanging_ = hanging;
+  Publish();
+}
+
+void Health::SetDraining(bool draining) {
+  MutexLock lock(mutex_);
+  draining_ = draining;
+  Publish();
 }
 
 void Health::Stop() {
   MutexLock lock(mutex_);
-  if (std::exchange(stopped_, true)) return;
-  Publish(false);
+  stopped_ = true;
+  Publish();
 }
 
-void Health::Publish(bool serving) {
+// Under the lock, so that the last change is the one that clients see: gRPC does not call back.
+void Health::Publish() {
+  const bool serving = !hanging_ && !draining_ && !stopped_;
   for (auto* const service : services_) {
     for (const char* const name : kServices) service->SetServingStatus(name, serving);
   }

@@ -1,6 +1,10 @@
 // How a server comes up, says how it is, drains and goes.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -18,7 +22,10 @@ namespace {
 using grpc::StatusCode;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::vector<TokenId> kPrompt = {10, 11, 12, 13};
 constexpr const char* kServices[] = {"", "incipit.v1.Inference", "incipit.v1.Admin"};
@@ -205,6 +212,105 @@ TEST(AdminTest, TheModelAndTheServerAreDescribed) {
   EXPECT_EQ(info.resolved().at("max-model-len"), "1024");
   EXPECT_EQ(info.resolved().at("model-name"), "fake");
   for (const auto& [name, value] : info.resolved()) EXPECT_TRUE(info.options().contains(name));
+}
+
+TEST(AdminTest, NoPathAndNoSeedIsShown) {
+  TestServerConfig config;
+  config.options.model = "/secret/model";
+  config.options.config = "/secret/config";
+  config.options.port_file = testing::TempDir() + "/secret_ports";
+  config.options.chat_template = "/secret/template";
+  config.options.gpu_tuning_file = "/secret/tuning";
+  config.options.prefix_cache_seed = "secret seed";
+  TestServer server(std::move(config));
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(server.admin().GetServerInfo(&context, {}, &info).ok());
+  EXPECT_THAT(info.DebugString(), Not(HasSubstr("secret")));
+}
+
+TEST(AdminTest, ResumeTakesADrainBack) {
+  TestServer server;
+  grpc::ClientContext drain, resume;
+  v1::DrainResponse drained;
+  ASSERT_TRUE(server.admin().Drain(&drain, {}, &drained).ok());
+  EXPECT_EQ(HealthOf(server.channel(), ""), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Ask(server.inference(), Greedy(kPrompt, 3)).status.error_code(),
+            StatusCode::UNAVAILABLE);
+  v1::ResumeResponse resumed;
+  ASSERT_TRUE(server.admin().Resume(&resume, {}, &resumed).ok());
+  EXPECT_EQ(HealthOf(server.channel(), ""), HealthCheckResponse::SERVING);
+  EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 3)).status.ok());
+}
+
+TEST(AdminTest, AServerThatStopsOrHasFailedIsNotResumed) {
+  TestServer stopping, failed;
+  stopping.server().BeginDrain();
+  failed.gate().FailNext(absl::InternalError("no device"));
+  Ask(failed.inference(), Greedy(kPrompt, 3));
+  failed.AwaitFatal().IgnoreError();
+  for (TestServer* const server : {&stopping, &failed}) {
+    grpc::ClientContext context;
+    v1::ResumeResponse resumed;
+    const grpc::Status status = server->admin().Resume(&context, {}, &resumed);
+    EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(ReasonOf(status), "CANNOT_RESUME");
+    EXPECT_EQ(HealthOf(server->channel(), ""), HealthCheckResponse::NOT_SERVING);
+  }
+}
+
+// An IPv4 address of this machine that is not a loopback address; empty if it has none.
+std::string OtherAddress() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "";
+  std::string found;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
+    if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* const address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text)) != nullptr) found = text;
+  }
+  freeifaddrs(all);
+  return found;
+}
+
+// The codes that Drain, Resume, SetLogLevel and ResetPrefixCache end with, and that of GetLoad.
+std::vector<StatusCode> AdminCodes(v1::Admin::Stub& admin) {
+  grpc::ClientContext contexts[5];
+  v1::SetLogLevelRequest level;
+  level.set_level("info");
+  v1::DrainResponse drained;
+  v1::ResumeResponse resumed;
+  v1::SetLogLevelResponse set;
+  v1::ResetPrefixCacheResponse reset;
+  v1::GetLoadResponse load;
+  return {admin.Drain(&contexts[0], {}, &drained).error_code(),
+          admin.Resume(&contexts[1], {}, &resumed).error_code(),
+          admin.SetLogLevel(&contexts[2], level, &set).error_code(),
+          admin.ResetPrefixCache(&contexts[3], {}, &reset).error_code(),
+          admin.GetLoad(&contexts[4], {}, &load).error_code()};
+}
+
+TEST(AdminTest, OtherMachinesMayAskButNotChangeUnlessAdminHasAnAddress) {
+  const std::string host = OtherAddress();
+  if (host.empty()) GTEST_SKIP() << "this machine has no address but loopback ones";
+  constexpr auto kDenied = StatusCode::PERMISSION_DENIED;
+  constexpr auto kOk = StatusCode::OK;
+  TestServerConfig config;
+  config.address = "0.0.0.0:0";
+  TestServer shared(config);
+  const auto from_elsewhere = [&](int32_t port) {
+    return v1::Admin::NewStub(
+        grpc::CreateChannel(host + ":" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  };
+  EXPECT_THAT(AdminCodes(*from_elsewhere(shared.server().grpc_port())),
+              ElementsAre(kDenied, kDenied, kDenied, kDenied, kOk));
+  EXPECT_FALSE(shared.Load().draining());
+  config.options.admin_address = "0.0.0.0:0";
+  TestServer own(config);
+  EXPECT_THAT(AdminCodes(*from_elsewhere(own.server().admin_port())),
+              ElementsAre(kOk, kOk, kOk, kOk, kOk));
 }
 
 TEST(AdminTest, TheCacheIsResetOnlyWhenNobodyUsesIt) {

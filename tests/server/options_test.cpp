@@ -193,6 +193,26 @@ TEST(OptionsTest, EveryFlagTakesItsOwnShownValue) {
   EXPECT_EQ(flags.Values(), parsed->flags.Values());
 }
 
+TEST(OptionsTest, AFlagThatNamesAFileOrAFolderIsPrivate) {
+  Options options;
+  Flags flags;
+  BindOptions(options, flags);
+  std::set<std::string> shown;
+  for (const auto& [name, value] : flags.PublicValues()) shown.insert(name);
+  std::istringstream help(flags.Help());
+  int num_paths = 0;
+  for (std::string line; std::getline(help, line);) {
+    if (!line.starts_with("  --")) continue;
+    const std::string value = line.substr(std::min(line.find(' ', 4), line.size()));
+    if (value.find("DIR") == value.npos && value.find("FILE") == value.npos) continue;
+    ++num_paths;
+    EXPECT_FALSE(shown.contains(line.substr(4, line.find(' ', 4) - 4))) << line;
+  }
+  EXPECT_GE(num_paths, 5);
+  EXPECT_FALSE(shown.contains("prefix-cache-seed"));
+  EXPECT_TRUE(shown.contains("address"));
+}
+
 // "group --flag VALUE" -> what it says of it.
 using FlagTexts = std::map<std::string, std::string>;
 

@@ -166,8 +166,9 @@ TestServer::TestServer(TestServerConfig config) {
   parts.engine.requests_max = options.requests_max;
   parts.engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
 
-  config.options.model = "fake";
-  config.options.address = config.options.metrics_address = "127.0.0.1:0";
+  if (config.options.model.empty()) config.options.model = "fake";
+  config.options.address = config.address;
+  config.options.metrics_address = "127.0.0.1:0";
   ServerHooks hooks;
   hooks.on_fatal = [this](const absl::Status& status) {
     {
