@@ -213,6 +213,9 @@ void BindServerLimits(Options& o, Flags& flags) {
   flags.Integer(
       {"text-queue-max", "N", "Calls that wait for a text thread; more get RESOURCE_EXHAUSTED."},
       o.text_queue_max, {1, 1 << 20});
+  flags.Bytes({"text-queue-bytes-max", "SIZE",
+               "Of the messages of these calls together; more get RESOURCE_EXHAUSTED."},
+              o.text_queue_bytes_max, {1 << 20});
   using std::chrono::hours;
   using std::chrono::milliseconds;
   flags.Interval({"write-stall-timeout", "TIME",
@@ -247,6 +250,8 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
   flags.Bytes({"template-arguments-bytes-max", "SIZE",
                "Of template_arguments_json, a tool call's arguments, a tool's parameters."},
               r.template_arguments_bytes_max, {2, 16 << 20});
+  flags.Integer({"json-values-max", "N", "Members and elements in all JSON texts of a request."},
+                r.json_values_max, {1, 1 << 24});
   flags.Integer({"cache-salt-bytes-max", "N", "cache.salt"}, r.cache_salt_bytes_max, {0, 65536});
   flags.Interval({"cache-ttl-max", "TIME", "cache.retention.ttl"}, r.cache_ttl_max,
                  {std::chrono::seconds(1), std::chrono::hours(24 * 365)});

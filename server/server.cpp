@@ -15,10 +15,12 @@
 #include "server/metrics/metrics.h"
 #include "server/net/connection_listener.h"
 #include "server/rpc/admin_service.h"
-#include "server/rpc/error_details.h"
 #include "server/rpc/health.h"
 #include "server/rpc/inference_service.h"
 #include "server/session/call_tracker.h"
+#include "server/session/prompt_encoder.h"
+#include "server/session/request_error.h"
+#include "server/session/session_starter.h"
 #include "server/session/text_pool.h"
 #include "server/session/token_dispatcher.h"
 
@@ -202,6 +204,9 @@ class Server::Parts {
   TokenDispatcher dispatcher;
   Engine engine;
   TextPool text_pool;
+  const PromptEncoder encoder;
+  RequestCounter requests;
+  SessionStarter starter;
   InferenceService inference;
   AdminService admin;
   std::unique_ptr<Endpoint> endpoint, admin_endpoint;  // the latter if Admin has its own
@@ -230,9 +235,14 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                       }},
                  clock, metrics),
       engine(parts.engine, std::move(parts.runner), dispatcher, clock),
-      text_pool(options.text_threads, options.text_queue_max),
-      inference({options, model, tokenizer.get(), chat_template.get(), engine, dispatcher,
-                 text_pool, calls, metrics, clock}),
+      text_pool({.num_threads = options.text_threads,
+                 .tasks_max = options.text_queue_max,
+                 .bytes_max = options.text_queue_bytes_max}),
+      encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat),
+      requests(options.requests_max),
+      starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
+      inference(
+          {options, model, tokenizer.get(), encoder, starter, text_pool, calls, metrics, clock}),
       admin({options, model, model_info, server_info, clock.Now(), engine, calls,
              [this] { BeginDrain(); }, [this] { return Resume(); }, clock}) {
   dispatcher.Attach(engine);
@@ -246,14 +256,17 @@ Server::Parts::~Parts() {
   health.Stop();
   metrics.SetLoadSource(nullptr);
   engine.Drain(clock.Now());
-  dispatcher.CancelAll(
-      WithRetryDelay(WithReason(Unavailable("the server is stopping"), reason::kDraining),
-                     dispatcher.RetryDelay(0)));
+  dispatcher.CancelAll(WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"),
+                                      dispatcher.RetryDelay(0)));
   AwaitIdle(kFarewell);
   const auto deadline = std::chrono::system_clock::now() + kLastAnswers;
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
   if (endpoint != nullptr) endpoint->Stop(deadline);
-  dispatcher.Stop();  // it calls the engine, which goes before it
+  // From here on nothing calls in; what still runs is stopped while everything that it uses exists.
+  admin_endpoint.reset();
+  endpoint.reset();
+  text_pool.Stop();
+  dispatcher.Stop();
 }
 
 absl::Status Server::Parts::Listen() {

@@ -114,9 +114,8 @@ void Metrics::OnGeneratedTokens(int64_t num_tokens) {
   Add(state_->values.generated_tokens, num_tokens);
 }
 
-void Metrics::OnRequestRejected(std::string_view reason) {
-  const auto found = std::find(std::begin(kRejectionReasons), std::end(kRejectionReasons), reason);
-  Add(state_->values.rejected[static_cast<size_t>(found - std::begin(kRejectionReasons))], 1);
+void Metrics::OnRequestRejected(Reason reason) {
+  Add(state_->values.rejected[static_cast<size_t>(LabelOf(reason))], 1);
 }
 
 void Metrics::OnFirstToken(double seconds_since_arrival) {

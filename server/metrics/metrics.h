@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "engine/engine.h"
+#include "server/session/reason.h"
 
 namespace incipit {
 
@@ -61,9 +62,8 @@ class Metrics {
   // Tokens of answers. The engine may draw more, until it hears that a stop string was complete.
   void OnGeneratedTokens(int64_t num_tokens);
 
-  // A request that was refused before the engine took it. `reason` is one of kRejectionReasons;
-  // anything else counts as "other".
-  void OnRequestRejected(std::string_view reason);
+  // A request that was refused before the engine took it.
+  void OnRequestRejected(Reason reason);
   // Once per accepted request.
   void OnFirstToken(double seconds_since_arrival);
   // `num_tokens` tokens that came `seconds` after the token before each of them.
@@ -81,22 +81,6 @@ class Metrics {
   class State;
   std::unique_ptr<State> state_;
   std::unique_ptr<MetricsEndpoint> endpoint_;
-};
-
-// The values of the label `reason` of incipit_requests_rejected_total, beside "other".
-inline constexpr std::string_view kRejectionReasons[] = {
-    "invalid_argument",     // a field, a parameter or the prompt itself
-    "prompt_too_long",      // prompt longer than the context or than the cache can hold
-    "not_found",            // another model than the one that is served
-    "failed_precondition",  // text without a tokenizer, chat without a template
-    "unimplemented",        // a feature that this build does not have
-    "queue_full",           // requests_max or waiting prompt tokens reached
-    "too_many_streams",     // concurrent streams reached
-    "metadata_too_large",   // beyond metadata_bytes_max
-    "deadline_exceeded",    // the deadline had passed on arrival
-    "draining",             // the server is stopping
-    "unavailable",          // the engine is down
-    "internal",             // our fault
 };
 
 }  // namespace incipit

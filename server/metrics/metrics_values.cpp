@@ -92,9 +92,8 @@ std::vector<Sample> RequestSamples(const MetricsValues& values) {
 
 std::vector<Sample> RejectionSamples(const MetricsValues& values) {
   std::vector<Sample> samples;
-  for (size_t i = 0; i < kNumRejectionReasons; ++i) {
-    const bool is_known = i < std::size(kRejectionReasons);
-    samples.push_back({{{"reason", std::string(is_known ? kRejectionReasons[i] : "other")}},
+  for (size_t i = 0; i < kNumRejectionLabels; ++i) {
+    samples.push_back({{{"reason", std::string(NameOf(static_cast<RejectionLabel>(i)))}},
                        static_cast<double>(Read(values.rejected[i]))});
   }
   return samples;

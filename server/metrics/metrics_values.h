@@ -16,7 +16,6 @@
 namespace incipit {
 
 inline constexpr size_t kNumFinishReasons = 5;  // FinishReason's values
-inline constexpr size_t kNumRejectionReasons = std::size(kRejectionReasons) + 1;  // and "other"
 
 // 1 ms to 10 minutes, three to four a decade where answers are.
 inline constexpr std::array kLatencyBounds = {
@@ -41,7 +40,7 @@ using MetricsCounter = std::atomic<int64_t>;
 // Every number behind the metrics. Counters only grow.
 struct MetricsValues {
   std::array<MetricsCounter, kNumFinishReasons> finished{};
-  std::array<MetricsCounter, kNumRejectionReasons> rejected{};
+  std::array<MetricsCounter, kNumRejectionLabels> rejected{};
   MetricsCounter queried_tokens{0}, hit_tokens{0}, copied_tokens{0};
   MetricsCounter requeried_tokens{0}, rehit_tokens{0};
   MetricsCounter stored_blocks{0}, regret_blocks{0}, collisions{0}, preemptions{0};

@@ -9,9 +9,11 @@
 
 #include "base/status.h"
 #include "server/logging.h"
+#include "server/rpc/call_metadata.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/local_peer.h"
-#include "server/rpc/tenant.h"
+#include "server/rpc/request_reader.h"
+#include "server/session/request_error.h"
 
 namespace incipit {
 namespace {
@@ -37,7 +39,7 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
     Finish(ToGrpcStatus(status));
   }
 
-  void OnCancel() override { Complete(Cancelled("the call was cancelled")); }
+  void OnCancel() override { Complete(Refuse(Reason::kCancelled, "the call was cancelled")); }
   void OnDone() override { self_.reset(); }
 
  private:
@@ -105,7 +107,8 @@ absl::StatusOr<Request> AdminService::LoadPrompt(const grpc::CallbackServerConte
                                                  const v1::GetLoadRequest& message) const {
   INCIPIT_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(call, context_.options.request));
   INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
-                           CheckLoadPrompt(message, context_.served, context_.options.request));
+                           CheckPrompt(TokensOf(message.token_ids().ids()), message.cache_salt(),
+                                       context_.served, context_.options.request));
   SetTenant(tenant, context_.options.isolate_tenants, checked.cache_salt, checked.request);
   return std::move(checked.request);
 }
@@ -130,8 +133,7 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
       if (status.ok()) return reactor.get();
     }
     if (absl::IsResourceExhausted(status)) {
-      status =
-          WithRetryDelay(WithReason(std::move(status), reason::kQueueFull), kPreviewRetryDelay);
+      status = WithRetryDelay(status, kPreviewRetryDelay);
     }
   } else if (message->prompt_case() == v1::GetLoadRequest::kPromptTokens) {
     if (message->prompt_tokens() == 0) {
@@ -146,10 +148,9 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
 
 absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call) const {
   if (!context_.options.admin_address.empty() || IsLocalPeer(call.peer())) return absl::OkStatus();
-  return WithReason(
-      PermissionDenied("a call from another machine; ask on the server's own machine, "
-                       "or give Admin an address with --admin-address"),
-      reason::kAdminNotLocal);
+  return Refuse(Reason::kAdminNotLocal,
+                "a call from another machine; ask on the server's own machine, "
+                "or give Admin an address with --admin-address");
 }
 
 grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
@@ -162,9 +163,8 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
   }
   context_.engine.ResetPrefixCache([reactor](bool was_reset) {
     if (was_reset) spdlog::info("prefix cache reset");
-    reactor->Complete(
-        was_reset ? absl::OkStatus()
-                  : WithReason(FailedPrecondition("a request holds blocks"), reason::kBlocksInUse));
+    reactor->Complete(was_reset ? absl::OkStatus()
+                                : Refuse(Reason::kBlocksInUse, "a request holds blocks"));
   });
   return reactor.get();
 }
@@ -192,7 +192,7 @@ grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call
     if (status.ok()) {
       spdlog::info("taking requests again");
     } else {
-      status = WithReason(std::move(status), reason::kCannotResume);
+      status = Refuse(Reason::kCannotResume, MessageOf(status));
     }
   }
   reactor->Finish(ToGrpcStatus(status));

@@ -4,58 +4,55 @@
 #include <google/rpc/status.pb.h>
 #include <grpcpp/support/status.h>
 
-#include <algorithm>
-#include <optional>
+#include <string>
+#include <utility>
 
-#include "absl/strings/cord.h"
+#include "base/check.h"
+#include "server/session/request_error.h"
 
 namespace incipit {
 namespace {
 
-constexpr std::string_view kDomain = "incipit";
+constexpr const char* kDomain = "incipit";
+constexpr const char* kTypePrefix = "type.googleapis.com/";
 constexpr size_t kMessageBytesMax = 1024;
-constexpr absl::string_view kTypePrefix = "type.googleapis.com/";
 
-template <typename Message>
-std::string TypeUrl() {
-  return std::string(kTypePrefix) + Message::descriptor()->full_name();
-}
-
-template <typename Message>
-void Attach(absl::Status& status, const Message& message) {
-  status.SetPayload(TypeUrl<Message>(), absl::Cord(message.SerializeAsString()));
-}
-
-template <typename Message>
-std::optional<Message> Find(const absl::Status& status) {
-  const auto payload = status.GetPayload(TypeUrl<Message>());
-  Message message;
-  if (!payload || !message.ParseFromString(std::string(*payload))) return std::nullopt;
-  return message;
-}
-
-std::string_view DefaultReason(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument:
-      return reason::kInvalidField;
-    case absl::StatusCode::kDeadlineExceeded:
-      return reason::kDeadline;
-    case absl::StatusCode::kCancelled:
-      return reason::kCancelled;
-    case absl::StatusCode::kResourceExhausted:
-      return reason::kQueueFull;
-    case absl::StatusCode::kUnavailable:
-      return reason::kDraining;
-    default:
-      return reason::kEngineFailed;
+grpc::StatusCode GrpcCodeOf(Reason reason) {
+  switch (reason) {
+    case Reason::kInvalidField:
+    case Reason::kPromptTooLong:
+    case Reason::kTemplateRefused:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case Reason::kModelNotFound:
+      return grpc::StatusCode::NOT_FOUND;
+    case Reason::kNoTokenizer:
+    case Reason::kNoChatTemplate:
+    case Reason::kBlocksInUse:
+    case Reason::kCannotResume:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case Reason::kTemplateUnsupported:
+      return grpc::StatusCode::UNIMPLEMENTED;
+    case Reason::kQueueFull:
+    case Reason::kQueueTooLong:
+    case Reason::kTextQueueFull:
+    case Reason::kMetadataTooLarge:
+    case Reason::kTooManyStreams:
+    case Reason::kWriteStalled:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case Reason::kDraining:
+    case Reason::kEngineFailed:
+      return grpc::StatusCode::UNAVAILABLE;
+    case Reason::kDeadline:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case Reason::kCancelled:
+      return grpc::StatusCode::CANCELLED;
+    case Reason::kAdminNotLocal:
+      return grpc::StatusCode::PERMISSION_DENIED;
+    case Reason::kMalformedMessage:  // as gRPC's own handlers say it
+    case Reason::kInternal:
+      return grpc::StatusCode::INTERNAL;
   }
-}
-
-google::rpc::ErrorInfo MakeErrorInfo(std::string_view reason) {
-  google::rpc::ErrorInfo info;
-  info.set_reason(std::string(reason));
-  info.set_domain(std::string(kDomain));
-  return info;
+  INCIPIT_CHECK(false);
 }
 
 // At most `bytes_max` bytes, never half a character.
@@ -67,51 +64,53 @@ std::string Cut(std::string message, size_t bytes_max) {
   return message + "...";
 }
 
-}  // namespace
+template <typename Message>
+void Attach(const Message& message, google::rpc::Status& rich) {
+  auto& any = *rich.add_details();
+  any.set_type_url(kTypePrefix + Message::descriptor()->full_name());
+  any.set_value(message.SerializeAsString());
+}
 
-absl::Status FieldViolation(std::string_view field, std::string_view description,
-                            std::string_view reason) {
+google::rpc::ErrorInfo ErrorInfoOf(const RequestError& error) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(std::string(NameOf(error.reason)));
+  info.set_domain(kDomain);
+  if (error.bound) (*info.mutable_metadata())["bound"] = fmt::to_string(*error.bound);
+  return info;
+}
+
+google::rpc::BadRequest BadRequestOf(const RequestError& error) {
   google::rpc::BadRequest bad_request;
   auto& violation = *bad_request.add_field_violations();
-  violation.set_field(std::string(field));
-  violation.set_description(Cut(std::string(description), kMessageBytesMax));
-  absl::Status status = InvalidArgument("{} {}", field, description);
-  Attach(status, bad_request);
-  return WithReason(std::move(status), reason);
+  violation.set_field(error.field);
+  const size_t begin = error.field.size() + 1;  // the message is "<field> <description>"
+  const bool has_field = error.message.size() > begin && error.message.starts_with(error.field);
+  violation.set_description(
+      Cut(has_field ? error.message.substr(begin) : error.message, kMessageBytesMax));
+  return bad_request;
 }
 
-absl::Status WithReason(absl::Status status, std::string_view reason) {
-  Attach(status, MakeErrorInfo(reason));
-  return status;
-}
-
-absl::Status WithRetryDelay(absl::Status status, Duration delay) {
+google::rpc::RetryInfo RetryInfoOf(Duration delay) {
   const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(delay).count();
   google::rpc::RetryInfo info;
   info.mutable_retry_delay()->set_seconds(nanoseconds / 1'000'000'000);
   info.mutable_retry_delay()->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
-  Attach(status, info);
-  return status;
+  return info;
 }
 
-std::string ReasonOf(const absl::Status& status) {
-  const auto info = Find<google::rpc::ErrorInfo>(status);
-  return info ? info->reason() : std::string(DefaultReason(status.code()));
-}
+}  // namespace
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
+  const RequestError error = ErrorOf(status);
+  const grpc::StatusCode code = GrpcCodeOf(error.reason);
   google::rpc::Status rich;
-  rich.set_code(static_cast<int32_t>(status.code()));
-  rich.set_message(Cut(MessageOf(status), kMessageBytesMax));
-  absl::Status complete = WithReason(status, ReasonOf(status));
-  complete.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
-    auto& any = *rich.add_details();
-    any.set_type_url(std::string(type_url));
-    any.set_value(std::string(payload));
-  });
-  return grpc::Status(static_cast<grpc::StatusCode>(rich.code()), rich.message(),
-                      rich.SerializeAsString());
+  rich.set_code(code);
+  rich.set_message(Cut(error.message, kMessageBytesMax));
+  Attach(ErrorInfoOf(error), rich);
+  if (!error.field.empty()) Attach(BadRequestOf(error), rich);
+  if (error.retry_delay) Attach(RetryInfoOf(*error.retry_delay), rich);
+  return grpc::Status(code, rich.message(), rich.SerializeAsString());
 }
 
 }  // namespace incipit

@@ -1,37 +1,35 @@
-// The calls that clients make: checked on gRPC's threads, turned into tokens on the text threads,
-// and then the engine's and the dispatcher's business. Nothing here waits.
+// incipit.v1's calls of clients, as sessions. Nothing here waits, and nothing but limits is looked
+// at on gRPC's threads: messages are read on the text threads.
 #pragma once
 
 #include <incipit/v1/inference.grpc.pb.h>
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "engine/engine.h"
 #include "server/metrics/metrics.h"
 #include "server/options.h"
 #include "server/rpc/generate_stream.h"
+#include "server/rpc/prompt_size.h"
 #include "server/session/call_tracker.h"
 #include "server/session/checked_request.h"
+#include "server/session/prompt_encoder.h"
+#include "server/session/session_starter.h"
 #include "server/session/text_pool.h"
-#include "server/session/token_dispatcher.h"
-#include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 
-// What calls are answered with; everything outlives the service.
+// Everything outlives the service.
 struct InferenceContext {
   const Options& options;
   const ServedModel& model;
-  const Tokenizer* tokenizer;         // may be null
-  const ChatTemplate* chat_template;  // may be null
-  Engine& engine;
-  TokenDispatcher& dispatcher;
+  const Tokenizer* tokenizer;  // may be null
+  const PromptEncoder& encoder;
+  SessionStarter& starter;
   TextPool& text_pool;
   CallTracker& calls;
   Metrics& metrics;
@@ -45,7 +43,7 @@ using RawInferenceService = v1::Inference::WithRawCallbackMethod_Generate<
 
 class InferenceService final : public RawInferenceService {
  public:
-  explicit InferenceService(const InferenceContext& context);
+  explicit InferenceService(const InferenceContext& context) : context_(context) {}
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* call,
                                                        const grpc::ByteBuffer* bytes) override;
@@ -59,22 +57,15 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // A request between gRPC's thread and the engine.
-  struct Job {
-    std::shared_ptr<GenerateStream> stream;
-    CheckedRequest checked;
-    std::string tenant;
-    Time arrival{}, deadline{};
-  };
-
-  struct CallEnd {
-    const GenerateStream& stream;
-    Time arrival{}, deadline{};
-  };
-
-  template <typename Check>
+  // How long the prompt in a message is, from its outline; null if its outline does not say it.
+  using SizeOf = PromptSize (*)(const grpc::ByteBuffer& bytes);
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
-                                                    const grpc::ByteBuffer& bytes, Check check);
+                                                    const grpc::ByteBuffer& bytes, SizeOf size_of,
+                                                    SessionStarter::Read read);
+  // Counts the call against the limits on concurrent ones.
+  absl::Status Track(const grpc::CallbackServerContext& call, GenerateStream& stream);
+  // Everything that can be said without the message.
+  absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
   // Runs `work`, a function of the parsed message that fills the response, on a text thread.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
@@ -85,40 +76,10 @@ class InferenceService final : public RawInferenceService {
                             v1::TokenizeResponse& response) const;
   absl::Status DetokenizeIds(const v1::DetokenizeRequest& message,
                              v1::DetokenizeResponse& response) const;
-  // Counts the call against the limits on concurrent ones.
-  absl::Status Track(const grpc::CallbackServerContext& call, GenerateStream& stream);
-  absl::Status CheckMetadata(const grpc::CallbackServerContext& call) const;
-  absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call);
-  // Of an engine that takes nothing more.
-  absl::Status Gone(absl::Status status, const EngineLoad& load) const;
-  Time DeadlineOf(const grpc::CallbackServerContext& call, Time arrival) const;
-
-  // On a text thread.
-  void Prepare(Job job);
-  absl::Status EncodePrompt(CheckedRequest& checked) const;
-  absl::StatusOr<std::vector<TokenId>> EncodeText(std::string_view text,
-                                                  bool add_special_tokens) const;
-  absl::StatusOr<std::vector<TokenId>> EncodeConversation(const Conversation& conversation) const;
-  bool ShowsText(std::span<const TokenId> prompt) const;
-  // Whether those that wait do so for others to end, rather than for the next step.
-  bool IsQueueHeldUp(const EngineLoad& load) const;
-  // That the queue is likely to be shorter than the time that is left.
-  absl::Status CheckDeadline(const Job& job) const;
-  absl::Status Submit(Job& job);
-
-  // How a call that the engine did not get ended, counted: with this status, unless its client had
-  // cancelled it before.
-  void CountUntaken(const CallEnd& end, const absl::Status& status) const;
-  // The same status as clients see it, counted.
-  absl::Status Rejected(absl::Status status) const;
-  absl::Status Busy(std::string_view what, int32_t limit, std::string_view reason) const;
-  absl::Status TextQueueFull() const;
-  uint64_t Draw();
+  // Ends a unary call: counted, if it is refused.
+  void Finish(grpc::ServerUnaryReactor& reactor, const absl::Status& status) const;
 
   const InferenceContext context_;
-  const uint64_t random_key_;  // of the request ids and seeds that clients leave to the server
-  std::atomic<uint64_t> num_drawn_{0};
-  std::atomic<uint64_t> next_id_{1};
 };
 
 }  // namespace incipit

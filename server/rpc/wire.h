@@ -8,21 +8,21 @@
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "server/rpc/error_details.h"
+#include "server/session/request_error.h"
 
 namespace incipit {
 
-// INTERNAL, as gRPC's own handlers say it, if they are no `Message`.
+// MALFORMED_MESSAGE if `bytes` are no `Message`.
 template <typename Message>
 absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
   grpc::ByteBuffer copy = bytes;  // a reference: reading consumes it
   if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) {
     return absl::OkStatus();
   }
-  return WithReason(Internal("the message cannot be parsed as {}: it is cut off, of another type, "
-                             "or has text that is not UTF-8",
-                             Message::descriptor()->full_name()),
-                    reason::kMalformedMessage);
+  return Refuse(Reason::kMalformedMessage,
+                fmt::format("the message cannot be parsed as {}: it is cut off, of another type, "
+                            "or has text that is not UTF-8",
+                            Message::descriptor()->full_name()));
 }
 
 template <typename Message>

@@ -1,10 +1,8 @@
-// A message from outside becomes a request that holds no bad value, or INVALID_ARGUMENT naming the
-// field, the value and the bound. Pure functions: everything behind them may trust what it gets.
+// A draft from outside becomes a request that holds no bad value, or an error that names the field,
+// the value and the bound. Pure functions: everything behind them may trust what they return.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,15 +11,10 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "engine/engine.h"
+#include "server/session/conversation.h"
+#include "server/session/request_draft.h"
 #include "server/session/request_limits.h"
 #include "transformer/config.h"
-
-namespace incipit::v1 {
-class ChatRequest;
-class DetokenizeRequest;
-class GenerateRequest;
-class GetLoadRequest;
-}  // namespace incipit::v1
 
 namespace incipit {
 
@@ -37,8 +30,8 @@ struct ServedModel {
   GenerationDefaults defaults;  // do_sample is not looked at: temperature alone decides
 };
 
-// How the tokens of an answer become what the client gets.
-struct AnswerOptions {
+// How output tokens become what the client receives.
+struct OutputOptions {
   std::vector<std::string> stop;  // none is empty
   bool include_stop = false;
   bool keep_special_tokens = false;
@@ -46,48 +39,46 @@ struct AnswerOptions {
   int32_t tokens_min = 0;  // stop strings are not looked for before
 };
 
-// What a chat template is rendered with: messages, tools, arguments.
-struct Conversation {
-  nlohmann::ordered_json variables;
-};
-
 struct CheckedRequest {
-  std::string label;  // the client's request_id; empty: the server draws one
+  std::string label;  // the client's request_id; empty: the server makes one
   // Text, token ids (each of them a token of the model, and not empty), or messages.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
   // All but id, prompt, arrival, deadline, namespace and tenant. answer_tokens_max is what was
-  // asked for (0: the rest of the context) until SetPrompt; the seed is drawn by the caller unless
+  // asked for (0: the rest of the context) until SetPrompt; the caller chooses the seed unless
   // has_seed.
   Request request;
   bool has_seed = false;
-  AnswerOptions answer;
+  OutputOptions output;
   std::string cache_salt;
 };
 
-absl::StatusOr<CheckedRequest> CheckGenerateRequest(const v1::GenerateRequest& message,
-                                                    const ServedModel& model,
-                                                    const RequestLimits& limits);
-absl::StatusOr<CheckedRequest> CheckChatRequest(const v1::ChatRequest& message,
-                                                const ServedModel& model,
-                                                const RequestLimits& limits);
+// `check_wanted` is asked between the parts of long work; its error is returned.
+absl::StatusOr<CheckedRequest> CheckDraft(RequestDraft draft, const ServedModel& model,
+                                          const RequestLimits& limits, CheckWanted check_wanted);
 
-// Takes the prompt's token ids, from wherever, and checks what depends on their number: the room
-// for the answer, min_tokens, the size of prompt_logprobs. `field` names where they came from.
+// PROMPT_TOO_LONG if a prompt of so many tokens, or more unless `is_exact`, leaves no room for
+// output. `field` names where the prompt stands.
+absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_view field,
+                               const ServedModel& model, const RequestLimits& limits);
+
+// Takes the prompt's token ids and checks what depends on their number: the room for the output,
+// min_tokens, the size of prompt_logprobs. `field` names where the ids came from.
 absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        const ServedModel& model, const RequestLimits& limits,
                        CheckedRequest& request);
 
-// The token ids that a GetLoadRequest asks about, as a request of one token more. REQUIRES: it has
-// some.
-absl::StatusOr<CheckedRequest> CheckLoadPrompt(const v1::GetLoadRequest& message,
-                                               const ServedModel& model,
-                                               const RequestLimits& limits);
+// A prompt that is known by its ids, as a request of one output token.
+absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
+                                           const ServedModel& model, const RequestLimits& limits);
 
-// The ids of a DetokenizeRequest.
-absl::StatusOr<std::vector<TokenId>> CheckDetokenizeRequest(const v1::DetokenizeRequest& message,
-                                                            const ServedModel& model);
+// INVALID_FIELD naming the first element of `field` that is no token of the model.
+absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const ServedModel& model);
 
-// The value of x-tenant-id; letters, digits, '.', '_', '-'.
+// The name of a tenant: letters, digits, '.', '_', '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
+
+// Sets with whom `request` shares blocks, and whose share of the cache its retention counts
+// against. If tenants are not isolated, all share.
+void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request);
 
 }  // namespace incipit

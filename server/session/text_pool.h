@@ -1,36 +1,78 @@
-// A few threads for work on text, so that a megabyte of prompt stalls neither gRPC's threads nor
-// health checks. The queue is bounded: who does not fit is told so at once.
+// A few threads for work on text, so that a megabyte of prompt stalls neither the protocols'
+// threads nor health checks.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <list>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "base/mutex.h"
 
 namespace incipit {
 
+struct TextPoolOptions {
+  int32_t num_threads = 2;
+  int32_t tasks_max = 256;  // that wait
+  int64_t bytes_max = 0;    // of the messages of the tasks that wait; one task always has room
+};
+
+// The queue is bounded in tasks and in bytes, and fair between connections: threads take one task
+// of each connection in turn, and if the queue is full, a connection with a smaller part of it
+// takes the place of the last task of the connection with the largest part.
 class TextPool {
  public:
-  using Task = absl::AnyInvocable<void()>;
+  enum class Turn : uint8_t { kRun, kDisplaced };
+  // Called once: on a thread of the pool with kRun, or on the thread of another Run with
+  // kDisplaced.
+  using Task = absl::AnyInvocable<void(Turn)>;
 
-  TextPool(int32_t num_threads, int32_t queue_max);
-  ~TextPool();  // runs what is queued, then stops
+  explicit TextPool(const TextPoolOptions& options);
+  ~TextPool();  // calls Stop
 
-  // Thread-safe, does not block. False, with `task` not taken, if the queue is full.
-  [[nodiscard]] bool Run(Task&& task);
+  // Thread-safe, does not wait for a task. False, with `task` not taken, if there is no room.
+  // `num_bytes` is the memory that the task holds.
+  [[nodiscard]] bool Run(std::string_view connection, int64_t num_bytes, Task&& task);
+  // Runs what is queued, then ends the threads. Idempotent, of one thread.
+  void Stop();
 
  private:
-  void Work();
+  struct Item {
+    Task task;
+    int64_t num_bytes = 0;
+  };
+  // The tasks of one connection that wait; never empty.
+  struct Line {
+    std::string connection;
+    std::deque<Item> items;
+    int64_t num_bytes = 0;
+  };
+  using Lines = std::list<Line>;
 
-  const size_t queue_max_;
+  void Work();
+  bool HasRoom(int64_t num_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the last task of the connection with the largest part, if that is larger than what
+  // `connection` would have with `num_bytes` more. Nothing otherwise.
+  bool Displace(std::string_view connection, int64_t num_bytes, std::vector<Task>& displaced)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The part of the queue that these tasks and bytes take, in thousandths of a full queue.
+  int64_t PartOf(size_t num_tasks, int64_t num_bytes) const;
+  Item Take(Lines::iterator line, bool first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const TextPoolOptions options_;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
+  Lines lines_ ABSL_GUARDED_BY(mutex_);  // the next to be served first
+  absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
+  int32_t num_tasks_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -1,22 +1,19 @@
 #include "server/session/token_dispatcher.h"
 
-#include <incipit/v1/inference.pb.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "server/rpc/error_details.h"
-#include "server/rpc/generate_stream.h"
+#include "server/session/request_error.h"
 
 namespace incipit {
 
 struct TokenDispatcher::Call {
   RequestId id{};
-  PendingAnswer answer;
-  std::vector<Choice> choices;
+  PendingOutput output;
+  std::vector<OutputChoice> choices;
   std::vector<Time> last_token;  // per choice
-  v1::GenerateResponse part;     // not yet handed to the stream
+  OutputPart part;               // not yet handed to the session
   size_t part_bytes = 0;         // of its log probabilities
   bool is_touched = false;
   int32_t num_open = 0;    // choices
@@ -31,22 +28,15 @@ struct TokenDispatcher::Call {
   std::optional<Time> admitted, first_token;
   Time last_token_of_all{};
 
-  Call(RequestId request_id, PendingAnswer pending, const Tokenizer* tokenizer)
-      : id(request_id), answer(std::move(pending)) {
-    num_open = answer.num_choices;
+  Call(RequestId request_id, PendingOutput pending, const Tokenizer* tokenizer)
+      : id(request_id), output(std::move(pending)) {
+    num_open = output.num_choices;
     for (int32_t i = 0; i < num_open; ++i) {
-      choices.emplace_back(answer.options, tokenizer, answer.after_prompt);
+      choices.emplace_back(output.options, tokenizer, output.after_prompt);
     }
     last_token.resize(choices.size());
   }
-  v1::Delta& DeltaOf(int32_t choice) {
-    for (v1::Delta& delta : *part.mutable_deltas()) {
-      if (delta.choice() == static_cast<uint32_t>(choice)) return delta;
-    }
-    v1::Delta& delta = *part.add_deltas();
-    delta.set_choice(static_cast<uint32_t>(choice));
-    return delta;
-  }
+  Session& session() const { return *output.session; }
 };
 
 namespace {
@@ -91,14 +81,13 @@ absl::Status StatusOf(FinishReason reason) {
     case FinishReason::kLength:
       return absl::OkStatus();
     case FinishReason::kCancelled:
-      return Cancelled("the request was cancelled");
+      return Refuse(Reason::kCancelled, "the request was cancelled");
     case FinishReason::kDeadline:
-      return DeadlineExceeded("the deadline passed before the answer was complete");
+      return Refuse(Reason::kDeadline, "the deadline passed before the answer was complete");
     case FinishReason::kError:
       break;
   }
-  return WithReason(Internal("the model's values were not finite, or its device failed"),
-                    reason::kEngineFailed);
+  return Refuse(Reason::kInternal, "the model's values were not finite, or its device failed");
 }
 
 }  // namespace
@@ -136,10 +125,10 @@ void TokenDispatcher::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void TokenDispatcher::Add(RequestId id, PendingAnswer answer) {
+void TokenDispatcher::Add(RequestId id, PendingOutput output) {
   {
     MutexLock lock(mutex_);
-    inbox_.added.emplace_back(id, std::move(answer));
+    inbox_.added.emplace_back(id, std::move(output));
   }
   changed_.notify_one();
 }
@@ -233,9 +222,9 @@ void TokenDispatcher::Work() {
 
 void TokenDispatcher::Handle(Inbox& batch) {
   const Time now = clock_.Now();
-  for (auto& [id, answer] : batch.added) {
+  for (auto& [id, output] : batch.added) {
     if (calls_.empty()) busy_since_ = now;
-    calls_.emplace(id, std::make_unique<Call>(id, std::move(answer), options_.tokenizer));
+    calls_.emplace(id, std::make_unique<Call>(id, std::move(output), options_.tokenizer));
   }
   for (const AdmissionEvent& event : batch.admissions) HandleAdmission(event, now);
   for (const PromptLogprobsEvent& event : batch.prompt_logprobs_events) {
@@ -276,9 +265,9 @@ void TokenDispatcher::HandlePromptLogprobs(const PromptLogprobsEvent& event,
   if (call == nullptr || call->is_abandoned) return;
   Touch(*call);
   for (int32_t i = 0; i < event.num_rows; ++i) {
-    v1::PositionLogprobs& row = *call->part.add_prompt_logprobs();
-    FillLogprobs(logprobs, event.first_row + i, options_.tokenizer, row);
-    call->part_bytes += row.ByteSizeLong();
+    call->part.prompt_logprobs.push_back(
+        ScoredPositionOf(logprobs, event.first_row + i, options_.tokenizer));
+    call->part_bytes += EstimatedBytes(call->part.prompt_logprobs.back());
     if (call->part_bytes > kPartBytes) SendPart(*call);
   }
 }
@@ -289,13 +278,13 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
   if (call == nullptr) return;
   const auto index = static_cast<size_t>(event.choice);
   INCIPIT_CHECK(index < call->choices.size());
-  Choice& choice = call->choices[index];
+  OutputChoice& choice = call->choices[index];
   if (choice.ended()) return;  // by a stop string; the engine was still busy with it
   if (event.token >= 0) {
     ++num_generated_;
     if (!call->first_token) {
       call->first_token = token.time;
-      metrics_.OnFirstToken(ToSeconds(token.time - call->answer.arrival));
+      metrics_.OnFirstToken(ToSeconds(token.time - call->session().arrival()));
     }
     if (choice.num_tokens() > 0) {
       metrics_.OnInterTokenLatency(ToSeconds(token.time - call->last_token[index]), 1);
@@ -303,12 +292,12 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
     call->last_token[index] = call->last_token_of_all = token.time;
   }
   Touch(*call);
-  v1::Delta& delta = call->DeltaOf(event.choice);
+  OutputDelta& delta = call->part.DeltaOf(event.choice);
   if (choice.Push(event, logprobs, delta)) {
     engine_.load()->CancelChoice(event.request, event.choice);
   }
-  if (event.token >= 0 && delta.logprobs_size() > 0) {
-    call->part_bytes += delta.logprobs(delta.logprobs_size() - 1).ByteSizeLong();
+  if (event.token >= 0 && !delta.logprobs.empty()) {
+    call->part_bytes += EstimatedBytes(delta.logprobs.back());
     if (call->part_bytes > kPartBytes && !call->is_abandoned) SendPart(*call);
   }
   if (!choice.ended()) return;
@@ -329,7 +318,7 @@ void TokenDispatcher::Flush() {
     call->is_touched = false;
     if (call->num_open == 0) {
       Finish(call->id, *call);
-    } else if (!call->is_abandoned && (call->part_bytes > 0 || call->part.deltas_size() > 0)) {
+    } else if (!call->is_abandoned && !call->part.empty()) {
       SendPart(*call);
     }
   }
@@ -337,47 +326,50 @@ void TokenDispatcher::Flush() {
 }
 
 void TokenDispatcher::SendPart(Call& call) {
-  call.part.set_request_id(call.answer.label);
-  call.answer.stream->Write(std::exchange(call.part, {}));
+  call.session().Write(std::exchange(call.part, {}));
   call.part_bytes = 0;
 }
 
 void TokenDispatcher::Finish(RequestId id, Call& call) {
   const Time now = clock_.Now();
+  Session& session = call.session();
   if (call.finish == FinishReason::kCancelled && !call.end_status && !call.is_abandoned) {
-    call.finish = call.answer.stream->CancelReason(call.answer.arrival, call.answer.deadline);
+    call.finish = session.CancelReason();
   }
   CountFinish(call, now);
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
+  // Before the client learns of the end, so that its next request finds the place free.
+  session.GiveUpPlace();
   if (call.first_token || status.ok()) {
-    v1::Usage& usage = *call.part.mutable_usage();
-    int32_t num_tokens = 0;
-    for (const Choice& choice : call.choices) num_tokens += choice.num_tokens();
-    usage.set_prompt_tokens(static_cast<uint32_t>(call.answer.num_prompt_tokens));
-    usage.set_completion_tokens(static_cast<uint32_t>(num_tokens));
-    usage.set_cached_tokens(static_cast<uint32_t>(call.num_cached));
-    usage.set_copied_tokens(static_cast<uint32_t>(call.num_copied));
-    if (call.admitted && call.answer.reads_cache) FillMiss(call.miss, *usage.mutable_cache_miss());
-    usage.set_queue_seconds(call.queue_seconds.value_or(0));
-    if (call.first_token) {
-      usage.set_time_to_first_token_seconds(ToSeconds(*call.first_token - call.answer.arrival));
-    }
-    usage.set_total_seconds(ToSeconds(now - call.answer.arrival));
-    call.part.set_request_id(call.answer.label);
-    call.answer.stream->Write(std::move(call.part));
+    call.part.usage = UsageOf(call, now);
+    session.Write(std::move(call.part));
   }
-  call.answer.stream->End(std::move(status));
-  leaving_.push_back({std::move(call.answer.stream), call.is_abandoned});
+  session.End(std::move(status));
+  leaving_.push_back({std::move(call.output.session), call.is_abandoned});
   calls_.erase(id);
   if (leaving_.size() > leaving_max_) DropGone();
 }
 
-// Streams whose client has taken everything need no watching. Looking at all of them each time they
-// have doubled costs a constant for each.
+OutputUsage TokenDispatcher::UsageOf(const Call& call, Time now) {
+  OutputUsage usage;
+  const Time arrival = call.session().arrival();
+  for (const OutputChoice& choice : call.choices) usage.num_output_tokens += choice.num_tokens();
+  usage.num_prompt_tokens = call.output.num_prompt_tokens;
+  usage.num_cached_tokens = call.num_cached;
+  usage.num_copied_tokens = call.num_copied;
+  if (call.admitted && call.output.reads_cache) usage.miss = call.miss;
+  usage.queue_seconds = call.queue_seconds.value_or(0);
+  if (call.first_token) usage.first_token_seconds = ToSeconds(*call.first_token - arrival);
+  usage.total_seconds = ToSeconds(now - arrival);
+  return usage;
+}
+
+// Sessions whose client has taken everything need no watching. Looking at all of them each time
+// they have doubled costs a constant for each.
 void TokenDispatcher::DropGone() {
-  std::erase_if(leaving_, [](const LeavingStream& leaving) {
-    return !leaving.stream->write_begin().has_value();
+  std::erase_if(leaving_, [](const LeavingSession& leaving) {
+    return !leaving.session->write_begin().has_value();
   });
   leaving_max_ = std::max<size_t>(64, 2 * leaving_.size());
 }
@@ -385,11 +377,11 @@ void TokenDispatcher::DropGone() {
 void TokenDispatcher::CountFinish(const Call& call, Time now) {
   RequestOutcome outcome;
   outcome.finish = call.finish == FinishReason::kStop ? call.last_finish : call.finish;
-  outcome.total_seconds = ToSeconds(now - call.answer.arrival);
+  outcome.total_seconds = ToSeconds(now - call.session().arrival());
   if (call.first_token) {
     if (call.admitted) {
       outcome.prefill_seconds =
-          ToSeconds(*call.first_token - call.answer.arrival) - call.queue_seconds.value_or(0);
+          ToSeconds(*call.first_token - call.session().arrival()) - call.queue_seconds.value_or(0);
     }
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }
@@ -401,28 +393,28 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
 }
 
 void TokenDispatcher::CheckStalls(Time now) {
-  const auto is_stalled = [&](const GenerateStream& stream, int times) {
-    const auto begin = stream.write_begin();
+  const auto is_stalled = [&](const Session& session, int times) {
+    const auto begin = session.write_begin();
     return begin && now - *begin >= times * options_.write_stall_timeout;
   };
   const auto stalled_status = [&] {
-    return WithReason(ResourceExhausted("the client took nothing for write-stall-timeout, {} s",
-                                        ToSeconds(options_.write_stall_timeout)),
-                      reason::kWriteStalled);
+    return Refuse(Reason::kWriteStalled,
+                  fmt::format("the client took nothing for write-stall-timeout, {} s",
+                              ToSeconds(options_.write_stall_timeout)));
   };
   for (auto& [id, call] : calls_) {
-    if (call->is_abandoned || !is_stalled(*call->answer.stream, 1)) continue;
+    if (call->is_abandoned || !is_stalled(*call->output.session, 1)) continue;
     call->is_abandoned = true;
-    call->answer.stream->Abandon(stalled_status());
+    call->output.session->Abandon(stalled_status());
     engine_.load()->Cancel(id);
   }
   DropGone();
-  for (LeavingStream& leaving : leaving_) {
-    if (is_stalled(*leaving.stream, 2)) {
-      leaving.stream->Reset();
-    } else if (!leaving.is_abandoned && is_stalled(*leaving.stream, 1)) {
+  for (LeavingSession& leaving : leaving_) {
+    if (is_stalled(*leaving.session, 2)) {
+      leaving.session->Reset();
+    } else if (!leaving.is_abandoned && is_stalled(*leaving.session, 1)) {
       leaving.is_abandoned = true;
-      leaving.stream->Abandon(stalled_status());
+      leaving.session->Abandon(stalled_status());
     }
   }
 }

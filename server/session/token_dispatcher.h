@@ -1,4 +1,4 @@
-// From the engine's events to the clients' streams: one thread turns token ids into text and hands
+// From the engine's events to the clients' sessions: one thread turns token ids into text and hands
 // it on, so that the engine never waits for text, a lock or a client.
 #pragma once
 
@@ -19,29 +19,26 @@
 #include "base/types.h"
 #include "engine/engine.h"
 #include "server/metrics/metrics.h"
-#include "server/session/answer.h"
 #include "server/session/checked_request.h"
+#include "server/session/output_choice.h"
+#include "server/session/session.h"
 
 namespace incipit {
 
-class GenerateStream;
-
-// A request on its way through the engine, as its answer needs it.
-struct PendingAnswer {
-  std::shared_ptr<GenerateStream> stream;
-  std::string label;
-  AnswerOptions options;
+// A request in the engine, as its output needs it.
+struct PendingOutput {
+  std::shared_ptr<Session> session;
+  OutputOptions options;
   int32_t num_choices = 1;
   int32_t num_prompt_tokens = 0;
   bool after_prompt = true;  // as in Detokenizer
   bool reads_cache = true;
-  Time arrival{}, deadline{};
 };
 
 struct DispatcherOptions {
-  const Tokenizer* tokenizer = nullptr;  // null: answers are ids only
+  const Tokenizer* tokenizer = nullptr;  // null: outputs are ids only
   Duration write_stall_timeout{};
-  std::function<void(const absl::Status&)> on_fatal;  // on the dispatcher's thread
+  std::function<void(const absl::Status&)> on_fatal = {};  // on the dispatcher's thread
 };
 
 // Every call but the listener's is thread-safe.
@@ -56,9 +53,9 @@ class TokenDispatcher final : public EngineListener {
   // Handles what has been delivered; what comes later is dropped. Idempotent, of one thread.
   void Stop();
 
-  // Before the engine is given the request; Remove if it does not take it, in which case the caller
-  // ends the stream.
-  void Add(RequestId id, PendingAnswer answer);
+  // Called before the engine is given the request. If the engine does not take the request, the
+  // caller calls Remove and ends the session.
+  void Add(RequestId id, PendingOutput output);
   void Remove(RequestId id);
   // Cancels every request; their calls end with `status`.
   void CancelAll(absl::Status status);
@@ -86,7 +83,7 @@ class TokenDispatcher final : public EngineListener {
   // What was delivered since the thread last looked, by kind; within a kind in order. A request is
   // added before the engine knows it, admitted before it has tokens.
   struct Inbox {
-    std::vector<std::pair<RequestId, PendingAnswer>> added;
+    std::vector<std::pair<RequestId, PendingOutput>> added;
     std::vector<AdmissionEvent> admissions;
     std::vector<PromptLogprobsEvent> prompt_logprobs_events;
     std::vector<TimedToken> tokens;
@@ -97,9 +94,9 @@ class TokenDispatcher final : public EngineListener {
     bool empty() const;
     void Clear();
   };
-  // A stream that has its last message but whose client may not have taken it.
-  struct LeavingStream {
-    std::shared_ptr<GenerateStream> stream;
+  // A session that has ended but whose client may not have taken the last part.
+  struct LeavingSession {
+    std::shared_ptr<Session> session;
     bool is_abandoned = false;
   };
 
@@ -112,6 +109,7 @@ class TokenDispatcher final : public EngineListener {
   void Flush();
   void SendPart(Call& call);
   void Finish(RequestId id, Call& call);
+  static OutputUsage UsageOf(const Call& call, Time now);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
   void DropGone();
@@ -128,8 +126,8 @@ class TokenDispatcher final : public EngineListener {
   // The thread's own.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
-  int64_t num_generated_ = 0;  // tokens of answers that are not yet counted
-  std::vector<LeavingStream> leaving_;
+  int64_t num_generated_ = 0;  // output tokens that are not yet counted
+  std::vector<LeavingSession> leaving_;
   size_t leaving_max_ = 64;  // before the next look at them
   Time stall_check_{};
   Time busy_since_{};

@@ -12,7 +12,6 @@
 
 #include "server/rpc/health.h"
 #include "server/session/call_tracker.h"
-#include "server/session/text_pool.h"
 #include "tests/server/health.grpc.pb.h"
 #include "tests/server/test_server.h"
 
@@ -439,36 +438,6 @@ TEST(CallTrackerTest, CallsAreLimitedAltogetherAndByConnectionUntilTheirStatusIs
   calls.Release("a");
   EXPECT_EQ(calls.Begin("a"), CallTracker::Verdict::kAdmitted);
   EXPECT_EQ(calls.Begin("b"), CallTracker::Verdict::kTooMany);
-}
-
-TEST(TextPoolTest, AFullQueueTakesNoMoreAndWhatIsQueuedRuns) {
-  std::atomic<int> num_run = 0;
-  {
-    TextPool pool(1, 2);
-    Mutex mutex;
-    std::condition_variable_any changed;
-    bool started = false, release = false;
-    ASSERT_TRUE(pool.Run([&] {
-      MutexLock lock(mutex);
-      started = true;
-      changed.notify_all();
-      while (!release) changed.wait(mutex);
-      ++num_run;
-    }));
-    {
-      MutexLock lock(mutex);
-      while (!started) changed.wait(mutex);
-    }
-    EXPECT_TRUE(pool.Run([&] { ++num_run; }));
-    EXPECT_TRUE(pool.Run([&] { ++num_run; }));
-    EXPECT_FALSE(pool.Run([&] { num_run += 100; }));
-    {
-      MutexLock lock(mutex);
-      release = true;
-    }
-    changed.notify_all();
-  }
-  EXPECT_EQ(num_run, 3);
 }
 
 }  // namespace

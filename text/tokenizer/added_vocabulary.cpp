@@ -159,6 +159,11 @@ bool AddedVocabulary::IsSpecial(TokenId id) const {
   return found != index_of_id_.end() && tokens_[found->second].special;
 }
 
+bool AddedVocabulary::TakesBlanks() const {
+  return std::any_of(tokens_.begin(), tokens_.end(),
+                     [](const Token& token) { return token.lstrip || token.rstrip; });
+}
+
 bool AddedVocabulary::IsPartOfWord(std::string_view text, size_t begin, size_t end) const {
   if (end < text.size() && word_characters_[NextCodePoint(text, end)] != 0) return true;
   if (begin == 0) return false;

@@ -65,6 +65,8 @@ class AddedVocabulary {
   // What decoding without special tokens leaves out goes by the token's text.
   bool IsSpecialText(std::string_view token) const { return special_texts_.contains(token); }
   TokenId id_end() const { return id_end_; }
+  // True if a token takes in the blanks around it.
+  bool TakesBlanks() const;
 
   enum class Pass : uint8_t { kRaw, kNormalized };
   bool HasSpecial(Pass pass) const { return has_special_[static_cast<size_t>(pass)]; }

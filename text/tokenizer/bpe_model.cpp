@@ -263,6 +263,11 @@ std::optional<TokenId> BpeModel::CharacterId(char32_t character) const {
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
+bool BpeModel::HasAllBytes() const {
+  return word_form_ == WordForm::kBytes &&
+         std::all_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id >= 0; });
+}
+
 absl::Status BpeModel::AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const {
   if (word_form_ == WordForm::kBytes) return AppendBytes(word, ids);
   if (!options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty()) {

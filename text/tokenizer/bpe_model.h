@@ -88,6 +88,8 @@ class BpeModel {
     const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
     return word_form_ == WordForm::kBytes && id >= 0 ? std::optional(id) : std::nullopt;
   }
+  // True if words are bytes and each byte has a token.
+  bool HasAllBytes() const;
   // The word's characters as tokens, before any merge. INVALID_ARGUMENT for an unknown character if
   // the model's unknown token is not in its vocabulary.
   absl::Status AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const;

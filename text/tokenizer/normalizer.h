@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ class Normalizer {
   virtual ~Normalizer() = default;
   // INVALID_ARGUMENT if a regular expression gives up on the text. REQUIRES: valid UTF-8.
   virtual absl::Status Apply(NormalizedText& text) const = 0;
+  // The most bytes of a text that become one byte; nothing if there is no bound.
+  virtual std::optional<size_t> ShrinksBy() const { return std::nullopt; }
 };
 
 // `fields` is one normalizer's object. UNIMPLEMENTED for a type that is not supported.

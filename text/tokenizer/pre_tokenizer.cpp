@@ -41,6 +41,7 @@ class PatternSplit : public PreTokenizer {
     }));
     return merger.Finish();
   }
+  bool DropsText() const override { return behavior_ == SplitBehavior::kRemoved; }
 
  private:
   TextPattern pattern_;
@@ -73,6 +74,7 @@ class CharacterSplit : public PreTokenizer {
     }
     return merger.Finish();
   }
+  bool DropsText() const override { return behavior_ == SplitBehavior::kRemoved; }
 
  private:
   CodePointMap matches_;
@@ -135,6 +137,7 @@ class PrefixSpace : public PreTokenizer {
     const size_t first = word.from_first_character;
     return sink({.text = text, .from_first_character = first > 0 ? first + 1 : 0});
   }
+  bool DropsText() const override { return false; }
 };
 
 class ByteCharacters : public PreTokenizer {
@@ -300,6 +303,11 @@ absl::Status SplitFrom(StepIterator step, StepIterator end, const Word& word, Wo
 
 absl::Status PreTokenization::Split(const Word& word, WordSink sink) const {
   return SplitFrom(steps.begin(), steps.end(), word, sink);
+}
+
+bool PreTokenization::DropsText() const {
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const auto& step) { return step->DropsText(); });
 }
 
 void AppendByteCharacterStep(PreTokenization& pre_tokenization) {

@@ -32,6 +32,8 @@ class PreTokenizer {
   // The parts of a word, in order; parts may be empty. Stops with the first error of `sink`.
   // INVALID_ARGUMENT if a regular expression gives up on the text.
   virtual absl::Status Split(const Word& word, WordSink sink) const = 0;
+  // False if every byte of a word is in one of its parts.
+  virtual bool DropsText() const { return true; }
 };
 
 // The steps of a tokenizer, each applied to the parts that the one before it made.
@@ -44,6 +46,7 @@ struct PreTokenization {
   bool needs_origins = false;
 
   absl::Status Split(const Word& word, WordSink sink) const;
+  bool DropsText() const;
 };
 
 // `fields` is the object `pre_tokenizer`. UNIMPLEMENTED for a type that is not supported.

@@ -44,6 +44,8 @@ int32_t Tokenizer::vocab_size() const {
   return std::max(parts.model.id_end(), parts.added.id_end());
 }
 
+std::optional<size_t> Tokenizer::token_bytes_max() const { return pipeline_->token_bytes_max(); }
+
 bool Tokenizer::IsSpecial(TokenId id) const { return pipeline_->parts().added.IsSpecial(id); }
 
 std::optional<TokenId> Tokenizer::IdOf(std::string_view token) const {

@@ -66,6 +66,9 @@ class Tokenizer {
   std::string TokenBytes(TokenId id) const;
 
   int32_t vocab_size() const;  // one more than the largest id
+  // The most bytes of text that one token of Encode stands for; nothing if there is no bound, since
+  // a part of the tokenizer may drop text.
+  std::optional<size_t> token_bytes_max() const;
   bool IsSpecial(TokenId id) const;
   std::optional<TokenId> IdOf(std::string_view token) const;
   const TokenizerConfig& config() const;

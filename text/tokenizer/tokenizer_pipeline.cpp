@@ -97,6 +97,30 @@ class Tokenizer::Pipeline::Encoding {
   std::vector<uint32_t> origins_;  // of the section; empty if nothing asks for them
 };
 
+Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
+  token_bytes_max_ = FindTokenBytesMax();
+}
+
+std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
+  const std::optional<size_t> shrinks_by =
+      parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
+  // A model of bytes encodes each byte; a model of text may have one token for a run of unknown
+  // characters.
+  const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.HasAllBytes();
+  if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
+      parts_.added.TakesBlanks()) {
+    return std::nullopt;
+  }
+  size_t longest = 1;
+  const TokenId id_end = std::max(parts_.model.id_end(), parts_.added.id_end());
+  for (TokenId id = 0; id < id_end; ++id) {
+    if (const std::string* const token = TokenToDecode(id, false)) {
+      longest = std::max(longest, token->size());
+    }
+  }
+  return longest * *shrinks_by;
+}
+
 absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
     std::string_view text, const EncodeOptions& options) const {
   if (text.size() > std::numeric_limits<int32_t>::max()) {

@@ -33,17 +33,22 @@ class Tokenizer::Pipeline {
     TokenizerConfig config;
   };
 
-  explicit Pipeline(Parts parts) : parts_(std::move(parts)) {}
+  explicit Pipeline(Parts parts);
 
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               const EncodeOptions& options) const;
   // Null for an unknown id, and for one that `skip_special_tokens` leaves out.
   const std::string* TokenToDecode(TokenId id, bool skip_special_tokens) const;
   const Parts& parts() const { return parts_; }
+  // As in Tokenizer.
+  std::optional<size_t> token_bytes_max() const { return token_bytes_max_; }
 
  private:
   class Encoding;
+  std::optional<size_t> FindTokenBytesMax() const;
+
   Parts parts_;
+  std::optional<size_t> token_bytes_max_;
 };
 
 }  // namespace incipit

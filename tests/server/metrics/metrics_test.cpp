@@ -116,7 +116,7 @@ std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
   metrics->OnInterTokenLatency(0.004, 3);
   metrics->OnRequestFinished({FinishReason::kStop, 1.5, 0.2, 1.25});
   metrics->OnRequestFinished({FinishReason::kCancelled, 0.5, std::nullopt, std::nullopt});
-  metrics->OnRequestRejected("queue_full");
+  metrics->OnRequestRejected(Reason::kQueueFull);
   return metrics;
 }
 
@@ -217,14 +217,15 @@ TEST(MetricsTest, GaugesSayWhatTheEngineHoldsAtTheScrape) {
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_requests_running"), 0) << "the last answer stays";
 }
 
-TEST(MetricsTest, AReasonThatIsNotKnownAddsNoSeries) {
+TEST(MetricsTest, EveryReasonHasALabelAndAddsNoSeries) {
   Metrics metrics({});
   const size_t num_lines = LinesOf(metrics.Text()).size();
-  for (int i = 0; i < 100; ++i) metrics.OnRequestRejected("reason " + std::to_string(i));
-  metrics.OnRequestRejected("draining");
+  for (int i = 0; i <= static_cast<int>(Reason::kCannotResume); ++i) {
+    metrics.OnRequestRejected(static_cast<Reason>(i));
+  }
   const std::string text = metrics.Text();
   EXPECT_EQ(LinesOf(text).size(), num_lines);
-  EXPECT_EQ(ValueOf(text, "incipit_requests_rejected_total{reason=\"other\"}"), 100);
+  EXPECT_EQ(ValueOf(text, "incipit_requests_rejected_total{reason=\"queue_full\"}"), 3);
   EXPECT_EQ(ValueOf(text, "incipit_requests_rejected_total{reason=\"draining\"}"), 1);
 }
 
@@ -263,7 +264,7 @@ TEST(MetricsTest, ThreadsCountTogetherWithoutLosingAny) {
     threads.emplace_back([&] {
       for (int j = 0; j < 1000; ++j) {
         metrics.OnInterTokenLatency(0.5, 2);
-        metrics.OnRequestRejected("internal");
+        metrics.OnRequestRejected(Reason::kInternal);
         if (j % 100 == 0) {
           EXPECT_THAT(metrics.Text(), HasSubstr("incipit_build_info"));
         }
@@ -331,8 +332,9 @@ TEST(MetricsTest, TheOperationsGuideListsExactlyWhatIsServed) {
 TEST(MetricsTest, TheOperationsGuideListsEveryReasonOfARejection) {
   std::ifstream file(INCIPIT_SOURCE_DIR "/docs/operations.md");
   const std::string guide((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  for (const std::string_view reason : kRejectionReasons) {
-    EXPECT_THAT(guide, HasSubstr("\n| `" + std::string(reason) + "` |"));
+  for (size_t i = 0; i < static_cast<size_t>(RejectionLabel::kOther); ++i) {
+    const std::string label(NameOf(static_cast<RejectionLabel>(i)));
+    EXPECT_THAT(guide, HasSubstr("\n| `" + label + "` |"));
   }
 }
 

@@ -13,10 +13,12 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <regex>
+#include <utility>
 
 #include "base/status.h"
 #include "server/rpc/error_details.h"
+#include "server/rpc/request_reader.h"
+#include "server/session/request_error.h"
 
 namespace incipit {
 namespace {
@@ -40,6 +42,12 @@ ServedModel Model() {
   model.has_chat_template = true;
   model.eos_ids = {2};
   return model;
+}
+
+absl::StatusOr<CheckedRequest> CheckGenerateRequest(v1::GenerateRequest message,
+                                                    const ServedModel& model,
+                                                    const RequestLimits& limits) {
+  return CheckDraft(DraftOf(std::move(message)), model, limits, [] { return absl::OkStatus(); });
 }
 
 v1::GenerateRequest Valid() {
@@ -321,7 +329,8 @@ TEST(LoadRequestTest, APromptThatIsAskedAboutIsARequestOfOneToken) {
   v1::GetLoadRequest message;
   for (const uint32_t id : {5u, 6u, 7u}) message.mutable_token_ids()->add_ids(id);
   message.set_cache_salt("s");
-  const auto checked = CheckLoadPrompt(message, Model(), {});
+  const auto checked =
+      CheckPrompt(TokensOf(message.token_ids().ids()), message.cache_salt(), Model(), {});
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_THAT(checked->request.prompt, ElementsAre(5, 6, 7));
   EXPECT_EQ(checked->request.answer_tokens_max, 1);
@@ -333,7 +342,7 @@ TEST(GenerateRequestTest, AnUnknownModelIsNotFoundWithoutItsName) {
   message.set_model("../../etc/canary");
   const absl::Status status = CheckWhole(message);
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(ReasonOf(status), reason::kModelNotFound);
+  EXPECT_EQ(ErrorOf(status).reason, Reason::kModelNotFound);
   EXPECT_THAT(MessageOf(status), HasSubstr("\"tiny\""));
   EXPECT_THAT(MessageOf(status), Not(HasSubstr(kCanary)));
 }
@@ -347,7 +356,7 @@ TEST(GenerateRequestTest, TheServedModelMayBeNamed) {
 TEST(GenerateRequestTest, LongPromptsHaveAReasonOfTheirOwn) {
   v1::GenerateRequest message = Valid();
   for (int i = 0; i < 200; ++i) message.mutable_token_ids()->add_ids(1);
-  EXPECT_EQ(ReasonOf(CheckWhole(message)), reason::kPromptTooLong);
+  EXPECT_EQ(ErrorOf(CheckWhole(message)).reason, Reason::kPromptTooLong);
 }
 
 TEST(GenerateRequestTest, AnOperatorsPromptLimitIsNamed) {
@@ -448,7 +457,7 @@ TEST(GenerateRequestTest, ACacheSmallerThanTheContextBoundsPromptAndAnswer) {
   v1::GenerateRequest message = Valid();
   for (int i = 1; i < 64; ++i) message.mutable_token_ids()->add_ids(1);
   const absl::Status status = CheckWhole(message, model);
-  EXPECT_EQ(ReasonOf(status), reason::kPromptTooLong);
+  EXPECT_EQ(ErrorOf(status).reason, Reason::kPromptTooLong);
   EXPECT_THAT(MessageOf(status), HasSubstr("the KV cache holds 64"));
 }
 
@@ -531,48 +540,6 @@ TEST(TenantTest, OnlyPlainShortNamesAreTaken) {
        {std::string(), std::string(129, 'a'), std::string("a b"), std::string("\xff")}) {
     EXPECT_EQ(CheckTenant(tenant, {}).code(), absl::StatusCode::kInvalidArgument);
   }
-}
-
-std::string TextOf(const std::string& path) {
-  std::ifstream file(std::string(INCIPIT_SOURCE_DIR) + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-TEST(ErrorDetailsTest, TheApiPageListsEveryReason) {
-  const std::string header = TextOf("/server/rpc/error_details.h"), page = TextOf("/docs/api.md");
-  const std::regex reason(R"-(k\w+ = "([A-Z_]+)";)-");
-  int num_reasons = 0;
-  for (std::sregex_iterator it(header.begin(), header.end(), reason), end; it != end; ++it) {
-    EXPECT_THAT(page, HasSubstr("`" + (*it)[1].str() + "`"));
-    ++num_reasons;
-  }
-  EXPECT_GE(num_reasons, 18);
-}
-
-TEST(ErrorDetailsTest, LongMessagesAreCutBetweenCharacters) {
-  std::string text;
-  for (int i = 0; i < 2000; ++i) text += "é";
-  const grpc::Status status = ToGrpcStatus(FieldViolation("text", text));
-  EXPECT_LT(status.error_message().size(), 1100u);
-  google::rpc::Status rich;
-  EXPECT_TRUE(rich.ParseFromString(status.error_details()));
-}
-
-TEST(ErrorDetailsTest, ARetryDelayTravelsWithTheReason) {
-  const absl::Status status = WithRetryDelay(
-      WithReason(ResourceExhausted("full"), reason::kQueueFull), std::chrono::milliseconds(2500));
-  google::rpc::Status rich;
-  ASSERT_TRUE(rich.ParseFromString(ToGrpcStatus(status).error_details()));
-  google::rpc::RetryInfo retry;
-  google::rpc::ErrorInfo info;
-  for (const auto& detail : rich.details()) {
-    if (detail.Is<google::rpc::RetryInfo>()) detail.UnpackTo(&retry);
-    if (detail.Is<google::rpc::ErrorInfo>()) detail.UnpackTo(&info);
-  }
-  EXPECT_EQ(retry.retry_delay().seconds(), 2);
-  EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
-  EXPECT_EQ(info.reason(), "QUEUE_FULL");
-  EXPECT_EQ(info.domain(), "incipit");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "server/session/chat_request.h"
+#include "server/session/conversation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,9 @@
 #include <functional>
 
 #include "base/status.h"
-#include "server/rpc/error_details.h"
+#include "server/rpc/request_reader.h"
+#include "server/session/checked_request.h"
+#include "server/session/request_error.h"
 
 namespace incipit {
 namespace {
@@ -30,6 +32,20 @@ v1::ChatRequest ValidChat() {
   first.set_role("user");
   first.set_content("hello");
   return message;
+}
+
+absl::Status Wanted() { return absl::OkStatus(); }
+
+absl::StatusOr<CheckedRequest> CheckChatRequest(v1::ChatRequest message, const ServedModel& model,
+                                                const RequestLimits& limits) {
+  return CheckDraft(DraftOf(std::move(message)), model, limits, Wanted);
+}
+
+absl::StatusOr<Conversation> CheckConversation(v1::ChatRequest message,
+                                               const RequestLimits& limits) {
+  RequestDraft draft = DraftOf(std::move(message));
+  return incipit::CheckConversation(std::get<ConversationDraft>(std::move(draft.prompt)), limits,
+                                    Wanted);
 }
 
 std::string Nested(int levels) {
@@ -152,6 +168,70 @@ TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
             R"("enable_thinking":false})");
 }
 
+std::string ManyMembers(int num_members) {
+  std::string text = "{";
+  for (int i = 0; i < num_members; ++i) {
+    if (i > 0) text += ',';
+    text += "\"k" + std::to_string(i) + "\":0";
+  }
+  return text + "}";
+}
+
+TEST(ChatRequestTest, OfEqualNamesTheLastValueCountsInTheFirstsPosition) {
+  for (const int num_others : {1, 100}) {  // with an index of the names, and without
+    v1::ChatRequest message = ValidChat();
+    std::string text = ManyMembers(num_others);
+    text.insert(1, R"("twice": 1, )");
+    text.insert(text.size() - 1, R"(, "twice": 2)");
+    message.set_template_arguments_json(text);
+    const auto conversation = CheckConversation(message, {});
+    ASSERT_TRUE(conversation.ok()) << conversation.status();
+    EXPECT_EQ(conversation->variables.at("twice"), 2);
+    EXPECT_THAT(conversation->variables.dump(), HasSubstr(R"(,"twice":2,"k0":0)"));
+  }
+}
+
+TEST(ChatRequestTest, TheValuesOfAllJsonTextsTogetherAreBounded) {
+  RequestLimits limits;
+  limits.json_values_max = 100;
+  v1::ChatRequest message = ValidChat();
+  for (int i = 0; i < 2; ++i) {
+    auto& tool = *message.add_tools();
+    tool.set_name("f");
+    tool.set_parameters_json(ManyMembers(50));
+  }
+  EXPECT_TRUE(CheckConversation(message, limits).ok());
+  message.set_template_arguments_json(R"({"a": 1})");
+  const absl::Status status = CheckConversation(message, limits).status();
+  EXPECT_EQ(ErrorOf(status).field, "template_arguments_json");
+  EXPECT_EQ(ErrorOf(status).bound, 100);
+}
+
+// Looking each name up among all that came before takes minutes for this.
+TEST(ChatRequestTest, ManyNamesTakeTimeByTheirNumber) {
+  RequestLimits limits;
+  limits.template_arguments_bytes_max = 16 << 20;
+  limits.json_values_max = 1 << 24;
+  v1::ChatRequest message = ValidChat();
+  message.set_template_arguments_json(ManyMembers(400'000));
+  const auto conversation = CheckConversation(message, limits);
+  ASSERT_TRUE(conversation.ok());
+  EXPECT_EQ(conversation->variables.size(), 400'004u);
+}
+
+TEST(ChatRequestTest, WorkThatIsNotWantedAnyMoreEndsBetweenTwoTexts) {
+  RequestDraft draft = DraftOf(ValidChat());
+  auto& conversation = std::get<ConversationDraft>(draft.prompt);
+  conversation.tools.assign(100, {.name = "f", .description = "", .parameters_json = "{}"});
+  int num_asked = 0;
+  const absl::Status status = incipit::CheckConversation(conversation, {}, [&]() -> absl::Status {
+                                if (++num_asked < 10) return absl::OkStatus();
+                                return Refuse(Reason::kCancelled, "the client is gone");
+                              }).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(num_asked, 10);
+}
+
 TEST(ChatRequestTest, AbsentListsAreNull) {
   v1::ChatRequest message = ValidChat();
   message.set_add_generation_prompt(false);
@@ -167,11 +247,11 @@ TEST(ChatRequestTest, AModelWithoutTemplateOrTokenizerCannotChat) {
   model.has_chat_template = false;
   absl::Status status = CheckChatRequest(ValidChat(), model, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ReasonOf(status), reason::kNoChatTemplate);
+  EXPECT_EQ(ErrorOf(status).reason, Reason::kNoChatTemplate);
   model.has_tokenizer = false;
   status = CheckChatRequest(ValidChat(), model, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ReasonOf(status), reason::kNoTokenizer);
+  EXPECT_EQ(ErrorOf(status).reason, Reason::kNoTokenizer);
 }
 
 }  // namespace

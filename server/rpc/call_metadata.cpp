@@ -1,0 +1,58 @@
+#include "server/rpc/call_metadata.h"
+
+#include <grpc/support/time.h>
+#include <grpcpp/server_context.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "server/session/checked_request.h"
+#include "server/session/request_error.h"
+
+namespace incipit {
+namespace {
+
+constexpr std::string_view kTenantKey = "x-tenant-id";
+constexpr std::string_view kDefaultTenant = "default";
+constexpr int64_t kMetadataEntryBytes = 32;  // what HTTP/2 counts beside name and value
+
+}  // namespace
+
+absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
+                                     const RequestLimits& limits) {
+  const auto [begin, end] =
+      call.client_metadata().equal_range(grpc::string_ref(kTenantKey.data(), kTenantKey.size()));
+  if (begin == end) return std::string(kDefaultTenant);
+  if (std::next(begin) != end) return InvalidField(kTenantKey, "stands more than once");
+  const std::string_view tenant(begin->second.data(), begin->second.size());
+  INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, limits));
+  return std::string(tenant);
+}
+
+absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t bytes_max) {
+  int64_t num_bytes = 0;
+  for (const auto& [name, value] : call.client_metadata()) {
+    num_bytes += static_cast<int64_t>(name.size() + value.size()) + kMetadataEntryBytes;
+  }
+  if (num_bytes <= bytes_max) return absl::OkStatus();
+  return WithBound(Refuse(Reason::kMetadataTooLarge,
+                          fmt::format("the call's metadata have {} bytes; metadata-bytes-max is {}",
+                                      num_bytes, bytes_max)),
+                   bytes_max);
+}
+
+Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest) {
+  // From here on only the remaining time counts, on a clock that never jumps. A deadline beyond the
+  // range of a Duration, such as none, is recognised by its seconds.
+  const gpr_timespec deadline = call.raw_deadline();
+  const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  const std::chrono::seconds longest_seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(longest);
+  if (remaining.tv_sec > longest_seconds.count()) return arrival + longest;
+  if (remaining.tv_sec < 0) return arrival;
+  const Duration exact =
+      std::chrono::seconds(remaining.tv_sec) + std::chrono::nanoseconds(remaining.tv_nsec);
+  return arrival + std::min(exact, longest);
+}
+
+}  // namespace incipit

@@ -1,0 +1,22 @@
+// How long a prompt is, from the outline of its message, before anyone parses it.
+#pragma once
+
+#include <cstdint>
+
+namespace grpc {
+class ByteBuffer;
+}
+
+namespace incipit {
+
+// At most one of the two is above 0.
+struct PromptSize {
+  int64_t text_bytes = 0;
+  int64_t num_ids_min = 0;  // there are at least so many ids
+};
+
+// The prompt of the GenerateRequest in `bytes`. Reads the tags of at most 64 fields and skips their
+// contents; {} if `bytes` are something else.
+PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes);
+
+}  // namespace incipit

@@ -1,0 +1,137 @@
+#include "server/rpc/request_reader.h"
+
+#include <grpcpp/support/byte_buffer.h>
+#include <incipit/v1/inference.pb.h>
+
+#include <utility>
+
+#include "server/rpc/wire.h"
+
+namespace incipit {
+namespace {
+
+SamplingDraft SamplingOf(const v1::SamplingOptions& options) {
+  SamplingDraft out;
+  if (options.has_temperature()) out.temperature = options.temperature();
+  if (options.has_top_p()) out.top_p = options.top_p();
+  if (options.has_top_k()) out.top_k = options.top_k();
+  if (options.has_repetition_penalty()) out.repetition_penalty = options.repetition_penalty();
+  out.min_p = options.min_p();
+  out.presence_penalty = options.presence_penalty();
+  out.frequency_penalty = options.frequency_penalty();
+  out.logit_bias.assign(options.logit_bias().begin(), options.logit_bias().end());
+  if (options.has_seed()) out.seed = static_cast<uint64_t>(options.seed());
+  return out;
+}
+
+OutputDraft OutputOf(v1::OutputOptions& options) {
+  OutputDraft out;
+  out.max_tokens = options.max_tokens();
+  out.min_tokens = options.min_tokens();
+  for (std::string& stop : *options.mutable_stop()) out.stop.push_back(std::move(stop));
+  out.stop_token_ids = TokensOf(options.stop_token_ids());
+  out.include_stop = options.include_stop();
+  out.ignore_eos = options.ignore_eos();
+  out.keep_special_tokens = options.keep_special_tokens();
+  out.num_choices = options.n();
+  if (options.has_logprobs()) out.logprobs = options.logprobs();
+  if (options.has_prompt_logprobs()) out.prompt_logprobs = options.prompt_logprobs();
+  return out;
+}
+
+RawSpan SpanOf(const google::protobuf::Duration& duration) {
+  return {.seconds = duration.seconds(), .nanos = duration.nanos()};
+}
+
+CacheDraft CacheOf(v1::CacheOptions& options) {
+  CacheDraft out;
+  out.salt = std::move(*options.mutable_salt());
+  out.skip_read = options.skip_read();
+  const v1::CacheRetention& retention = options.retention();
+  if (retention.has_priority()) out.retention.priority = retention.priority();
+  if (retention.has_ttl()) out.retention.time_to_live = SpanOf(retention.ttl());
+  if (retention.has_pin()) out.retention.pin = SpanOf(retention.pin());
+  return out;
+}
+
+MessageDraft MessageOf(v1::ChatMessage& message) {
+  MessageDraft out;
+  out.role = std::move(*message.mutable_role());
+  out.content = std::move(*message.mutable_content());
+  out.name = std::move(*message.mutable_name());
+  out.tool_call_id = std::move(*message.mutable_tool_call_id());
+  for (v1::ToolCall& call : *message.mutable_tool_calls()) {
+    out.tool_calls.push_back({.id = std::move(*call.mutable_id()),
+                              .name = std::move(*call.mutable_name()),
+                              .arguments_json = std::move(*call.mutable_arguments_json())});
+  }
+  return out;
+}
+
+// What the two kinds of request share.
+template <typename Message>
+RequestDraft CommonDraft(Message& message) {
+  RequestDraft out;
+  out.label = std::move(*message.mutable_request_id());
+  out.model = std::move(*message.mutable_model());
+  out.sampling = SamplingOf(message.sampling());
+  out.output = OutputOf(*message.mutable_output());
+  out.cache = CacheOf(*message.mutable_cache());
+  out.priority = message.priority();
+  return out;
+}
+
+}  // namespace
+
+TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids) {
+  TokensDraft out;
+  out.reserve(static_cast<size_t>(ids.size()));
+  for (const uint32_t id : ids) out.push_back(static_cast<TokenId>(id));
+  return out;
+}
+
+RequestDraft DraftOf(v1::GenerateRequest&& message) {
+  RequestDraft out = CommonDraft(message);
+  switch (message.prompt_case()) {
+    case v1::GenerateRequest::kText:
+      out.prompt = std::move(*message.mutable_text());
+      break;
+    case v1::GenerateRequest::kTokenIds:
+      out.prompt = TokensOf(message.token_ids().ids());
+      break;
+    case v1::GenerateRequest::PROMPT_NOT_SET:
+      break;
+  }
+  return out;
+}
+
+RequestDraft DraftOf(v1::ChatRequest&& message) {
+  RequestDraft out = CommonDraft(message);
+  ConversationDraft conversation;
+  for (v1::ChatMessage& part : *message.mutable_messages()) {
+    conversation.messages.push_back(MessageOf(part));
+  }
+  for (v1::Tool& tool : *message.mutable_tools()) {
+    conversation.tools.push_back({.name = std::move(*tool.mutable_name()),
+                                  .description = std::move(*tool.mutable_description()),
+                                  .parameters_json = std::move(*tool.mutable_parameters_json())});
+  }
+  conversation.template_arguments_json = std::move(*message.mutable_template_arguments_json());
+  if (message.has_add_generation_prompt()) {
+    conversation.add_generation_prompt = message.add_generation_prompt();
+  }
+  out.prompt = std::move(conversation);
+  return out;
+}
+
+template <typename Message>
+absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes) {
+  Message message;
+  INCIPIT_RETURN_IF_ERROR(FromBytes(bytes, message));
+  return DraftOf(std::move(message));
+}
+
+template absl::StatusOr<RequestDraft> ReadDraft<v1::GenerateRequest>(const grpc::ByteBuffer&);
+template absl::StatusOr<RequestDraft> ReadDraft<v1::ChatRequest>(const grpc::ByteBuffer&);
+
+}  // namespace incipit

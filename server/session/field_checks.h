@@ -1,0 +1,31 @@
+// Checks that several fields of a request share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/session/request_error.h"
+
+namespace incipit {
+
+inline absl::Status CheckBytes(std::string_view field, size_t size, int64_t max) {
+  if (static_cast<int64_t>(size) <= max) return absl::OkStatus();
+  return WithBound(InvalidField(field, "has {} bytes; at most {} are allowed", size, max), max);
+}
+
+// Refuses NaN too, for which every comparison is false.
+inline absl::Status CheckRange(std::string_view field, float value, float min, float max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return InvalidField(field, "is {}; it must be from {} to {}", value, min, max);
+}
+
+// `noun`: what is counted, such as "strings".
+inline absl::Status CheckCount(std::string_view field, size_t count, std::string_view noun,
+                               int64_t max) {
+  if (static_cast<int64_t>(count) <= max) return absl::OkStatus();
+  return WithBound(InvalidField(field, "has {} {}; at most {} are allowed", count, noun, max), max);
+}
+
+}  // namespace incipit

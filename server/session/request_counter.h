@@ -1,0 +1,51 @@
+// Counts the requests that are being prepared, waiting or running.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace incipit {
+
+// Bounds the count. Thread-safe. Outlives its places.
+class RequestCounter {
+ public:
+  // One request's share of the count, given back on destruction.
+  class Place {
+   public:
+    Place() = default;
+    Place(Place&& other) noexcept : counter_(std::exchange(other.counter_, nullptr)) {}
+    Place& operator=(Place&& other) noexcept {
+      std::swap(counter_, other.counter_);
+      return *this;
+    }
+    ~Place() {
+      if (counter_ != nullptr) counter_->count_.fetch_sub(1);
+    }
+
+   private:
+    friend class RequestCounter;
+    explicit Place(RequestCounter* counter) : counter_(counter) {}
+    RequestCounter* counter_ = nullptr;
+  };
+
+  explicit RequestCounter(int32_t max) : max_(max) {}
+
+  int32_t max() const { return max_; }
+  int32_t count() const { return count_.load(); }
+  // Nothing if `max` places are taken.
+  std::optional<Place> Take() {
+    int32_t count = count_.load();
+    do {
+      if (count >= max_) return std::nullopt;
+    } while (!count_.compare_exchange_weak(count, count + 1));
+    return Place(this);
+  }
+
+ private:
+  const int32_t max_;
+  std::atomic<int32_t> count_{0};
+};
+
+}  // namespace incipit

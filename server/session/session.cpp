@@ -1,0 +1,181 @@
+#include "server/session/session.h"
+
+#include <utility>
+
+#include "server/session/request_error.h"
+
+namespace incipit {
+namespace {
+
+// Far below the 4 MiB that gRPC clients accept by default, so that merged parts always arrive.
+constexpr size_t kPartBytes = 256 << 10;
+// How much later than its client's the deadline of a call may be, beside rounding.
+constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
+
+absl::Status ClientIsGone() { return Refuse(Reason::kCancelled, "the client is gone"); }
+
+}  // namespace
+
+void Session::KeepPlace(RequestCounter::Place place) {
+  MutexLock lock(mutex_);
+  place_ = std::move(place);
+}
+
+void Session::GiveUpPlace() { KeepPlace({}); }
+
+void Session::OnCancelCall(std::function<void()> on_cancel) {
+  {
+    MutexLock lock(mutex_);
+    if (!cancel_time_) {
+      on_cancel_ = std::move(on_cancel);
+      return;
+    }
+  }
+  on_cancel();
+}
+
+void Session::Write(OutputPart part) {
+  Action action;
+  {
+    MutexLock lock(mutex_);
+    if (end_ || cancel_time_) return;
+    const size_t bytes = EstimatedBytes(part);
+    if (pending_.empty() || last_bytes_ + bytes > kPartBytes) {
+      pending_.push_back(std::move(part));
+      last_bytes_ = bytes;
+    } else {
+      pending_.back().Append(std::move(part));
+      last_bytes_ += bytes;
+    }
+    action = Advance();
+  }
+  Act(action);
+}
+
+void Session::End(absl::Status status) {
+  Action action;
+  {
+    MutexLock lock(mutex_);
+    if (end_) return;
+    end_ = std::move(status);
+    action = Advance();
+  }
+  Act(action);
+}
+
+void Session::Abandon(absl::Status status) {
+  Action action;
+  {
+    MutexLock lock(mutex_);
+    pending_.clear();
+    if (!ended_) end_ = std::move(status);
+    action = Advance();
+  }
+  Act(action);
+}
+
+void Session::Reset() {
+  {
+    MutexLock lock(mutex_);
+    if (ended_ || is_resetting_) return;
+    is_resetting_ = true;  // keeps Advance from ending, hence the sink's call alive
+    pending_.clear();
+    if (!end_) end_ = Refuse(Reason::kCancelled, "the client took nothing");
+  }
+  sink_->Reset();
+  Action action;
+  {
+    MutexLock lock(mutex_);
+    is_resetting_ = false;
+    action = Advance();
+  }
+  Act(action);
+}
+
+bool Session::cancelled() const {
+  MutexLock lock(mutex_);
+  return cancel_time_.has_value();
+}
+
+absl::Status Session::CheckWanted() const {
+  if (cancelled()) return ClientIsGone();
+  if (clock_.Now() < deadline_) return absl::OkStatus();
+  return Refuse(Reason::kDeadline, "the deadline has passed before the start");
+}
+
+FinishReason Session::CancelReason() const {
+  MutexLock lock(mutex_);
+  if (!cancel_time_) return FinishReason::kCancelled;
+  const Duration early = kDeadlineTravel + (deadline_ - arrival_) / 100;
+  return *cancel_time_ >= deadline_ - early ? FinishReason::kDeadline : FinishReason::kCancelled;
+}
+
+std::optional<Time> Session::write_begin() const {
+  MutexLock lock(mutex_);
+  return write_begin_;
+}
+
+void Session::OnDelivered(bool ok) {
+  Action action;
+  {
+    MutexLock lock(mutex_);
+    write_begin_.reset();
+    if (!ok) {
+      pending_.clear();
+      if (!end_) end_ = ClientIsGone();
+    }
+    action = Advance();
+  }
+  Act(action);
+}
+
+void Session::OnCancelled() {
+  Action action;
+  std::function<void()> on_cancel;
+  {
+    MutexLock lock(mutex_);
+    cancel_time_ = clock_.Now();
+    pending_.clear();
+    if (!end_) end_ = ClientIsGone();
+    on_cancel = std::exchange(on_cancel_, nullptr);
+    action = Advance();
+  }
+  if (on_cancel) on_cancel();
+  Act(action);
+}
+
+Session::Action Session::Advance() {
+  if (write_begin_ || ended_ || is_resetting_) return Action::kNone;
+  if (!pending_.empty()) {
+    in_flight_ = std::move(pending_.front());
+    pending_.pop_front();
+    write_begin_ = clock_.Now();
+    return Action::kDeliver;
+  }
+  // The status follows the last part rather than going with it, so that a call whose client takes
+  // nothing can still be reset.
+  if (!end_) return Action::kNone;
+  ended_ = true;
+  return Action::kEnd;
+}
+
+void Session::Act(Action action) {
+  switch (action) {
+    case Action::kNone:
+      return;
+    case Action::kDeliver:
+      sink_->Deliver(std::move(in_flight_));
+      return;
+    case Action::kEnd: {
+      absl::Status status;
+      {
+        MutexLock lock(mutex_);
+        status = *end_;
+      }
+      sink_->End(status);
+      return;
+    }
+  }
+}
+
+}  // namespace incipit

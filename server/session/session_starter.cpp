@@ -1,0 +1,202 @@
+#include "server/session/session_starter.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "server/session/request_error.h"
+
+namespace incipit {
+namespace {
+
+uint64_t RandomKey() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+SessionStarter::SessionStarter(const SessionContext& context)
+    : context_(context), random_key_(RandomKey()) {}
+
+uint64_t SessionStarter::RandomBits() {
+  return incipit::RandomBits(random_key_, 0, num_random_.fetch_add(1));
+}
+
+absl::Status SessionStarter::CheckOpen() const {
+  const EngineLoad load = context_.engine.Load();
+  return load.failed || load.draining ? Closed(load) : absl::OkStatus();
+}
+
+// An engine that has failed drains on the way out: its failure is the reason then.
+absl::Status SessionStarter::Closed(const EngineLoad& load) const {
+  const absl::Status status = load.failed
+                                  ? incipit::Refuse(Reason::kEngineFailed, "the engine has failed")
+                                  : incipit::Refuse(Reason::kDraining, "the server is draining");
+  return WithRetryDelay(status, context_.dispatcher.RetryDelay(0));
+}
+
+absl::Status SessionStarter::Busy(Reason reason, std::string_view what, int64_t limit) const {
+  return WithRetryDelay(
+      WithBound(incipit::Refuse(reason, fmt::format("too many {} {}", what, limit)), limit),
+      context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
+}
+
+absl::Status SessionStarter::TextQueueFull() const {
+  return Busy(Reason::kTextQueueFull,
+              "calls, or too many bytes of calls, wait for a text thread; text-queue-max is",
+              context_.options.text_queue_max);
+}
+
+absl::Status SessionStarter::QueueFull(std::string_view message) const {
+  return WithRetryDelay(incipit::Refuse(Reason::kQueueFull, message),
+                        context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
+}
+
+void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
+  session.GiveUpPlace();
+  if (session.cancelled()) {
+    RequestOutcome outcome;
+    outcome.finish = session.CancelReason();
+    outcome.total_seconds = ToSeconds(context_.clock.Now() - session.arrival());
+    context_.metrics.OnRequestFinished(outcome);
+  } else {
+    context_.metrics.OnRequestRejected(ErrorOf(status).reason);
+  }
+  session.End(status);
+}
+
+void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arrival, Read read) {
+  if (absl::Status status = CheckRoom(arrival, *session); !status.ok()) {
+    Refuse(*session, status);
+    return;
+  }
+  const std::string connection = arrival.connection;
+  const int64_t num_bytes = arrival.num_bytes;
+  Session& refused = *session;
+  Job job{session, std::move(arrival), std::move(read)};
+  const bool is_taken = context_.text_pool.Run(
+      connection, num_bytes, [this, job = std::move(job)](TextPool::Turn turn) mutable {
+        if (turn == TextPool::Turn::kRun) {
+          Prepare(std::move(job));
+        } else {
+          Refuse(*job.session, TextQueueFull());
+        }
+      });
+  if (!is_taken) Refuse(refused, TextQueueFull());
+}
+
+absl::Status SessionStarter::CheckRoom(const RequestArrival& arrival, Session& session) {
+  std::optional<RequestCounter::Place> place = context_.requests.Take();
+  if (!place) {
+    return WithBound(QueueFull(fmt::format("{} requests are waiting or running; the limit is {}",
+                                           context_.requests.count(), context_.requests.max())),
+                     context_.requests.max());
+  }
+  session.KeepPlace(*std::move(place));
+  const int64_t num_tokens = arrival.prompt_tokens_min;
+  INCIPIT_RETURN_IF_ERROR(CheckPromptLength(num_tokens, /*is_exact=*/false, arrival.prompt_field,
+                                            context_.model, context_.options.request));
+  const int64_t num_waiting = context_.engine.Load().num_waiting_prompt_tokens;
+  const int64_t limit = context_.options.waiting_prompt_tokens_max;
+  if (num_waiting > 0 && num_waiting + num_tokens > limit) {
+    return QueueFull(
+        fmt::format("{} prompt tokens are waiting and this prompt has {} or more; the limit is {}",
+                    num_waiting, num_tokens, limit));
+  }
+  return absl::OkStatus();
+}
+
+void SessionStarter::Prepare(Job job) {
+  absl::Status status;
+  absl::StatusOr<CheckedRequest> checked = ReadAndCheck(job);
+  status = checked.status();
+  if (status.ok()) status = CheckDeadline(*job.session);
+  if (status.ok()) status = Submit(job, *std::move(checked));
+  if (!status.ok()) Refuse(*job.session, status);
+}
+
+absl::StatusOr<CheckedRequest> SessionStarter::ReadAndCheck(Job& job) const {
+  const Session& session = *job.session;
+  const auto check_wanted = [&session] { return session.CheckWanted(); };
+  INCIPIT_RETURN_IF_ERROR(check_wanted());
+  INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, job.read());
+  job.read = nullptr;  // lets go of the unread request
+  const RequestLimits& limits = context_.options.request;
+  INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
+                           CheckDraft(std::move(draft), context_.model, limits, check_wanted));
+  INCIPIT_RETURN_IF_ERROR(check_wanted());
+  INCIPIT_ASSIGN_OR_RETURN(PromptEncoder::Encoded encoded,
+                           context_.encoder.Encode(checked, check_wanted));
+  INCIPIT_RETURN_IF_ERROR(
+      SetPrompt(std::move(encoded.tokens), encoded.field, context_.model, limits, checked));
+  return checked;
+}
+
+bool SessionStarter::IsQueueHeldUp(const EngineLoad& load) const {
+  if (load.num_running + load.num_waiting >= context_.options.running_max) return true;
+  const int64_t free_tokens =
+      int64_t{load.num_blocks - load.num_used_blocks} * std::max(load.block_size, 1);
+  return load.num_waiting_prompt_tokens > free_tokens;
+}
+
+absl::Status SessionStarter::CheckDeadline(const Session& session) const {
+  const EngineLoad load = context_.engine.Load();
+  if (!IsQueueHeldUp(load)) return absl::OkStatus();
+  const int32_t num_waiting = load.num_waiting;
+  const Duration wait = context_.dispatcher.ExpectedWait(num_waiting);
+  const Duration left = session.deadline() - context_.clock.Now();
+  // A deadline that has passed is DEADLINE_EXCEEDED, as it is later.
+  if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
+  return WithRetryDelay(
+      incipit::Refuse(Reason::kQueueTooLong,
+                      fmt::format("the deadline is in {:.3f} s, and {} requests wait already, "
+                                  "which takes about {:.3f} s",
+                                  ToSeconds(left), num_waiting, ToSeconds(wait))),
+      context_.dispatcher.RetryDelay(num_waiting));
+}
+
+absl::Status SessionStarter::Submit(const Job& job, CheckedRequest checked) {
+  Request& request = checked.request;
+  const std::shared_ptr<Session>& session = job.session;
+  const RequestId id{next_id_.fetch_add(1)};
+  request.id = id;
+  request.arrival = session->arrival();
+  request.deadline = session->deadline();
+  if (!checked.has_seed) request.sampling.seed = RandomBits();
+  SetTenant(job.arrival.tenant, context_.options.isolate_tenants, checked.cache_salt, request);
+  session->set_label(checked.label.empty() ? fmt::format("{:016x}", RandomBits())
+                                           : std::move(checked.label));
+  PendingOutput output;
+  output.session = session;
+  output.options = std::move(checked.output);
+  output.num_choices = request.num_choices;
+  output.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  output.after_prompt = context_.encoder.ShowsText(request.prompt);
+  output.reads_cache = context_.options.prefix_cache && request.read_cache;
+  context_.dispatcher.Add(id, std::move(output));
+  const absl::Status status = context_.engine.Submit(std::move(request));
+  if (!status.ok()) {
+    context_.dispatcher.Remove(id);
+    return SubmitError(status);
+  }
+  session->OnCancelCall([&engine = context_.engine, id] { engine.Cancel(id); });
+  return absl::OkStatus();
+}
+
+absl::Status SessionStarter::SubmitError(const absl::Status& status) const {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return FieldViolation("prompt", MessageOf(status), Reason::kPromptTooLong);
+    case absl::StatusCode::kResourceExhausted:
+      return QueueFull(MessageOf(status));
+    case absl::StatusCode::kUnavailable:
+      return Closed(context_.engine.Load());
+    default:
+      return status;
+  }
+}
+
+}  // namespace incipit

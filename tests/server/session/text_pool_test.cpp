@@ -1,0 +1,123 @@
+#include "server/session/text_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace incipit {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A pool whose only thread is held until Release, so that a test can fill the queue.
+class HeldPool {
+ public:
+  HeldPool(int32_t tasks_max, int64_t bytes_max)
+      : pool_({.num_threads = 1, .tasks_max = tasks_max, .bytes_max = bytes_max}) {
+    EXPECT_TRUE(pool_.Run("holder", 1, [this](TextPool::Turn) {
+      MutexLock lock(mutex_);
+      started_ = true;
+      changed_.notify_all();
+      while (!released_) changed_.wait(mutex_);
+    }));
+    MutexLock lock(mutex_);
+    while (!started_) changed_.wait(mutex_);
+  }
+  ~HeldPool() { Release(); }
+
+  bool Add(const std::string& connection, const std::string& name, int64_t num_bytes = 1) {
+    return pool_.Run(connection, num_bytes, [this, name](TextPool::Turn turn) {
+      MutexLock lock(mutex_);
+      (turn == TextPool::Turn::kRun ? run_ : displaced_).push_back(name);
+    });
+  }
+
+  // Lets the thread go and waits for what is queued.
+  void Release() {
+    {
+      MutexLock lock(mutex_);
+      released_ = true;
+    }
+    changed_.notify_all();
+    pool_.Stop();
+  }
+
+  std::vector<std::string> run() {
+    MutexLock lock(mutex_);
+    return run_;
+  }
+  std::vector<std::string> displaced() {
+    MutexLock lock(mutex_);
+    return displaced_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool released_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> run_ ABSL_GUARDED_BY(mutex_), displaced_ ABSL_GUARDED_BY(mutex_);
+  TextPool pool_;
+};
+
+TEST(TextPoolTest, AFullQueueTakesNoMoreAndWhatIsQueuedRuns) {
+  HeldPool pool(2, 100);
+  EXPECT_TRUE(pool.Add("a", "a1"));
+  EXPECT_TRUE(pool.Add("a", "a2"));
+  EXPECT_FALSE(pool.Add("a", "a3"));
+  pool.Release();
+  EXPECT_THAT(pool.run(), ElementsAre("a1", "a2"));
+}
+
+TEST(TextPoolTest, TheQueueIsBoundedInBytesTooButOneTaskAlwaysHasRoom) {
+  HeldPool pool(10, 100);
+  EXPECT_TRUE(pool.Add("a", "a1", 1000));
+  EXPECT_FALSE(pool.Add("a", "a2", 1));
+  pool.Release();
+
+  HeldPool other(10, 100);
+  EXPECT_TRUE(other.Add("a", "a1", 60));
+  EXPECT_FALSE(other.Add("a", "a2", 41));
+  EXPECT_TRUE(other.Add("a", "a3", 40));
+  other.Release();
+  EXPECT_THAT(other.run(), ElementsAre("a1", "a3"));
+}
+
+TEST(TextPoolTest, ConnectionsAreServedInTurn) {
+  HeldPool pool(10, 100);
+  for (const char* const name : {"a1", "a2", "a3"}) EXPECT_TRUE(pool.Add("a", name));
+  EXPECT_TRUE(pool.Add("b", "b1"));
+  EXPECT_TRUE(pool.Add("c", "c1"));
+  EXPECT_TRUE(pool.Add("b", "b2"));
+  pool.Release();
+  EXPECT_THAT(pool.run(), ElementsAre("a1", "b1", "c1", "a2", "b2", "a3"));
+}
+
+TEST(TextPoolTest, AConnectionWithASmallerPartTakesThePlaceOfTheLastTaskOfTheLargest) {
+  HeldPool pool(4, 100);
+  for (const char* const name : {"a1", "a2", "a3"}) EXPECT_TRUE(pool.Add("a", name));
+  EXPECT_TRUE(pool.Add("b", "b1"));
+  EXPECT_TRUE(pool.Add("b", "b2")) << "takes the place of a3";
+  EXPECT_FALSE(pool.Add("b", "b3")) << "it would have more than a";
+  EXPECT_FALSE(pool.Add("a", "a4"));
+  EXPECT_TRUE(pool.Add("c", "c1"));
+  ASSERT_EQ(pool.displaced().size(), 2u);
+  EXPECT_EQ(pool.displaced()[0], "a3");
+  pool.Release();
+  EXPECT_EQ(pool.run().size(), 4u);
+}
+
+TEST(TextPoolTest, LargeTasksAreDisplacedByTheBytesThatTheyHold) {
+  HeldPool pool(100, 100);
+  EXPECT_TRUE(pool.Add("a", "a1", 50));
+  EXPECT_TRUE(pool.Add("a", "a2", 50));
+  EXPECT_TRUE(pool.Add("b", "b1", 10));
+  EXPECT_THAT(pool.displaced(), ElementsAre("a2"));
+  pool.Release();
+  EXPECT_THAT(pool.run(), ElementsAre("a1", "b1"));
+}
+
+}  // namespace
+}  // namespace incipit
