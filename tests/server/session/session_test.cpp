@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <string>
@@ -52,6 +53,7 @@ class MemorySink final : public OutputSink {
     session_.lock()->OnDelivered(false);
   }
 
+  void TakeAtOnce() { takes_at_once_ = true; }
   absl::Status AwaitEnd() {
     MutexLock lock(mutex_);
     while (!end_) changed_.wait(mutex_);
@@ -67,7 +69,7 @@ class MemorySink final : public OutputSink {
   }
 
  private:
-  const bool takes_at_once_;
+  std::atomic<bool> takes_at_once_;
   std::weak_ptr<Session> session_;
   Mutex mutex_;
   std::condition_variable_any changed_;
@@ -157,13 +159,16 @@ TEST_F(SessionTest, WhatASlowClientDoesNotTakeIsMergedIntoOnePart) {
   while (requests_.count() > 0) {  // the engine goes on without the client
   }
   EXPECT_THAT(sink->parts(), SizeIs(1));
-  session->OnDelivered(true);
-  sink->AwaitParts(2);
+  sink->TakeAtOnce();
   session->OnDelivered(true);
   EXPECT_TRUE(sink->AwaitEnd().ok());
   const std::vector<OutputPart> parts = sink->parts();
-  ASSERT_THAT(parts, SizeIs(2));
-  EXPECT_EQ(parts[0].deltas.at(0).tokens.size() + parts[1].deltas.at(0).tokens.size(), 20'000u);
+  EXPECT_LE(parts.size(), 3u) << "what was there, and perhaps the usage by itself";
+  size_t num_tokens = 0;
+  for (const OutputPart& part : parts) {
+    for (const OutputDelta& delta : part.deltas) num_tokens += delta.tokens.size();
+  }
+  EXPECT_EQ(num_tokens, 20'000u);
 }
 
 TEST_F(SessionTest, AnErrorSaysReasonFieldAndBoundInNoProtocolsTerms) {
