@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs one end-to-end suite in the tests' own Python environment: run.py PROGRAM SUITE [unittest arguments].
+"""Runs one end-to-end suite in the tests' own Python environment: run.py PROGRAM SUITE [unittest arguments], or another
+program of this folder: run.py PROGRAM MODULE [arguments].
 
 Exits 77, which CTest shows as skipped, without that environment or where a suite skipped everything.
 """
@@ -35,8 +36,11 @@ def main():
                            PYTHONDONTWRITEBYTECODE="1",
                            # Or gRPC's fork handlers may end a server's process before it is one.
                            GRPC_ENABLE_FORK_SUPPORT="0")
-        command = [PYTHON, "-m", "harness.main", suite, *arguments]
-        return subprocess.run(command, env=environment, cwd=folder).returncode
+        if suite.startswith("suite_"):
+            command = [PYTHON, "-m", "harness.main", suite, *arguments]
+        else:
+            command = [PYTHON, "-m", suite, *arguments]
+        return subprocess.run(command, env=environment, cwd=folder if suite.startswith("suite_") else None).returncode
 
 
 if __name__ == "__main__":

@@ -1,0 +1,187 @@
+"""What the door costs, over a fake runner, with the server on one core and its clients on another:
+
+    python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [--seconds N] [--rounds N]
+
+attack: how long health checks and new connections stay without an answer while two requests of 62 tools with 8,000 members each
+        are prepared.
+cost:   CPU time of a call that is refused for requests-max, a wrong tenant name or drain, beside a handler that ends the call
+        without parsing its message.
+flood:  health checks and the time between tokens of 16 streams, 20 ms a step, while calls are refused.
+
+Prints Markdown. `load_client` stands beside the server's program.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import grpc
+from harness.server import PROGRAM, Server
+from incipit.v1 import admin_pb2, inference_pb2
+from input_cost import ROOM, chat, members, spread, tool, USER
+
+CLIENT = pathlib.Path(PROGRAM).parent / "load_client"
+CORES = sorted(os.sched_getaffinity(0))[:2]
+STREAMS = 16
+KILOBYTE, MEGABYTE = 1_000, 1_000_000
+
+
+def use_core(core):
+    """Moves this process with all of its threads."""
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(thread), {core})
+
+
+class PinnedServer(Server):
+    """A server on the first core; whoever starts it goes to the other one."""
+
+    def __init__(self, *flags, **options):
+        use_core(CORES[0])
+        try:
+            super().__init__(*ROOM, *flags, **options)
+        finally:
+            use_core(CORES[-1])
+
+    def load_client(self, *flags):
+        command = [CLIENT, "--address", self.address, "--server-pid", str(self.process.pid), *flags]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def run_client(self, *flags):
+        with self.load_client(*flags) as client:
+            return json.loads(client.stdout.read())
+
+
+# --- attack
+
+def attack(arguments):
+    print("Two requests of 62 tools with 8,000 members each:\n")
+    print("| what | calls | median, ms | longest, ms |\n|---|---|---|---|")
+    body = chat(USER, spread(members(), tool)(62 * 65_500))
+    template = pathlib.Path(os.environ["INCIPIT_TEST_DATA"]) / "chat_templates/Qwen-Qwen2.5-7B-Instruct.jinja"
+    model = pathlib.Path(os.environ["INCIPIT_TEST_DATA"]) / "tokenizers/qwen2"
+    with PinnedServer("--chat-template", str(template), model=model) as server:
+        probe = server.load_client("--seconds", str(arguments.seconds), "--health-interval-ms", "20",
+                                   "--connect-interval-ms", "50")
+        threading.Event().wait(2)
+        ends = []
+
+        def send():
+            try:
+                list(server.connect().unary_stream("/incipit.v1.Inference/Chat")(body))
+                ends.append("OK")
+            except grpc.RpcError as error:
+                ends.append(error.code().name)
+
+        senders = [threading.Thread(target=send) for _ in range(2)]
+        for sender in senders:
+            sender.start()
+        with probe:
+            found = json.loads(probe.stdout.read())
+        for sender in senders:
+            sender.join()
+    for name, key in (("health check on one connection", "health"), ("health check on a new connection", "connect")):
+        row = found[key]
+        print(f"| {name} | {row['count']} | {row['p50_ms']:.1f} | {row['max_ms']:.0f} |")
+    print(f"\nThe requests are {len(body):,} bytes each and end with {', '.join(ends)}; CPU of the server "
+          f"{found['server_cpu_seconds']:.1f} s; codes of the checks {found['health']['codes']}, "
+          f"{found['connect']['codes']}.\n")
+
+
+# --- cost
+
+def hold_a_place(server):
+    """A request that runs until it is cancelled."""
+    request = inference_pb2.GenerateRequest(token_ids=inference_pb2.TokenIds(ids=[5, 6, 7]))
+    call = server.inference.Generate(request)
+    while server.load().running == 0:
+        threading.Event().wait(0.01)
+    return call
+
+
+def cost(arguments):
+    print("CPU of the server per refused call, 200 calls one after the other, best of "
+          f"{arguments.rounds}; 'more' is beside the handler that does not parse:\n")
+    print("| text | refused for | CPU, us | more, us | code |\n|---|---|---|---|---|")
+    with PinnedServer("--step-time-ms", "1000", "--requests-max", "1") as server:
+        held = hold_a_place(server)
+        baseline = ["--flood-address", f"127.0.0.1:{server.ports['baseline']}"]
+
+        def measure(size, *flags):
+            runs = [server.run_client("--flood-calls", "200", "--flood-bytes", str(size), *flags)
+                    for _ in range(arguments.rounds)]
+            best = min(runs, key=lambda run: run["server_cpu_seconds"])
+            return best["server_cpu_seconds"] / 200 * 1e6, best["flood"]["codes"]
+
+        def report(size, name, found, least):
+            us, codes = found
+            print(f"| {size:,} bytes | {name} | {us:.0f} | {us - least:+.0f} | {codes} |")
+
+        least = {}
+        for size in (KILOBYTE, MEGABYTE):
+            found = measure(size, *baseline)
+            least[size] = found[0]
+            report(size, "the handler that does not parse", found, found[0])
+            report(size, "requests-max", measure(size), least[size])
+            report(size, "a wrong tenant name", measure(size, "--flood-tenant", "a b"), least[size])
+        drain = server.admin.Drain.future(admin_pb2.DrainRequest())
+        while not server.load().draining:
+            threading.Event().wait(0.01)
+        for size in (KILOBYTE, MEGABYTE):
+            report(size, "drain", measure(size), least[size])
+        drain.cancel()
+        held.cancel()
+    print()
+
+
+# --- flood
+
+FLOODS = {
+    "none": [],
+    "5,000 a second of 1 KB": ["--flood-rate", "5000", "--flood-bytes", str(KILOBYTE)],
+    "50 a second of 1 MB": ["--flood-rate", "50", "--flood-bytes", str(MEGABYTE)],
+}
+
+
+def flood(arguments):
+    print(f"{STREAMS} streams, steps of 20 ms, requests-max {STREAMS}; {arguments.rounds} rounds of {arguments.seconds} s:\n")
+    print("| flood | refused a second | left out | health p99, ms | health max, ms | new connection max, ms | tokens p50, ms | "
+          "tokens p99, ms | tokens max, ms | server CPU |\n|---|---|---|---|---|---|---|---|---|---|")
+    with PinnedServer("--step-time-ms", "20", "--requests-max", str(STREAMS)) as server:
+        for _ in range(arguments.rounds):
+            for name, flags in FLOODS.items():
+                found = server.run_client("--streams", str(STREAMS), "--seconds", str(arguments.seconds),
+                                          "--health-interval-ms", "20", "--connect-interval-ms", "100", *flags)
+                server.wait_until_idle()
+                calls = found.get("flood", {"count": 0, "left_out": 0})
+                health, streams = found["health"], found["streams"]
+                print(f"| {name} | {calls['count'] / found['seconds']:.0f} | {calls['left_out']} | {health['p99_ms']:.1f} | "
+                      f"{health['max_ms']:.1f} | {found['connect']['max_ms']:.1f} | {streams['p50_ms']:.1f} | "
+                      f"{streams['p99_ms']:.1f} | {streams['max_ms']:.1f} | "
+                      f"{found['server_cpu_seconds'] / found['seconds_to_last_end']:.0%} |", flush=True)
+    print()
+
+
+PARTS = {"attack": attack, "cost": cost, "flood": flood}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    if len(CORES) < 2:
+        print("skipped: needs two cores")
+        return 77
+    for part in arguments.parts or PARTS:
+        PARTS[part](arguments)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

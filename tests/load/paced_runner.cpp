@@ -1,0 +1,79 @@
+#include "tests/load/paced_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace incipit {
+
+PacedRunner::PacedRunner(PacedRunnerOptions options) : options_(std::move(options)) {
+  INCIPIT_CHECK(options_.vocab_size > static_cast<int32_t>(options_.avoided_tokens.size()));
+}
+
+absl::Status PacedRunner::Launch(const StepBatch& batch) {
+  INCIPIT_CHECK(num_in_flight_ < steps_.size());
+  Step& step = steps_[(oldest_ + num_in_flight_++) % steps_.size()];
+  const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
+  device_end_ = std::max(device_end_, std::chrono::steady_clock::now()) + options_.step_time +
+                num_tokens * options_.token_time;
+  step.end = device_end_;
+  StepResult& result = step.result;
+  result.tokens.clear();
+  result.logprobs.Clear();
+  result.prompt_logprobs.Clear();
+  for (const Draw& draw : batch.draws) {
+    result.tokens.push_back(Sample(draw));
+    if (draw.params->num_logprobs >= 0) {
+      AppendLogprobs(result.tokens.back(), draw.params->num_logprobs, result.logprobs);
+    }
+  }
+  for (const PromptScore& score : batch.scores) {
+    AppendLogprobs(score.target, score.num_top, result.prompt_logprobs);
+  }
+  result.status.assign(batch.draws.size(), RowStatus::kOk);
+  result.score_status.assign(batch.scores.size(), RowStatus::kOk);
+  return absl::OkStatus();
+}
+
+absl::Status PacedRunner::Wait(StepResult& result) {
+  INCIPIT_CHECK(num_in_flight_ > 0);
+  Step& step = steps_[oldest_];
+  {
+    MutexLock lock(mutex_);
+    while (std::chrono::steady_clock::now() < step.end) never_.wait_until(mutex_, step.end);
+  }
+  oldest_ = (oldest_ + 1) % steps_.size();
+  --num_in_flight_;
+  std::swap(result, step.result);
+  return absl::OkStatus();
+}
+
+TokenId PacedRunner::Sample(const Draw& draw) const {
+  if (options_.sampled_token >= 0) return options_.sampled_token;
+  const uint64_t bits = RandomBits(draw.params->seed, static_cast<uint32_t>(draw.choice),
+                                   static_cast<uint64_t>(draw.position));
+  const auto vocab_size = static_cast<uint64_t>(options_.vocab_size);
+  auto token = static_cast<TokenId>(bits % vocab_size);
+  const auto is_in = [&token](const auto& tokens) {
+    return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+  };
+  // Bounded, because a request may ban every token.
+  for (int32_t i = 0; i < options_.vocab_size; ++i) {
+    if (!is_in(draw.banned) && !is_in(options_.avoided_tokens)) break;
+    token = (token + 1) % options_.vocab_size;
+  }
+  return token;
+}
+
+void PacedRunner::AppendLogprobs(TokenId token, int32_t num_top, Logprobs& logprobs) const {
+  logprobs.chosen.push_back({.token = token, .logprob = -1});
+  logprobs.rank.push_back(1);
+  for (int32_t i = 0; i < num_top; ++i) {
+    logprobs.top.push_back({.token = (token + i) % options_.vocab_size, .logprob = -1});
+  }
+  logprobs.top_begin.push_back(static_cast<int32_t>(logprobs.top.size()));
+}
+
+}  // namespace incipit
