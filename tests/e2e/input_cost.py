@@ -96,6 +96,14 @@ def words(size):
     return " ".join(rng.choices(WORDS, k=size // 4))[:size]
 
 
+def random_words(length):
+    letters = randomly("abcdefghijklmnopqrstuvwxyz")
+    def make(size):
+        text = letters(size)
+        return " ".join(text[i:i + length - 1] for i in range(0, size, length))[:size]
+    return make
+
+
 def marks_in_disorder(size):
     """Canonical ordering sorts a run of combining marks by class."""
     return "a" + "".join("\u0301\u0316"[i % 2] for i in range(size // 2))
@@ -105,6 +113,8 @@ TEXTS = {
     "English words": words,
     "one letter": repeated("a"),
     "random letters, one word": randomly("abcdefghijklmnopqrstuvwxyz"),
+    "random letters, words of 10": random_words(10),
+    "random letters, words of 1,000": random_words(1000),
     "random base64": randomly("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"),
     "two letters in turn": repeated("ab"),
     "random of a and b": randomly("ab"),
@@ -208,6 +218,11 @@ JSONS = {
 }
 
 
+# What makes templates work, rather than the parser: these are tried with every template.
+RENDERED = ("many members of a schema", "numbers in an array", "small objects", "a long string", "escapes", "angle brackets",
+            "a schema as deep as allowed", "an enum of many values")
+
+
 # --- the cases
 
 @dataclasses.dataclass
@@ -253,6 +268,22 @@ def tokenize_cases():
     for shape in ("English words", "one letter", "random letters, one word", "combining marks in disorder"):
         make = TEXTS[shape]
         yield Case("Tokenize.text", shape, "Tokenize", plain(lambda size, make=make: field(1, make(size))), MESSAGE)
+
+
+def vocabulary(folder):
+    """Token -> id of a folder's tokenizer."""
+    return json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+
+
+def vocabulary_cases(folder):
+    vocab = vocabulary(folder)
+    plain_words = sorted(token for token in vocab if token.isascii() and token.isalpha() and token.islower())
+    glued = lambda size: "".join(random.Random(5).choices(plain_words, k=size // 3))[:size]
+    yield Case("text", "tokens of the vocabulary, one word", "Generate",
+               plain(lambda size: generate_text(glued(size))), MESSAGE)
+    longest = max(vocab.items(), key=lambda item: len(item[0]) / len(varint(item[1])))[1]
+    yield Case("Detokenize.ids", "the longest token", "Detokenize",
+               plain(lambda size: packed(1, [longest] * (size // len(varint(longest))))), MESSAGE)
 
 
 def ids_cases(vocab):
@@ -327,9 +358,10 @@ def small_cases():
                lambda size: (small, tuple((f"k{i}", "v" * 1000) for i in range(size // 1036))), 500_000)
 
 
-def json_cases():
+def json_cases(shapes):
     """What is parsed as JSON."""
-    for shape, make in JSONS.items():
+    for shape in shapes:
+        make = JSONS[shape]
         yield Case("template_arguments_json", shape, "Chat",
                    plain(lambda size, make=make: chat(USER, field(4, make(size)))), JSON_MAX)
         yield Case("tools.parameters_json", shape, "Chat",
@@ -352,6 +384,10 @@ def conversation_cases():
         return Case("messages", shape, "Chat", plain(turns(roles, content, count)), MESSAGE)
 
     both_sides = ("user", "assistant")
+    for roles in (both_sides, ("system",), ("user",), ("assistant",), ("tool",)):
+        yield Case("messages", f"1,000 of one letter, {' and '.join(roles)}", "Chat",
+                   plain(lambda size, roles=roles: chat(b"".join(
+                       message(role, "a") for role in itertools.islice(itertools.cycle(roles), size // 14)) + USER)), 13_900)
     yield both("1,000 messages of words", both_sides, words)
     yield both("2 messages of words", both_sides, words, 2)
     yield both("1,000 system messages", ("system",), words)
@@ -439,14 +475,16 @@ def servers(arguments):
     """(name, model, flags, cases)"""
     tokenizers, templates = DATA / "tokenizers", DATA / "chat_templates"
     for name in TOKENIZERS:
-        yield name, tokenizers / name, [], itertools.chain(text_cases(), tokenize_cases())
+        yield name, tokenizers / name, [], itertools.chain(text_cases(), tokenize_cases(),
+                                                           vocabulary_cases(tokenizers / name))
     for name in ("qwen2", "llama-2"):
         yield name, tokenizers / name, [], itertools.chain(ids_cases(32_000), small_cases())
     yield "qwen2, no prefix cache", tokenizers / "qwen2", ["--prefix-cache=off"], ids_cases(32_000)
     chosen = sorted(path.stem for path in templates.glob("*.jinja")) if arguments.all_templates else TEMPLATES
-    for name in chosen:
+    for index, name in enumerate(chosen):
         flags = ["--chat-template", str(templates / f"{name}.jinja")]
-        yield f"qwen2, {name}", tokenizers / "qwen2", flags, itertools.chain(json_cases(), conversation_cases())
+        yield f"qwen2, {name}", tokenizers / "qwen2", flags, itertools.chain(
+            json_cases(JSONS if index == 0 else RENDERED), conversation_cases())
 
 
 def table(rows):
@@ -462,6 +500,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose field, shape or server has this text")
     parser.add_argument("--all-templates", action="store_true", help="of INCIPIT_TEST_DATA rather than eight of them")
     parser.add_argument("--json", help="file that gets every row as a line of JSON")
+    parser.add_argument("--most", type=float, help="exit with 1 if a message of 60 KB or more takes more ms per MB")
     parser.add_argument("--worst", action="store_true", help="one row a field")
     arguments = parser.parse_args()
     if not (DATA / "tokenizers").is_dir():
@@ -488,7 +527,8 @@ def main():
             first.setdefault(row["field"], row)
         rows = list(first.values())
     table(rows)
-    return 0
+    above = [row for row in rows if row["bytes"] >= 60_000 and row["ms_per_mb"] > (arguments.most or math.inf)]
+    return 1 if above else 0
 
 
 if __name__ == "__main__":

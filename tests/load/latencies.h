@@ -30,9 +30,8 @@ class Latencies {
     nlohmann::ordered_json json = {{"count", ms_.size()}};
     if (ms_.empty()) return json;
     std::sort(ms_.begin(), ms_.end());
-    const auto at = [&](size_t percent) { return ms_[(ms_.size() - 1) * percent / 100]; };
-    json["p50_ms"] = at(50);
-    json["p99_ms"] = at(99);
+    json["p50_ms"] = ms_[(ms_.size() - 1) * 50 / 100];
+    json["p99_ms"] = ms_[(ms_.size() - 1) * 99 / 100];
     json["max_ms"] = ms_.back();
     return json;
   }

@@ -16,10 +16,10 @@ namespace incipit {
 
 struct PacedRunnerOptions {
   int32_t vocab_size = 0;
-  Duration step_time{};                 // of every step
-  Duration token_time{};                // in addition, for each token that a step computes
-  TokenId sampled_token = -1;           // -1: a hash of seed, choice and position
-  std::vector<TokenId> avoided_tokens;  // a hash never gives these
+  Duration step_time{};                   // of every step
+  Duration token_time{};                  // in addition, for each token that a step computes
+  TokenId sampled_token = -1;             // -1: a hash of seed, choice and position
+  std::vector<TokenId> avoided_tokens{};  // a hash never gives these
 };
 
 // One thread at a time. Steps run one after the other, as on a device: a step starts when it is
