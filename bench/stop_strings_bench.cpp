@@ -1,0 +1,71 @@
+// What stop strings cost an output token: 16 of 1,024 bytes each, which is what a request may ask
+// for, against text that keeps them as long as possible between a match and none.
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "text/stop_strings.h"
+
+namespace incipit {
+namespace {
+
+constexpr int kStrings = 16;
+constexpr size_t kBytes = 1024;
+
+enum Shape : int64_t { kOneLetter, kNearMatch, kPeriods, kUnrelated };
+
+std::string Repeated(const std::string& unit, size_t size) {
+  std::string text;
+  while (text.size() < size) text += unit;
+  text.resize(size);
+  return text;
+}
+
+std::vector<std::string> Strings(Shape shape) {
+  std::vector<std::string> strings;
+  for (int i = 0; i < kStrings; ++i) {
+    const auto at = static_cast<size_t>(i);
+    switch (shape) {
+      case kOneLetter:  // never matched in full: all but the last byte is
+        strings.push_back(std::string(kBytes - 1 - at, 'a') + "b");
+        break;
+      case kNearMatch:  // the text leaves the string in its middle, over and over
+        strings.push_back(std::string(kBytes / 2 + at, 'a') + "b" +
+                          std::string(kBytes / 2 - 1 - at, 'a'));
+        break;
+      case kPeriods:
+        strings.push_back(Repeated(std::string(at + 1, 'a') + "c", kBytes - 1) + "b");
+        break;
+      case kUnrelated:
+        strings.push_back(Repeated(std::string(1, static_cast<char>('A' + i)) + "xyz", kBytes));
+        break;
+    }
+  }
+  return strings;
+}
+
+void BM_StopStrings(benchmark::State& state) {
+  const auto shape = static_cast<Shape>(state.range(0));
+  const auto token_bytes = static_cast<size_t>(state.range(1));
+  StopStrings stop(Strings(shape));
+  const std::string unit = shape == kOneLetter   ? "a"
+                           : shape == kNearMatch ? std::string(500, 'a') + "c"
+                           : shape == kPeriods   ? "aaaaaaaac"
+                                                 : "once upon a time ";
+  const std::string text = Repeated(unit, 64 * 1024 * token_bytes);
+  size_t at = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(stop.Push(std::string_view(text).substr(at, token_bytes), false));
+    at += token_bytes;
+    if (at == text.size()) at = 0;
+  }
+}
+// Shape and bytes of a token: a letter, an English one, the longest of common vocabularies.
+BENCHMARK(BM_StopStrings)
+    ->ArgsProduct({{kOneLetter, kNearMatch, kPeriods, kUnrelated}, {1, 4, 16, 128}});
+
+}  // namespace
+}  // namespace incipit
+
+BENCHMARK_MAIN();
