@@ -1,12 +1,14 @@
 """What the door costs, over a fake runner, with the server on one core and its clients on another:
 
-    python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [--seconds N] [--rounds N]
+    python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [queue] [--seconds N] [--rounds N]
 
-attack: how long health checks and new connections stay without an answer while two requests of 62 tools with 8,000 members each
-        are prepared.
-cost:   CPU time of a call that is refused for requests-max, a wrong tenant name or drain, beside a handler that ends the call
-        without parsing its message.
+attack: how long health checks and new connections stay without an answer while two requests of 62 tools with 8,000
+        members each are prepared.
+cost:   CPU time of a call that is refused for requests-max, a wrong tenant name or drain, beside a handler that ends
+        the call without parsing its message.
 flood:  health checks and the time between tokens of 16 streams, 20 ms a step, while calls are refused.
+queue:  memory, and how long small calls of one connection take, while other connections keep the queue of the text
+        threads full of large texts.
 
 Prints Markdown. `load_client` stands beside the server's program.
 """
@@ -28,6 +30,11 @@ CLIENT = pathlib.Path(PROGRAM).parent / "load_client"
 CORES = sorted(os.sched_getaffinity(0))[:2]
 STREAMS = 16
 KILOBYTE, MEGABYTE = 1_000, 1_000_000
+CODES = {str(code.value[0]): code.name for code in grpc.StatusCode}
+
+
+def codes_of(found):
+    return ", ".join(f"{count} {CODES[code]}" for code, count in found.get("codes", {}).items())
 
 
 def use_core(core):
@@ -88,8 +95,8 @@ def attack(arguments):
         row = found[key]
         print(f"| {name} | {row['count']} | {row['p50_ms']:.1f} | {row['max_ms']:.0f} |")
     print(f"\nThe requests are {len(body):,} bytes each and end with {', '.join(ends)}; CPU of the server "
-          f"{found['server_cpu_seconds']:.1f} s; codes of the checks {found['health']['codes']}, "
-          f"{found['connect']['codes']}.\n")
+          f"{found['server_cpu_seconds']:.1f} s; the checks end with {codes_of(found['health'])}, on new connections "
+          f"with {codes_of(found['connect'])}.\n")
 
 
 # --- cost
@@ -109,33 +116,30 @@ def cost(arguments):
     print("| text | refused for | CPU, us | more, us | code |\n|---|---|---|---|---|")
     with PinnedServer("--step-time-ms", "1000", "--requests-max", "1") as server:
         held = hold_a_place(server)
-        baseline = ["--flood-address", f"127.0.0.1:{server.ports['baseline']}"]
-
-        def measure(size, *flags):
-            runs = [server.run_client("--flood-calls", "200", "--flood-bytes", str(size), *flags)
-                    for _ in range(arguments.rounds)]
-            best = min(runs, key=lambda run: run["server_cpu_seconds"])
-            return best["server_cpu_seconds"] / 200 * 1e6, best["flood"]["codes"]
-
-        def report(size, name, found, least):
-            us, codes = found
-            print(f"| {size:,} bytes | {name} | {us:.0f} | {us - least:+.0f} | {codes} |")
-
-        least = {}
-        for size in (KILOBYTE, MEGABYTE):
-            found = measure(size, *baseline)
-            least[size] = found[0]
-            report(size, "the handler that does not parse", found, found[0])
-            report(size, "requests-max", measure(size), least[size])
-            report(size, "a wrong tenant name", measure(size, "--flood-tenant", "a b"), least[size])
+        least = {"the handler that does not parse": ["--flood-address", f"127.0.0.1:{server.ports['baseline']}"]}
+        compare(server, arguments, {**least, "requests-max": [], "a wrong tenant name": ["--flood-tenant", "a b"]})
         drain = server.admin.Drain.future(admin_pb2.DrainRequest())
         while not server.load().draining:
             threading.Event().wait(0.01)
-        for size in (KILOBYTE, MEGABYTE):
-            report(size, "drain", measure(size), least[size])
+        compare(server, arguments, {**least, "drain": []})
         drain.cancel()
         held.cancel()
     print()
+
+
+def compare(server, arguments, kinds):
+    """Takes turns, so that a busy moment of the machine meets all of them; the first kind is the yardstick."""
+    for size in (KILOBYTE, MEGABYTE):
+        runs = {name: [] for name in kinds}
+        for _ in range(arguments.rounds):
+            for name, flags in kinds.items():
+                runs[name].append(server.run_client("--flood-calls", "200", "--flood-bytes", str(size), *flags))
+        best = {name: min(found, key=lambda run: run["server_cpu_seconds"]) for name, found in runs.items()}
+        cost_us = {name: found["server_cpu_seconds"] / 200 * 1e6 for name, found in best.items()}
+        least = next(iter(cost_us.values()))
+        for name, found in best.items():
+            print(f"| {size:,} bytes | {name} | {cost_us[name]:.0f} | {cost_us[name] - least:+.0f} | "
+                  f"{codes_of(found['flood'])} |", flush=True)
 
 
 # --- flood
@@ -148,9 +152,10 @@ FLOODS = {
 
 
 def flood(arguments):
-    print(f"{STREAMS} streams, steps of 20 ms, requests-max {STREAMS}; {arguments.rounds} rounds of {arguments.seconds} s:\n")
-    print("| flood | refused a second | left out | health p99, ms | health max, ms | new connection max, ms | tokens p50, ms | "
-          "tokens p99, ms | tokens max, ms | server CPU |\n|---|---|---|---|---|---|---|---|---|---|")
+    print(f"{STREAMS} streams, steps of 20 ms, requests-max {STREAMS}; {arguments.rounds} rounds of "
+          f"{arguments.seconds} s:\n")
+    print("| flood | refused a second | left out | health p99, ms | health max, ms | new connection max, ms | "
+          "tokens p50, ms | tokens p99, ms | tokens max, ms | server CPU |\n|---|---|---|---|---|---|---|---|---|---|")
     with PinnedServer("--step-time-ms", "20", "--requests-max", str(STREAMS)) as server:
         for _ in range(arguments.rounds):
             for name, flags in FLOODS.items():
@@ -159,14 +164,44 @@ def flood(arguments):
                 server.wait_until_idle()
                 calls = found.get("flood", {"count": 0, "left_out": 0})
                 health, streams = found["health"], found["streams"]
-                print(f"| {name} | {calls['count'] / found['seconds']:.0f} | {calls['left_out']} | {health['p99_ms']:.1f} | "
-                      f"{health['max_ms']:.1f} | {found['connect']['max_ms']:.1f} | {streams['p50_ms']:.1f} | "
-                      f"{streams['p99_ms']:.1f} | {streams['max_ms']:.1f} | "
+                print(f"| {name} | {calls['count'] / found['seconds']:.0f} | {calls['left_out']} | "
+                      f"{health['p99_ms']:.1f} | {health['max_ms']:.1f} | {found['connect']['max_ms']:.1f} | "
+                      f"{streams['p50_ms']:.1f} | {streams['p99_ms']:.1f} | {streams['max_ms']:.1f} | "
                       f"{found['server_cpu_seconds'] / found['seconds_to_last_end']:.0%} |", flush=True)
     print()
 
 
-PARTS = {"attack": attack, "cost": cost, "flood": flood}
+# --- queue
+
+def memory_peak_mb(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def queue(arguments):
+    print("5 small calls a second on one connection, while 8 other ones send texts of 4 MB, "
+          f"{arguments.seconds} s:\n")
+    print("| large calls end with | small calls end with | median, ms | longest, ms | health max, ms | "
+          "peak memory, MB |\n|---|---|---|---|---|---|")
+    for large in (False, True):
+        with PinnedServer("--model-name", "fake") as server:
+            flags = ["--flood-rate", "300", "--flood-bytes", "4000000", "--flood-connections", "8",
+                     "--flood-in-flight-max", "600"]
+            before = memory_peak_mb(server)
+            flooding = server.load_client("--seconds", str(arguments.seconds + 3), "--warmup-seconds", "0",
+                                          "--health-interval-ms", "20", *(flags if large else []))
+            threading.Event().wait(2)
+            small = server.run_client("--flood-rate", "5", "--flood-bytes", "100", "--flood-connections", "1",
+                                      "--seconds", str(arguments.seconds), "--warmup-seconds", "0")["flood"]
+            with flooding:
+                found = json.loads(flooding.stdout.read())
+            print(f"| {codes_of(found.get('flood', {}))} | {codes_of(small)} | {small['p50_ms']:.1f} | "
+                  f"{small['max_ms']:.0f} | {found['health']['max_ms']:.0f} | {memory_peak_mb(server) - before:.0f} |",
+                  flush=True)
+    print()
+
+
+PARTS = {"attack": attack, "cost": cost, "flood": flood, "queue": queue}
 
 
 def main():

@@ -2,8 +2,8 @@
 
     python3 tests/e2e/run.py build/release/fake_server input_cost [--only TEXT] [--all-templates] [--json FILE]
 
-Prints a Markdown table, the most expensive shape first. Tokenizers and templates come from INCIPIT_TEST_DATA. Messages are
-written byte by byte, because some of the shapes are not what a protobuf library would write.
+Prints a Markdown table, the most expensive shape first. Tokenizers and templates come from INCIPIT_TEST_DATA. Messages
+are written byte by byte, because some of the shapes are not what a protobuf library would write.
 """
 import argparse
 import dataclasses
@@ -219,8 +219,8 @@ JSONS = {
 
 
 # What makes templates work, rather than the parser: these are tried with every template.
-RENDERED = ("many members of a schema", "numbers in an array", "small objects", "a long string", "escapes", "angle brackets",
-            "a schema as deep as allowed", "an enum of many values")
+RENDERED = ("many members of a schema", "numbers in an array", "small objects", "a long string", "escapes",
+            "angle brackets", "a schema as deep as allowed", "an enum of many values")
 
 
 # --- the cases
@@ -298,7 +298,8 @@ def ids_cases(vocab):
     yield Case("token_ids", "a list of one id, many times", "Generate",
                plain(lambda size: field(3, b"\x0a\x01\x05") * (size // 5) + ONE_TOKEN), MESSAGE)
     yield Case("Detokenize.ids", "ids of one byte", "Detokenize", plain(lambda size: packed(1, many(size))), MESSAGE)
-    yield Case("Detokenize.ids", "ids of three bytes", "Detokenize", plain(lambda size: packed(1, large(size))), MESSAGE)
+    yield Case("Detokenize.ids", "ids of three bytes", "Detokenize",
+               plain(lambda size: packed(1, large(size))), MESSAGE)
     yield Case("GetLoad.token_ids", "ids of one byte", "GetLoad",
                plain(lambda size: field(2, packed(1, many(size)))), MESSAGE)
     yield Case("GetLoad.token_ids", "ids of three bytes", "GetLoad",
@@ -318,10 +319,12 @@ def small_cases():
 
     yield Case("output.stop", "16 strings of one letter", "Generate",
                output(lambda size: field(3, "a" * (size // 16)) * 16), 16_384)
-    yield Case("output.stop", "empty strings, refused", "Generate", output(lambda size: b"\x1a\0" * (size // 2)), MESSAGE)
+    yield Case("output.stop", "empty strings, refused", "Generate",
+               output(lambda size: b"\x1a\0" * (size // 2)), MESSAGE)
     yield Case("output.stop", "strings of one byte, refused", "Generate",
                output(lambda size: b"\x1a\1a" * (size // 3)), MESSAGE)
-    yield Case("output.stop", "one long string, refused", "Generate", output(lambda size: field(3, "a" * size)), MESSAGE)
+    yield Case("output.stop", "one long string, refused", "Generate",
+               output(lambda size: field(3, "a" * size)), MESSAGE)
     yield Case("output.stop_token_ids", "64 ids", "Generate", output(lambda size: packed(4, range(size))), 64)
     yield Case("output.stop_token_ids", "packed, refused", "Generate",
                output(lambda size: packed(4, [5] * size)), MESSAGE)
@@ -340,7 +343,8 @@ def small_cases():
     yield Case("unknown fields", "groups", "Generate",
                plain(lambda size: PROMPT + ONE_TOKEN + (varint(99 << 3 | 3) + varint(99 << 3 | 4)) * (size // 4)),
                MESSAGE)
-    yield Case("request_id", "too long", "Generate", plain(lambda size: PROMPT + ONE_TOKEN + field(1, "a" * size)), MESSAGE)
+    yield Case("request_id", "too long", "Generate",
+               plain(lambda size: PROMPT + ONE_TOKEN + field(1, "a" * size)), MESSAGE)
     yield Case("model", "too long", "Generate", plain(lambda size: PROMPT + ONE_TOKEN + field(8, "a" * size)), MESSAGE)
     yield Case("cache.salt", "256 bytes", "Generate",
                plain(lambda size: PROMPT + ONE_TOKEN + field(6, field(1, "a" * size))), 256)
@@ -387,7 +391,8 @@ def conversation_cases():
     for roles in (both_sides, ("system",), ("user",), ("assistant",), ("tool",)):
         yield Case("messages", f"1,000 of one letter, {' and '.join(roles)}", "Chat",
                    plain(lambda size, roles=roles: chat(b"".join(
-                       message(role, "a") for role in itertools.islice(itertools.cycle(roles), size // 14)) + USER)), 13_900)
+                       message(role, "a") for role in itertools.islice(itertools.cycle(roles), size // 14)) + USER)),
+                   13_900)
     yield both("1,000 messages of words", both_sides, words)
     yield both("2 messages of words", both_sides, words, 2)
     yield both("1,000 system messages", ("system",), words)
@@ -415,7 +420,8 @@ def conversation_cases():
         MESSAGE)
     yield Case("tool_calls", "empty calls, refused", "Chat",
                plain(lambda size: chat(field(2, field(1, "assistant") + b"\x2a\0" * (size // 2)))), MESSAGE)
-    yield Case("tools", "empty tools, refused", "Chat", plain(lambda size: chat(USER, b"\x1a\0" * (size // 2))), MESSAGE)
+    yield Case("tools", "empty tools, refused", "Chat",
+               plain(lambda size: chat(USER, b"\x1a\0" * (size // 2))), MESSAGE)
     yield Case("tools.description", "128 of words", "Chat", plain(lambda size: chat(USER, b"".join(
         field(3, field(1, f"f{i}") + field(2, words(size // 128 - 20))) for i in range(128)))), MESSAGE)
     yield Case("tools.description", "one of line ends", "Chat", plain(lambda size: chat(USER, field(

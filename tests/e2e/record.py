@@ -3,8 +3,9 @@
     python3 tests/e2e/run.py build/release/incipit record > before.jsonl
     diff before.jsonl after.jsonl
 
-A line of JSON for each request: status code, reason, fields and whether a retry delay is there, or else tokens, text, finish
-reasons and usage. Messages, times, labels that the server chooses and the number of messages are left out, because they may differ.
+A line of JSON for each request: status code, reason, fields and whether a retry delay is there, or else tokens, text,
+finish reasons and usage. The wording of errors, times, labels that the server chooses and the number of messages are left
+out, because they may differ.
 """
 import itertools
 import json
@@ -261,7 +262,8 @@ def good_requests():
                 "frequency_penalty": 0.2, "logit_bias": {11: 1.5}},
     }.items():
         for output_name, output in {
-            "short": {"max_tokens": 12}, "choices": {"max_tokens": 8, "n": 3}, "logprobs": {"max_tokens": 6, "logprobs": 3},
+            "short": {"max_tokens": 12}, "choices": {"max_tokens": 8, "n": 3},
+            "logprobs": {"max_tokens": 6, "logprobs": 3},
             "prompt logprobs": {"max_tokens": 3, "prompt_logprobs": 2}, "to the end": {"ignore_eos": True},
             "stop": {"max_tokens": 40, "stop": ["e ", ". "]},
             "stop included": {"max_tokens": 40, "stop": ["e ", ". "], "include_stop": True},
@@ -291,7 +293,8 @@ def record_good(recorder, server):
         recorder.request(f"cache: {size} ids", server, greedy(bad_requests.ids(size), 1))
     for level in (0, 5, 50, 100):
         request = greedy(bad_requests.ids(40), 2)
-        set_retention(priority=level, ttl=duration_pb2.Duration(seconds=60), pin=duration_pb2.Duration(nanos=1))(request)
+        set_retention(priority=level, ttl=duration_pb2.Duration(seconds=60),
+                      pin=duration_pb2.Duration(nanos=1))(request)
         recorder.request(f"retention {level}", server, request)
 
 
@@ -316,8 +319,9 @@ def record_wire(recorder, server):
     chat = chat_base().SerializeToString()
     for name, data in {
         "no bytes": b"", "cut off": valid[:-1], "garbage": b"\xff" * 100, "another type": b"\x0a\x03\x01\x02\x03",
-        "no UTF-8": b"\x12\x02\xff\xfe", "no UTF-8 in a label": valid + b"\x0a\x01\xff", "unknown field": valid + b"\xfa\x07\x03abc",
-        "nested groups": valid + b"\xfb\x07" * 200 + b"\xfc\x07" * 200, "negative id": b"\x1a\x0c\x0a\x0a" + b"\xff" * 9 + b"\x01",
+        "no UTF-8": b"\x12\x02\xff\xfe", "no UTF-8 in a label": valid + b"\x0a\x01\xff",
+        "unknown field": valid + b"\xfa\x07\x03abc", "nested groups": valid + b"\xfb\x07" * 200 + b"\xfc\x07" * 200,
+        "negative id": b"\x1a\x0c\x0a\x0a" + b"\xff" * 9 + b"\x01",
         "two prompts": valid + b"\x12\x01a", "too large": b"\x12\x84\x80\x80\x02" + b"a" * (2**22 + 4),
     }.items():
         recorder.raw(f"bytes, Generate: {name}", server, data)
@@ -349,9 +353,10 @@ def record_wire(recorder, server):
 def record_admin(recorder, server):
     ids = inference_pb2.TokenIds
     for name, request in {
-        "nothing": {}, "tokens": {"prompt_tokens": 20}, "no tokens": {"prompt_tokens": 0}, "many": {"prompt_tokens": 10**6},
-        "ids": {"token_ids": ids(ids=[5, 6, 7])}, "no ids": {"token_ids": ids()}, "wrong id": {"token_ids": ids(ids=[1 << 30])},
-        "too many ids": {"token_ids": ids(ids=[5] * 5000)}, "salt": {"token_ids": ids(ids=[5]), "cache_salt": "s" * 257},
+        "nothing": {}, "tokens": {"prompt_tokens": 20}, "no tokens": {"prompt_tokens": 0},
+        "many": {"prompt_tokens": 10**6}, "ids": {"token_ids": ids(ids=[5, 6, 7])}, "no ids": {"token_ids": ids()},
+        "wrong id": {"token_ids": ids(ids=[1 << 30])}, "too many ids": {"token_ids": ids(ids=[5] * 5000)},
+        "salt": {"token_ids": ids(ids=[5]), "cache_salt": "s" * 257},
     }.items():
         for tenant in ((), (("x-tenant-id", "a b"),)):
             recorder.run(f"GetLoad: {name}, {tenant}", lambda: server.admin.GetLoad(
@@ -371,13 +376,12 @@ def endless(max_tokens=0):
     return request
 
 
-def hold(server, count=1):
-    """Calls that run and whose client reads nothing more."""
-    calls = [server.connect().unary_stream("/incipit.v1.Inference/Generate", bytes, bytes)(endless().SerializeToString())
-             for _ in range(count)]
-    for call in calls:
-        next(call)
-    return calls
+def hold(server):
+    """A call that runs and whose client reads nothing more."""
+    generate = server.connect().unary_stream("/incipit.v1.Inference/Generate", bytes, bytes)
+    call = generate(endless().SerializeToString())
+    next(call)
+    return call
 
 
 def record_states(recorder):
@@ -385,13 +389,12 @@ def record_states(recorder):
     wrong = greedy([1 << 30], 3)
     too_long = greedy(bad_requests.ids(4000), 3)
     requests = {"good": good, "wrong": wrong, "too long": too_long, "Chat": chat}
-    # Two endless requests wait for each other's blocks, so the second state lasts as long as the first.
     states = {"requests-max": ["--requests-max", "1"], "streams-max": ["--streams-max", "1"],
               "waiting-prompt-tokens-max": ["--running-max", "1", "--waiting-prompt-tokens-max", "5"],
               "kv-blocks": ["--kv-blocks", "8"]}
     for state, flags in states.items():
         with ChatServer("--write-stall-timeout", "1h", *flags) as server:
-            calls = hold(server) if state != "kv-blocks" else []
+            calls = [hold(server)] if state != "kv-blocks" else []
             if state == "waiting-prompt-tokens-max":
                 calls += [server.inference.Generate(endless())]
                 while server.load().waiting == 0:
@@ -437,7 +440,8 @@ def record_models(recorder):
         with Server(model=model.path) as server:
             stop = endless(3)
             stop.output.stop.append("a")
-            for name, request in {"text": greedy("a", 3), "ids": generate_base(), "stop": stop, "Chat": conversation}.items():
+            for name, request in {"text": greedy("a", 3), "ids": generate_base(), "stop": stop,
+                                  "Chat": conversation}.items():
                 recorder.request(f"no tokenizer: {name}", server, request)
             recorder.run("no tokenizer: Tokenize", lambda: server.inference.Tokenize(
                 inference_pb2.TokenizeRequest(text="a")))

@@ -1,4 +1,4 @@
-"""The server over a runner that computes nothing, and the client that loads it: what measurements of the server rest on."""
+"""The server over a runner that computes nothing, and the client that loads it."""
 import json
 import pathlib
 import subprocess
@@ -45,8 +45,8 @@ class LoadTest(unittest.TestCase):
 
     def test_the_client_times_streams_and_health_while_calls_are_refused(self):
         with Server("--step-time-ms", "5", "--requests-max", "4") as server:
-            found = run_client(server, "--streams", "4", "--seconds", "0.5", "--warmup-seconds", "0", "--flood-rate", "200",
-                               "--flood-bytes", "100", "--health-interval-ms", "20", "--connect-interval-ms", "50")
+            found = run_client(server, "--streams", "4", "--seconds", "0.5", "--warmup-seconds", "0",
+                               "--flood-rate", "200", "--flood-bytes", "100", "--health-interval-ms", "20", "--connect-interval-ms", "50")
             server.wait_until_idle()
         self.assertEqual(list(found["flood"]["codes"]), [EXHAUSTED])
         for name in ("health", "connect"):
