@@ -21,7 +21,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/machine_rates.h"
+#include "kernels/cpu/cpu_options.h"
 #include "kernels/numeric.h"
 
 namespace incipit {
@@ -134,11 +134,11 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
-// What the machine can do with that many threads: the best of all that was measured so far.
-const MachineRates& RatesSoFar(int32_t num_threads) {
-  static std::map<int32_t, MachineRates> rates;
+// The best rates of all that were measured so far with that many threads, which `backend` has.
+const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
+  static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];
-  best = LargerRates(best, MeasureMachineRates({.num_threads = num_threads}));
+  best = LargerRates(best, backend.MeasureRates());
   return best;
 }
 
@@ -221,7 +221,7 @@ void Attention(benchmark::State& state) {
   for (const int32_t position : positions) pairs += position + 1;
   const double operations = 4.0 * pairs * query_size;
   SetRates(state, operations, static_cast<double>(layer_bytes));
-  const MachineRates& rates = RatesSoFar(static_cast<int32_t>(state.range(0)));
+  const MachineRates& rates = RatesSoFar(*backend, state.range(0));
   const auto iterations = static_cast<double>(state.iterations());
   state.counters["of_read"] =
       benchmark::Counter(static_cast<double>(layer_bytes) * iterations / rates.read_bytes,

@@ -1,17 +1,17 @@
 // What this machine can do at most, to compare kernels_bench's figures with.
 #include <benchmark/benchmark.h>
 
-#include "kernels/cpu/machine_rates.h"
+#include "base/check.h"
+#include "kernels/cpu/cpu_options.h"
 
 namespace incipit {
 namespace {
 
 void Machine(benchmark::State& state) {
+  const auto backend = CreateCpuBackend({.num_threads = static_cast<int32_t>(state.range(0))});
+  INCIPIT_CHECK(backend.ok());
   MachineRates rates;
-  for (auto _ : state) {
-    rates = LargerRates(rates,
-                        MeasureMachineRates({.num_threads = static_cast<int32_t>(state.range(0))}));
-  }
+  for (auto _ : state) rates = LargerRates(rates, (*backend)->MeasureRates());
   state.counters["f32_gflops"] = rates.f32 * 1e-9;
   state.counters["bf16_gflops"] = rates.bf16 * 1e-9;
   state.counters["int8_gops"] = rates.int8 * 1e-9;

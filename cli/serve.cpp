@@ -26,6 +26,8 @@
 #include "engine/step_budget.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_options.h"
+#include "kernels/cuda/cuda_options.h"
 #include "server/logging.h"
 #include "server/net/address.h"
 #include "server/options.h"

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/types.h"
+#include "kernels/machine_rates.h"
 #include "kernels/tensor.h"
 
 namespace incipit {
@@ -204,8 +204,8 @@ struct ScoreArgs {
 
 // What a backend can do; what is not offered is refused by name at start.
 struct BackendLimits {
-  std::string name;                  // "cpu", "cuda"
-  std::string description;           // for the log: instruction set, threads, device
+  std::string name;                  // short, for messages
+  std::string description;           // one line for the log
   std::vector<int32_t> block_sizes;  // empty: any power of two from 1 to 256
   std::vector<DType> weight_dtypes, kv_dtypes;
   std::vector<WeightFormat> weight_formats = {WeightFormat::kAsStored};
@@ -237,6 +237,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendLimits limits() const = 0;
   virtual size_t FreeBytes() const = 0;  // what the KV pool may take
+  // Measures the highest rates of the machine with the resources that this backend uses. Takes
+  // about half a second. All zero: this backend does not measure.
+  virtual MachineRates MeasureRates() { return {}; }
 
   // RESOURCE_EXHAUSTED, naming the bytes asked for and those left. Contents start as zero.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
@@ -277,39 +280,5 @@ class Backend {
   virtual void Score(const ScoreArgs& args) = 0;
   virtual absl::Status Synchronize() = 0;
 };
-
-// Whose matrix products: oneDNN's where it is the fastest, or one of the two everywhere.
-enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
-
-struct CpuOptions {
-  int32_t num_threads = 0;        // 0: the CPUs that this process may use
-  bool pin_threads = false;       // each to a CPU of its own
-  size_t memory_limit_bytes = 0;  // 0: what the machine or the cgroup has left
-  CpuMatmul matmul = CpuMatmul::kAuto;
-  std::string isa = {};    // of the inner loops, as CpuIsaNames says; empty: the best
-  bool reference = false;  // every operation as its definition: slow, for tests
-};
-// INVALID_ARGUMENT naming what this machine has, if it has no such instruction set.
-absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
-// The instruction sets that this machine can run, best first; the last is "portable".
-std::vector<std::string> CpuIsaNames();
-
-// Whose products of a thousand rows and more. kOwn: our kernels', so that a row has the same bits
-// beside any other rows. kFastest: ours or cuBLASLt's, as is measured for each size. kLibrary:
-// cuBLASLt's, for comparisons.
-enum class LargeProducts : uint8_t { kOwn, kFastest, kLibrary };
-
-struct CudaOptions {
-  int32_t device = 0;
-  LargeProducts large_products = LargeProducts::kOwn;
-  std::string tuning_file = {};  // where kFastest keeps what it measured; empty: nowhere
-  // Hears what an operator should know of such products, before the first step; of what is missing
-  // as a warning.
-  std::function<void(std::string_view text, bool is_warning)> note = {};
-  int32_t large_rows_min = 1024;                      // a power of two
-  int64_t large_sums_bytes_max = int64_t{256} << 20;  // for results that are not finished
-};
-// UNIMPLEMENTED in a build without CUDA, UNAVAILABLE without a usable device.
-absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
 
 }  // namespace incipit

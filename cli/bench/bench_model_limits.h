@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cli/bench/timed_backend.h"
-#include "kernels/cpu/machine_rates.h"
+#include "kernels/machine_rates.h"
 #include "kernels/tensor.h"
 #include "transformer/config.h"
 

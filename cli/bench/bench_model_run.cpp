@@ -259,13 +259,14 @@ absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config)
 
 // Measures the plan's rows, and the machine before and after each: neighbours lower its rates for a
 // while.
-absl::Status Measure(const BenchModelPlan& plan, Measurement& measurement, BenchModelResult& result,
+absl::Status Measure(const BenchModelPlan& plan, Backend& backend, Measurement& measurement,
+                     BenchModelResult& result,
                      const std::function<void(std::string_view)>& report) {
   const auto measure_machine = [&] {
-    result.machine = LargerRates(result.machine, MeasureMachineRates(plan.cpu));
+    result.machine = LargerRates(result.machine, backend.MeasureRates());
   };
   report("what the machine can do");
-  result.machine = MeasureMachineRates(plan.cpu);
+  result.machine = backend.MeasureRates();
   report(fmt::format("prefill of {} tokens", plan.prompt));
   INCIPIT_ASSIGN_OR_RETURN(ModelSpeed prefill, measurement.Prefill());
   result.prefill.push_back(std::move(prefill));
@@ -302,7 +303,7 @@ absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
   result.types = {.weights = is_int8 ? MatrixType::kInt8 : MatrixTypeOf(model.weights.dtype),
                   .kv = *runner->options().kv_dtype};
   Measurement measurement(plan, model.config, result.types, timed, *runner);
-  INCIPIT_RETURN_IF_ERROR(Measure(plan, measurement, result, report));
+  INCIPIT_RETURN_IF_ERROR(Measure(plan, timed, measurement, result, report));
   return result;
 }
 

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "cli/bench/bench_model_limits.h"
 #include "engine/transformer_runner.h"
-#include "kernels/backend.h"
-#include "kernels/cpu/machine_rates.h"
+#include "kernels/cpu/cpu_options.h"
+#include "kernels/machine_rates.h"
 #include "transformer/model.h"
 
 namespace incipit {

@@ -38,6 +38,7 @@ class TimedBackend final : public Backend {
 
   BackendLimits limits() const override { return backend_.limits(); }
   size_t FreeBytes() const override { return backend_.FreeBytes(); }
+  MachineRates MeasureRates() override { return backend_.MeasureRates(); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
     return backend_.Allocate(bytes);
   }

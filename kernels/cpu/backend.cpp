@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "kernels/cpu/kv_pool.h"
 #include "kernels/cpu/matmul_onednn.h"
 #include "kernels/cpu/matmul_simd.h"
+#include "kernels/cpu/measure_rates.h"
 #include "kernels/cpu/sampler.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd/select.h"
@@ -22,7 +24,6 @@
 #include "kernels/cpu/weight.h"
 #include "kernels/fed_tokens.h"
 #include "kernels/numeric.h"
-#include "kernels/reference/backend.h"
 
 namespace incipit {
 namespace {
@@ -85,6 +86,7 @@ class CpuBackend final : public Backend {
   }
 
   size_t FreeBytes() const override { return memory_.FreeBytes(); }
+  MachineRates MeasureRates() override { return MeasureCpuRates(kernels_, threads_); }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
     return memory_.Allocate(bytes, "a buffer");
@@ -331,22 +333,15 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const simd::Kernel
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
-  if (options.reference) return reference::CreateBackend(options.memory_limit_bytes);
+  std::vector<std::string_view> names;
   for (const simd::Kernels* const kernels : simd::SupportedKernels()) {
     if (options.isa.empty() || options.isa == kernels->name) {
       return CreateCpuBackendWith(*kernels, options);
     }
-  }
-  return InvalidArgument("this machine does not run the instruction set {}; it runs {}",
-                         options.isa, fmt::join(CpuIsaNames(), ", "));
-}
-
-std::vector<std::string> CpuIsaNames() {
-  std::vector<std::string> names;
-  for (const simd::Kernels* const kernels : simd::SupportedKernels()) {
     names.emplace_back(kernels->name);
   }
-  return names;
+  return InvalidArgument("this machine does not run the instruction set {}; it runs {}",
+                         options.isa, fmt::join(names, ", "));
 }
 
 }  // namespace incipit

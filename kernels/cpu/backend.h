@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "kernels/backend.h"
+#include "kernels/cpu/cpu_options.h"
 #include "kernels/cpu/simd/kernels.h"
 
 namespace incipit {

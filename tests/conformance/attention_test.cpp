@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_options.h"
 #include "tests/conformance/attention_layer.h"
 #include "tests/conformance/support.h"
 
@@ -381,20 +382,21 @@ INSTANTIATE_TEST_SUITE_P(Backends, AttentionBitsTest, testing::ValuesIn(Backends
                          [](const auto& info) { return info.param.name; });
 
 TEST(KvPoolTest, ShapesOutOfRangeAreRefusedByName) {
-  for (const bool reference : {false, true}) {
-    auto backend = CreateCpuBackend({.num_threads = 1, .reference = reference});
-    ASSERT_TRUE(backend.ok());
+  auto cpu = CreateCpuBackend({.num_threads = 1});
+  ASSERT_TRUE(cpu.ok());
+  const auto reference = CreateReference();
+  for (Backend* const backend : {cpu->get(), reference.get()}) {
     KvPoolShape shape = {
         .num_layers = 1, .num_blocks = 1, .block_size = 24, .num_kv_heads = 1, .head_dim = 8};
-    EXPECT_EQ((*backend)->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(backend->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
     shape.block_size = 512;
-    EXPECT_EQ((*backend)->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(backend->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
     shape.block_size = 16;
     shape.dtype = DType::kF16;
-    EXPECT_EQ((*backend)->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(backend->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
     shape.dtype = DType::kF32;
     shape.num_layers = 0;
-    EXPECT_EQ((*backend)->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(backend->CreateKvPool(shape).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 

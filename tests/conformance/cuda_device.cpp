@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "kernels/cuda/cuda_options.h"
 #include "tests/conformance/host_view_backend.h"
 #include "tests/conformance/support.h"
 

@@ -1,5 +1,6 @@
 // The CUDA backend on the emulated device, with a library's products for two rows and more.
 #include "base/check.h"
+#include "kernels/cuda/cuda_options.h"
 #include "tests/conformance/host_view_backend.h"
 #include "tests/conformance/support.h"
 

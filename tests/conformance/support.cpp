@@ -16,6 +16,7 @@
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/simd/select.h"
 #include "kernels/numeric.h"
+#include "kernels/reference/backend.h"
 
 namespace incipit {
 namespace {
@@ -97,9 +98,7 @@ std::vector<BackendCase> BackendsAndReference() {
   return cases;
 }
 
-std::unique_ptr<Backend> CreateReference() {
-  return Created(CreateCpuBackend({.memory_limit_bytes = kMemoryBytes, .reference = true}));
-}
+std::unique_ptr<Backend> CreateReference() { return reference::CreateBackend(kMemoryBytes); }
 
 bool Offers(const Backend& backend, bool is_offered, const std::string& what) {
   static std::set<std::string> said;

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_options.h"
 #include "tests/support/step_builder.h"
 
 namespace incipit {

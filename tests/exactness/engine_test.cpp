@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/cpu_options.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/support/checkpoint_name.h"
 

@@ -22,7 +22,6 @@ TEST_P(BundledTest, GreedyIdsAreTheGoldenOnes) {
   const auto& cases = (*golden)["cases"];
   ASSERT_GE(cases.size(), 4U);
   CpuOptions cpu;
-  cpu.reference = GetParam();
   cpu.matmul = CpuMatmul::kSimd;  // native bf16 instructions round the activations
   for (const auto& entry : cases) {
     const auto prompt = entry["prompt_ids"].get<std::vector<TokenId>>();
@@ -30,7 +29,7 @@ TEST_P(BundledTest, GreedyIdsAreTheGoldenOnes) {
     const bool stops = entry["finish_reason"] == "stop";
     auto options = CheckpointRun::OptionsFor(prompt.size() + answer.size() + 1);
     options.kv_dtype = DType::kF32;
-    CheckpointRun run(kSource / "models/incipit-tiny", cpu, options);
+    CheckpointRun run(ReferenceOrCpu(GetParam(), cpu), kSource / "models/incipit-tiny", options);
     auto ids = run.Greedy(prompt, static_cast<int32_t>(answer.size()) + (stops ? 1 : 0));
     if (stops) {
       EXPECT_NE(std::ranges::find(ends, ids.back()), ends.end()) << entry["prompt"];

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gtest/gtest.h"
+#include "kernels/reference/backend.h"
 
 namespace incipit {
 namespace {
@@ -27,9 +28,13 @@ TransformerRunnerOptions CheckpointRun::OptionsFor(size_t num_tokens) {
   return options;
 }
 
+std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuOptions& cpu) {
+  return reference ? reference::CreateBackend(0) : ValueOf(CreateCpuBackend(cpu));
+}
+
 CheckpointRun::CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu,
                              TransformerRunnerOptions options, WeightFormat format)
-    : CheckpointRun(ValueOf(CreateCpuBackend(cpu)), folder, options, format) {}
+    : CheckpointRun(ReferenceOrCpu(false, cpu), folder, options, format) {}
 
 CheckpointRun::CheckpointRun(std::unique_ptr<Backend> backend, const std::filesystem::path& folder,
                              const TransformerRunnerOptions& options, WeightFormat format)

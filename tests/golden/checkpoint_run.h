@@ -13,9 +13,14 @@
 #include "base/types.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_options.h"
 #include "transformer/model.h"
 
 namespace incipit {
+
+// The reference, or the CPU's backend with these options. Fails the test and aborts it if there is
+// none.
+std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuOptions& cpu = {});
 
 class CheckpointRun {
  public:

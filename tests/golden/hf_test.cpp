@@ -134,10 +134,9 @@ TEST_P(HuggingFaceTest, LogitsAgreeWithExactKeysHoweverThePromptIsCut) {
     TransformerRunnerOptions options = CheckpointRun::OptionsFor(golden_.tokens.size());
     options.kv_dtype = DType::kF32;
     CpuOptions cpu;
-    cpu.reference = reference;
     // Native bf16 instructions round the activations too; this test is of the arithmetic in f32.
     cpu.matmul = CpuMatmul::kSimd;
-    CheckpointRun run(folder_, cpu, options);
+    CheckpointRun run(ReferenceOrCpu(reference, cpu), folder_, options);
     const auto whole = run.AllLogprobs(golden_.tokens, 1'000'000);
     RecordProperty(reference ? "reference" : "fast", std::to_string(RelativeError(whole, golden_)));
     EXPECT_LT(RelativeError(whole, golden_), kRelativeErrorMax) << "reference: " << reference;

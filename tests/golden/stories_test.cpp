@@ -22,24 +22,22 @@ class StoriesTest : public testing::TestWithParam<bool> {
     ASSERT_TRUE(golden.ok()) << golden.status();
     prompt_ = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
     answer_ = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
-    cpu_.reference = GetParam();
     options_ = CheckpointRun::OptionsFor(prompt_.size() + answer_.size());
   }
 
   std::vector<TokenId> prompt_, answer_;
-  CpuOptions cpu_;
   TransformerRunnerOptions options_;
 };
 
 TEST_P(StoriesTest, GreedyIdsAreTheGoldenOnes) {
-  CheckpointRun run(kFolder, cpu_, options_);
+  CheckpointRun run(ReferenceOrCpu(GetParam()), kFolder, options_);
   EXPECT_EQ(run.Greedy(prompt_, static_cast<int32_t>(answer_.size())), answer_);
 }
 
 TEST_P(StoriesTest, EveryTokenOfTheAnswerIsTheLikeliestWhenTheWholeTextIsOnePrompt) {
   std::vector<TokenId> text = prompt_;
   text.insert(text.end(), answer_.begin(), answer_.end());
-  CheckpointRun run(kFolder, cpu_, options_);
+  CheckpointRun run(ReferenceOrCpu(GetParam()), kFolder, options_);
   for (const int32_t chunk : {1000, 16, 5}) {
     const auto logprobs = run.AllLogprobs(text, chunk);
     for (size_t i = prompt_.size(); i < text.size(); ++i) {

@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/numeric.h"
 #include "tests/gpu_check/device_bench.h"
 

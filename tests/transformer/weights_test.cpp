@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/reference/backend.h"
 #include "tests/transformer/safetensors_builder.h"
 #include "transformer/model.h"
 #include "transformer/tensor_names.h"
@@ -25,9 +26,7 @@ constexpr std::string_view kConfig =
 class WeightsTest : public testing::Test {
  protected:
   WeightsTest() {
-    CpuOptions options;
-    options.reference = true;
-    backend_ = *CreateCpuBackend(options);
+    backend_ = reference::CreateBackend(0);
     config_ = *ParseModelConfig(kConfig, "");
     for (const ExpectedTensor& expected : ExpectedTensors(config_)) {
       tensors_.push_back({expected.name, expected.shape});

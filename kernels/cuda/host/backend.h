@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/host/library_products.h"
 #include "kernels/cuda/host/memory.h"
 #include "kernels/cuda/host/sampler.h"

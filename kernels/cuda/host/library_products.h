@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "kernels/backend.h"
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/device/product/append_rows.h"
 #include "kernels/cuda/device/product/product.h"
 #include "kernels/cuda/host/memory.h"

@@ -1,6 +1,6 @@
 // Stands for the CUDA backend in a build without it.
 #include "base/status.h"
-#include "kernels/backend.h"
+#include "kernels/cuda/cuda_options.h"
 
 namespace incipit {
 

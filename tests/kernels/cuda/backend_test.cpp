@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/runtime/runtime.h"
 #include "kernels/emulator/device_memory.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/emulator/graph_counts.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/kernels/cuda/random_checkpoint.h"

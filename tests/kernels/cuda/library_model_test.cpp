@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/runtime/product_library.h"
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/library_control.h"

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "kernels/cuda/cuda_options.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/golden/checkpoint_run.h"
 #include "tests/kernels/cuda/random_checkpoint.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/host/memory.h"
 #include "kernels/emulator/graph_counts.h"
 #include "kernels/numeric.h"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/emulator/graph_counts.h"
 #include "tests/conformance/attention_layer.h"
 #include "tests/conformance/host_view_backend.h"

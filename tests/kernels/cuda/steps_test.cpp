@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "engine/transformer_runner.h"
+#include "kernels/cuda/cuda_options.h"
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/graph_counts.h"
 #include "tests/support/source_folder.h"

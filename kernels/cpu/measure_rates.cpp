@@ -1,14 +1,11 @@
-#include "kernels/cpu/machine_rates.h"
+#include "kernels/cpu/measure_rates.h"
 
 #include <algorithm>
 #include <fstream>
 
 #include "base/clock.h"
 #include "base/table.h"
-#include "kernels/cpu/host_limits.h"
 #include "kernels/cpu/simd/rates.h"
-#include "kernels/cpu/simd/select.h"
-#include "kernels/cpu/threads.h"
 
 namespace incipit {
 namespace {
@@ -72,12 +69,7 @@ std::string CpuName() {
 
 }  // namespace
 
-MachineRates MeasureMachineRates(const CpuOptions& options) {
-  const Threads threads(options.num_threads > 0 ? options.num_threads : AvailableCpus());
-  const auto supported = simd::SupportedKernels();
-  const auto named = std::ranges::find_if(
-      supported, [&](const simd::Kernels* one) { return options.isa == one->name; });
-  const simd::Kernels& kernels = named == supported.end() ? *supported.front() : **named;
+MachineRates MeasureCpuRates(const simd::Kernels& kernels, const Threads& threads) {
   const simd::RateLoops& loops = simd::RateLoopsOf(kernels);
   return {.cpu = CpuName(),
           .isa = kernels.name,
@@ -86,15 +78,6 @@ MachineRates MeasureMachineRates(const CpuOptions& options) {
           .bf16 = OperationRate(threads, loops.bf16),
           .int8 = OperationRate(threads, loops.int8),
           .read_bytes = ReadRate(threads, loops.read)};
-}
-
-MachineRates LargerRates(const MachineRates& one, const MachineRates& other) {
-  MachineRates larger = one;
-  larger.f32 = std::max(one.f32, other.f32);
-  larger.bf16 = std::max(one.bf16, other.bf16);
-  larger.int8 = std::max(one.int8, other.int8);
-  larger.read_bytes = std::max(one.read_bytes, other.read_bytes);
-  return larger;
 }
 
 }  // namespace incipit

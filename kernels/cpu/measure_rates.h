@@ -1,0 +1,13 @@
+// Measures MachineRates of the CPU.
+#pragma once
+
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/machine_rates.h"
+
+namespace incipit {
+
+// Measures the rates of these threads and of the instruction set that `kernels` uses.
+MachineRates MeasureCpuRates(const simd::Kernels& kernels, const Threads& threads);
+
+}  // namespace incipit
