@@ -95,9 +95,8 @@ void Product(benchmark::State& state) {
   backend->Upload({.tokens = tokens,
                    .positions = positions,
                    .token_begin = token_begin,
-                   .block_begin = block_begin,
-                   .blocks = {},
-                   .logits_rows = {}});
+                   .block_begin = block_begin},
+                  {});
   size_t next = 0;
   for (auto _ : state) {
     backend->ProjectAdd(
@@ -190,8 +189,8 @@ void Attention(benchmark::State& state) {
                    .positions = positions,
                    .token_begin = token_begin,
                    .block_begin = block_begin,
-                   .blocks = blocks,
-                   .logits_rows = {}});
+                   .blocks = blocks},
+                  {});
   // The copies touch every block, so that its memory is real.
   std::vector<BlockCopy> copies;
   for (int32_t i = 1; i < num_blocks; ++i) {
@@ -299,24 +298,22 @@ void Sampling(benchmark::State& state) {
       params.num_logprobs = 20;
       break;
   }
-  std::vector<SampleRow> sample_rows;
+  std::vector<StepSample> samples;
+  std::vector<int32_t> logits_rows;
   for (int64_t i = 0; i < rows; ++i) {
-    sample_rows.push_back({.logits_row = static_cast<int32_t>(i),
-                           .params = &params,
-                           .choice = 0,
-                           .position = i,
-                           .counts = counts,
-                           .banned = {}});
+    samples.push_back({.params = &params, .position = i, .counts = counts});
+    logits_rows.push_back(static_cast<int32_t>(i));
   }
-  std::vector<TokenId> tokens(sample_rows.size());
-  std::vector<RowStatus> status(sample_rows.size());
+  std::vector<TokenId> tokens(samples.size());
+  std::vector<RowStatus> status(samples.size());
   Logprobs logprobs;
   for (auto _ : state) {
     logprobs.Clear();
     ++params.seed;
     backend->Sample(
         {.logits = {.data = logits.data(), .dtype = DType::kF32, .rows = rows, .cols = vocab},
-         .rows = sample_rows,
+         .samples = samples,
+         .logits_rows = logits_rows,
          .tokens = tokens,
          .status = status,
          .logprobs = &logprobs});

@@ -201,7 +201,8 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptions(const Options& options,
   out.kv_bytes = static_cast<size_t>(options.kv_memory);
   out.memory_fraction = IsCpu(loaded) ? kCpuMemoryFraction : options.gpu_memory_fraction;
   out.block_size = options.block_size;
-  out.draws_max = options.running_max * kChoicesMax;  // a prompt that ends draws for every choice
+  // The end of a prompt samples for every choice.
+  out.samples_max = options.running_max * kChoicesMax;
   out.max_model_len = options.max_model_len.value_or(0);
   out.kv_dtype = DTypeOf(options.kv_dtype);
   if (options.step_tokens) {

@@ -2,18 +2,20 @@
 
 namespace incipit {
 
-StepBatch BatchBuilder::Build(const StepPlan& plan) {
+Step BatchBuilder::Build(const StepPlan& plan) {
   tokens_.clear();
   positions_.clear();
   blocks_.clear();
-  draws_.clear();
+  samples_.clear();
   scores_.clear();
   token_begin_.assign(1, 0);
   block_begin_.assign(1, 0);
+  sample_begin_.assign(1, 0);
+  score_begin_.assign(1, 0);
   for (const StepPlan::Item& item : plan.items) {
     AddScores(item);
     AddTokens(item);
-    AddDraws(plan, item);
+    AddSamples(plan, item);
   }
   return {.tokens = tokens_,
           .positions = positions_,
@@ -21,7 +23,9 @@ StepBatch BatchBuilder::Build(const StepPlan& plan) {
           .block_begin = block_begin_,
           .blocks = blocks_,
           .copies = plan.copies,
-          .draws = draws_,
+          .sample_begin = sample_begin_,
+          .samples = samples_,
+          .score_begin = score_begin_,
           .scores = scores_};
 }
 
@@ -37,22 +41,22 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// After the item's last token; the choices that start here draw from the same row.
-void BatchBuilder::AddDraws(const StepPlan& plan, const StepPlan::Item& item) {
+// After the item's last token; the choices that start here share the row.
+void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
     const Sequence& sequence = *plan.draws[i];
     const SequenceGroup& group = *sequence.group;
-    Draw draw = {.row = static_cast<int32_t>(tokens_.size()) - 1,
-                 .params = &group.sampling,
-                 .choice = sequence.choice,
-                 .position = position,
-                 .counts = sequence.counts,
-                 .banned = {}};
+    StepSample sample = {.row = static_cast<int32_t>(tokens_.size()) - 1,
+                         .params = &group.sampling,
+                         .choice = sequence.choice,
+                         .position = position,
+                         .counts = sequence.counts};
     const int32_t num_answered = position - group.num_prompt;
-    if (num_answered < group.answer_tokens_min) draw.banned = group.stop_tokens;
-    draws_.push_back(draw);
+    if (num_answered < group.answer_tokens_min) sample.banned = group.stop_tokens;
+    samples_.push_back(sample);
   }
+  sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
 }
 
 // Called before the item's tokens are added: the row of its first token is tokens_.size().
@@ -65,6 +69,7 @@ void BatchBuilder::AddScores(const StepPlan::Item& item) {
          .target = sequence.tokens[static_cast<size_t>(position)],
          .num_top = sequence.group->prompt_logprobs});
   }
+  score_begin_.push_back(static_cast<int32_t>(scores_.size()));
 }
 
 }  // namespace incipit

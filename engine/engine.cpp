@@ -413,7 +413,7 @@ absl::Status Engine::Loop::BeginStep() {
   StepInFlight& step = StepAt(scheduler_.num_in_flight());
   scheduler_.Plan(begin, step.plan);
   if (step.plan.items.empty()) return absl::OkStatus();
-  const StepBatch batch = step.batch.Build(step.plan);
+  const auto batch = step.batch.Build(step.plan);
   step.launched_at = clock_.Now();
   step.stats = std::exchange(taken_back_, {});
   if (step.stats.begin == Time{}) step.stats.begin = begin;

@@ -52,19 +52,17 @@ class PrefillProbe {
     for (int32_t i = 0; i < count; ++i) positions_.push_back(num_positions_ - count + i);
     const int32_t token_begin[] = {0, count};
     const int32_t block_begin[] = {0, static_cast<int32_t>(blocks_.size())};
-    Draw draw;
-    draw.row = count - 1;
-    draw.params = &greedy_;
-    draw.position = num_positions_;
+    const int32_t sample_begin[] = {0, 1}, score_begin[] = {0, 0};
+    const StepSample sample = {.row = count - 1, .params = &greedy_, .position = num_positions_};
     const Time begin = clock_.Now();
     INCIPIT_RETURN_IF_ERROR(runner_.Launch({.tokens = tokens_,
                                             .positions = positions_,
                                             .token_begin = token_begin,
                                             .block_begin = block_begin,
                                             .blocks = blocks_,
-                                            .copies = {},
-                                            .draws = {&draw, 1},
-                                            .scores = {}}));
+                                            .sample_begin = sample_begin,
+                                            .samples = {&sample, 1},
+                                            .score_begin = score_begin}));
     INCIPIT_RETURN_IF_ERROR(runner_.Wait(result_));
     return (clock_.Now() - begin) * num_tokens / count;
   }
@@ -129,7 +127,7 @@ absl::StatusOr<int32_t> MeasureStepTokens(Backend& backend, const Model& model,
   probe_options.num_blocks =
       (num_positions + runner_options.block_size - 1) / std::max(runner_options.block_size, 1);
   probe_options.step_tokens_max = kLastProbeTokens;
-  probe_options.draws_max = 1;
+  probe_options.samples_max = 1;
   INCIPIT_ASSIGN_OR_RETURN(const std::unique_ptr<TransformerRunner> runner,
                            TransformerRunner::Create(backend, model, probe_options));
   PrefillProbe probe(*runner, clock);

@@ -13,7 +13,7 @@ namespace {
 
 // Of options that size memory; far above use, so that products fit 64 bits.
 constexpr int32_t kStepTokensLimit = 1 << 20;
-constexpr int32_t kDrawsLimit = 1 << 20;
+constexpr int32_t kSamplesLimit = 1 << 20;
 // Blocks of all sequences of a step, for which a backend makes room at the start.
 constexpr int32_t kReservedBlocks = 1 << 16;
 
@@ -30,6 +30,23 @@ bool Contains(const std::vector<T>& list, T value) {
 absl::StatusOr<std::unique_ptr<Buffer>> AllocateMatrix(Backend& backend, int64_t rows, int64_t cols,
                                                        DType dtype) {
   return backend.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype));
+}
+
+// Checks that `begin` cuts `entries`, samples or scores, into ranges by sequence, each from its own
+// token rows, ascending.
+template <class Entry>
+void CheckRanges(const Step& step, std::span<const int32_t> begin, std::span<const Entry> entries) {
+  INCIPIT_CHECK(begin.size() == step.token_begin.size());
+  INCIPIT_CHECK(!begin.empty() && begin.front() == 0);
+  INCIPIT_CHECK(begin.back() == std::ssize(entries));
+  for (size_t s = 0; s + 1 < begin.size(); ++s) {
+    INCIPIT_CHECK(begin[s] <= begin[s + 1]);
+    int32_t lowest = step.token_begin[s];
+    for (int32_t i = begin[s]; i < begin[s + 1]; ++i) {
+      INCIPIT_CHECK(entries[i].row >= lowest && entries[i].row < step.token_begin[s + 1]);
+      lowest = entries[i].row;
+    }
+  }
 }
 
 }  // namespace
@@ -70,7 +87,7 @@ absl::Status TransformerRunner::CheckOptions() {
       CheckRange("max_model_len", options_.max_model_len, 1, config.max_positions));
   INCIPIT_RETURN_IF_ERROR(
       CheckRange("step_tokens_max", options_.step_tokens_max, 1, kStepTokensLimit));
-  INCIPIT_RETURN_IF_ERROR(CheckRange("draws_max", options_.draws_max, 1, kDrawsLimit));
+  INCIPIT_RETURN_IF_ERROR(CheckRange("samples_max", options_.samples_max, 1, kSamplesLimit));
   INCIPIT_RETURN_IF_ERROR(CheckRange("num_blocks", options_.num_blocks, 0, kBlocksMax));
   INCIPIT_RETURN_IF_ERROR(CheckRange("num_blocks_max", options_.num_blocks_max, 0, kBlocksMax));
   INCIPIT_RETURN_IF_ERROR(CheckRange("block_size", options_.block_size, 1, kBlockSizeMax));
@@ -111,9 +128,7 @@ absl::Status TransformerRunner::Allocate() {
   INCIPIT_ASSIGN_OR_RETURN(
       logits_, AllocateMatrix(backend_, logits_rows_max_, config.vocab_size, DType::kF32));
   for (Slot& slot : slots_) {
-    slot.logits_rows.reserve(static_cast<size_t>(options_.step_tokens_max));
-    slot.score_rows.reserve(static_cast<size_t>(options_.step_tokens_max));
-    slot.sample_rows.reserve(static_cast<size_t>(options_.draws_max));
+    slot.logits.Reserve(logits_rows_max_, options_.step_tokens_max, options_.samples_max);
   }
   return absl::OkStatus();
 }
@@ -127,7 +142,7 @@ absl::Status TransformerRunner::Reserve() {
   return backend_.Reserve({.tokens_max = options_.step_tokens_max,
                            .sequences_max = options_.step_tokens_max,
                            .blocks_max = std::max(blocks_each, int64_t{kReservedBlocks}),
-                           .draws_max = options_.draws_max,
+                           .samples_max = options_.samples_max,
                            .model = {.hidden_size = config.hidden_size,
                                      .intermediate_size = config.intermediate_size,
                                      .vocab_size = config.vocab_size,
@@ -184,37 +199,31 @@ absl::Status TransformerRunner::AllocatePool() {
 }
 
 // What indexes memory is checked here once, whatever the backend checks.
-void TransformerRunner::CheckBatch(const StepBatch& batch) const {
-  const auto num_tokens = std::ssize(batch.tokens);
+void TransformerRunner::CheckStep(const Step& step) const {
+  const auto num_tokens = std::ssize(step.tokens);
   INCIPIT_CHECK(num_tokens <= options_.step_tokens_max);
-  INCIPIT_CHECK(std::ssize(batch.draws) <= options_.draws_max);
-  INCIPIT_CHECK(std::ssize(batch.scores) <= options_.step_tokens_max);
-  INCIPIT_CHECK(batch.positions.size() == batch.tokens.size());
-  for (const TokenId token : batch.tokens) {
-    INCIPIT_CHECK(token < model_.config.vocab_size);  // below 0: the backend counts draws
+  INCIPIT_CHECK(std::ssize(step.samples) <= options_.samples_max);
+  INCIPIT_CHECK(std::ssize(step.scores) <= options_.step_tokens_max);
+  INCIPIT_CHECK(step.positions.size() == step.tokens.size());
+  for (const TokenId token : step.tokens) {
+    INCIPIT_CHECK(token < model_.config.vocab_size);  // below 0: the backend counts samples
   }
-  for (const int32_t position : batch.positions) {
+  for (const int32_t position : step.positions) {
     INCIPIT_CHECK(position >= 0 && position < options_.max_model_len);
   }
   const auto is_in_pool = [&](BlockId block) {
     const auto index = static_cast<int32_t>(block);
     return index >= 0 && index < options_.num_blocks;
   };
-  INCIPIT_CHECK(std::ranges::all_of(batch.blocks, is_in_pool));
-  for (const BlockCopy& copy : batch.copies) {
+  INCIPIT_CHECK(std::ranges::all_of(step.blocks, is_in_pool));
+  for (const BlockCopy& copy : step.copies) {
     INCIPIT_CHECK(is_in_pool(copy.from) && is_in_pool(copy.to));
     INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= options_.block_size);
   }
-  int32_t previous = 0;
-  for (const Draw& draw : batch.draws) {
-    INCIPIT_CHECK(draw.row >= previous && draw.row < num_tokens);
-    previous = draw.row;
-  }
-  previous = 0;
-  for (const PromptScore& score : batch.scores) {
-    INCIPIT_CHECK(score.row >= previous && score.row < num_tokens);
+  CheckRanges(step, step.sample_begin, step.samples);
+  CheckRanges(step, step.score_begin, step.scores);
+  for (const StepScore& score : step.scores) {
     INCIPIT_CHECK(score.target >= 0 && score.target < model_.config.vocab_size);
-    previous = score.row;
   }
 }
 
@@ -230,150 +239,112 @@ Activations TransformerRunner::ActivationsOf(int32_t num_tokens) const {
           .mlp = view(*mlp_, config.intermediate_size, activation_dtype_)};
 }
 
-// The rows that draws and scores ask for, merged; both come in ascending order. A draw's and a
-// score's row of logits is its place in its chunk.
-void TransformerRunner::FillRows(const StepBatch& batch, Slot& slot) const {
-  slot.logits_rows.clear();
-  slot.sample_rows.clear();
-  slot.score_rows.clear();
-  size_t draw = 0, score = 0;
-  while (draw < batch.draws.size() || score < batch.scores.size()) {
-    const bool is_draw =
-        score == batch.scores.size() ||
-        (draw < batch.draws.size() && batch.draws[draw].row <= batch.scores[score].row);
-    const int32_t row = is_draw ? batch.draws[draw].row : batch.scores[score].row;
-    if (slot.logits_rows.empty() || slot.logits_rows.back() != row) slot.logits_rows.push_back(row);
-    const auto place = static_cast<int32_t>(slot.logits_rows.size() - 1) % logits_rows_max_;
-    if (is_draw) {
-      const Draw& from = batch.draws[draw++];
-      slot.sample_rows.push_back({.logits_row = place,
-                                  .params = from.params,
-                                  .choice = from.choice,
-                                  .position = from.position,
-                                  .counts = from.counts,
-                                  .banned = from.banned});
-    } else {
-      const PromptScore& from = batch.scores[score++];
-      slot.score_rows.push_back(
-          {.logits_row = place, .target = from.target, .num_top = from.num_top});
-    }
-  }
-  slot.result.tokens.assign(batch.draws.size(), -1);
-  slot.result.status.assign(batch.draws.size(), RowStatus::kOk);
-  slot.result.score_status.assign(batch.scores.size(), RowStatus::kOk);
+void TransformerRunner::Prepare(const Step& step, Slot& slot) const {
+  slot.logits.Build(step);
+  slot.result.tokens.assign(step.samples.size(), -1);
+  slot.result.status.assign(step.samples.size(), RowStatus::kOk);
+  slot.result.score_status.assign(step.scores.size(), RowStatus::kOk);
   slot.result.logprobs.Clear();
   slot.result.prompt_logprobs.Clear();
 }
 
-TensorView TransformerRunner::LogitsOf(int32_t count) const {
+TensorView TransformerRunner::LogitsOf(const LogitsPlan::Chunk& chunk) const {
   return {.data = logits_->data(),
           .dtype = DType::kF32,
-          .rows = count,
+          .rows = chunk.row_end - chunk.row_begin,
           .cols = model_.config.vocab_size};
 }
 
-bool TransformerRunner::DrawsAtOnce(const Slot& slot) const {
-  return !slot.sample_rows.empty() && slot.score_rows.empty() &&
-         std::ssize(slot.logits_rows) <= logits_rows_max_;
-}
-
-SampleArgs TransformerRunner::AllDraws(Slot& slot) const {
-  return {.logits = LogitsOf(static_cast<int32_t>(slot.logits_rows.size())),
-          .rows = slot.sample_rows,
-          .tokens = slot.result.tokens,
-          .status = slot.result.status,
+SampleArgs TransformerRunner::SamplesOf(const Step& step, const LogitsPlan::Chunk& chunk,
+                                        Slot& slot) const {
+  const auto begin = static_cast<size_t>(chunk.sample_begin);
+  const auto count = static_cast<size_t>(chunk.sample_end - chunk.sample_begin);
+  return {.logits = LogitsOf(chunk),
+          .samples = step.samples.subspan(begin, count),
+          .logits_rows = slot.logits.sample_rows().subspan(begin, count),
+          .tokens = std::span(slot.result.tokens).subspan(begin, count),
+          .status = std::span(slot.result.status).subspan(begin, count),
           .logprobs = &slot.result.logprobs,
           .is_latest = true};
 }
 
-void TransformerRunner::RunAndDraw(const Activations& activations, const SampleArgs& draws) const {
+ScoreArgs TransformerRunner::ScoresOf(const Step& step, const LogitsPlan::Chunk& chunk,
+                                      Slot& slot) const {
+  const auto begin = static_cast<size_t>(chunk.score_begin);
+  const auto count = static_cast<size_t>(chunk.score_end - chunk.score_begin);
+  return {.logits = LogitsOf(chunk),
+          .scores = step.scores.subspan(begin, count),
+          .logits_rows = slot.logits.score_rows().subspan(begin, count),
+          .status = std::span(slot.result.score_status).subspan(begin, count),
+          .logprobs = &slot.result.prompt_logprobs};
+}
+
+bool TransformerRunner::SamplesAtOnce(const Step& step, const Slot& slot) {
+  return step.scores.empty() && slot.logits.chunks().size() == 1;
+}
+
+void TransformerRunner::RunAndSample(const Activations& activations,
+                                     const SampleArgs& samples) const {
   transformer_->Forward(activations, *pool_);
-  transformer_->Logits(activations, 0, draws.logits);
-  backend_.Sample(draws);
+  transformer_->Logits(activations, 0, samples.logits);
+  backend_.Sample(samples);
 }
 
 absl::Status TransformerRunner::RecordSteps() {
   Slot& slot = slots_.front();
   const SamplingParams params;
-  const TokenId tokens[] = {0};
-  const BlockId blocks[] = {BlockId{0}};
-  const int32_t positions[] = {0}, begin[] = {0, 1}, rows[] = {0};
-  Draw draw;
-  draw.params = &params;
-  StepBatch batch;
-  batch.draws = {&draw, 1};
-  FillRows(batch, slot);
-  slot.draws = AllDraws(slot);
+  const TokenId token = 0;
+  const BlockId block{0};
+  const int32_t position = 0, begin[] = {0, 1}, no_scores[] = {0, 0};
+  const StepSample sample = {.params = &params};
+  const Step step = {.tokens = {&token, 1},
+                     .positions = {&position, 1},
+                     .token_begin = begin,
+                     .block_begin = begin,
+                     .blocks = {&block, 1},
+                     .sample_begin = begin,
+                     .samples = {&sample, 1},
+                     .score_begin = no_scores};
+  Prepare(step, slot);
+  slot.samples = SamplesOf(step, slot.logits.chunks().front(), slot);
   const Activations activations = ActivationsOf(1);
-  return backend_.RecordSteps(this, options_.step_tokens_max,
-                              {.tokens = tokens,
-                               .positions = positions,
-                               .token_begin = begin,
-                               .block_begin = begin,
-                               .blocks = blocks,
-                               .logits_rows = rows,
-                               .draws = &slot.draws},
-                              [&] { RunAndDraw(activations, slot.draws); });
+  return backend_.RecordSteps(this, options_.step_tokens_max, step,
+                              {.rows = slot.logits.rows(), .samples = &slot.samples},
+                              [&] { RunAndSample(activations, slot.samples); });
 }
 
-void TransformerRunner::ComputeLogits(const StepBatch& batch, const Activations& activations,
+void TransformerRunner::ComputeLogits(const Step& step, const Activations& activations,
                                       Slot& slot) {
-  const auto num_rows = static_cast<int32_t>(slot.logits_rows.size());
-  size_t draw = 0, score = 0;
-  for (int32_t begin = 0; begin < num_rows; begin += logits_rows_max_) {
-    const int32_t count = std::min(logits_rows_max_, num_rows - begin);
-    const int32_t last_row = slot.logits_rows[static_cast<size_t>(begin + count - 1)];
-    const TensorView logits = LogitsOf(count);
-    transformer_->Logits(activations, begin, logits);
-
-    const size_t draw_begin = draw, score_begin = score;
-    while (draw < batch.draws.size() && batch.draws[draw].row <= last_row) ++draw;
-    while (score < batch.scores.size() && batch.scores[score].row <= last_row) ++score;
-    if (const size_t n = draw - draw_begin; n > 0) {
-      backend_.Sample({.logits = logits,
-                       .rows = std::span(slot.sample_rows).subspan(draw_begin, n),
-                       .tokens = std::span(slot.result.tokens).subspan(draw_begin, n),
-                       .status = std::span(slot.result.status).subspan(draw_begin, n),
-                       .logprobs = &slot.result.logprobs,
-                       .is_latest = true});
-    }
-    if (const size_t n = score - score_begin; n > 0) {
-      backend_.Score({.logits = logits,
-                      .rows = std::span(slot.score_rows).subspan(score_begin, n),
-                      .status = std::span(slot.result.score_status).subspan(score_begin, n),
-                      .logprobs = &slot.result.prompt_logprobs});
-    }
+  for (const LogitsPlan::Chunk& chunk : slot.logits.chunks()) {
+    transformer_->Logits(activations, chunk.row_begin, LogitsOf(chunk));
+    if (chunk.sample_begin < chunk.sample_end) backend_.Sample(SamplesOf(step, chunk, slot));
+    if (chunk.score_begin < chunk.score_end) backend_.Score(ScoresOf(step, chunk, slot));
   }
 }
 
-absl::Status TransformerRunner::Launch(const StepBatch& batch) {
+absl::Status TransformerRunner::Launch(const Step& step) {
   INCIPIT_CHECK(num_in_flight_ < slots_.size());
-  CheckBatch(batch);
+  CheckStep(step);
   Slot& slot = slots_[(oldest_ + num_in_flight_) % slots_.size()];
   ++num_in_flight_;
-  FillRows(batch, slot);
-  if (batch.tokens.empty()) {
-    backend_.CopyBlocks(*pool_, batch.copies);
+  Prepare(step, slot);
+  if (step.tokens.empty()) {
+    backend_.CopyBlocks(*pool_, step.copies);
     return absl::OkStatus();
   }
-  const bool draws_at_once = DrawsAtOnce(slot);
-  if (draws_at_once) slot.draws = AllDraws(slot);
-  backend_.Upload({.tokens = batch.tokens,
-                   .positions = batch.positions,
-                   .token_begin = batch.token_begin,
-                   .block_begin = batch.block_begin,
-                   .blocks = batch.blocks,
-                   .logits_rows = slot.logits_rows,
-                   .draws = draws_at_once ? &slot.draws : nullptr});
-  backend_.CopyBlocks(*pool_, batch.copies);
-  const Activations activations = ActivationsOf(static_cast<int32_t>(batch.tokens.size()));
-  if (draws_at_once) {
-    backend_.RunStep(this, [&] { RunAndDraw(activations, slot.draws); });
+  const bool samples_at_once = SamplesAtOnce(step, slot);
+  if (samples_at_once) slot.samples = SamplesOf(step, slot.logits.chunks().front(), slot);
+  backend_.Upload(
+      step, {.rows = slot.logits.rows(), .samples = samples_at_once ? &slot.samples : nullptr});
+  backend_.CopyBlocks(*pool_, step.copies);
+  const Activations activations = ActivationsOf(static_cast<int32_t>(step.tokens.size()));
+  if (samples_at_once) {
+    backend_.RunStep(this, [&] { RunAndSample(activations, slot.samples); });
     return absl::OkStatus();
   }
   // Few steps are of this kind: none has been recorded.
   transformer_->Forward(activations, *pool_);
-  ComputeLogits(batch, activations, slot);
+  ComputeLogits(step, activations, slot);
   return absl::OkStatus();
 }
 

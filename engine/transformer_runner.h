@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/logits_plan.h"
 #include "engine/model_runner.h"
 #include "kernels/backend.h"
 #include "transformer/model.h"
@@ -26,7 +25,7 @@ struct TransformerRunnerOptions {
   int32_t num_blocks_max = 0;     // of what memory_fraction holds; 0: no bound
   int32_t block_size = 16;        // tokens
   int32_t step_tokens_max = 512;  // of one step, all sequences together
-  int32_t draws_max = 1024;       // of one step
+  int32_t samples_max = 1024;     // of one step
   int32_t max_model_len = 0;      // positions; 0: the model's
   std::optional<DType> kv_dtype;  // none: f32 for f32 weights, else bf16
 };
@@ -42,7 +41,7 @@ class TransformerRunner final : public ModelRunner {
       Backend& backend, const Model& model, const TransformerRunnerOptions& options);
 
   // Enqueues the whole step. Its tokens, positions and blocks must be within the options' bounds.
-  absl::Status Launch(const StepBatch& batch) override;
+  absl::Status Launch(const Step& step) override;
   absl::Status Wait(StepResult& result) override;
 
   // As they were decided: nothing is 0 or unset.
@@ -52,10 +51,8 @@ class TransformerRunner final : public ModelRunner {
  private:
   // Of one step between Launch and Wait.
   struct Slot {
-    std::vector<int32_t> logits_rows;    // token rows, ascending, without repetition
-    std::vector<SampleRow> sample_rows;  // as StepBatch::draws
-    std::vector<ScoreRow> score_rows;    // as StepBatch::scores
-    SampleArgs draws;                    // of all of them at once, if one call draws all
+    LogitsPlan logits;
+    SampleArgs samples;  // of the whole step, if one call of Sample takes them all
     StepResult result;
   };
 
@@ -65,25 +62,25 @@ class TransformerRunner final : public ModelRunner {
   absl::Status Allocate();
   absl::Status Reserve();
   absl::Status AllocatePool();
-  void CheckBatch(const StepBatch& batch) const;
+  void CheckStep(const Step& step) const;
   Activations ActivationsOf(int32_t num_tokens) const;
-  void FillRows(const StepBatch& batch, Slot& slot) const;
-  TensorView LogitsOf(int32_t count) const;
-  // The draws of a step that scores nothing and has memory for all its rows of logits.
-  bool DrawsAtOnce(const Slot& slot) const;
-  SampleArgs AllDraws(Slot& slot) const;
-  // Records steps that decode, which draw from each row.
+  void Prepare(const Step& step, Slot& slot) const;
+  TensorView LogitsOf(const LogitsPlan::Chunk& chunk) const;
+  SampleArgs SamplesOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
+  ScoreArgs ScoresOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
+  // True if the step scores nothing and one chunk has all its rows of logits.
+  static bool SamplesAtOnce(const Step& step, const Slot& slot);
+  // Records steps that decode, which sample from each row.
   absl::Status RecordSteps();
-  void RunAndDraw(const Activations& activations, const SampleArgs& draws) const;
-  void ComputeLogits(const StepBatch& batch, const Activations& activations, Slot& slot);
+  void RunAndSample(const Activations& activations, const SampleArgs& samples) const;
+  void ComputeLogits(const Step& step, const Activations& activations, Slot& slot);
 
   Backend& backend_;
   const Model& model_;
   const DType hidden_dtype_, activation_dtype_;
   TransformerRunnerOptions options_;
   size_t kv_bytes_ = 0;
-  // Rows of logits that are in memory at a time. Steps with more draws and scores than that compute
-  // them in chunks.
+  // Rows of logits that are in memory at a time. Steps with more of them compute them in chunks.
   int32_t logits_rows_max_ = 0;
 
   std::unique_ptr<Buffer> rope_, hidden_, query_, attention_, mlp_, logits_;

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "kernels/machine_rates.h"
+#include "kernels/step.h"
 #include "kernels/tensor.h"
 
 namespace incipit {
@@ -75,48 +76,27 @@ class KvPool {
   virtual const KvPoolShape& shape() const = 0;
 };
 
-// How to draw one token from one row of logits.
-struct SampleRow {
-  int32_t logits_row = 0;  // of SampleArgs::logits
-  const SamplingParams* params = nullptr;
-  int32_t choice = 0;                  // with the seed and the position, picks the random bits
-  int64_t position = 0;                // of the token that is drawn
-  std::span<const TokenCount> counts;  // sorted by token; empty without penalties
-  std::span<const TokenId> banned;     // never drawn (stop tokens before min_tokens)
-};
-
-// Penalties, bias, ban, temperature, top-k, top-p, min-p, draw; log probabilities of the untouched
-// logits. Equal logits give equal tokens on every backend: see kernels/sampling.h.
+// Penalties, bias, ban, temperature, top-k, top-p, min-p, sample; log probabilities of the
+// untouched logits. Equal logits give equal tokens on every backend: see kernels/sampling.h. The
+// samples of a step are numbered over all its calls of Sample, in order.
 struct SampleArgs {
-  TensorView logits;  // f32 [rows, vocab]
-  std::span<const SampleRow> rows;
-  std::span<TokenId> tokens;     // out: per row; -1 where the row is not finite
-  std::span<RowStatus> status;   // out: per row
-  Logprobs* logprobs = nullptr;  // appended to, for rows with num_logprobs >= 0, in order of rows
-  // The logits are as the latest Logits of the step has left them: a backend may take what it noted
-  // about them on the way.
+  TensorView logits;                     // f32 [rows, vocab]
+  std::span<const StepSample> samples;   // their token rows are not read
+  std::span<const int32_t> logits_rows;  // per sample: its row of `logits`
+  std::span<TokenId> tokens;             // out: per sample; -1 if its row is not finite
+  std::span<RowStatus> status;           // out: per sample
+  Logprobs* logprobs = nullptr;  // appended to, for samples with num_logprobs >= 0, in order
+  // `logits` is the unmodified output of this step's last Logits; a backend may reuse the maxima
+  // that it noted there.
   bool is_latest = false;
 };
 
-// Everything that varies from step to step. Sequence s owns tokens[token_begin[s] ..
-// token_begin[s+1]), at consecutive positions, and blocks[block_begin[s] .. block_begin[s+1]), of
-// which block i holds positions [i * block_size, (i + 1) * block_size). The arrays stay valid until
-// Synchronize returns.
-//
-// A token below 0 is fed forward: -1 - i stands for what draw i of the step uploaded before this
-// one gave, counted over all Sample calls of that step in their order. That step need not have been
-// waited for. A draw of a row that was not finite counts as token 0; what is computed from it is
-// for the caller to throw away.
-struct StepInputs {
-  std::span<const TokenId> tokens;       // [num_tokens]; below 0: fed forward
-  std::span<const int32_t> positions;    // [num_tokens]
-  std::span<const int32_t> token_begin;  // [num_sequences + 1]
-  std::span<const int32_t> block_begin;  // [num_sequences + 1]
-  std::span<const BlockId> blocks;       // [block_begin[num_sequences]]
-  std::span<const int32_t> logits_rows;  // token rows whose logits are wanted, ascending
-  // What the step's first and only Sample will be given, once its one Logits has computed all rows;
-  // or none. A backend may send it along with the rest.
-  const SampleArgs* draws = nullptr;
+// The logits of a step, as its runner has planned them.
+struct StepLogits {
+  std::span<const int32_t> rows = {};  // token rows whose logits are computed, ascending, each once
+  // The arguments of the step's first and only Sample, if one Logits computes all rows before it;
+  // or none. A backend may send them to its device with the step.
+  const SampleArgs* samples = nullptr;
 };
 
 struct NormArgs {
@@ -124,7 +104,7 @@ struct NormArgs {
   float epsilon = 0;
 };
 
-// hidden[i] = table[tokens[i]], or table of the draw that tokens[i] stands for.
+// hidden[i] = table[tokens[i]], or table of the sampled token that tokens[i] stands for.
 struct EmbedArgs {
   const Weight* table = nullptr;  // [vocab, hidden]
   TensorView hidden;              // [num_tokens, hidden]
@@ -180,7 +160,7 @@ struct GateUpSiluArgs {
   TensorView out;                   // [num_tokens, intermediate]
 };
 
-// Rows logits_rows[begin .. begin + count) of the step: RmsNorm(hidden[row]) * W^T.
+// RmsNorm(hidden[row]) * W^T for token rows StepLogits::rows[begin .. begin + count).
 struct LogitsArgs {
   TensorView hidden;  // [num_tokens, hidden]
   NormArgs norm;
@@ -189,17 +169,13 @@ struct LogitsArgs {
   TensorView logits;  // out: f32 [count, vocab]
 };
 
-// The log probability of a known next token (of a prompt) and the likeliest ones at a row.
-struct ScoreRow {
-  int32_t logits_row = 0;
-  TokenId target = -1;
-  int32_t num_top = 0;
-};
+// The log probability of a known token, and the likeliest ones at its row.
 struct ScoreArgs {
-  TensorView logits;  // f32 [rows, vocab]
-  std::span<const ScoreRow> rows;
-  std::span<RowStatus> status;   // out: per row
-  Logprobs* logprobs = nullptr;  // appended to, one row each
+  TensorView logits;                     // f32 [rows, vocab]
+  std::span<const StepScore> scores;     // their token rows are not read
+  std::span<const int32_t> logits_rows;  // per score: its row of `logits`
+  std::span<RowStatus> status;           // out: per score
+  Logprobs* logprobs = nullptr;          // appended to, one row per score
 };
 
 // What a backend can do; what is not offered is refused by name at start.
@@ -228,7 +204,7 @@ struct ModelShape {
 struct StepBounds {
   int32_t tokens_max = 0, sequences_max = 0;
   int64_t blocks_max = 0;  // of all sequences together
-  int32_t draws_max = 0;
+  int32_t samples_max = 0;
   ModelShape model = {};  // all 0: not known, so that the first steps may allocate
 };
 
@@ -257,15 +233,16 @@ class Backend {
   // be larger; then it does. RESOURCE_EXHAUSTED as Allocate. The next step is fed nothing.
   virtual absl::Status Reserve(const StepBounds& bounds) = 0;
 
-  virtual void Upload(const StepInputs& inputs) = 0;
+  // Begins a step. The arrays of both arguments stay valid until its Synchronize returns.
+  virtual void Upload(const Step& step, const StepLogits& logits) = 0;
   // Enqueues what `enqueue` does. A backend may record that and enqueue the record, instead of
   // calling it, for a later step of the same number of tokens and the same `owner`: the operations
   // and the memory they are given must depend on nothing else, but for what Upload was given.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
   // Records what `enqueue` does for each number of tokens up to `tokens_max`, if RunStep would, so
-  // that no step has to. Uploads and runs it, for `step`, of one token.
+  // that no step has to. Uploads and runs it, for a `step` of one token.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
-                                   const StepInputs& /*step*/,
+                                   const Step& /*step*/, const StepLogits& /*logits*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {
     return absl::OkStatus();
   }

@@ -4,8 +4,16 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/sampling_math.h"
 
 namespace incipit {
+namespace {
+
+void CheckRows(std::span<const int32_t> rows, int64_t num_rows) {
+  for (const int32_t row : rows) INCIPIT_CHECK(row >= 0 && row < num_rows);
+}
+
+}  // namespace
 
 absl::Status CheckKvPoolShape(const KvPoolShape& shape) {
   const auto size = static_cast<uint32_t>(shape.block_size);
@@ -43,25 +51,46 @@ absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shar
   return absl::OkStatus();
 }
 
-void CheckStepInputs(const StepInputs& inputs) {
-  INCIPIT_CHECK(inputs.positions.size() == inputs.tokens.size());
-  INCIPIT_CHECK(!inputs.token_begin.empty() && inputs.token_begin.front() == 0);
-  INCIPIT_CHECK(inputs.token_begin.back() == std::ssize(inputs.tokens));
-  INCIPIT_CHECK(inputs.block_begin.size() == inputs.token_begin.size());
-  INCIPIT_CHECK(inputs.block_begin.back() <= std::ssize(inputs.blocks));
-  for (const int32_t row : inputs.logits_rows) {
-    INCIPIT_CHECK(row >= 0 && row < std::ssize(inputs.tokens));
+void CheckStep(const Step& step, const StepLogits& logits) {
+  INCIPIT_CHECK(step.positions.size() == step.tokens.size());
+  INCIPIT_CHECK(!step.token_begin.empty() && step.token_begin.front() == 0);
+  INCIPIT_CHECK(step.token_begin.back() == std::ssize(step.tokens));
+  INCIPIT_CHECK(step.block_begin.size() == step.token_begin.size());
+  INCIPIT_CHECK(step.block_begin.back() <= std::ssize(step.blocks));
+  CheckRows(logits.rows, std::ssize(step.tokens));
+}
+
+void CheckPoolCovers(const Step& step, const KvPoolShape& shape) {
+  for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
+    const int32_t begin = step.token_begin[s], end = step.token_begin[s + 1];
+    if (begin == end) continue;
+    const int32_t first = step.positions[begin], last = step.positions[end - 1];
+    INCIPIT_CHECK(first >= 0 && last - first == end - begin - 1);
+    const int32_t num_blocks = step.block_begin[s + 1] - step.block_begin[s];
+    INCIPIT_CHECK(last / shape.block_size < num_blocks);
   }
 }
 
-void CheckPoolCovers(const StepInputs& inputs, const KvPoolShape& shape) {
-  for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
-    const int32_t begin = inputs.token_begin[s], end = inputs.token_begin[s + 1];
-    if (begin == end) continue;
-    const int32_t first = inputs.positions[begin], last = inputs.positions[end - 1];
-    INCIPIT_CHECK(first >= 0 && last - first == end - begin - 1);
-    const int32_t num_blocks = inputs.block_begin[s + 1] - inputs.block_begin[s];
-    INCIPIT_CHECK(last / shape.block_size < num_blocks);
+void CheckLogits(const TensorView& logits) {
+  INCIPIT_CHECK(logits.dtype == DType::kF32 && logits.cols > 0);
+  INCIPIT_CHECK(logits.cols <= int64_t{1} << kVocabBitsMax);
+}
+
+void CheckSampleArgs(const SampleArgs& args) {
+  CheckLogits(args.logits);
+  INCIPIT_CHECK(args.logits_rows.size() == args.samples.size());
+  INCIPIT_CHECK(args.tokens.size() == args.samples.size());
+  INCIPIT_CHECK(args.status.size() == args.samples.size());
+  CheckRows(args.logits_rows, args.logits.rows);
+}
+
+void CheckScoreArgs(const ScoreArgs& args) {
+  CheckLogits(args.logits);
+  INCIPIT_CHECK(args.logits_rows.size() == args.scores.size());
+  INCIPIT_CHECK(args.status.size() == args.scores.size());
+  CheckRows(args.logits_rows, args.logits.rows);
+  for (const StepScore& score : args.scores) {
+    INCIPIT_CHECK(score.target >= 0 && score.target < args.logits.cols);
   }
 }
 

@@ -17,9 +17,15 @@ absl::Status CheckKvPoolShape(const KvPoolShape& shape);
 // The parts are not empty, have equal numbers of columns, and the matrix is whole.
 absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shard& shard);
 
-// The arrays belong together; positions are consecutive, and each has a block in the table.
-void CheckStepInputs(const StepInputs& inputs);
-void CheckPoolCovers(const StepInputs& inputs, const KvPoolShape& shape);
+// The arrays of tokens and blocks belong together, and rows of logits are rows of the step.
+void CheckStep(const Step& step, const StepLogits& logits);
+// The positions of a sequence are consecutive, and each has a block in the table.
+void CheckPoolCovers(const Step& step, const KvPoolShape& shape);
+
+void CheckLogits(const TensorView& logits);
+// The arrays belong together, and rows and targets are within the logits.
+void CheckSampleArgs(const SampleArgs& args);
+void CheckScoreArgs(const ScoreArgs& args);
 
 void CheckActivation(const TensorView& view, int64_t rows, int64_t cols, DType dtype = DType::kF32);
 

@@ -1,4 +1,4 @@
-// Tokens that a step takes from the draws of the step before it, for a backend that computes every
+// Tokens that a step takes from the samples of the previous step, for a backend that computes every
 // operation when it is called.
 #pragma once
 
@@ -12,26 +12,26 @@ namespace incipit {
 
 class FedTokens {
  public:
-  // The tokens of the step that begins, with draws in place of the numbers below 0. Valid until the
-  // next call, like `tokens`.
+  // Returns the tokens of the step that begins, with sampled tokens in place of the numbers below
+  // 0. Valid until the next call.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {
     tokens_.assign(tokens.begin(), tokens.end());
     for (TokenId& token : tokens_) {
       if (token >= 0) continue;
-      const auto draw = static_cast<size_t>(-1 - token);
-      INCIPIT_CHECK(draw < draws_.size());
-      token = draws_[draw] < 0 ? 0 : draws_[draw];
+      const auto sample = static_cast<size_t>(-1 - token);
+      INCIPIT_CHECK(sample < samples_.size());
+      token = samples_[sample] < 0 ? 0 : samples_[sample];
     }
-    draws_.clear();
+    samples_.clear();
     return tokens_;
   }
-  // What a call of Sample drew.
-  void Add(std::span<const TokenId> draws) {
-    draws_.insert(draws_.end(), draws.begin(), draws.end());
+  // Adds the tokens of a call of Sample.
+  void Add(std::span<const TokenId> tokens) {
+    samples_.insert(samples_.end(), tokens.begin(), tokens.end());
   }
 
  private:
-  std::vector<TokenId> tokens_, draws_;
+  std::vector<TokenId> tokens_, samples_;
 };
 
 }  // namespace incipit

@@ -65,32 +65,32 @@ uint64_t MinPMass(float min_p) {
   return static_cast<uint64_t>(std::ceil(double{min_p} * (uint64_t{1} << kMassBits)));
 }
 
-uint64_t DrawPoint(const SampleRow& row, uint64_t total) {
-  const uint64_t bits = RandomBits(row.params->seed, static_cast<uint32_t>(row.choice),
-                                   static_cast<uint64_t>(row.position));
+uint64_t SamplePoint(const StepSample& sample, uint64_t total) {
+  const uint64_t bits = RandomBits(sample.params->seed, static_cast<uint32_t>(sample.choice),
+                                   static_cast<uint64_t>(sample.position));
   return static_cast<uint64_t>(Wide{bits} * total >> 64);
 }
 
-bool ChangesLogits(const SampleRow& row) {
-  const bool penalised = row.params->has_penalties() && !row.counts.empty();
-  return penalised || !row.params->logit_bias.empty() || !row.banned.empty();
+bool ChangesLogits(const StepSample& sample) {
+  const bool penalised = sample.params->has_penalties() && !sample.counts.empty();
+  return penalised || !sample.params->logit_bias.empty() || !sample.banned.empty();
 }
 
-void ApplyPenaltiesAndBias(const SampleRow& row, std::span<float> logits) {
-  if (row.params->has_penalties()) {
-    for (const TokenCount& count : row.counts) {
+void ApplyPenaltiesAndBias(const StepSample& sample, std::span<float> logits) {
+  if (sample.params->has_penalties()) {
+    for (const TokenCount& count : sample.counts) {
       if (!InVocabulary(count.token, logits) || logits[count.token] == -kInfinity) continue;
-      Adjust(*row.params, count, logits[count.token]);
+      Adjust(*sample.params, count, logits[count.token]);
     }
   }
-  for (const TokenBias& bias : row.params->logit_bias) {
+  for (const TokenBias& bias : sample.params->logit_bias) {
     if (!InVocabulary(bias.token, logits) || logits[bias.token] == -kInfinity) continue;
     logits[bias.token] = std::clamp(logits[bias.token] + bias.bias, -kLargest, kLargest);
   }
 }
 
-void ApplyBans(const SampleRow& row, std::span<float> logits) {
-  for (const TokenId token : row.banned) {
+void ApplyBans(const StepSample& sample, std::span<float> logits) {
+  for (const TokenId token : sample.banned) {
     if (InVocabulary(token, logits)) logits[token] = -kInfinity;
   }
 }

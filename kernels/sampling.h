@@ -1,15 +1,15 @@
-// How one token is drawn from one row of logits: the arithmetic that every backend shares, so that
-// equal logits give equal tokens everywhere. kernels/reference/sampler.cpp is the whole definition
-// as a program; the rules, in their order:
+// How one token is sampled from one row of logits: the arithmetic that every backend shares, so
+// that equal logits give equal tokens everywhere. kernels/reference/sampler.cpp is the whole
+// definition as a program; the rules, in their order:
 //
-//   1. A row with a NaN or +infinity in it, or with nothing above -infinity, is not finite: no
-//   draw.
+//   1. A row with a NaN or +infinity in it, or with nothing above -infinity, is not finite
+//      and has no token.
 //   2. Repetition penalty over prompt and answer (Keskar et al.: "CTRL", 2019): a positive logit is
 //      divided by it, another multiplied. Then minus frequency_penalty times the count in the
 //      answer, minus presence_penalty if it is there at all. Then logit_bias. In f32, each
 //      operation rounded; what was finite stays within the finite range. Tokens outside the
 //      vocabulary have no logit and are ignored.
-//   3. Banned tokens are removed. Bans that would leave nothing to draw are void.
+//   3. Banned tokens are removed. Bans that would leave nothing to sample are void.
 //   4. temperature <= 0: the largest logit is taken, of equal ones the lowest token.
 //   5. Otherwise a token weighs exp((logit - max) / temperature), held as a 64-bit fixed-point
 //   mass.
@@ -28,8 +28,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/backend.h"
 #include "kernels/sampling_math.h"
+#include "kernels/step.h"
 
 namespace incipit {
 
@@ -54,8 +54,8 @@ uint64_t TopPMass(float top_p, uint64_t total);
 // The mass that min_p asks of a token.
 uint64_t MinPMass(float min_p);
 
-// Where in [0, total) this row's draw falls.
-uint64_t DrawPoint(const SampleRow& row, uint64_t total);
+// The point in [0, total) that the sample's random bits pick.
+uint64_t SamplePoint(const StepSample& sample, uint64_t total);
 
 // Larger for larger logits, as an unsigned integer; equal for -0 and +0.
 inline uint32_t OrderKey(float logit) {
@@ -63,14 +63,14 @@ inline uint32_t OrderKey(float logit) {
   return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
 }
 
-// True if penalties, biases or bans change the row.
-bool ChangesLogits(const SampleRow& row);
+// True if penalties, biases or bans change the logits of the sample's row.
+bool ChangesLogits(const StepSample& sample);
 
 // Rule 2, in place.
-void ApplyPenaltiesAndBias(const SampleRow& row, std::span<float> logits);
+void ApplyPenaltiesAndBias(const StepSample& sample, std::span<float> logits);
 
 // Rule 3, in place: -infinity for each banned token.
-void ApplyBans(const SampleRow& row, std::span<float> logits);
+void ApplyBans(const StepSample& sample, std::span<float> logits);
 
 // Natural logarithm of mass / 2^kMassBits, for mass >= 2^kMassBits; error below 1e-14. Its
 // operations are rounded one by one, as those of SamplingExp.

@@ -37,7 +37,7 @@ TransformerRunnerOptions RunnerOptions(const BenchModelPlan& plan) {
   options.block_size = kBlockSize;
   options.num_blocks = SequencesMax(plan) * BlocksFor(PositionsMax(plan));
   options.step_tokens_max = std::max(plan.step_tokens, SequencesMax(plan));
-  options.draws_max = SequencesMax(plan);
+  options.samples_max = SequencesMax(plan);
   options.max_model_len = PositionsMax(plan);
   options.kv_dtype = plan.kv_dtype;
   return options;
@@ -52,14 +52,14 @@ class StepDriver {
     greedy_.temperature = 0;
   }
 
-  // Tokens [begin, end) of one sequence's prompt in one step; draws the next one if it is the end
-  // of the prompt.
-  absl::Status Prefill(int32_t sequence, int32_t begin, int32_t end, bool draws) {
+  // Computes tokens [begin, end) of one sequence's prompt in one step, and samples the next token
+  // if `samples`.
+  absl::Status Prefill(int32_t sequence, int32_t begin, int32_t end, bool samples) {
     Clear();
     for (int32_t position = begin; position < end; ++position) {
       AddToken(RandomToken(sequence, position), position);
     }
-    EndSequence(sequence, end, draws);
+    EndSequence(sequence, end, samples);
     return Run();
   }
 
@@ -77,13 +77,13 @@ class StepDriver {
     return status;
   }
 
-  // One token of each of the first sequences, at the same position: random ones, or those drawn by
-  // the step before.
+  // Computes one token of each of the first sequences, at the same position: random ones, or those
+  // that the previous step sampled.
   absl::Status Decode(int32_t num_sequences, int32_t position, bool is_first) {
-    drawn_.swap(result_.tokens);
+    sampled_.swap(result_.tokens);
     Clear();
     for (int32_t s = 0; s < num_sequences; ++s) {
-      AddToken(is_first ? RandomToken(s, position) : drawn_[static_cast<size_t>(s)], position);
+      AddToken(is_first ? RandomToken(s, position) : sampled_[static_cast<size_t>(s)], position);
       EndSequence(s, position + 1, true);
     }
     return Run();
@@ -102,24 +102,27 @@ class StepDriver {
     token_begin_.assign(1, 0);
     block_begin_.assign(1, 0);
     blocks_.clear();
-    draws_.clear();
+    samples_.clear();
+    sample_begin_.assign(1, 0);
+    score_begin_.assign(1, 0);
   }
   void AddToken(TokenId token, int32_t position) {
     tokens_.push_back(token);
     positions_.push_back(position);
   }
-  void EndSequence(int32_t sequence, int32_t num_positions, bool draws) {
+  void EndSequence(int32_t sequence, int32_t num_positions, bool samples) {
     for (int32_t i = 0; i < BlocksFor(num_positions); ++i) {
       blocks_.push_back(BlockId{sequence * blocks_each_ + i});
     }
     token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
     block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
-    if (!draws) return;
-    Draw draw;
-    draw.row = static_cast<int32_t>(tokens_.size()) - 1;
-    draw.params = &greedy_;
-    draw.position = num_positions;
-    draws_.push_back(draw);
+    if (samples) {
+      samples_.push_back({.row = static_cast<int32_t>(tokens_.size()) - 1,
+                          .params = &greedy_,
+                          .position = num_positions});
+    }
+    sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
+    score_begin_.push_back(0);
   }
 
   absl::Status Run() {
@@ -129,8 +132,9 @@ class StepDriver {
                                             .block_begin = block_begin_,
                                             .blocks = blocks_,
                                             .copies = copies_,
-                                            .draws = draws_,
-                                            .scores = {}}));
+                                            .sample_begin = sample_begin_,
+                                            .samples = samples_,
+                                            .score_begin = score_begin_}));
     INCIPIT_RETURN_IF_ERROR(runner_.Wait(result_));
     for (const RowStatus status : result_.status) {
       if (status != RowStatus::kOk) {
@@ -143,11 +147,11 @@ class StepDriver {
   TransformerRunner& runner_;
   const int32_t vocab_size_, blocks_each_;
   SamplingParams greedy_;
-  std::vector<TokenId> tokens_, drawn_;
-  std::vector<int32_t> positions_, token_begin_, block_begin_;
+  std::vector<TokenId> tokens_, sampled_;
+  std::vector<int32_t> positions_, token_begin_, block_begin_, sample_begin_, score_begin_;
   std::vector<BlockId> blocks_;
   std::vector<BlockCopy> copies_;
-  std::vector<Draw> draws_;
+  std::vector<StepSample> samples_;
   StepResult result_;
 };
 

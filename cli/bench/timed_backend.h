@@ -54,7 +54,9 @@ class TimedBackend final : public Backend {
     return backend_.Store(parts);
   }
   absl::Status Reserve(const StepBounds& bounds) override { return backend_.Reserve(bounds); }
-  void Upload(const StepInputs& inputs) override { backend_.Upload(inputs); }
+  void Upload(const Step& step, const StepLogits& logits) override {
+    backend_.Upload(step, logits);
+  }
   // Never replayed: each operation is to be seen.
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;

@@ -24,10 +24,10 @@ constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
 
 }  // namespace
 
-void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
+void CpuAttention::Run(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   INCIPIT_CHECK(args.num_heads % shape.num_kv_heads == 0);
-  CutIntoTiles(args, inputs);
+  CutIntoTiles(args, step);
   if (tiles_.empty()) return;
   CutIntoUnits(shape.head_dim);
   scratch_floats_ = (kernels_.attend_scratch_floats(kTileRowsMax, shape.head_dim) + 15) / 16 * 16;
@@ -40,7 +40,7 @@ void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
   threads_.ForEach(std::ssize(units_), 2 * work * shape.head_dim, [&](int64_t i, int32_t thread) {
     const Unit& unit = units_[i];
     const Tile& tile = tiles_[unit.tile];
-    simd::AttendArgs attend = ArgsOf(args, inputs, tile, thread);
+    simd::AttendArgs attend = ArgsOf(args, step, tile, thread);
     attend.split_begin = unit.split_begin;
     attend.split_end = unit.split_end;
     if (tile.states >= 0) {
@@ -57,14 +57,14 @@ void CpuAttention::Run(const AttentionArgs& args, const StepInputs& inputs) {
                 tiles_[tile].num_groups * (tiles_[tile].split_end - tiles_[tile].split_begin);
   }
   threads_.ForEach(std::ssize(apart_), num_rows * shape.head_dim, [&](int64_t i, int32_t thread) {
-    kernels_.attend_combine[dtype](ArgsOf(args, inputs, tiles_[apart_[i]], thread));
+    kernels_.attend_combine[dtype](ArgsOf(args, step, tiles_[apart_[i]], thread));
   });
 }
 
-void CpuAttention::CutIntoTiles(const AttentionArgs& args, const StepInputs& inputs) {
+void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
-  const int64_t parts = std::max<int64_t>(1, CountParts(args, inputs)), threads = threads_.count();
+  const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
   // Heads of a group share each load of keys and values, unless threads would be left idle.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
@@ -73,27 +73,27 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const StepInputs& inp
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
   tiles_.clear();
-  const auto num_sequences = static_cast<int32_t>(inputs.token_begin.size()) - 1;
-  for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, inputs, s);
+  const auto num_sequences = static_cast<int32_t>(step.token_begin.size()) - 1;
+  for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, step, s);
 }
 
 // What can be worked on at once, with all heads of a group and all tokens of a sequence together.
-int64_t CpuAttention::CountParts(const AttentionArgs& args, const StepInputs& inputs) const {
+int64_t CpuAttention::CountParts(const AttentionArgs& args, const Step& step) const {
   int64_t parts = 0;
-  for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
-    const int32_t end = inputs.token_begin[s + 1];
-    if (inputs.token_begin[s] < end) parts += inputs.positions[end - 1] / kSplit + 1;
+  for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
+    const int32_t end = step.token_begin[s + 1];
+    if (step.token_begin[s] < end) parts += step.positions[end - 1] / kSplit + 1;
   }
   return parts * args.pool->shape().num_kv_heads;
 }
 
-void CpuAttention::AddTiles(const AttentionArgs& args, const StepInputs& inputs, int32_t sequence) {
+void CpuAttention::AddTiles(const AttentionArgs& args, const Step& step, int32_t sequence) {
   const int32_t group = args.num_heads / args.pool->shape().num_kv_heads;
   const int32_t tokens_per_tile = std::max(1, kTileRowsMax / heads_per_tile_);
-  const int32_t begin = inputs.token_begin[sequence], end = inputs.token_begin[sequence + 1];
+  const int32_t begin = step.token_begin[sequence], end = step.token_begin[sequence + 1];
   for (int32_t token = begin; token < end; token += tokens_per_tile) {
     const int32_t num_tokens = std::min(tokens_per_tile, end - token);
-    const int32_t first = inputs.positions[token], last = first + num_tokens - 1;
+    const int32_t first = step.positions[token], last = first + num_tokens - 1;
     const int32_t oldest = args.window > 0 ? std::max(0, first + 1 - args.window) : 0;
     const bool has_few_rows = heads_per_tile_ == group && num_tokens * group <= kGroupRowsMax;
     for (int32_t head = 0; head < args.num_heads;) {
@@ -144,8 +144,8 @@ void CpuAttention::CutIntoUnits(int64_t head_dim) {
             [](const Unit& a, const Unit& b) { return a.cost > b.cost; });
 }
 
-simd::AttendArgs CpuAttention::ArgsOf(const AttentionArgs& args, const StepInputs& inputs,
-                                      const Tile& tile, int32_t thread) {
+simd::AttendArgs CpuAttention::ArgsOf(const AttentionArgs& args, const Step& step, const Tile& tile,
+                                      int32_t thread) {
   static_assert(sizeof(BlockId) == sizeof(int32_t));
   const auto& pool = static_cast<const CpuKvPool&>(*args.pool);
   const KvPoolShape& shape = pool.shape();
@@ -155,14 +155,14 @@ simd::AttendArgs CpuAttention::ArgsOf(const AttentionArgs& args, const StepInput
   return {.kv = {.data = pool.Head(args.layer, kv_head),
                  .block_stride = pool.block_stride(),
                  .head_stride = pool.block_stride() / shape.num_kv_heads,
-                 .blocks = reinterpret_cast<const int32_t*>(inputs.blocks.data() +
-                                                            inputs.block_begin[tile.sequence]),
+                 .blocks = reinterpret_cast<const int32_t*>(step.blocks.data() +
+                                                            step.block_begin[tile.sequence]),
                  .block_size = shape.block_size,
                  .head_dim = shape.head_dim},
           .query = static_cast<const float*>(args.query.data) + first,
           .out = static_cast<float*>(args.out.data) + first,
           .token_stride = args.query.cols,
-          .first_position = inputs.positions[tile.token_begin],
+          .first_position = step.positions[tile.token_begin],
           .num_tokens = tile.num_tokens,
           .num_heads = tile.num_heads,
           .num_groups = tile.num_groups,

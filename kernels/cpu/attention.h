@@ -18,7 +18,7 @@ class CpuAttention {
   CpuAttention(const simd::Kernels& kernels, const Threads& threads)
       : kernels_(kernels), threads_(threads) {}
 
-  void Run(const AttentionArgs& args, const StepInputs& inputs);
+  void Run(const AttentionArgs& args, const Step& step);
 
  private:
   // Consecutive tokens of one sequence, and heads of one KV head, or all those of several.
@@ -35,11 +35,11 @@ class CpuAttention {
     int64_t cost = 0;
   };
 
-  void CutIntoTiles(const AttentionArgs& args, const StepInputs& inputs);
-  int64_t CountParts(const AttentionArgs& args, const StepInputs& inputs) const;
-  void AddTiles(const AttentionArgs& args, const StepInputs& inputs, int32_t sequence);
+  void CutIntoTiles(const AttentionArgs& args, const Step& step);
+  int64_t CountParts(const AttentionArgs& args, const Step& step) const;
+  void AddTiles(const AttentionArgs& args, const Step& step, int32_t sequence);
   void CutIntoUnits(int64_t head_dim);
-  simd::AttendArgs ArgsOf(const AttentionArgs& args, const StepInputs& inputs, const Tile& tile,
+  simd::AttendArgs ArgsOf(const AttentionArgs& args, const Step& step, const Tile& tile,
                           int32_t thread);
 
   const simd::Kernels& kernels_;

@@ -117,10 +117,11 @@ class CpuBackend final : public Backend {
   // Scratch memory grows to the largest step and stays.
   absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
 
-  void Upload(const StepInputs& inputs) override {
-    CheckStepInputs(inputs);
-    inputs_ = inputs;
-    inputs_.tokens = fed_tokens_.BeginStep(inputs.tokens);
+  void Upload(const Step& step, const StepLogits& logits) override {
+    CheckStep(step, logits);
+    step_ = step;
+    step_.tokens = fed_tokens_.BeginStep(step.tokens);
+    logits_rows_ = logits.rows;
     threads_.UseForCallingThread();
     threads_.PinOnce();
   }
@@ -154,7 +155,7 @@ class CpuBackend final : public Backend {
  private:
   absl::StatusOr<std::unique_ptr<PackedMatrix>> PackMatrix(const MatrixSource& source);
 
-  int64_t num_tokens() const { return std::ssize(inputs_.tokens); }
+  int64_t num_tokens() const { return std::ssize(step_.tokens); }
 
   // All rows of the step, normalised.
   ProductInput Normalized(const TensorView& hidden, const NormArgs& norm, int64_t cols) const {
@@ -178,7 +179,8 @@ class CpuBackend final : public Backend {
   std::optional<OneDnnContext> one_dnn_;
   CpuAttention attention_;
   CpuSampler sampler_;
-  StepInputs inputs_;
+  Step step_;  // its tokens: none is below 0
+  std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
   std::vector<int32_t> sequence_of_;  // for each token of the step
   Scratch<float> product_;
@@ -205,7 +207,7 @@ void CpuBackend::Embed(const EmbedArgs& args) {
   const auto& table = static_cast<const CpuWeight&>(*args.table);
   CheckActivation(args.hidden, num_tokens(), table.cols());
   for (int64_t i = 0; i < num_tokens(); ++i) {
-    int64_t token = inputs_.tokens[i];
+    int64_t token = step_.tokens[i];
     INCIPIT_CHECK(token >= 0 && token < table.rows());
     auto part = table.parts().begin();
     for (; token >= part->rows; ++part) token -= part->rows;
@@ -224,17 +226,17 @@ void CpuBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
   const KvPoolShape& shape = args.pool->shape();
   CheckActivation(args.hidden, num_tokens(), args.qkv->cols());
   CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * args.head_dim);
-  CheckPoolCovers(inputs_, shape);
+  CheckPoolCovers(step_, shape);
   CheckVector(args.bias, width);
   CheckVector(args.query_norm, args.head_dim);
   CheckVector(args.key_norm, args.head_dim);
   INCIPIT_CHECK(args.qkv->rows() == width && args.head_dim % 2 == 0);
   INCIPIT_CHECK(shape.num_kv_heads == args.num_kv_heads && shape.head_dim == args.head_dim);
 
-  sequence_of_.resize(inputs_.tokens.size());
-  for (size_t s = 0; s + 1 < inputs_.token_begin.size(); ++s) {
-    std::fill(sequence_of_.begin() + inputs_.token_begin[s],
-              sequence_of_.begin() + inputs_.token_begin[s + 1], static_cast<int32_t>(s));
+  sequence_of_.resize(step_.tokens.size());
+  for (size_t s = 0; s + 1 < step_.token_begin.size(); ++s) {
+    std::fill(sequence_of_.begin() + step_.token_begin[s],
+              sequence_of_.begin() + step_.token_begin[s + 1], static_cast<int32_t>(s));
   }
   for (int64_t begin = 0; begin < num_tokens(); begin += kPassRows) {
     const int64_t count = std::min(kPassRows, num_tokens() - begin);
@@ -252,7 +254,7 @@ void CpuBackend::FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* 
   auto& pool = static_cast<CpuKvPool&>(*args.pool);
   const int64_t head_dim = args.head_dim;
   const int64_t num_rotated = args.num_heads + args.num_kv_heads;
-  const int32_t position = inputs_.positions[row];
+  const int32_t position = step_.positions[row];
   INCIPIT_CHECK((position + int64_t{1}) * head_dim * sizeof(float) <= args.rope->byte_size());
   const float* const rope = FloatsOf(args.rope) + position * head_dim;
   for (int64_t h = 0; h < num_rotated; ++h) {
@@ -267,8 +269,7 @@ void CpuBackend::FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* 
               static_cast<size_t>(args.num_heads * head_dim) * sizeof(float));
 
   const int32_t block_size = pool.shape().block_size;
-  const BlockId block =
-      inputs_.blocks[inputs_.block_begin[sequence_of_[row]] + position / block_size];
+  const BlockId block = step_.blocks[step_.block_begin[sequence_of_[row]] + position / block_size];
   const auto size = static_cast<size_t>(head_dim);
   for (int32_t h = 0; h < args.num_kv_heads; ++h) {
     const std::span<const float> key_value[2] = {{qkv + (args.num_heads + h) * head_dim, size},
@@ -280,10 +281,10 @@ void CpuBackend::FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* 
 
 void CpuBackend::Attention(const AttentionArgs& args) {
   const KvPoolShape& shape = args.pool->shape();
-  CheckPoolCovers(inputs_, shape);
+  CheckPoolCovers(step_, shape);
   CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * shape.head_dim);
   CheckActivation(args.out, num_tokens(), int64_t{args.num_heads} * shape.head_dim);
-  attention_.Run(args, inputs_);
+  attention_.Run(args, step_);
 }
 
 void CpuBackend::ProjectAdd(const ProjectAddArgs& args) {
@@ -314,9 +315,9 @@ void CpuBackend::Logits(const LogitsArgs& args) {
   CheckActivation(args.hidden, num_tokens(), cols);
   CheckActivation(args.logits, args.count, args.head->rows());
   CheckVector(args.norm.weight, cols);
-  INCIPIT_CHECK(args.begin >= 0 && args.begin + args.count <= std::ssize(inputs_.logits_rows));
+  INCIPIT_CHECK(args.begin >= 0 && args.begin + args.count <= std::ssize(logits_rows_));
   ProductInput input = Normalized(args.hidden, args.norm, cols);
-  input.indices = inputs_.logits_rows.data() + args.begin;
+  input.indices = logits_rows_.data() + args.begin;
   input.num_rows = args.count;
   MatrixOf(args.head).Multiply(
       input, {.finish = simd::Finish::kStore, .bias = nullptr, .y = RowAt(args.logits, 0)});

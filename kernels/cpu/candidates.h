@@ -1,4 +1,4 @@
-// Tokens that may be drawn, and the choice of the largest of them.
+// Tokens that may be sampled, and the choice of the largest of them.
 #pragma once
 
 #include <array>

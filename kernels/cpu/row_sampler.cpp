@@ -24,7 +24,7 @@ bool RowSampler::Survey(std::span<const float> logits) {
 }
 
 // Goes on with a copy that has the penalties, biases and bans in it.
-void RowSampler::Adjust(const SampleRow& sample) {
+void RowSampler::Adjust(const StepSample& sample) {
   const std::span<const float> original = logits_;
   adjusted_.assign(original.begin(), original.end());
   ApplyPenaltiesAndBias(sample, adjusted_);
@@ -35,7 +35,7 @@ void RowSampler::Adjust(const SampleRow& sample) {
   INCIPIT_CHECK(Survey(adjusted_));
 }
 
-TokenId RowSampler::Draw(const SampleRow& sample, std::span<const float> logits) {
+TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logits) {
   if (!Survey(logits)) return -1;
   if (ChangesLogits(sample)) Adjust(sample);
   const SamplingParams& params = *sample.params;
@@ -54,9 +54,9 @@ TokenId RowSampler::Draw(const SampleRow& sample, std::span<const float> logits)
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));
   } else {
-    return DrawFromRow(sample);
+    return SampleFromRow(sample);
   }
-  return DrawFromCandidates(sample);
+  return SampleFromCandidates(sample);
 }
 
 TokenId RowSampler::LowestOfLargest() const {
@@ -93,7 +93,7 @@ void RowSampler::CollectLargest(int64_t k) {
 }
 
 // Those that top_p keeps. Almost always a few logits below the largest are enough to look at.
-void RowSampler::CollectMass(const SampleRow& sample) {
+void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);
   const uint64_t total =
@@ -111,14 +111,14 @@ uint64_t RowSampler::Weigh(float inverse_temperature) {
                          candidates_.weights());
 }
 
-TokenId RowSampler::DrawFromCandidates(const SampleRow& sample) const {
+TokenId RowSampler::SampleFromCandidates(const StepSample& sample) const {
   const uint64_t enough = MinPMass(sample.params->min_p);
   uint64_t total = 0;
   for (int64_t i = 0; i < candidates_.size(); ++i) {
     const uint64_t mass = candidates_.mass(i);
     if (mass >= enough) total += mass;
   }
-  const uint64_t point = DrawPoint(sample, total);
+  const uint64_t point = SamplePoint(sample, total);
   uint64_t sum = 0;
   for (int64_t i = 0; i < candidates_.size(); ++i) {
     const uint64_t mass = candidates_.mass(i);
@@ -130,7 +130,7 @@ TokenId RowSampler::DrawFromCandidates(const SampleRow& sample) const {
 }
 
 // From the whole row: finds the part in which the point falls, then the token.
-TokenId RowSampler::DrawFromRow(const SampleRow& sample) {
+TokenId RowSampler::SampleFromRow(const StepSample& sample) {
   constexpr int64_t kPart = 4096;
   const float inverse = InverseTemperature(sample.params->temperature);
   const int64_t size = std::ssize(logits_);
@@ -141,7 +141,7 @@ TokenId RowSampler::DrawFromRow(const SampleRow& sample) {
     sums_.push_back(kernels_->weigh(logits_.data() + begin, part, max_, inverse, nullptr));
     total += sums_.back();
   }
-  uint64_t point = DrawPoint(sample, total);
+  uint64_t point = SamplePoint(sample, total);
   int64_t begin = 0;
   for (const uint64_t sum : sums_) {
     if (point < sum) break;

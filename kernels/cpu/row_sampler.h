@@ -1,4 +1,4 @@
-// Draws from one row of logits at a time, bit for bit as kernels/sampling.h defines, without
+// Samples from one row of logits at a time, bit for bit as kernels/sampling.h defines, without
 // sorting the vocabulary.
 //
 // One pass over a row finds the largest logit of each chunk. That answers greedy requests, and lets
@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "kernels/cpu/candidates.h"
 #include "kernels/cpu/simd/kernels.h"
+#include "kernels/step.h"
 
 namespace incipit {
 
@@ -32,7 +32,7 @@ class RowSampler {
   bool IsFinite(std::span<const float> logits) { return Survey(logits); }
 
   // -1 where the row is not finite.
-  TokenId Draw(const SampleRow& sample, std::span<const float> logits);
+  TokenId Sample(const StepSample& sample, std::span<const float> logits);
 
   // REQUIRES: the row is finite.
   void FillLogprobs(std::span<const float> logits, TokenId token, const LogprobPlace& place);
@@ -40,15 +40,15 @@ class RowSampler {
  private:
   // Makes `logits` the row at hand. False if it is not finite.
   bool Survey(std::span<const float> logits);
-  void Adjust(const SampleRow& sample);
+  void Adjust(const StepSample& sample);
 
   TokenId LowestOfLargest() const;
-  TokenId DrawFromRow(const SampleRow& sample);
-  TokenId DrawFromCandidates(const SampleRow& sample) const;
+  TokenId SampleFromRow(const StepSample& sample);
+  TokenId SampleFromCandidates(const StepSample& sample) const;
 
   void Collect(float lowest);
   void CollectLargest(int64_t k);
-  void CollectMass(const SampleRow& sample);
+  void CollectMass(const StepSample& sample);
   uint64_t Weigh(float inverse_temperature);
   int32_t RankOf(TokenId token) const;
 

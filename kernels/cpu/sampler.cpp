@@ -2,21 +2,14 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-#include "kernels/sampling.h"
+#include "kernels/checks.h"
 
 namespace incipit {
 namespace {
 
 std::span<const float> RowOf(const TensorView& logits, int32_t row) {
-  INCIPIT_CHECK(row >= 0 && row < logits.rows);
   return {static_cast<const float*>(logits.data) + row * logits.cols,
           static_cast<size_t>(logits.cols)};
-}
-
-void CheckLogits(const TensorView& logits) {
-  INCIPIT_CHECK(logits.dtype == DType::kF32 && logits.cols > 0);
-  INCIPIT_CHECK(logits.cols <= int64_t{1} << kVocabBitsMax);
 }
 
 }  // namespace
@@ -27,42 +20,36 @@ CpuSampler::CpuSampler(const simd::Kernels& kernels, const Threads& threads) : t
 }
 
 void CpuSampler::Sample(const SampleArgs& args) {
-  CheckLogits(args.logits);
-  INCIPIT_CHECK(args.tokens.size() == args.rows.size());
-  INCIPIT_CHECK(args.status.size() == args.rows.size());
-  const int64_t count = std::ssize(args.rows);
+  CheckSampleArgs(args);
+  const int64_t count = std::ssize(args.samples);
   threads_.ForEach(count, count * args.logits.cols, [&](int64_t i, int32_t thread) {
-    const SampleRow& row = args.rows[i];
-    const TokenId token = samplers_[thread].Draw(row, RowOf(args.logits, row.logits_row));
+    const TokenId token =
+        samplers_[thread].Sample(args.samples[i], RowOf(args.logits, args.logits_rows[i]));
     args.tokens[i] = token;
     args.status[i] = token >= 0 ? RowStatus::kOk : RowStatus::kNonFinite;
   });
   wanted_.clear();
   for (int64_t i = 0; i < count; ++i) {
-    const SampleRow& row = args.rows[i];
-    if (row.params->num_logprobs < 0) continue;
-    wanted_.push_back({.logits_row = row.logits_row,
+    const int32_t num_logprobs = args.samples[i].params->num_logprobs;
+    if (num_logprobs < 0) continue;
+    wanted_.push_back({.logits_row = args.logits_rows[i],
                        .token = args.tokens[i],
-                       .num_top = row.params->num_logprobs,
+                       .num_top = num_logprobs,
                        .finite = args.status[i] == RowStatus::kOk});
   }
   if (!wanted_.empty()) AppendLogprobs(args.logits, *args.logprobs);
 }
 
 void CpuSampler::Score(const ScoreArgs& args) {
-  CheckLogits(args.logits);
-  INCIPIT_CHECK(args.status.size() == args.rows.size());
+  CheckScoreArgs(args);
   wanted_.clear();
-  for (size_t i = 0; i < args.rows.size(); ++i) {
-    const ScoreRow& row = args.rows[i];
-    INCIPIT_CHECK(row.target >= 0 && row.target < args.logits.cols);
-    const std::span<const float> logits = RowOf(args.logits, row.logits_row);
-    const bool finite = samplers_.front().IsFinite(logits);
+  for (size_t i = 0; i < args.scores.size(); ++i) {
+    const StepScore& score = args.scores[i];
+    const int32_t row = args.logits_rows[i];
+    const bool finite = samplers_.front().IsFinite(RowOf(args.logits, row));
     args.status[i] = finite ? RowStatus::kOk : RowStatus::kNonFinite;
-    wanted_.push_back({.logits_row = row.logits_row,
-                       .token = row.target,
-                       .num_top = row.num_top,
-                       .finite = finite});
+    wanted_.push_back(
+        {.logits_row = row, .token = score.target, .num_top = score.num_top, .finite = finite});
   }
   AppendLogprobs(args.logits, *args.logprobs);
 }

@@ -172,10 +172,11 @@ class ReferenceBackend final : public Backend {
 
   absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
 
-  void Upload(const StepInputs& inputs) override {
-    CheckStepInputs(inputs);
-    inputs_ = inputs;
-    inputs_.tokens = fed_tokens_.BeginStep(inputs.tokens);
+  void Upload(const Step& step, const StepLogits& logits) override {
+    CheckStep(step, logits);
+    step_ = step;
+    step_.tokens = fed_tokens_.BeginStep(step.tokens);
+    logits_rows_ = logits.rows;
   }
 
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
@@ -188,25 +189,25 @@ class ReferenceBackend final : public Backend {
     const auto& table = static_cast<const ReferenceWeight&>(*args.table);
     CheckActivation(args.hidden, num_tokens(), table.cols());
     for (int64_t i = 0; i < num_tokens(); ++i) {
-      table.GatherRow(inputs_.tokens[i], RowOf(args.hidden, i));
+      table.GatherRow(step_.tokens[i], RowOf(args.hidden, i));
     }
   }
 
   void QkvRopeAppend(const QkvRopeAppendArgs& args) override {
     CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * args.head_dim);
-    CheckPoolCovers(inputs_, args.pool->shape());
-    for (size_t s = 0; s + 1 < inputs_.token_begin.size(); ++s) {
-      for (int32_t i = inputs_.token_begin[s]; i < inputs_.token_begin[s + 1]; ++i) {
+    CheckPoolCovers(step_, args.pool->shape());
+    for (size_t s = 0; s + 1 < step_.token_begin.size(); ++s) {
+      for (int32_t i = step_.token_begin[s]; i < step_.token_begin[s + 1]; ++i) {
         AppendRow(args, i, BlocksOf(s));
       }
     }
   }
 
   void Attention(const AttentionArgs& args) override {
-    CheckPoolCovers(inputs_, args.pool->shape());
+    CheckPoolCovers(step_, args.pool->shape());
     CheckActivation(args.out, num_tokens(), args.query.cols);
-    for (size_t s = 0; s + 1 < inputs_.token_begin.size(); ++s) {
-      for (int32_t i = inputs_.token_begin[s]; i < inputs_.token_begin[s + 1]; ++i) {
+    for (size_t s = 0; s + 1 < step_.token_begin.size(); ++s) {
+      for (int32_t i = step_.token_begin[s]; i < step_.token_begin[s + 1]; ++i) {
         AttendRow(args, i, BlocksOf(s));
       }
     }
@@ -236,47 +237,45 @@ class ReferenceBackend final : public Backend {
   void Logits(const LogitsArgs& args) override {
     CheckActivation(args.logits, args.count, args.head->rows());
     for (int32_t i = 0; i < args.count; ++i) {
-      const int32_t row = inputs_.logits_rows[args.begin + i];
+      const int32_t row = logits_rows_[args.begin + i];
       const std::vector<float> y = NormTimes(RowOf(args.hidden, row), args.norm, *args.head);
       std::copy(y.begin(), y.end(), RowOf(args.logits, i).begin());
     }
   }
 
   void Sample(const SampleArgs& args) override {
-    INCIPIT_CHECK(args.tokens.size() == args.rows.size());
-    INCIPIT_CHECK(args.status.size() == args.rows.size());
-    for (size_t i = 0; i < args.rows.size(); ++i) {
-      const SampleRow& row = args.rows[i];
-      const std::span<const float> logits = RowOf(args.logits, row.logits_row);
-      const Drawn drawn = SampleToken(row, logits);
-      args.tokens[i] = drawn.token;
-      args.status[i] = drawn.status;
-      if (row.params->num_logprobs >= 0) {
-        AppendLogprobs(logits, drawn.token, row.params->num_logprobs, *args.logprobs);
+    CheckSampleArgs(args);
+    for (size_t i = 0; i < args.samples.size(); ++i) {
+      const StepSample& sample = args.samples[i];
+      const std::span<const float> logits = RowOf(args.logits, args.logits_rows[i]);
+      const SampledToken sampled = SampleToken(sample, logits);
+      args.tokens[i] = sampled.token;
+      args.status[i] = sampled.status;
+      if (sample.params->num_logprobs >= 0) {
+        AppendLogprobs(logits, sampled.token, sample.params->num_logprobs, *args.logprobs);
       }
     }
     fed_tokens_.Add(args.tokens);
   }
 
   void Score(const ScoreArgs& args) override {
-    INCIPIT_CHECK(args.status.size() == args.rows.size());
-    for (size_t i = 0; i < args.rows.size(); ++i) {
-      const ScoreRow& row = args.rows[i];
-      INCIPIT_CHECK(row.target >= 0 && row.target < args.logits.cols);
-      args.status[i] = AppendLogprobs(RowOf(args.logits, row.logits_row), row.target, row.num_top,
-                                      *args.logprobs);
+    CheckScoreArgs(args);
+    for (size_t i = 0; i < args.scores.size(); ++i) {
+      const StepScore& score = args.scores[i];
+      args.status[i] = AppendLogprobs(RowOf(args.logits, args.logits_rows[i]), score.target,
+                                      score.num_top, *args.logprobs);
     }
   }
 
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
  private:
-  int64_t num_tokens() const { return std::ssize(inputs_.tokens); }
+  int64_t num_tokens() const { return std::ssize(step_.tokens); }
 
   std::span<const BlockId> BlocksOf(size_t sequence) const {
-    const auto begin = static_cast<size_t>(inputs_.block_begin[sequence]);
-    const auto end = static_cast<size_t>(inputs_.block_begin[sequence + 1]);
-    return inputs_.blocks.subspan(begin, end - begin);
+    const auto begin = static_cast<size_t>(step_.block_begin[sequence]);
+    const auto end = static_cast<size_t>(step_.block_begin[sequence + 1]);
+    return step_.blocks.subspan(begin, end - begin);
   }
 
   static std::vector<float> NormTimes(std::span<const float> hidden, const NormArgs& norm,
@@ -289,7 +288,7 @@ class ReferenceBackend final : public Backend {
   void AppendRow(const QkvRopeAppendArgs& args, int32_t row, std::span<const BlockId> blocks) {
     auto& pool = static_cast<ReferencePool&>(*args.pool);
     const auto head_dim = static_cast<size_t>(args.head_dim);
-    const int32_t position = inputs_.positions[row];
+    const int32_t position = step_.positions[row];
     const auto rope = FloatsOf(args.rope).subspan(position * head_dim, head_dim);
     std::vector<float> qkv = NormTimes(RowOf(args.hidden, row), args.norm, *args.qkv);
     if (args.bias != nullptr) Add(FloatsOf(args.bias), qkv);
@@ -321,7 +320,7 @@ class ReferenceBackend final : public Backend {
     const auto& pool = static_cast<const ReferencePool&>(*args.pool);
     const KvPoolShape& shape = pool.shape();
     const auto head_dim = static_cast<size_t>(shape.head_dim);
-    const int32_t end = inputs_.positions[row] + 1;
+    const int32_t end = step_.positions[row] + 1;
     const int32_t begin = args.window > 0 ? std::max(0, end - args.window) : 0;
     std::vector<float> keys((end - begin) * head_dim), values(keys.size());
     for (int32_t h = 0; h < args.num_heads; ++h) {
@@ -344,7 +343,8 @@ class ReferenceBackend final : public Backend {
   }
 
   HostMemory memory_;
-  StepInputs inputs_;
+  Step step_;  // its tokens: none is below 0
+  std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
 };
 

@@ -44,8 +44,8 @@ void KeepTopP(float top_p, std::span<const uint64_t> masses, std::vector<TokenId
   tokens.resize(count);
 }
 
-TokenId Draw(const SampleRow& row, std::span<const float> logits) {
-  const SamplingParams& params = *row.params;
+TokenId SampleFrom(const StepSample& sample, std::span<const float> logits) {
+  const SamplingParams& params = *sample.params;
   std::vector<TokenId> tokens = InOrder(logits);
   if (params.temperature <= 0) return tokens.front();
   const float max = logits[tokens.front()];
@@ -59,7 +59,7 @@ TokenId Draw(const SampleRow& row, std::span<const float> logits) {
   std::erase_if(tokens, [&](TokenId token) { return masses[token] < enough; });
 
   std::sort(tokens.begin(), tokens.end());
-  const uint64_t point = DrawPoint(row, SumOf(tokens, masses));
+  const uint64_t point = SamplePoint(sample, SumOf(tokens, masses));
   uint64_t sum = 0;
   for (const TokenId token : tokens) {
     sum += masses[token];
@@ -71,13 +71,13 @@ TokenId Draw(const SampleRow& row, std::span<const float> logits) {
 
 }  // namespace
 
-Drawn SampleToken(const SampleRow& row, std::span<const float> logits) {
+SampledToken SampleToken(const StepSample& sample, std::span<const float> logits) {
   if (!IsFiniteRow(logits)) return {};
   std::vector<float> adjusted(logits.begin(), logits.end());
-  ApplyPenaltiesAndBias(row, adjusted);
+  ApplyPenaltiesAndBias(sample, adjusted);
   std::vector<float> allowed = adjusted;
-  ApplyBans(row, allowed);
-  return {Draw(row, IsFiniteRow(allowed) ? allowed : adjusted), RowStatus::kOk};
+  ApplyBans(sample, allowed);
+  return {SampleFrom(sample, IsFiniteRow(allowed) ? allowed : adjusted), RowStatus::kOk};
 }
 
 RowStatus AppendLogprobs(std::span<const float> logits, TokenId token, int32_t num_top,

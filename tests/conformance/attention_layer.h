@@ -155,9 +155,9 @@ class AttentionLayer {
                            .num_tokens = chunk.num_tokens,
                            .blocks = chunk.blocks});
     }
-    step_ = std::make_unique<Step>(sequences);
+    step_ = std::make_unique<OwnedStep>(sequences);
     Tensor query(DType::kF32, hidden.rows(), model_.query_size());
-    backend_.Upload(step_->inputs());
+    step_->UploadTo(backend_);
     backend_.QkvRopeAppend({.hidden = hidden.view(),
                             .norm = {.weight = norm_.get(), .epsilon = 1e-5f},
                             .qkv = qkv_.get(),
@@ -195,7 +195,7 @@ class AttentionLayer {
   std::unique_ptr<Weight> qkv_;
   std::unique_ptr<Buffer> rope_, norm_, head_norm_, bias_;
   std::unique_ptr<KvPool> pool_;
-  std::unique_ptr<Step> step_;
+  std::unique_ptr<OwnedStep> step_;
 };
 
 // `count` blocks for each sequence, scattered over the pool.

@@ -23,7 +23,7 @@ bool AddsUpAlike(Backend& backend, int32_t rows, int32_t outputs) {
     const auto step = PlainStep(count);
     Tensor input(DType::kF32, count, kInputs), hidden(DType::kF32, count, outputs);
     for (int32_t r = 0; r < count; ++r) std::ranges::copy(x.Row(r), input.Row(r).begin());
-    backend.Upload(step->inputs());
+    step->UploadTo(backend);
     backend.ProjectAdd(
         {.x = input.view(), .weight = weight.get(), .bias = nullptr, .hidden = hidden.view()});
     INCIPIT_CHECK(backend.Synchronize().ok());

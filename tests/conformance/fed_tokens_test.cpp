@@ -1,4 +1,4 @@
-// Tokens that a step takes from the draws of the one before, on every backend of the build.
+// Tokens that a step takes from the samples of the previous one, on every backend of the build.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,14 +25,15 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
   void Upload(std::vector<TokenId> tokens) {
     step_ = PlainStep(static_cast<int32_t>(tokens.size()));
     step_->SetTokens(std::move(tokens));
-    backend_->Upload(step_->inputs());
+    step_->UploadTo(*backend_);
   }
 
   // One call of Sample, whose rows give these tokens; -1: a row that is not finite.
   void Draw(const std::vector<TokenId>& wanted) {
     const auto count = std::ssize(wanted);
     Tensor logits(DType::kF32, count, kVocab);
-    std::vector<SampleRow> rows;
+    std::vector<StepSample> samples;
+    std::vector<int32_t> logits_rows;
     for (int64_t i = 0; i < count; ++i) {
       std::ranges::fill(logits.Row(i), 0.5f);
       if (wanted[i] >= 0) {
@@ -40,12 +41,16 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
       } else {
         logits.Set(i, 3, std::numeric_limits<float>::quiet_NaN());
       }
-      rows.push_back(
-          {.logits_row = static_cast<int32_t>(i), .params = &greedy_, .counts = {}, .banned = {}});
+      samples.push_back({.params = &greedy_});
+      logits_rows.push_back(static_cast<int32_t>(i));
     }
     std::vector<TokenId> tokens(wanted.size());
     std::vector<RowStatus> status(wanted.size());
-    backend_->Sample({.logits = logits.view(), .rows = rows, .tokens = tokens, .status = status});
+    backend_->Sample({.logits = logits.view(),
+                      .samples = samples,
+                      .logits_rows = logits_rows,
+                      .tokens = tokens,
+                      .status = status});
     ASSERT_TRUE(backend_->Synchronize().ok());
     EXPECT_EQ(tokens, wanted);
   }
@@ -75,7 +80,7 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
   RandomNumbers numbers_{3};
   Tensor matrix_ = Tensor::Random(DType::kF32, kVocab, kHidden, numbers_);
   SamplingParams greedy_;
-  std::unique_ptr<Step> step_;
+  std::unique_ptr<OwnedStep> step_;
   std::unique_ptr<Weight> table_;
 };
 

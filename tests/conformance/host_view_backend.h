@@ -33,7 +33,9 @@ class HostViewBackend final : public Backend {
     return device_->Store(parts);
   }
   absl::Status Reserve(const StepBounds& bounds) override { return device_->Reserve(bounds); }
-  void Upload(const StepInputs& inputs) override { device_->Upload(inputs); }
+  void Upload(const Step& step, const StepLogits& logits) override {
+    device_->Upload(step, logits);
+  }
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
     device_->CopyBlocks(pool, copies);

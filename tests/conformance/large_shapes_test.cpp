@@ -121,7 +121,7 @@ class LargeShapesTest : public ::testing::TestWithParam<BackendCase> {
       SCOPED_TRACE(testing::Message() << rows << " x " << inputs << " x " << outputs);
       Tensor x = Activations(rows, inputs), hidden(DType::kF32, rows, outputs);
       const auto step = PlainStep(rows);
-      backend_->Upload(step->inputs());
+      step->UploadTo(*backend_);
       backend_->ProjectAdd(
           {.x = x.view(), .weight = packed.get(), .bias = nullptr, .hidden = hidden.view()});
       ASSERT_TRUE(backend_->Synchronize().ok());
@@ -154,7 +154,7 @@ TEST_P(LargeShapesTest, GateAndUpAgreeWithTheDefinition) {
     SCOPED_TRACE(testing::Message() << rows << " rows");
     Tensor hidden = Activations(rows, widths.hidden), out(DType::kF32, rows, widths.intermediate);
     const auto step = PlainStep(rows);
-    backend_->Upload(step->inputs());
+    step->UploadTo(*backend_);
     backend_->GateUpSilu({.hidden = hidden.view(),
                           .norm = {.weight = norm.get(), .epsilon = 1e-5f},
                           .gate_up = weight.get(),
@@ -186,7 +186,7 @@ TEST_P(LargeShapesTest, LogitsAgreeWithTheDefinition) {
     std::vector<int32_t> wanted(static_cast<size_t>(rows));
     std::iota(wanted.begin(), wanted.end(), 0);
     step->SetLogitsRows(std::move(wanted));
-    backend_->Upload(step->inputs());
+    step->UploadTo(*backend_);
     backend_->Logits({.hidden = hidden.view(),
                       .norm = {.weight = norm.get(), .epsilon = 1e-5f},
                       .head = weight.get(),

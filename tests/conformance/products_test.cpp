@@ -41,7 +41,7 @@ Tensor Project(Backend& backend, const Tensor& x, const Tensor& weight, const Te
   const auto packed = Pack(backend, {&weight}, WeightRole::kOutput);
   const auto stored = bias != nullptr ? StoreVector(backend, *bias) : nullptr;
   Tensor input = x;
-  backend.Upload(step->inputs());
+  step->UploadTo(backend);
   backend.ProjectAdd(
       {.x = input.view(), .weight = packed.get(), .bias = stored.get(), .hidden = hidden.view()});
   EXPECT_TRUE(backend.Synchronize().ok());
@@ -72,7 +72,7 @@ Tensor ProjectInt8(Backend& backend, const Tensor& x, const Tensor& weight) {
   const auto step = PlainStep(static_cast<int32_t>(x.rows()));
   const auto packed = Pack(backend, {&weight}, WeightRole::kOutput, WeightFormat::kInt8);
   Tensor input = x, hidden(DType::kF32, x.rows(), weight.rows());
-  backend.Upload(step->inputs());
+  step->UploadTo(backend);
   backend.ProjectAdd(
       {.x = input.view(), .weight = packed.get(), .bias = nullptr, .hidden = hidden.view()});
   EXPECT_TRUE(backend.Synchronize().ok());
@@ -153,7 +153,7 @@ TEST_P(ProductsTest, EightBitGateUpAgreesWithTheReference) {
         const auto norm_weight = StoreVector(backend, norm),
                    stored_bias = StoreVector(backend, bias);
         Tensor out(DType::kF32, rows, size);
-        backend.Upload(step->inputs());
+        step->UploadTo(backend);
         backend.GateUpSilu({.hidden = hidden.view(),
                             .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
                             .gate_up = weight.get(),
@@ -174,7 +174,7 @@ TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
     step->SetTokens({36, 0, 5});
     const auto weight = Pack(backend, {&table}, WeightRole::kEmbedding, WeightFormat::kInt8);
     Tensor hidden(DType::kF32, 3, 19);
-    backend.Upload(step->inputs());
+    step->UploadTo(backend);
     backend.Embed({.table = weight.get(), .hidden = hidden.view()});
     return hidden;
   };
@@ -206,7 +206,7 @@ TEST_P(ProductsTest, GateUpSiluAgreesWithTheReference) {
           const auto norm_weight = StoreVector(backend, norm);
           const auto stored_bias = StoreVector(backend, bias);
           Tensor out(DType::kF32, rows, size);
-          backend.Upload(step->inputs());
+          step->UploadTo(backend);
           backend.GateUpSilu({.hidden = hidden.view(),
                               .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
                               .gate_up = weight.get(),
@@ -232,7 +232,7 @@ TEST_P(ProductsTest, SiluSaturatesWithoutBecomingNonFinite) {
     const auto weight = Pack(backend, {&gate, &up}, WeightRole::kGateUp);
     const auto norm_weight = StoreVector(backend, norm);
     Tensor out(DType::kF32, 3, 40);
-    backend.Upload(step->inputs());
+    step->UploadTo(backend);
     backend.GateUpSilu({.hidden = hidden.view(),
                         .norm = {.weight = norm_weight.get(), .epsilon = 1e-5f},
                         .gate_up = weight.get(),
@@ -256,7 +256,7 @@ TEST_P(ProductsTest, LogitsAreThoseOfTheRowsAskedFor) {
       const auto weight = Pack(backend, {&head}, WeightRole::kHead);
       const auto norm_weight = StoreVector(backend, norm);
       Tensor logits(DType::kF32, count, vocab);
-      backend.Upload(step->inputs());
+      step->UploadTo(backend);
       backend.Logits({.hidden = hidden.view(),
                       .norm = {.weight = norm_weight.get(), .epsilon = 1e-6f},
                       .head = weight.get(),
@@ -283,7 +283,7 @@ TEST_P(ProductsTest, EmbedGathersExactRows) {
         step->SetTokens({36, 0, 5, 5, 17});
         const auto weight = Pack(backend, {&table}, WeightRole::kEmbedding);
         Tensor hidden(DType::kF32, 5, width);
-        backend.Upload(step->inputs());
+        step->UploadTo(backend);
         backend.Embed({.table = weight.get(), .hidden = hidden.view()});
         EXPECT_TRUE(backend.Synchronize().ok());
         return hidden;
@@ -308,7 +308,7 @@ TEST_P(ProductsTest, PartsOfDifferentTypesAreMultipliedTogether) {
     const auto step = PlainStep(4);
     const auto weight = Pack(backend, {&first, &second}, WeightRole::kOutput);
     Tensor input = x, hidden(DType::kF32, 4, 16);
-    backend.Upload(step->inputs());
+    step->UploadTo(backend);
     backend.ProjectAdd(
         {.x = input.view(), .weight = weight.get(), .bias = nullptr, .hidden = hidden.view()});
     return hidden;
@@ -333,7 +333,7 @@ TEST_P(ProductsTest, TensorsMayStartAtAnyAddress) {
           backend_->PackWeight({&part, 1}, WeightRole::kOutput, WeightFormat::kAsStored, {});
       EXPECT_TRUE(packed.ok());
       Tensor input = x, hidden(DType::kF32, 2, shape.outputs);
-      backend_->Upload(step->inputs());
+      step->UploadTo(*backend_);
       backend_->ProjectAdd(
           {.x = input.view(), .weight = packed->get(), .bias = nullptr, .hidden = hidden.view()});
       return hidden;

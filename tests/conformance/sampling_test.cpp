@@ -41,21 +41,23 @@ struct Answer {
 Answer Sample(Backend& backend, const std::vector<std::vector<float>>& logits,
               const std::vector<Request>& requests) {
   Tensor matrix(DType::kF32, std::ssize(logits), std::ssize(logits.front()));
-  std::vector<SampleRow> rows;
+  std::vector<StepSample> samples;
+  std::vector<int32_t> logits_rows;
   for (size_t i = 0; i < requests.size(); ++i) {
     std::ranges::copy(logits[i], matrix.Row(static_cast<int64_t>(i)).begin());
-    rows.push_back({.logits_row = static_cast<int32_t>(i),
-                    .params = &requests[i].params,
-                    .choice = requests[i].choice,
-                    .position = requests[i].position,
-                    .counts = requests[i].counts,
-                    .banned = requests[i].banned});
+    samples.push_back({.params = &requests[i].params,
+                       .choice = requests[i].choice,
+                       .position = requests[i].position,
+                       .counts = requests[i].counts,
+                       .banned = requests[i].banned});
+    logits_rows.push_back(static_cast<int32_t>(i));
   }
-  Answer answer = {.tokens = std::vector<TokenId>(rows.size()),
-                   .status = std::vector<RowStatus>(rows.size()),
+  Answer answer = {.tokens = std::vector<TokenId>(samples.size()),
+                   .status = std::vector<RowStatus>(samples.size()),
                    .logprobs = {}};
   backend.Sample({.logits = matrix.view(),
-                  .rows = rows,
+                  .samples = samples,
+                  .logits_rows = logits_rows,
                   .tokens = answer.tokens,
                   .status = answer.status,
                   .logprobs = &answer.logprobs});
@@ -362,12 +364,16 @@ TEST_P(SamplingTest, ScoreGivesTheLogprobsOfKnownTokens) {
   Tensor logits(DType::kF32, 2, 4);
   std::ranges::copy(LogsOf({0.1, 0.2, 0.3, 0.4}), logits.Row(0).begin());
   std::ranges::fill(logits.Row(1), kNaN);
-  const std::vector<ScoreRow> rows = {{.logits_row = 0, .target = 1, .num_top = 2},
-                                      {.logits_row = 1, .target = 3, .num_top = 2},
-                                      {.logits_row = 0, .target = 3, .num_top = 0}};
-  std::vector<RowStatus> status(rows.size());
+  const std::vector<StepScore> scores = {
+      {.target = 1, .num_top = 2}, {.target = 3, .num_top = 2}, {.target = 3, .num_top = 0}};
+  const std::vector<int32_t> rows = {0, 1, 0};
+  std::vector<RowStatus> status(scores.size());
   Logprobs logprobs;
-  backend_->Score({.logits = logits.view(), .rows = rows, .status = status, .logprobs = &logprobs});
+  backend_->Score({.logits = logits.view(),
+                   .scores = scores,
+                   .logits_rows = rows,
+                   .status = status,
+                   .logprobs = &logprobs});
   EXPECT_THAT(status, ElementsAre(RowStatus::kOk, RowStatus::kNonFinite, RowStatus::kOk));
   EXPECT_THAT(logprobs.rank, ElementsAre(3, 0, 1));
   EXPECT_THAT(logprobs.top_begin, ElementsAre(0, 2, 2, 2));

@@ -211,7 +211,7 @@ void ExpectSameBits(std::span<const float> actual, std::span<const float> expect
   }
 }
 
-Step::Step(const std::vector<SequenceStep>& sequences) {
+OwnedStep::OwnedStep(const std::vector<SequenceStep>& sequences) {
   for (const SequenceStep& sequence : sequences) {
     for (int32_t i = 0; i < sequence.num_tokens; ++i) {
       tokens_.push_back(0);
@@ -221,27 +221,29 @@ Step::Step(const std::vector<SequenceStep>& sequences) {
     token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
     block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
   }
-  inputs_ = {.tokens = tokens_,
-             .positions = positions_,
-             .token_begin = token_begin_,
-             .block_begin = block_begin_,
-             .blocks = blocks_,
-             .logits_rows = {}};
+  no_ranges_.resize(token_begin_.size());
 }
 
-void Step::SetTokens(std::vector<TokenId> tokens) {
+void OwnedStep::UploadTo(Backend& backend) const {
+  backend.Upload({.tokens = tokens_,
+                  .positions = positions_,
+                  .token_begin = token_begin_,
+                  .block_begin = block_begin_,
+                  .blocks = blocks_,
+                  .sample_begin = no_ranges_,
+                  .score_begin = no_ranges_},
+                 {.rows = logits_rows_});
+}
+
+void OwnedStep::SetTokens(std::vector<TokenId> tokens) {
   INCIPIT_CHECK(tokens.size() == tokens_.size());
   tokens_ = std::move(tokens);
-  inputs_.tokens = tokens_;
 }
 
-void Step::SetLogitsRows(std::vector<int32_t> rows) {
-  logits_rows_ = std::move(rows);
-  inputs_.logits_rows = logits_rows_;
-}
+void OwnedStep::SetLogitsRows(std::vector<int32_t> rows) { logits_rows_ = std::move(rows); }
 
-std::unique_ptr<Step> PlainStep(int32_t num_tokens) {
-  return std::make_unique<Step>(
+std::unique_ptr<OwnedStep> PlainStep(int32_t num_tokens) {
+  return std::make_unique<OwnedStep>(
       std::vector<SequenceStep>{{.first_position = 0, .num_tokens = num_tokens, .blocks = {}}});
 }
 

@@ -111,29 +111,28 @@ struct SequenceStep {
   std::vector<BlockId> blocks = {};
 };
 
-// Owns the arrays of a StepInputs.
-class Step {
+// Owns the arrays of a Step, which samples nothing.
+class OwnedStep {
  public:
-  explicit Step(const std::vector<SequenceStep>& sequences);
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
+  explicit OwnedStep(const std::vector<SequenceStep>& sequences);
+  OwnedStep(const OwnedStep&) = delete;
+  OwnedStep& operator=(const OwnedStep&) = delete;
 
-  const StepInputs& inputs() const { return inputs_; }
+  void UploadTo(Backend& backend) const;
   int64_t num_tokens() const { return static_cast<int64_t>(tokens_.size()); }
 
-  // Which is also the order of logits rows.
   void SetTokens(std::vector<TokenId> tokens);
+  // Token rows, ascending.
   void SetLogitsRows(std::vector<int32_t> rows);
 
  private:
   std::vector<TokenId> tokens_;
-  std::vector<int32_t> positions_, token_begin_{0}, block_begin_{0}, logits_rows_;
+  std::vector<int32_t> positions_, token_begin_{0}, block_begin_{0}, no_ranges_{0}, logits_rows_;
   std::vector<BlockId> blocks_;
-  StepInputs inputs_;
 };
 
 // One step of `num_tokens` tokens without blocks, for operations that do not touch the cache.
-std::unique_ptr<Step> PlainStep(int32_t num_tokens);
+std::unique_ptr<OwnedStep> PlainStep(int32_t num_tokens);
 
 std::unique_ptr<Weight> Pack(Backend& backend, const std::vector<const Tensor*>& parts,
                              WeightUse use, WeightFormat format = WeightFormat::kAsStored);

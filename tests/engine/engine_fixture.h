@@ -197,12 +197,10 @@ struct EngineFixture {
     const FakeModel model(FakeRunnerOptions{}.vocab);
     std::vector<TokenId> tokens = request.prompt;
     for (int32_t i = 0; i < request.answer_tokens_max; ++i) {
-      const Draw draw = {.params = &request.sampling,
-                         .choice = choice,
-                         .position = static_cast<int64_t>(tokens.size()),
-                         .counts = {},
-                         .banned = {}};
-      tokens.push_back(model.Sample(FakeModel::Row(tokens), draw));
+      const StepSample sample = {.params = &request.sampling,
+                                 .choice = choice,
+                                 .position = static_cast<int64_t>(tokens.size())};
+      tokens.push_back(model.Sample(FakeModel::Row(tokens), sample));
     }
     return {tokens.end() - request.answer_tokens_max, tokens.end()};
   }

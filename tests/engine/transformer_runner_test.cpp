@@ -58,7 +58,7 @@ class TransformerRunnerTest : public testing::Test {
   }
 
   static StepResult Run(TransformerRunner& runner, const StepBuilder& step) {
-    EXPECT_TRUE(runner.Launch(step.Batch()).ok());
+    EXPECT_TRUE(runner.Launch(step.Build()).ok());
     StepResult result;
     EXPECT_TRUE(runner.Wait(result).ok());
     return result;
@@ -74,7 +74,7 @@ class TransformerRunnerTest : public testing::Test {
     StepBuilder step;
     const std::vector<int32_t> blocks = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     step.AddTokens(Tokens(0, count), 0, blocks);
-    step.AddDraw(static_cast<int32_t>(count) - 1, greedy_, 0, static_cast<int64_t>(count));
+    step.AddSample(static_cast<int32_t>(count) - 1, greedy_, 0, static_cast<int64_t>(count));
     return Run(*runner, step).tokens.at(0);
   }
 
@@ -90,8 +90,8 @@ TEST_F(TransformerRunnerTest, SequencesOfOneStepDoNotSeeEachOther) {
   const int32_t blocks_a[] = {5, 1}, blocks_b[] = {9, 2, 30};
   step.AddTokens(Tokens(0, 10), 0, blocks_a);
   const int32_t row_b = step.AddTokens(Tokens(0, 20), 0, blocks_b);
-  step.AddDraw(9, greedy_, 0, 10);
-  step.AddDraw(row_b + 19, greedy_, 0, 20);
+  step.AddSample(9, greedy_, 0, 10);
+  step.AddSample(row_b + 19, greedy_, 0, 20);
   EXPECT_THAT(Run(*runner, step).tokens, ElementsAre(Next(10), Next(20)));
 }
 
@@ -101,7 +101,7 @@ TEST_F(TransformerRunnerTest, AStepFillsABlockThatAnotherSequenceOfItReads) {
   const int32_t blocks_a[] = {3, 4}, blocks_b[] = {3, 7};  // b computes only from position 8 on
   step.AddTokens(Tokens(0, 8), 0, blocks_a);
   const int32_t row = step.AddTokens(Tokens(8, 5), 8, blocks_b);
-  step.AddDraw(row + 4, greedy_, 0, 13);
+  step.AddSample(row + 4, greedy_, 0, 13);
   EXPECT_THAT(Run(*runner, step).tokens, ElementsAre(Next(13)));
 }
 
@@ -115,7 +115,7 @@ TEST_F(TransformerRunnerTest, CopiesAreDoneBeforeTheFirstLayer) {
   const int32_t copied[] = {11, 12};
   second.AddCopy({BlockId{3}, BlockId{11}, 5});
   second.AddTokens(Tokens(5, 6), 5, copied);
-  second.AddDraw(5, greedy_, 0, 11);
+  second.AddSample(5, greedy_, 0, 11);
   EXPECT_THAT(Run(*runner, second).tokens, ElementsAre(Next(11)));
 }
 
@@ -131,7 +131,7 @@ TEST_F(TransformerRunnerTest, AStepOfCopiesAloneIsAStep) {
   StepBuilder next;
   const int32_t blocks[] = {4, 5};
   next.AddTokens(Tokens(8, 1), 8, blocks);
-  next.AddDraw(0, greedy_, 0, 9);
+  next.AddSample(0, greedy_, 0, 9);
   EXPECT_THAT(Run(*runner, next).tokens, ElementsAre(Next(9)));
 }
 
@@ -147,8 +147,8 @@ TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
   for (int32_t row = 0; row < 100; ++row) {
     step.AddScore({.row = row, .target = tokens_[(row + 1) % 100], .num_top = 1});
     if (row % 3 != 0) continue;
-    step.AddDraw(row, greedy_, 0, row + 1);
-    for (int32_t choice = 0; choice < 2; ++choice) step.AddDraw(row, warm, choice, row + 1);
+    step.AddSample(row, greedy_, 0, row + 1);
+    for (int32_t choice = 0; choice < 2; ++choice) step.AddSample(row, warm, choice, row + 1);
   }
   const StepResult result = Run(*runner, step);
   ASSERT_THAT(result.tokens, SizeIs(3 * 34));
@@ -170,7 +170,7 @@ TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
   for (const int32_t row : {0, 63, 99}) {  // the same draw alone
     StepBuilder alone;
     alone.AddTokens(Tokens(0, static_cast<size_t>(row) + 1), 0, blocks);
-    alone.AddDraw(row, warm, 1, row + 1);
+    alone.AddSample(row, warm, 1, row + 1);
     EXPECT_EQ(Run(*runner, alone).tokens.at(0), result.tokens.at(row + 2)) << row;
   }
 }
@@ -180,11 +180,11 @@ TEST_F(TransformerRunnerTest, TwoStepsMayBeInFlight) {
   const int32_t blocks[] = {0, 1};
   StepBuilder first, second;
   first.AddTokens(Tokens(0, 8), 0, blocks);
-  first.AddDraw(7, greedy_, 0, 8);
+  first.AddSample(7, greedy_, 0, 8);
   second.AddTokens(Tokens(8, 1), 8, blocks);
-  second.AddDraw(0, greedy_, 0, 9);
-  ASSERT_TRUE(runner->Launch(first.Batch()).ok());
-  ASSERT_TRUE(runner->Launch(second.Batch()).ok());
+  second.AddSample(0, greedy_, 0, 9);
+  ASSERT_TRUE(runner->Launch(first.Build()).ok());
+  ASSERT_TRUE(runner->Launch(second.Build()).ok());
   StepResult result;
   ASSERT_TRUE(runner->Wait(result).ok());
   EXPECT_THAT(result.tokens, ElementsAre(Next(8)));
@@ -200,7 +200,7 @@ TEST_F(TransformerRunnerTest, ASequenceReadsNothingThatAnotherLeftInItsBlocks) {
   Run(*runner, first);
   StepBuilder second;
   second.AddTokens(Tokens(0, 9), 0, blocks);
-  second.AddDraw(8, greedy_, 0, 9);
+  second.AddSample(8, greedy_, 0, 9);
   EXPECT_THAT(Run(*runner, second).tokens, ElementsAre(Next(9)));
 }
 
@@ -261,8 +261,8 @@ TEST_F(TransformerRunnerTest, OptionsOutOfRangeAreRefusedByName) {
   options.step_tokens_max = 0;
   ExpectRefused(kInvalid, options, HasSubstr("step_tokens_max is 0"));
   options = Options();
-  options.draws_max = 0;
-  ExpectRefused(kInvalid, options, HasSubstr("draws_max is 0"));
+  options.samples_max = 0;
+  ExpectRefused(kInvalid, options, HasSubstr("samples_max is 0"));
   options = Options();
   options.num_blocks = -1;
   ExpectRefused(kInvalid, options, HasSubstr("num_blocks is -1"));
@@ -295,7 +295,7 @@ TEST_F(TransformerRunnerTest, ABatchThatWouldIndexOutsideItsMemoryAborts) {
   outside_positions.AddTokens(Tokens(0, 1), 128, block);
   outside_pool.AddTokens(Tokens(0, 1), 0, foreign);
   for (const StepBuilder& step : {outside_vocabulary, outside_positions, outside_pool}) {
-    EXPECT_DEATH(runner->Launch(step.Batch()).IgnoreError(), "");
+    EXPECT_DEATH(runner->Launch(step.Build()).IgnoreError(), "");
   }
 }
 

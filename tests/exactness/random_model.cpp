@@ -158,8 +158,9 @@ Tensor RandomModel::Run(const std::vector<Part>& parts, Rows rows) {
     }
   }
   const auto num_tokens = static_cast<int64_t>(tokens.size());
-  Step step(sequences);
+  OwnedStep step(sequences);
   step.SetTokens(std::move(tokens));
+  const int64_t num_logits = std::ssize(logits_rows);
   step.SetLogitsRows(std::move(logits_rows));
 
   const ModelConfig& config = family_.config;
@@ -171,8 +172,8 @@ Tensor RandomModel::Run(const std::vector<Part>& parts, Rows rows) {
                                    .query = query.view(),
                                    .attention = attention.view(),
                                    .mlp = mlp.view()};
-  Tensor logits(DType::kF32, std::ssize(step.inputs().logits_rows), config.vocab_size);
-  backend_->Upload(step.inputs());
+  Tensor logits(DType::kF32, num_logits, config.vocab_size);
+  step.UploadTo(*backend_);
   transformer_->Forward(activations, *pool_);
   transformer_->Logits(activations, 0, logits.view());
   INCIPIT_CHECK(backend_->Synchronize().ok());

@@ -49,21 +49,25 @@ CheckpointRun::CheckpointRun(std::unique_ptr<Backend> backend, const std::filesy
 }
 
 StepResult CheckpointRun::Step(std::span<const TokenId> tokens, int32_t first_position,
-                               std::span<const Draw> draws, std::span<const PromptScore> scores) {
+                               std::span<const StepSample> samples,
+                               std::span<const StepScore> scores) {
   const auto count = static_cast<int32_t>(tokens.size());
   std::vector<int32_t> positions;
   for (int32_t i = 0; i < count; ++i) positions.push_back(first_position + i);
   const int32_t block_size = runner_->options().block_size;
   const int32_t num_blocks = (first_position + count + block_size - 1) / block_size;
   const int32_t token_begin[] = {0, count}, block_begin[] = {0, num_blocks};
+  const int32_t sample_begin[] = {0, static_cast<int32_t>(samples.size())};
+  const int32_t score_begin[] = {0, static_cast<int32_t>(scores.size())};
   const absl::Status launched =
       runner_->Launch({.tokens = tokens,
                        .positions = positions,
                        .token_begin = token_begin,
                        .block_begin = block_begin,
                        .blocks = std::span(blocks_).first(static_cast<size_t>(num_blocks)),
-                       .copies = {},
-                       .draws = draws,
+                       .sample_begin = sample_begin,
+                       .samples = samples,
+                       .score_begin = score_begin,
                        .scores = scores});
   EXPECT_TRUE(launched.ok()) << launched;
   StepResult result;
@@ -78,7 +82,7 @@ std::vector<std::vector<double>> CheckpointRun::AllLogprobs(std::span<const Toke
   std::vector<std::vector<double>> all;
   for (size_t begin = 0; begin < tokens.size(); begin += static_cast<size_t>(chunk)) {
     const auto part = tokens.subspan(begin, std::min<size_t>(chunk, tokens.size() - begin));
-    std::vector<PromptScore> scores;
+    std::vector<StepScore> scores;
     for (size_t i = 0; i < part.size(); ++i) {
       const size_t next = begin + i + 1;
       scores.push_back({.row = static_cast<int32_t>(i),
@@ -108,11 +112,10 @@ std::vector<TokenId> CheckpointRun::Greedy(std::span<const TokenId> prompt, int3
   std::vector<TokenId> input(prompt.begin(), prompt.end()), answer;
   int32_t position = 0;
   while (std::ssize(answer) < num_tokens) {
-    Draw draw;
-    draw.row = static_cast<int32_t>(input.size()) - 1;
-    draw.params = &greedy;
-    draw.position = position + std::ssize(input);
-    const StepResult result = Step(input, position, {&draw, 1}, {});
+    const StepSample sample = {.row = static_cast<int32_t>(input.size()) - 1,
+                               .params = &greedy,
+                               .position = position + std::ssize(input)};
+    const StepResult result = Step(input, position, {&sample, 1}, {});
     position += static_cast<int32_t>(input.size());
     EXPECT_EQ(result.status.at(0), RowStatus::kOk);
     answer.push_back(result.tokens.at(0));

@@ -47,7 +47,7 @@ class CheckpointRun {
 
  private:
   StepResult Step(std::span<const TokenId> tokens, int32_t first_position,
-                  std::span<const Draw> draws, std::span<const PromptScore> scores);
+                  std::span<const StepSample> samples, std::span<const StepScore> scores);
 
   std::unique_ptr<Backend> backend_;
   std::optional<Model> model_;

@@ -44,13 +44,12 @@ struct StepArrays {
       blocks.push_back(BlockId{static_cast<int32_t>(i * stride % num_pages)});
     }
   }
-  StepInputs inputs() const {
+  Step step() const {
     return {.tokens = tokens,
             .positions = positions,
             .token_begin = token_begin,
             .block_begin = block_begin,
-            .blocks = blocks,
-            .logits_rows = {}};
+            .blocks = blocks};
   }
 
   int32_t num_pages = 0;
@@ -91,10 +90,10 @@ class AttentionBench {
         step.Reserve({.tokens_max = static_cast<int32_t>(arrays.tokens.size()),
                       .sequences_max = static_cast<int32_t>(arrays.token_begin.size()),
                       .blocks_max = static_cast<int64_t>(arrays.blocks.size()),
-                      .draws_max = 1},
+                      .samples_max = 1},
                      {.page_size = kPageSize, .group = kNumHeads / kNumKvHeads, .windows = {0}}));
     step_ = std::move(step);
-    if (!step_.Upload(arrays.inputs(), std::nullopt, 0, bench_.stream())) {
+    if (!step_.Upload(arrays.step(), {}, std::nullopt, 0, bench_.stream())) {
       return Internal("no plan for a step");
     }
     INCIPIT_RETURN_IF_ERROR(bench_.stream().Wait());

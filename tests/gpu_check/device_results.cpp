@@ -167,8 +167,8 @@ class Results {
                       .positions = positions_,
                       .token_begin = token_begin_,
                       .block_begin = block_begin_,
-                      .blocks = blocks_,
-                      .logits_rows = {}});
+                      .blocks = blocks_},
+                     {});
   }
 
   void Embed() {
@@ -316,8 +316,9 @@ class Results {
     constexpr int32_t kRows = 24, kVocab = 3000;
     const Matrix logits(DType::kF32, kRows, kVocab, Fractions(14, 8));
     std::vector<SamplingParams> params(kRows);
-    std::vector<SampleRow> rows;
-    std::vector<ScoreRow> scores;
+    std::vector<StepSample> samples;
+    std::vector<StepScore> scores;
+    std::vector<int32_t> rows;
     for (int32_t i = 0; i < kRows; ++i) {
       SamplingParams& one = params[static_cast<size_t>(i)];
       one.temperature = i % 4 == 0 ? 0 : 0.5f + 0.1f * static_cast<float>(i % 7);
@@ -326,27 +327,27 @@ class Results {
       one.min_p = i % 5 == 4 ? 0.05f : 0;
       one.seed = static_cast<uint64_t>(i);
       one.num_logprobs = 5;
-      rows.push_back({.logits_row = i,
-                      .params = &one,
-                      .choice = i % 2,
-                      .position = 10 + i,
-                      .counts = {},
-                      .banned = {}});
-      scores.push_back({.logits_row = i, .target = 100 * i, .num_top = 3});
+      samples.push_back({.params = &one, .choice = i % 2, .position = 10 + i});
+      scores.push_back({.target = 100 * i, .num_top = 3});
+      rows.push_back(i);
     }
     std::vector<TokenId> tokens(kRows);
     std::vector<RowStatus> status(kRows);
     Logprobs drawn, scored;
     Upload({{.end = kRows}});
     backend_->Sample({.logits = logits.view(),
-                      .rows = rows,
+                      .samples = samples,
+                      .logits_rows = rows,
                       .tokens = tokens,
                       .status = status,
                       .logprobs = &drawn});
     Finish();
     Upload({{.end = kRows}});
-    backend_->Score(
-        {.logits = logits.view(), .rows = scores, .status = status, .logprobs = &scored});
+    backend_->Score({.logits = logits.view(),
+                     .scores = scores,
+                     .logits_rows = rows,
+                     .status = status,
+                     .logprobs = &scored});
     Finish();
     Print("drawn tokens", kBits, "i32", tokens.data(), tokens.size() * sizeof(TokenId));
     PrintLogprobs("log probabilities of draws", drawn);

@@ -80,24 +80,27 @@ class ModelBench {
   }
 
  private:
-  // The arrays of a step, and what it draws.
+  // The arrays of a step of one sample a sequence, and its results.
   struct OneStep {
-    std::vector<TokenId> tokens, drawn;
-    std::vector<int32_t> positions, token_begin = {0}, block_begin = {0}, logits_rows;
+    std::vector<TokenId> tokens, sampled;
+    std::vector<int32_t> positions, token_begin = {0}, block_begin = {0}, sample_begin = {0},
+                                    score_begin = {0};
     std::vector<BlockId> blocks;
-    std::vector<SampleRow> rows;
+    std::vector<StepSample> samples;
+    std::vector<int32_t> token_rows, logits_rows;  // of the samples
     std::vector<RowStatus> status;
     Logprobs logprobs;
-    SampleArgs draws;
+    SampleArgs sample_args;
 
-    StepInputs inputs() const {
+    Step step() const {
       return {.tokens = tokens,
               .positions = positions,
               .token_begin = token_begin,
               .block_begin = block_begin,
               .blocks = blocks,
-              .logits_rows = logits_rows,
-              .draws = &draws};
+              .sample_begin = sample_begin,
+              .samples = samples,
+              .score_begin = score_begin};
     }
   };
 
@@ -196,7 +199,7 @@ class ModelBench {
     INCIPIT_RETURN_IF_ERROR(backend_->Reserve({.tokens_max = prompt_,
                                                .sequences_max = SequencesMax(),
                                                .blocks_max = num_blocks,
-                                               .draws_max = SequencesMax()}));
+                                               .samples_max = SequencesMax()}));
     transformer_.emplace(config_, weights_, *rope_, *backend_);
     OneStep first = PromptStep(context_);
     INCIPIT_RETURN_IF_ERROR(Compute(first));
@@ -230,14 +233,13 @@ class ModelBench {
     }
     step.token_begin.push_back(static_cast<int32_t>(step.tokens.size()));
     step.block_begin.push_back(static_cast<int32_t>(step.blocks.size()));
-    step.rows.push_back({.logits_row = static_cast<int32_t>(step.logits_rows.size()),
-                         .params = &greedy_,
-                         .choice = 0,
-                         .position = end,
-                         .counts = {},
-                         .banned = {}});
-    step.logits_rows.push_back(static_cast<int32_t>(step.tokens.size()) - 1);
-    step.drawn.push_back(-1);
+    const auto row = static_cast<int32_t>(step.tokens.size()) - 1;
+    step.logits_rows.push_back(static_cast<int32_t>(step.samples.size()));
+    step.token_rows.push_back(row);
+    step.samples.push_back({.row = row, .params = &greedy_, .position = end});
+    step.sample_begin.push_back(static_cast<int32_t>(step.samples.size()));
+    step.score_begin.push_back(0);
+    step.sampled.push_back(-1);
     step.status.push_back(RowStatus::kOk);
   }
   OneStep PromptStep(int32_t length) const {
@@ -255,14 +257,15 @@ class ModelBench {
   // As a runner does.
   void Enqueue(OneStep& step) {
     TensorView logits = logits_;
-    logits.rows = std::ssize(step.rows);
-    step.draws = {.logits = logits,
-                  .rows = step.rows,
-                  .tokens = step.drawn,
-                  .status = step.status,
-                  .logprobs = &step.logprobs,
-                  .is_latest = true};
-    backend_->Upload(step.inputs());
+    logits.rows = std::ssize(step.samples);
+    step.sample_args = {.logits = logits,
+                        .samples = step.samples,
+                        .logits_rows = step.logits_rows,
+                        .tokens = step.sampled,
+                        .status = step.status,
+                        .logprobs = &step.logprobs,
+                        .is_latest = true};
+    backend_->Upload(step.step(), {.rows = step.token_rows, .samples = &step.sample_args});
     backend_->CopyBlocks(*pool_, copies_);
     Activations part = all_;
     for (TensorView* view : {&part.hidden, &part.query, &part.attention, &part.mlp}) {
@@ -270,8 +273,8 @@ class ModelBench {
     }
     backend_->RunStep(this, [&] {
       transformer_->Forward(part, *pool_);
-      transformer_->Logits(part, 0, step.draws.logits);
-      backend_->Sample(step.draws);
+      transformer_->Logits(part, 0, step.sample_args.logits);
+      backend_->Sample(step.sample_args);
     });
   }
   absl::Status Finish(const OneStep& step) {
@@ -299,7 +302,7 @@ class ModelBench {
     for (int32_t i = 0; i < 3; ++i) INCIPIT_RETURN_IF_ERROR(Compute(steps[0]));
     INCIPIT_RETURN_IF_ERROR(bench_.TimeOnHost(
         work, kDecodeSamples, [&] { return SecondsOf([&] { return Compute(steps[0]); }); }));
-    if (steps[0].drawn.front() < 0) return Internal("no token was drawn");
+    if (steps[0].sampled.front() < 0) return Internal("no token was sampled");
     // As an engine that plans a step while the one before runs.
     work.name += ", two on their way";
     size_t oldest = 0;

@@ -148,8 +148,8 @@ TEST_P(AllocationTest, NorDoesAStepThatIsPlannedWhileAnotherRuns) {
       ASSERT_TRUE(step < 2 || num_allocations == before_plan) << "plan of step " << step;
       if (next.plan.items.empty()) break;
       num_ahead += fixture.scheduler.num_in_flight() == 2;
-      next.batch = next.builder.Build(next.plan);
-      ASSERT_TRUE(fixture.runner.Launch(next.batch).ok());
+      next.step = next.builder.Build(next.plan);
+      ASSERT_TRUE(fixture.runner.Launch(next.step).ok());
     }
     ASSERT_TRUE(fixture.runner.Wait(fixture.result).ok());
     const bool aborts = step % 30 == 11;

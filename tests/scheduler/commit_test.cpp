@@ -14,12 +14,10 @@ std::vector<TokenId> Expected(const Request& request, int32_t choice, int32_t co
   const FakeModel model(FakeRunnerOptions{}.vocab);
   std::vector<TokenId> tokens = request.prompt;
   for (int32_t i = 0; i < count; ++i) {
-    const Draw draw = {.params = &request.sampling,
-                       .choice = choice,
-                       .position = static_cast<int64_t>(tokens.size()),
-                       .counts = {},
-                       .banned = {}};
-    tokens.push_back(model.Sample(FakeModel::Row(tokens), draw));
+    const StepSample sample = {.params = &request.sampling,
+                               .choice = choice,
+                               .position = static_cast<int64_t>(tokens.size())};
+    tokens.push_back(model.Sample(FakeModel::Row(tokens), sample));
   }
   return {tokens.end() - count, tokens.end()};
 }

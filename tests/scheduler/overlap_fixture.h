@@ -17,14 +17,14 @@ class OverlapFixture : public SchedulerFixture {
 
   // What the next step computes, as (request, tokens); it is in flight unless that is nothing.
   Shares Begin(Time now = {}) {
-    Step& step = steps[static_cast<size_t>(oldest + scheduler.num_in_flight()) % 2];
+    StepInFlight& step = steps[static_cast<size_t>(oldest + scheduler.num_in_flight()) % 2];
     scheduler.Plan(now, step.plan);
     Shares shares;
     for (const StepPlan::Item& item : step.plan.items) {
       shares.emplace_back(static_cast<uint64_t>(item.sequence->group->id), item.num_tokens);
     }
     if (shares.empty()) return shares;
-    EXPECT_TRUE(runner.Launch(step.batch = step.builder.Build(step.plan)).ok());
+    EXPECT_TRUE(runner.Launch(step.step = step.builder.Build(step.plan)).ok());
     return shares;
   }
   void End() {
@@ -54,14 +54,16 @@ class OverlapFixture : public SchedulerFixture {
     EXPECT_EQ(cache.num_used(), 0);
   }
 
-  struct Step {
+  struct StepInFlight {
     StepPlan plan;
     BatchBuilder builder;
-    StepBatch batch;
+    incipit::Step step;
   };
-  Step& newest() { return steps[static_cast<size_t>(oldest + scheduler.num_in_flight() - 1) % 2]; }
+  StepInFlight& newest() {
+    return steps[static_cast<size_t>(oldest + scheduler.num_in_flight() - 1) % 2];
+  }
 
-  Step steps[2];
+  StepInFlight steps[2];
   int32_t oldest = 0;
 
  private:

@@ -31,13 +31,13 @@ TEST(OverlapTest, TheNextTokenIsComputedBeforeAnybodyKnowsIt) {
   fixture.Add(second);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 10), Pair(2, 5)));
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(2, 1)));
-  EXPECT_THAT(fixture.newest().batch.tokens, ElementsAre(-1, -2));
-  EXPECT_THAT(fixture.newest().batch.positions, ElementsAre(10, 5));
-  EXPECT_EQ(fixture.newest().batch.draws[1].position, 6);
+  EXPECT_THAT(fixture.newest().step.tokens, ElementsAre(-1, -2));
+  EXPECT_THAT(fixture.newest().step.positions, ElementsAre(10, 5));
+  EXPECT_EQ(fixture.newest().step.samples[1].position, 6);
   fixture.End();
   EXPECT_EQ(fixture.AnswerOf(1).tokens.size(), 1u);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(2, 1)));
-  EXPECT_THAT(fixture.newest().batch.tokens, ElementsAre(-1, -2));
+  EXPECT_THAT(fixture.newest().step.tokens, ElementsAre(-1, -2));
   fixture.RunToTheEnd();
   EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(first));
   EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(second));
@@ -66,7 +66,7 @@ TEST(OverlapTest, WhoHasItsLastTokenComingIsLeftOut) {
   fixture.Add(SchedulerFixture::Ask(2, 5, 3, 2));
   fixture.Begin();
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 1)));
-  EXPECT_THAT(fixture.newest().batch.tokens, ElementsAre(-2));
+  EXPECT_THAT(fixture.newest().step.tokens, ElementsAre(-2));
   fixture.End();
   EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kLength);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 1)));
@@ -276,7 +276,7 @@ TEST(OverlapTest, TheSecondStepAloneIsTakenBackToWhatTheFirstDid) {
   fixture.AbortNewest();
   EXPECT_EQ(fixture.cache.num_used(), 2);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1)));
-  EXPECT_GE(fixture.newest().batch.tokens[0], 0) << "known by now";
+  EXPECT_GE(fixture.newest().step.tokens[0], 0) << "known by now";
   fixture.RunToTheEnd();
   EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(request));
 }

@@ -91,11 +91,11 @@ StepGate::Order StepGate::Pass() {
   return std::exchange(next_, {});
 }
 
-absl::Status GatedRunner::Launch(const StepBatch& batch) {
+absl::Status GatedRunner::Launch(const Step& step) {
   const StepGate::Order order = gate_.Pass();
   if (!order.status.ok()) return order.status;
   if (order.poison_row >= 0) PoisonNextStep(order.poison_row);
-  return FakeRunner::Launch(batch);
+  return FakeRunner::Launch(step);
 }
 
 std::unique_ptr<Tokenizer> MakeByteTokenizer() {
@@ -313,11 +313,9 @@ std::vector<TokenId> Expected(std::vector<TokenId> prompt, int32_t num_tokens, i
   params.seed = seed;
   std::vector<TokenId> answer;
   for (int32_t i = 0; i < num_tokens; ++i) {
-    Draw draw;
-    draw.params = &params;
-    draw.choice = choice;
-    draw.position = static_cast<int64_t>(prompt.size());
-    answer.push_back(model.Sample(FakeModel::Row(prompt), draw));
+    const StepSample sample = {
+        .params = &params, .choice = choice, .position = static_cast<int64_t>(prompt.size())};
+    answer.push_back(model.Sample(FakeModel::Row(prompt), sample));
     prompt.push_back(answer.back());
   }
   return answer;

@@ -52,7 +52,7 @@ class GatedRunner final : public FakeRunner {
  public:
   GatedRunner(const FakeRunnerOptions& options, StepGate& gate)
       : FakeRunner(options), gate_(gate) {}
-  absl::Status Launch(const StepBatch& batch) override;
+  absl::Status Launch(const Step& step) override;
 
  private:
   StepGate& gate_;

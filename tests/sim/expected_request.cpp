@@ -39,15 +39,14 @@ ExpectedChoice ExpectedRequest::Answer(int32_t choice) const {
     const uint64_t row = FakeModel::Row(tokens);
     std::vector<TokenCount> counts;
     if (request_.sampling.has_penalties()) counts = CountTokens(tokens, num_prompt);
-    Draw draw = {.params = &request_.sampling,
-                 .choice = choice,
-                 .position = static_cast<int64_t>(tokens.size()),
-                 .counts = counts,
-                 .banned = {}};
+    StepSample sample = {.params = &request_.sampling,
+                         .choice = choice,
+                         .position = static_cast<int64_t>(tokens.size()),
+                         .counts = counts};
     const auto num_answered = static_cast<int32_t>(answer.tokens.size());
     const bool may_stop = num_answered >= request_.answer_tokens_min;
-    if (!may_stop) draw.banned = request_.stop_tokens;
-    const TokenId token = model_.Sample(row, draw);
+    if (!may_stop) sample.banned = request_.stop_tokens;
+    const TokenId token = model_.Sample(row, sample);
     tokens.push_back(token);
     answer.tokens.push_back(token);
     answer.rows.push_back(row);

@@ -248,8 +248,8 @@ void Simulation::PlanAndLaunch() {
   }
   step.aborts = dice_.Chance(rates_.abort);
   if (step.aborts) runner_->FailNextStep(absl::AbortedError("nothing was done"));
-  step.batch = step.builder.Build(step.plan);
-  Expect(runner_->Launch(step.batch).ok(), "launch failed");
+  step.step = step.builder.Build(step.plan);
+  Expect(runner_->Launch(step.step).ok(), "launch failed");
 }
 
 void Simulation::FinishOldest() {

@@ -153,9 +153,9 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
 // What a step in flight reads and writes belongs to somebody until it is over.
 void Simulation::CheckHeld() {
   for (int32_t i = 0; i < scheduler_->num_in_flight(); ++i) {
-    const StepBatch& batch = steps_[(oldest_ + static_cast<size_t>(i)) % 2].batch;
+    const incipit::Step& step = steps_[(oldest_ + static_cast<size_t>(i)) % 2].step;
     const auto is_held = [&](BlockId id) { return cache_->pool().num_users(id) > 0; };
-    Expect(std::ranges::all_of(batch.blocks, is_held), "a step in flight has lost a block");
+    Expect(std::ranges::all_of(step.blocks, is_held), "a step in flight has lost a block");
   }
 }
 

@@ -96,7 +96,7 @@ class Simulation {
   struct StepInFlight {
     StepPlan plan;
     BatchBuilder builder;
-    StepBatch batch;
+    incipit::Step step;
     bool aborts = false;
   };
   std::array<StepInFlight, 2> steps_;

@@ -45,10 +45,11 @@ class FakeModel {
 
   // As a sampler: a function of the row, seed, choice, position, penalties and bans, and of nothing
   // else.
-  TokenId Sample(uint64_t row, const Draw& draw) const {
-    uint64_t bits = Mix(row, draw.params->seed);
-    bits = Mix(Mix(bits, static_cast<uint64_t>(draw.choice)), static_cast<uint64_t>(draw.position));
-    for (const TokenCount& count : draw.counts) {
+  TokenId Sample(uint64_t row, const StepSample& sample) const {
+    uint64_t bits = Mix(row, sample.params->seed);
+    bits = Mix(Mix(bits, static_cast<uint64_t>(sample.choice)),
+               static_cast<uint64_t>(sample.position));
+    for (const TokenCount& count : sample.counts) {
       bits = Mix(bits, static_cast<uint64_t>(count.token));
       bits = Mix(bits, static_cast<uint64_t>(count.in_prompt));
       bits = Mix(bits, static_cast<uint64_t>(count.in_answer));
@@ -56,7 +57,7 @@ class FakeModel {
     const auto first = static_cast<TokenId>(bits % static_cast<uint64_t>(vocab_));
     for (int32_t i = 0; i < vocab_; ++i) {
       const TokenId token = (first + i) % vocab_;
-      if (std::ranges::find(draw.banned, token) == draw.banned.end()) return token;
+      if (std::ranges::find(sample.banned, token) == sample.banned.end()) return token;
     }
     return first;
   }
@@ -114,11 +115,11 @@ class FakeRunner : public ModelRunner {
   // their number). Every row that reads it is not finite either, until the slot is written again.
   void PoisonNextStep(int32_t row) { next_.poison_row = row; }
 
-  absl::Status Launch(const StepBatch& batch) override {
+  absl::Status Launch(const Step& step) override {
     INCIPIT_CHECK(num_in_flight_ < steps_.size());
-    Step& step = steps_[(oldest_ + num_in_flight_++) % steps_.size()];
-    step.batch = batch;
-    step.faults = std::exchange(next_, {});
+    StepInFlight& launched = steps_[(oldest_ + num_in_flight_++) % steps_.size()];
+    launched.step = step;
+    launched.faults = std::exchange(next_, {});
     if (!thread_.joinable()) return absl::OkStatus();
     MutexLock lock(mutex_);
     ++num_launched_;
@@ -128,7 +129,7 @@ class FakeRunner : public ModelRunner {
 
   absl::Status Wait(StepResult& result) override {
     INCIPIT_CHECK(num_in_flight_ > 0);
-    Step& step = steps_[oldest_];
+    StepInFlight& step = steps_[oldest_];
     if (!thread_.joinable()) {
       Compute(step);
     } else {
@@ -155,8 +156,8 @@ class FakeRunner : public ModelRunner {
     absl::Status status;
     int32_t poison_row = -1;
   };
-  struct Step {
-    StepBatch batch;
+  struct StepInFlight {
+    Step step;
     Faults faults;
     StepResult result;
   };
@@ -175,16 +176,17 @@ class FakeRunner : public ModelRunner {
     }
   }
 
-  void Compute(Step& step) {
-    if (absl::Status status = Begin(); !status.ok()) step.faults.status = std::move(status);
-    if (!step.faults.status.ok()) {
-      drawn_before_.clear();
+  void Compute(StepInFlight& in_flight) {
+    Faults& faults = in_flight.faults;
+    if (absl::Status status = Begin(); !status.ok()) faults.status = std::move(status);
+    if (!faults.status.ok()) {
+      sampled_before_.clear();
       nothing_before_ = true;
       return;
     }
-    batch_ = step.batch;
-    poison_row_ = step.faults.poison_row;
-    StepResult& result = step.result;
+    step_ = in_flight.step;
+    poison_row_ = faults.poison_row;
+    StepResult& result = in_flight.result;
     result.tokens.clear();
     result.status.clear();
     result.score_status.clear();
@@ -194,27 +196,34 @@ class FakeRunner : public ModelRunner {
     FeedTokens();
     DoCopies();
     WriteSlots();
-    for (const Draw& draw : batch_.draws) DoDraw(draw, result);
-    for (const PromptScore& score : batch_.scores) DoScore(score, result);
-    drawn_before_.assign(result.tokens.begin(), result.tokens.end());
+    for (int32_t s = 0; s < num_sequences(); ++s) {
+      for (int32_t i = step_.sample_begin[s]; i < step_.sample_begin[s + 1]; ++i) {
+        DoSample(s, step_.samples[i], result);
+      }
+      for (int32_t i = step_.score_begin[s]; i < step_.score_begin[s + 1]; ++i) {
+        DoScore(s, step_.scores[i], result);
+      }
+    }
+    sampled_before_.assign(result.tokens.begin(), result.tokens.end());
     nothing_before_ = false;
   }
 
-  // Those that the step before drew. If it did nothing, nobody will look at what this one does.
+  // Takes the tokens that the previous step sampled. If that step did nothing, the results of this
+  // one are not used.
   void FeedTokens() {
-    tokens_.assign(batch_.tokens.begin(), batch_.tokens.end());
+    tokens_.assign(step_.tokens.begin(), step_.tokens.end());
     for (TokenId& token : tokens_) {
       if (token >= 0) continue;
-      const auto draw = static_cast<size_t>(-1 - token);
-      INCIPIT_CHECK(nothing_before_ || draw < drawn_before_.size());
-      token = nothing_before_ ? 0 : std::max(drawn_before_[draw], 0);  // 0: it is not finite
+      const auto sample = static_cast<size_t>(-1 - token);
+      INCIPIT_CHECK(nothing_before_ || sample < sampled_before_.size());
+      token = nothing_before_ ? 0 : std::max(sampled_before_[sample], 0);  // 0: it is not finite
     }
   }
 
-  int32_t num_sequences() const { return static_cast<int32_t>(batch_.token_begin.size()) - 1; }
+  int32_t num_sequences() const { return static_cast<int32_t>(step_.token_begin.size()) - 1; }
   std::span<const BlockId> TableOf(int32_t sequence) const {
-    return batch_.blocks.subspan(batch_.block_begin[sequence],
-                                 batch_.block_begin[sequence + 1] - batch_.block_begin[sequence]);
+    return step_.blocks.subspan(step_.block_begin[sequence],
+                                step_.block_begin[sequence + 1] - step_.block_begin[sequence]);
   }
   uint64_t& Slot(BlockId block, int32_t offset) {
     INCIPIT_CHECK(static_cast<int32_t>(block) >= 0 &&
@@ -228,21 +237,34 @@ class FakeRunner : public ModelRunner {
   }
 
   void CheckShape() const {
-    INCIPIT_CHECK(batch_.positions.size() == batch_.tokens.size());
-    INCIPIT_CHECK(batch_.block_begin.size() == batch_.token_begin.size());
-    INCIPIT_CHECK(batch_.token_begin[num_sequences()] ==
-                  static_cast<int32_t>(batch_.tokens.size()));
-    INCIPIT_CHECK(std::ranges::is_sorted(batch_.draws, {}, &Draw::row));
-    INCIPIT_CHECK(std::ranges::is_sorted(batch_.scores, {}, &PromptScore::row));
+    INCIPIT_CHECK(step_.positions.size() == step_.tokens.size());
+    INCIPIT_CHECK(step_.block_begin.size() == step_.token_begin.size());
+    INCIPIT_CHECK(step_.token_begin[num_sequences()] == static_cast<int32_t>(step_.tokens.size()));
+    CheckRanges(step_.sample_begin, step_.samples);
+    CheckRanges(step_.score_begin, step_.scores);
+  }
+
+  // Every sample and score is in the range of the sequence whose row it reads; rows ascend.
+  template <class Entry>
+  void CheckRanges(std::span<const int32_t> begin, std::span<const Entry> entries) const {
+    INCIPIT_CHECK(begin.size() == step_.token_begin.size());
+    INCIPIT_CHECK(begin.front() == 0 && begin.back() == static_cast<int32_t>(entries.size()));
+    INCIPIT_CHECK(std::ranges::is_sorted(entries, {}, &Entry::row));
+    for (int32_t s = 0; s < num_sequences(); ++s) {
+      for (int32_t i = begin[s]; i < begin[s + 1]; ++i) {
+        INCIPIT_CHECK(entries[i].row >= step_.token_begin[s]);
+        INCIPIT_CHECK(entries[i].row < step_.token_begin[s + 1]);
+      }
+    }
   }
 
   // A device does them in any order.
   void DoCopies() {
-    for (const BlockCopy& copy : batch_.copies) {
+    for (const BlockCopy& copy : step_.copies) {
       const auto touches = [&](const BlockCopy& other) {
         return &other != &copy && (other.to == copy.from || other.to == copy.to);
       };
-      INCIPIT_CHECK(copy.from != copy.to && std::ranges::none_of(batch_.copies, touches));
+      INCIPIT_CHECK(copy.from != copy.to && std::ranges::none_of(step_.copies, touches));
       for (int32_t i = 0; i < copy.num_tokens; ++i) Slot(copy.to, i) = Slot(copy.from, i);
     }
   }
@@ -250,44 +272,42 @@ class FakeRunner : public ModelRunner {
   void WriteSlots() {
     for (int32_t s = 0; s < num_sequences(); ++s) {
       const auto table = TableOf(s);
-      for (int32_t i = batch_.token_begin[s]; i < batch_.token_begin[s + 1]; ++i) {
-        const int32_t position = batch_.positions[i];
+      for (int32_t i = step_.token_begin[s]; i < step_.token_begin[s + 1]; ++i) {
+        const int32_t position = step_.positions[i];
         const uint64_t before = position == 0 ? 0 : Slot(table, position - 1);
         uint64_t& slot = Slot(table, position);
         slot =
             before == kPoison ? kPoison : FakeModel::Slot(before, tokens_[static_cast<size_t>(i)]);
-        const auto num_tokens = static_cast<int32_t>(batch_.tokens.size());
+        const auto num_tokens = static_cast<int32_t>(step_.tokens.size());
         if (poison_row_ >= 0 && poison_row_ % num_tokens == i) slot = kPoison;
       }
     }
   }
 
   // False: not finite.
-  bool ReadRow(int32_t token_row, uint64_t& row) {
-    const auto after = std::ranges::upper_bound(batch_.token_begin, token_row);
-    const auto s = static_cast<int32_t>(after - batch_.token_begin.begin()) - 1;
+  bool ReadRow(int32_t sequence, int32_t token_row, uint64_t& row) {
     row = 0;
-    for (int32_t p = 0; p <= batch_.positions[token_row]; ++p) {
-      const uint64_t slot = Slot(TableOf(s), p);
+    for (int32_t p = 0; p <= step_.positions[token_row]; ++p) {
+      const uint64_t slot = Slot(TableOf(sequence), p);
       if (slot == kPoison) return false;
       row = FakeModel::Mix(row, slot);
     }
     return true;
   }
 
-  void DoDraw(const Draw& draw, StepResult& result) {
+  void DoSample(int32_t sequence, const StepSample& sample, StepResult& result) {
     uint64_t row = 0;
-    const bool finite = ReadRow(draw.row, row);
-    const TokenId token = finite ? model_.Sample(row, draw) : -1;
+    const bool finite = ReadRow(sequence, sample.row, row);
+    const TokenId token = finite ? model_.Sample(row, sample) : -1;
     result.tokens.push_back(token);
     result.status.push_back(finite ? RowStatus::kOk : RowStatus::kNonFinite);
-    if (draw.params->num_logprobs < 0) return;
-    model_.AppendLogprobs(row, token, draw.params->num_logprobs, result.logprobs);
+    if (sample.params->num_logprobs < 0) return;
+    model_.AppendLogprobs(row, token, sample.params->num_logprobs, result.logprobs);
   }
 
-  void DoScore(const PromptScore& score, StepResult& result) {
+  void DoScore(int32_t sequence, const StepScore& score, StepResult& result) {
     uint64_t row = 0;
-    const bool finite = ReadRow(score.row, row);
+    const bool finite = ReadRow(sequence, score.row, row);
     result.score_status.push_back(finite ? RowStatus::kOk : RowStatus::kNonFinite);
     model_.AppendLogprobs(row, score.target, score.num_top, result.prompt_logprobs);
   }
@@ -296,13 +316,13 @@ class FakeRunner : public ModelRunner {
   FakeModel model_;
   std::vector<uint64_t> slots_;
   Faults next_;
-  std::array<Step, 2> steps_;
+  std::array<StepInFlight, 2> steps_;
   size_t oldest_ = 0, num_in_flight_ = 0;
 
-  // Of the step that is being computed, and of the one before it.
-  StepBatch batch_;
+  // Of the step that is being computed, and of the previous one.
+  Step step_;
   int32_t poison_row_ = -1;
-  std::vector<TokenId> tokens_, drawn_before_;
+  std::vector<TokenId> tokens_, sampled_before_;
   bool nothing_before_ = false;
 
   Mutex mutex_;

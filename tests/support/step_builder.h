@@ -1,11 +1,11 @@
-// The parts of a StepBatch, put together sequence by sequence.
+// The arrays of a Step, put together sequence by sequence.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "engine/model_runner.h"
+#include "kernels/step.h"
 
 namespace incipit {
 
@@ -23,41 +23,53 @@ class StepBuilder {
     for (const int32_t block : blocks) blocks_.push_back(BlockId{block});
     token_begin_.push_back(num_tokens());
     block_begin_.push_back(num_blocks());
+    sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
+    score_begin_.push_back(static_cast<int32_t>(scores_.size()));
     return row;
   }
   void AddCopy(BlockCopy copy) { copies_.push_back(copy); }
-  // Until the next one is added.
-  Draw& AddDraw(int32_t row, const SamplingParams& params, int32_t choice, int64_t position) {
-    Draw& draw = draws_.emplace_back();
-    draw.row = row;
-    draw.params = &params;
-    draw.choice = choice;
-    draw.position = position;
-    return draw;
+  // The reference is valid until the next sample is added.
+  StepSample& AddSample(int32_t row, const SamplingParams& params, int32_t choice,
+                        int64_t position) {
+    Count(row, sample_begin_);
+    return samples_.emplace_back(
+        StepSample{.row = row, .params = &params, .choice = choice, .position = position});
   }
-  void AddScore(PromptScore score) { scores_.push_back(score); }
+  void AddScore(StepScore score) {
+    Count(score.row, score_begin_);
+    scores_.push_back(score);
+  }
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t num_blocks() const { return static_cast<int32_t>(blocks_.size()); }
 
-  StepBatch Batch() const {
+  // The views are valid until something is added.
+  Step Build() const {
     return {.tokens = tokens_,
             .positions = positions_,
             .token_begin = token_begin_,
             .block_begin = block_begin_,
             .blocks = blocks_,
             .copies = copies_,
-            .draws = draws_,
+            .sample_begin = sample_begin_,
+            .samples = samples_,
+            .score_begin = score_begin_,
             .scores = scores_};
   }
 
  private:
+  // Adds one to the range of the sequence that has token row `row`.
+  void Count(int32_t row, std::vector<int32_t>& begin) const {
+    for (size_t s = 0; s < begin.size(); ++s) begin[s] += token_begin_[s] > row ? 1 : 0;
+  }
+
   std::vector<TokenId> tokens_;
-  std::vector<int32_t> positions_, token_begin_ = {0}, block_begin_ = {0};
+  std::vector<int32_t> positions_, token_begin_ = {0}, block_begin_ = {0}, sample_begin_ = {0},
+                                   score_begin_ = {0};
   std::vector<BlockId> blocks_;
   std::vector<BlockCopy> copies_;
-  std::vector<Draw> draws_;
-  std::vector<PromptScore> scores_;
+  std::vector<StepSample> samples_;
+  std::vector<StepScore> scores_;
 };
 
 }  // namespace incipit

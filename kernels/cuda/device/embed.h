@@ -1,7 +1,7 @@
 // hidden[row] = table[token of row].
 //
-// step     its tokens: of the vocabulary, or -1 - i for the i-th that the last step drew
-// drawn    i32: those; one that is no token (its row was not finite) counts as token 0
+// step     its tokens: of the vocabulary, or -1 - i for the i-th that the last step sampled
+// sampled  i32: those; one that is no token (its row was not finite) counts as token 0
 // table    bf16 [vocab, hidden_size] packed (kernels/cuda/device/product/packed_order.h), as the
 // head that it may
 //          be tied to
@@ -30,7 +30,7 @@ struct Embed {
 
   struct Args {
     const StepHeader* step = nullptr;
-    const int32_t* drawn = nullptr;
+    const int32_t* sampled = nullptr;
     const dev::bf16* table = nullptr;
     int32_t vocab = 0, hidden_size = 0;
     float* hidden = nullptr;
@@ -45,7 +45,7 @@ struct Embed {
     const int num_tiles = NumTiles(args.hidden_size);
     for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
       int token = dev::LoadConstant(tokens + row);
-      if (token < 0) token = dev::LoadGlobal(args.drawn + (-1 - token));
+      if (token < 0) token = dev::LoadGlobal(args.sampled + (-1 - token));
       if (token < 0 || token >= args.vocab) token = 0;
       float* const out = args.hidden + static_cast<int64_t>(row) * args.hidden_size;
       for (int column = 8 * dev::Thread(); column < args.hidden_size; column += 8 * kThreads) {

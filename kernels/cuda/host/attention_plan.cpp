@@ -55,18 +55,18 @@ class Writer {
   int32_t last_ = 0;
 };
 
-void WriteRows(const StepInputs& inputs, int32_t page_size, std::span<StepRow> rows) {
-  for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
-    const int32_t table = inputs.block_begin[s];
-    for (int32_t t = inputs.token_begin[s]; t < inputs.token_begin[s + 1]; ++t) {
-      const int32_t position = inputs.positions[t];
+void WriteRows(const Step& step, int32_t page_size, std::span<StepRow> rows) {
+  for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
+    const int32_t table = step.block_begin[s];
+    for (int32_t t = step.token_begin[s]; t < step.token_begin[s + 1]; ++t) {
+      const int32_t position = step.positions[t];
       const int32_t page = position / page_size;
-      INCIPIT_CHECK(table + page < inputs.block_begin[s + 1]);
+      INCIPIT_CHECK(table + page < step.block_begin[s + 1]);
       rows[t].position = position;
       rows[t].slot =
-          static_cast<int32_t>(inputs.blocks[table + page]) * page_size + position % page_size;
+          static_cast<int32_t>(step.blocks[table + page]) * page_size + position % page_size;
       rows[t].table = table;
-      rows[t].length = inputs.positions[inputs.token_begin[s + 1] - 1] + 1;
+      rows[t].length = step.positions[step.token_begin[s + 1] - 1] + 1;
     }
   }
 }
@@ -97,18 +97,18 @@ AttentionPlan::AttentionPlan(const AttentionPlanOptions& options) : options_(opt
                Aligned(options.max_pages * sizeof(int32_t)) + options.windows.size() * list_bytes;
 }
 
-size_t AttentionPlan::Build(const StepInputs& inputs, std::span<std::byte> out) {
-  const size_t num_sequences = inputs.token_begin.size() - 1;
-  INCIPIT_CHECK(inputs.positions.size() <= static_cast<size_t>(options_.max_tokens) &&
+size_t AttentionPlan::Build(const Step& step, std::span<std::byte> out) {
+  const size_t num_sequences = step.token_begin.size() - 1;
+  INCIPIT_CHECK(step.positions.size() <= static_cast<size_t>(options_.max_tokens) &&
                 num_sequences <= static_cast<size_t>(options_.max_sequences) &&
-                inputs.blocks.size() <= static_cast<size_t>(options_.max_pages));
+                step.blocks.size() <= static_cast<size_t>(options_.max_pages));
   Writer writer(out);
   StepHeader& header = writer.Add<StepHeader>(1)[0];
-  header = {.num_tokens = static_cast<int32_t>(inputs.positions.size())};
-  WriteRows(inputs, options_.page_size, writer.Add<StepRow>(inputs.positions.size()));
+  header = {.num_tokens = static_cast<int32_t>(step.positions.size())};
+  WriteRows(step, options_.page_size, writer.Add<StepRow>(step.positions.size()));
   header.rows = writer.last();
-  const std::span<int32_t> pages = writer.Add<int32_t>(inputs.blocks.size());
-  std::transform(inputs.blocks.begin(), inputs.blocks.end(), pages.begin(),
+  const std::span<int32_t> pages = writer.Add<int32_t>(step.blocks.size());
+  std::transform(step.blocks.begin(), step.blocks.end(), pages.begin(),
                  [](BlockId block) { return static_cast<int32_t>(block); });
   header.page_tables = writer.last();
 
@@ -116,7 +116,7 @@ size_t AttentionPlan::Build(const StepInputs& inputs, std::span<std::byte> out) 
     decode_items_.clear();
     prefill_tiles_.clear();
     num_decode_tiles_ = num_partial_rows_ = 0;
-    for (size_t s = 0; s < num_sequences; ++s) AddSequence(inputs, s, options_.windows[i]);
+    for (size_t s = 0; s < num_sequences; ++s) AddSequence(step, s, options_.windows[i]);
     SortDecodeItems();
     std::sort(prefill_tiles_.begin(), prefill_tiles_.end(),
               [](const PrefillTile& a, const PrefillTile& b) {
@@ -133,16 +133,16 @@ size_t AttentionPlan::Build(const StepInputs& inputs, std::span<std::byte> out) 
   return writer.used();
 }
 
-void AttentionPlan::AddSequence(const StepInputs& inputs, size_t sequence, int32_t window) {
-  const int32_t first = inputs.token_begin[sequence], last = inputs.token_begin[sequence + 1];
+void AttentionPlan::AddSequence(const Step& step, size_t sequence, int32_t window) {
+  const int32_t first = step.token_begin[sequence], last = step.token_begin[sequence + 1];
   const auto split_length = [&](int32_t token) {
-    return SplitLength(Span(inputs.positions[token], window));
+    return SplitLength(Span(step.positions[token], window));
   };
   const bool decodes = last - first <= options_.max_decode_tokens;
   for (int32_t token = first; token < last;) {
     Part part{.token = token,
-              .position = inputs.positions[token],
-              .table = inputs.block_begin[sequence],
+              .position = step.positions[token],
+              .table = step.block_begin[sequence],
               .window = window,
               .split_length = split_length(token),
               .group = options_.group};

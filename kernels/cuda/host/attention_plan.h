@@ -36,11 +36,11 @@ class AttentionPlan {
 
   // Writes the plan of a step, which is within the limits, to `out` (aligned to 16) and returns how
   // many bytes it took. Allocates nothing.
-  size_t Build(const StepInputs& inputs, std::span<std::byte> out);
+  size_t Build(const Step& step, std::span<std::byte> out);
 
  private:
   struct Part;
-  void AddSequence(const StepInputs& inputs, size_t sequence, int32_t window);
+  void AddSequence(const Step& step, size_t sequence, int32_t window);
   bool AddDecodeItems(const Part& part);
   void AddPrefillTiles(const Part& part);
   void SortDecodeItems();

@@ -22,7 +22,7 @@ namespace {
 
 // Until the runner says what its steps are like.
 constexpr StepBounds kFirstBounds = {
-    .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .draws_max = 512};
+    .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .samples_max = 512};
 
 // Of the hidden size; of other widths, limits() says it.
 constexpr int32_t kHiddenMultiple = 8;
@@ -147,7 +147,7 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   INCIPIT_RETURN_IF_ERROR(stream_.Wait());
   ForgetGraphs();
   staging_ = Memory();
-  num_drawn_ = 0;
+  num_sampled_ = 0;
   const ModelShape& model = bounds.model;
   AttentionForm form = step_.form();
   if (model.num_kv_heads > 0) {
@@ -169,7 +169,8 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
     size_t bytes;
     Place place = Place::kDevice;
   };
-  std::vector<Wanted> wanted = {{&drawn_, static_cast<size_t>(bounds.draws_max) * sizeof(int32_t)}};
+  std::vector<Wanted> wanted = {
+      {&sampled_, static_cast<size_t>(bounds.samples_max) * sizeof(int32_t)}};
   const ModelShape& model = bounds.model;
   if (model.num_kv_heads > 0) {
     const size_t best = BestOfUnitsBytes(StepMemory::kFirstRows, model.vocab_size);
@@ -180,7 +181,7 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
                                                            .num_kv_heads = model.num_kv_heads,
                                                            .head_dim = model.head_dim},
                                                           device_.num_sms);
-    const size_t copies = CopyBytes(size_t(bounds.tokens_max) + size_t(bounds.draws_max));
+    const size_t copies = CopyBytes(size_t(bounds.tokens_max) + size_t(bounds.samples_max));
     const Wanted more[] = {{&x_, products.x},
                            {&squares_, products.squares},
                            {&padded_, products.padded},
@@ -234,13 +235,13 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 // ---- a step
 
-void CudaBackend::Upload(const StepInputs& inputs) {
-  CheckStepInputs(inputs);
-  // After a failure nothing has been drawn, and nothing will read it.
-  for (const TokenId token : inputs.tokens) {
-    INCIPIT_CHECK(-1 - int64_t{token} < num_drawn_ || !status_.ok());
+void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
+  CheckStep(step, logits);
+  // After a failure nothing has been sampled, and nothing will read it.
+  for (const TokenId token : step.tokens) {
+    INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
-  num_drawn_ = 0;
+  num_sampled_ = 0;
   if (num_in_flight_ > 0 && !in_flight_[latest_].is_recorded) {
     in_flight_[latest_].end->Record(stream_);
     in_flight_[latest_].is_recorded = true;
@@ -250,29 +251,31 @@ void CudaBackend::Upload(const StepInputs& inputs) {
   ++num_in_flight_;
   in_flight_[latest_].is_recorded = false;
   copies_are_staged_[latest_] = false;
-  inputs_ = inputs;
+  uploaded_ = step;
+  logits_ = logits;
   rows_ = num_tokens();
   has_graph_ = false;
   sampler_.BeginStep(latest_);
-  draws_.reset();
+  packed_samples_.reset();
   step_is_planned_ = false;
   next_norm_ = {};
-  if (!step_.Holds(inputs)) {
+  if (!step_.Holds(step, logits.rows)) {
     const StepBounds& held = step_.bounds();
     const auto grown = [](int64_t wanted, int64_t has) { return wanted > has ? 2 * wanted : has; };
     const auto tokens = static_cast<int32_t>(grown(num_tokens(), held.tokens_max));
     Rebuild({.tokens_max = tokens,
              .sequences_max =
-                 static_cast<int32_t>(grown(std::ssize(inputs.token_begin), held.sequences_max)),
-             .blocks_max = grown(std::ssize(inputs.blocks), held.blocks_max),
-             .draws_max = held.draws_max},
+                 static_cast<int32_t>(grown(std::ssize(step.token_begin), held.sequences_max)),
+             .blocks_max = grown(std::ssize(step.blocks), held.blocks_max),
+             .samples_max = held.samples_max},
             step_.form());
   }
-  if (inputs.draws != nullptr && std::ssize(inputs.logits_rows) <= StepMemory::kFirstRows &&
-      GrowDrawn(std::ssize(inputs.draws->rows))) {
-    draws_ = sampler_.Pack(*inputs.draws, latest_);
+  if (logits.samples != nullptr && std::ssize(logits.rows) <= StepMemory::kFirstRows &&
+      GrowSampled(std::ssize(logits.samples->samples))) {
+    packed_samples_ = sampler_.Pack(*logits.samples, latest_);
   }
-  if (status_.ok()) step_is_planned_ = step_.Upload(inputs, draws_, latest_, stream_);
+  if (status_.ok())
+    step_is_planned_ = step_.Upload(step, logits.rows, packed_samples_, latest_, stream_);
 }
 
 bool CudaBackend::Rebuild(const StepBounds& bounds, const AttentionForm& form) {
@@ -297,7 +300,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (form != has && !Rebuild(step_.bounds(), form)) return false;
   // Of this step's pinned memory nothing is on its way.
   if (!Note(stream_.Wait())) return false;
-  step_is_planned_ = step_.Upload(inputs_, draws_, latest_, stream_);
+  step_is_planned_ = step_.Upload(uploaded_, logits_.rows, packed_samples_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
   return true;
 }
@@ -357,7 +360,7 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   // The first of a step's kernels comes after a copy: there is nothing to overlap with.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
                                   {.step = step_.header(),
-                                   .drawn = drawn_.as<int32_t>(),
+                                   .sampled = sampled_.as<int32_t>(),
                                    .table = table.data(),
                                    .vocab = static_cast<int32_t>(table.rows()),
                                    .hidden_size = static_cast<int32_t>(table.cols()),
@@ -432,7 +435,7 @@ void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
   const DeviceWeight& weight = WeightOf(args.qkv);
   const auto& pool = static_cast<const DeviceKvPool&>(*args.pool);
   CheckActivation(args.query, num_tokens(), int64_t{args.num_heads} * args.head_dim, DType::kBF16);
-  CheckPoolCovers(inputs_, pool.shape());
+  CheckPoolCovers(uploaded_, pool.shape());
   if (rows_ == 0 || !Plan(pool, args.num_heads, std::nullopt)) return;
   AppendArgs append = {.step = step_.header(),
                        .product = nullptr,
@@ -466,7 +469,7 @@ void CudaBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
 void CudaBackend::Attention(const AttentionArgs& args) {
   const auto& pool = static_cast<const DeviceKvPool&>(*args.pool);
   const KvPoolShape& shape = pool.shape();
-  CheckPoolCovers(inputs_, shape);
+  CheckPoolCovers(uploaded_, shape);
   CheckActivation(args.out, num_tokens(), args.query.cols, DType::kBF16);
   if (rows_ == 0 || !Plan(pool, args.num_heads, args.window)) return;
   const AttentionScratch scratch = ScratchOfAttention(step_.plan(), shape, device_.num_sms);
@@ -536,7 +539,7 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const DeviceWeight& head = WeightOf(args.head);
   CheckActivation(args.logits, args.count, head.rows());
   next_norm_ = {};
-  const bool is_all = args.begin == 0 && args.count == std::ssize(inputs_.logits_rows);
+  const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
     // What a graph launches finds the rows of any step.

@@ -36,10 +36,10 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override;
   absl::Status Reserve(const StepBounds& bounds) override;
 
-  void Upload(const StepInputs& inputs) override;
+  void Upload(const Step& step, const StepLogits& logits) override;
   void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) override;
-  absl::Status RecordSteps(const void* owner, int32_t tokens_max, const StepInputs& step,
-                           absl::FunctionRef<void()> enqueue) override;
+  absl::Status RecordSteps(const void* owner, int32_t tokens_max, const Step& step,
+                           const StepLogits& logits, absl::FunctionRef<void()> enqueue) override;
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;
   void QkvRopeAppend(const QkvRopeAppendArgs& args) override;
@@ -84,12 +84,12 @@ class CudaBackend final : public Backend {
 
   // Once, if it is no bf16.
   void SayIfRounded(DType dtype);
-  int32_t num_tokens() const { return static_cast<int32_t>(inputs_.tokens.size()); }
+  int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
   // Remembers the first thing that went wrong.
   bool Note(const absl::Status& status);
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
-  bool GrowDrawn(int64_t num_draws);
+  bool GrowSampled(int64_t num_samples);
   // Makes the step's plan one for this pool and these heads; false if it cannot be.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
@@ -117,18 +117,19 @@ class CudaBackend final : public Backend {
   LibraryProducts library_products_;
   std::function<void(std::string_view, bool)> note_;  // until it is said that weights are rounded
   absl::Status status_;
-  StepInputs inputs_;
+  Step uploaded_;
+  StepLogits logits_;  // of the uploaded step
   StepMemory step_;
-  std::optional<PackedDraws> draws_;  // of the step, if they go with it
+  std::optional<PackedSamples> packed_samples_;  // of the step, if they go with it
   bool step_is_planned_ = false;
   int32_t rows_ = 0;        // of launches: the step's tokens, or those of the graph that serves it
   bool has_graph_ = false;  // such a graph: what is enqueued must serve any step of its rows
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // The tokens that the latest step drew, and how many; the next one's Embed reads them before its
-  // own draws take their place.
-  Memory drawn_;
-  int64_t num_drawn_ = 0;
+  // The tokens that the latest step sampled, and their number; the next step's Embed reads them
+  // before its own samples replace them.
+  Memory sampled_;
+  int64_t num_sampled_ = 0;
   NextNorm next_norm_;
   // Of the latest logits, for BestOfUnits.
   Memory best_logits_, best_tokens_;

@@ -27,8 +27,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const StepHeader& header = step_.host_header();
   const bool has_prefill = std::ranges::any_of(
       header.lists, [](const AttentionList& list) { return list.num_prefill_tiles > 0; });
-  const bool can_draw = inputs_.draws == nullptr || draws_.has_value();
-  if (rows == 0 || has_prefill || !step_is_planned_ || !can_draw) return enqueue();
+  const bool can_sample = logits_.samples == nullptr || packed_samples_.has_value();
+  if (rows == 0 || has_prefill || !step_is_planned_ || !can_sample) return enqueue();
   rows_ = rows;
   has_graph_ = true;
   const GraphKey key = {.owner = owner, .rows = rows};
@@ -42,18 +42,18 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   }
   if (!found->second.has_value() && !Record(found->second, enqueue)) return;
   found->second->Launch(stream_);
-  if (!draws_.has_value()) return;
-  num_drawn_ = std::ssize(inputs_.draws->rows);
+  if (!packed_samples_.has_value()) return;
+  num_sampled_ = std::ssize(logits_.samples->samples);
   sampler_.FetchPacked(latest_, stream_);
 }
 
-absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, const StepInputs& step,
-                                      absl::FunctionRef<void()> enqueue) {
+absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, const Step& step,
+                                      const StepLogits& logits, absl::FunctionRef<void()> enqueue) {
   const int32_t most = tokens_max > std::ranges::max(kGraphRows) ? std::ranges::max(kGraphRows)
                                                                  : GraphRowsFor(tokens_max);
   for (const int32_t rows : kGraphRows) {
     if (rows > most) break;
-    Upload(step);
+    Upload(step, logits);
     // Runs first: whatever a kernel's first launch loads or allocates, it does not while recording.
     const int64_t num_forgotten = num_forgotten_;
     rows_ = rows;

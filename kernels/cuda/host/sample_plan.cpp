@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "kernels/checks.h"
 #include "kernels/sampling.h"
 
 namespace incipit::cuda {
@@ -27,11 +28,6 @@ int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
   const int64_t num_top = std::min<int64_t>(std::max(wanted, 0), vocab_size);
   INCIPIT_CHECK(num_top <= kTopMax);
   return static_cast<int32_t>(num_top);
-}
-
-void CheckLogits(const TensorView& logits) {
-  INCIPIT_CHECK(logits.dtype == DType::kF32 && logits.cols > 0);
-  INCIPIT_CHECK(logits.cols <= int64_t{1} << kVocabBitsMax);
 }
 
 constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
@@ -66,9 +62,9 @@ void AppendNoLogprobs(TokenId token, Logprobs& logprobs) {
 SampleLayout::SampleLayout(const SampleCapacity& capacity) : capacity_(capacity) {
   const auto rows = static_cast<size_t>(capacity.rows);
   size_t end = 0;
-  Place(end, sizeof(DrawHeader));
-  groups_ = Place(end, rows * sizeof(DrawGroup));
-  entries_ = Place(end, rows * std::max(sizeof(DrawEntry), sizeof(ScoreEntry)));
+  Place(end, sizeof(SampleHeader));
+  groups_ = Place(end, rows * sizeof(SampleGroup));
+  entries_ = Place(end, rows * std::max(sizeof(SampleEntry), sizeof(ScoreEntry)));
   patches_ = end;
 
   size_t out = 0;
@@ -93,11 +89,11 @@ SampleOutputs SampleLayout::OutputsAt(std::byte* block) const {
 SamplePlan::SamplePlan(const SampleCapacity& capacity, std::byte* inputs, std::byte* outputs)
     : layout_(capacity), inputs_(inputs), outputs_(layout_.OutputsAt(outputs)) {
   INCIPIT_CHECK(capacity.rows > 0);
-  draws_.reserve(static_cast<size_t>(capacity.rows));
+  samples_.reserve(static_cast<size_t>(capacity.rows));
 }
 
 void SamplePlan::Begin() {
-  draws_.clear();
+  samples_.clear();
   num_groups_ = 0;
   num_patches_ = 0;
   num_tops_ = 0;
@@ -116,36 +112,37 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
   Begin();
   std::byte* const patches = inputs_ + layout_.patches();
   size_t i = begin;
-  for (; i < args.rows.size(); ++i) {
-    const SampleRow& row = args.rows[i];
-    INCIPIT_CHECK(row.logits_row >= 0 && row.logits_row < args.logits.rows);
-    const int32_t num_top = NumTopOf(row.params->num_logprobs, args.logits.cols);
-    CollectPatches(row, args.logits.cols);
+  for (; i < args.samples.size(); ++i) {
+    const StepSample& sample = args.samples[i];
+    const int32_t row = args.logits_rows[i];
+    INCIPIT_CHECK(row >= 0 && row < args.logits.rows);
+    const int32_t num_top = NumTopOf(sample.params->num_logprobs, args.logits.cols);
+    CollectPatches(sample, args.logits.cols);
     if (!Fits(i - begin, patches_.size(), num_top)) break;
-    DrawEntry entry = EntryOf(row);
+    SampleEntry entry = EntryOf(sample);
     entry.index = static_cast<int32_t>(i - begin);
     entry.patch_begin = num_patches_;
     entry.top_begin = num_tops_;
     for (const LogitPatch& patch : patches_) StoreAt(patches, num_patches_++, patch);
     entry.patch_end = num_patches_;
     num_tops_ += num_top;
-    has_scores_ |= row.params->num_logprobs >= 0;
-    draws_.push_back({row.logits_row, entry});
+    has_scores_ |= sample.params->num_logprobs >= 0;
+    samples_.push_back({row, entry});
   }
-  INCIPIT_CHECK(i > begin || args.rows.empty());
-  StoreDraws();
+  INCIPIT_CHECK(i > begin || args.samples.empty());
+  StoreSamples();
   return i;
 }
 
 // One patch for each token that anything applies to.
-void SamplePlan::CollectPatches(const SampleRow& row, int64_t vocab_size) {
+void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
-  banned_.assign(row.banned.begin(), row.banned.end());
+  banned_.assign(sample.banned.begin(), sample.banned.end());
   std::sort(banned_.begin(), banned_.end());
-  SortedTokens counts(row.counts);
-  SortedTokens biases(row.params->logit_bias);
+  SortedTokens counts(sample.counts);
+  SortedTokens biases(sample.params->logit_bias);
   SortedTokens banned(banned_);
-  const bool has_penalties = row.params->has_penalties();
+  const bool has_penalties = sample.params->has_penalties();
   TokenId before = std::numeric_limits<TokenId>::min();
   for (;;) {
     LogitPatch patch;
@@ -171,16 +168,16 @@ void SamplePlan::CollectPatches(const SampleRow& row, int64_t vocab_size) {
   }
 }
 
-DrawEntry SamplePlan::EntryOf(const SampleRow& row) const {
-  const SamplingParams& params = *row.params;
-  DrawEntry entry;
+SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
+  const SamplingParams& params = *sample.params;
+  SampleEntry entry;
   entry.greedy = params.temperature <= 0 ? 1 : 0;
   entry.inverse_temperature = entry.greedy != 0 ? 1 : InverseTemperature(params.temperature);
   entry.top_k = params.top_k;
   entry.top_p_share = TopPMass(params.top_p, uint64_t{1} << 63);
   entry.min_p_mass = MinPMass(params.min_p);
-  entry.random_bits = RandomBits(params.seed, static_cast<uint32_t>(row.choice),
-                                 static_cast<uint64_t>(row.position));
+  entry.random_bits = RandomBits(params.seed, static_cast<uint32_t>(sample.choice),
+                                 static_cast<uint64_t>(sample.position));
   entry.repetition_penalty = params.repetition_penalty;
   entry.frequency_penalty = params.frequency_penalty;
   entry.presence_penalty = params.presence_penalty;
@@ -188,36 +185,37 @@ DrawEntry SamplePlan::EntryOf(const SampleRow& row) const {
   return entry;
 }
 
-// Draws from the same row of logits one after another, those of the plan in groups.
-void SamplePlan::StoreDraws() {
-  std::sort(draws_.begin(), draws_.end(), [](const Draw& a, const Draw& b) {
+// Samples from the same row of logits one after another, those of the plan in groups.
+void SamplePlan::StoreSamples() {
+  std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);
   });
   std::byte* const groups = inputs_ + layout_.groups();
   std::byte* const entries = inputs_ + layout_.entries();
-  for (size_t i = 0; i < draws_.size();) {
-    DrawGroup group = {.logits_row = draws_[i].logits_row, .entry_begin = static_cast<int32_t>(i)};
-    for (; i < draws_.size() && draws_[i].logits_row == group.logits_row; ++i) {
-      StoreAt(entries, i, draws_[i].entry);
+  for (size_t i = 0; i < samples_.size();) {
+    SampleGroup group = {.logits_row = samples_[i].logits_row,
+                         .entry_begin = static_cast<int32_t>(i)};
+    for (; i < samples_.size() && samples_[i].logits_row == group.logits_row; ++i) {
+      StoreAt(entries, i, samples_[i].entry);
     }
     group.entry_end = static_cast<int32_t>(i);
     StoreAt(groups, num_groups_++, group);
   }
   StoreAt(inputs_, 0,
-          DrawHeader{.num_groups = num_groups_,
-                     .groups = static_cast<int32_t>(layout_.groups()),
-                     .entries = static_cast<int32_t>(layout_.entries()),
-                     .patches = static_cast<int32_t>(layout_.patches())});
+          SampleHeader{.num_groups = num_groups_,
+                       .groups = static_cast<int32_t>(layout_.groups()),
+                       .entries = static_cast<int32_t>(layout_.entries()),
+                       .patches = static_cast<int32_t>(layout_.patches())});
 }
 
-PackedDraws SamplePlan::draws() const {
+PackedSamples SamplePlan::samples() const {
   const auto array = [this](size_t begin, size_t count, size_t size) {
     return std::span<const std::byte>(inputs_ + begin, count * size);
   };
   return {
       .num_groups = num_groups_,
-      .groups = array(layout_.groups(), static_cast<size_t>(num_groups_), sizeof(DrawGroup)),
-      .entries = array(layout_.entries(), draws_.size(), sizeof(DrawEntry)),
+      .groups = array(layout_.groups(), static_cast<size_t>(num_groups_), sizeof(SampleGroup)),
+      .entries = array(layout_.entries(), samples_.size(), sizeof(SampleEntry)),
       .patches = array(layout_.patches(), static_cast<size_t>(num_patches_), sizeof(LogitPatch))};
 }
 
@@ -227,20 +225,20 @@ size_t SamplePlan::Pack(const ScoreArgs& args, size_t begin) {
   has_scores_ = true;
   std::byte* const entries = inputs_ + layout_.entries();
   size_t i = begin;
-  for (; i < args.rows.size(); ++i) {
-    const ScoreRow& row = args.rows[i];
-    INCIPIT_CHECK(row.logits_row >= 0 && row.logits_row < args.logits.rows);
-    INCIPIT_CHECK(row.target >= 0 && row.target < args.logits.cols);
-    const int32_t num_top = NumTopOf(row.num_top, args.logits.cols);
+  for (; i < args.scores.size(); ++i) {
+    const StepScore& score = args.scores[i];
+    const int32_t row = args.logits_rows[i];
+    INCIPIT_CHECK(row >= 0 && row < args.logits.rows);
+    INCIPIT_CHECK(score.target >= 0 && score.target < args.logits.cols);
+    const int32_t num_top = NumTopOf(score.num_top, args.logits.cols);
     if (!Fits(i - begin, 0, num_top)) break;
-    StoreAt(entries, i - begin,
-            ScoreEntry{.logits_row = row.logits_row,
-                       .target = row.target,
-                       .num_top = num_top,
-                       .top_begin = num_tops_});
+    StoreAt(
+        entries, i - begin,
+        ScoreEntry{
+            .logits_row = row, .target = score.target, .num_top = num_top, .top_begin = num_tops_});
     num_tops_ += num_top;
   }
-  INCIPIT_CHECK(i > begin || args.rows.empty());
+  INCIPIT_CHECK(i > begin || args.scores.empty());
   StoreAt(inputs_, 0, static_cast<int32_t>(i - begin));
   return i;
 }
@@ -262,7 +260,7 @@ void SamplePlan::Unpack(const SampleArgs& args, size_t begin, size_t end) const 
     const size_t index = i - begin;
     args.tokens[i] = outputs_.tokens[index];
     args.status[i] = static_cast<RowStatus>(outputs_.status[index]);
-    const int32_t wanted = args.rows[i].params->num_logprobs;
+    const int32_t wanted = args.samples[i].params->num_logprobs;
     if (wanted < 0) continue;
     const auto num_top = static_cast<size_t>(NumTopOf(wanted, args.logits.cols));
     if (args.status[i] == RowStatus::kOk) {
@@ -279,14 +277,14 @@ void SamplePlan::Unpack(const ScoreArgs& args, size_t begin, size_t end) const {
   size_t top_begin = 0;
   for (size_t i = begin; i < end; ++i) {
     const size_t index = i - begin;
-    const ScoreRow& row = args.rows[i];
+    const StepScore& score = args.scores[i];
     args.status[i] = static_cast<RowStatus>(outputs_.status[index]);
-    const auto num_top = static_cast<size_t>(NumTopOf(row.num_top, args.logits.cols));
+    const auto num_top = static_cast<size_t>(NumTopOf(score.num_top, args.logits.cols));
     if (args.status[i] == RowStatus::kOk) {
-      AppendLogprobs(outputs_.scores[index], row.target, {outputs_.tops + top_begin, num_top},
+      AppendLogprobs(outputs_.scores[index], score.target, {outputs_.tops + top_begin, num_top},
                      *args.logprobs);
     } else {
-      AppendNoLogprobs(row.target, *args.logprobs);
+      AppendNoLogprobs(score.target, *args.logprobs);
     }
     top_begin += num_top;
   }

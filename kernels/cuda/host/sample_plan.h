@@ -3,8 +3,8 @@
 //
 // Each direction is one block of memory with places that depend on the capacity alone: the caller
 // copies input_bytes() from the host block to the device, launches, and copies output_bytes() back.
-// Rows that do not fit are left for another round. Draws may go to the device with other things
-// instead: draws() says what of the block they are.
+// Rows that do not fit are left for another round. Samples may go to the device with other things
+// instead: samples() says what of the block they are.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ struct SampleCapacity {
 // The most log probabilities of one row: what a block holds in shared memory.
 inline constexpr int32_t kTopMax = 4096;
 
-// The arrays of some draws. Views.
-struct PackedDraws {
+// The arrays of some samples. Views.
+struct PackedSamples {
   int32_t num_groups = 0;
   std::span<const std::byte> groups, entries, patches;
 };
 
-// Where the arrays of a draw or a score stand in their blocks.
+// Where the arrays of a sample or a score stand in their blocks.
 class SampleLayout {
  public:
   explicit SampleLayout(const SampleCapacity& capacity);
@@ -76,8 +76,8 @@ class SamplePlan {
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
-  // The block of draws that were packed last.
-  PackedDraws draws() const;
+  // The block of samples that were packed last.
+  PackedSamples samples() const;
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 
   // Once the outputs of the round that begins with row `begin` are there. Rounds in order.
@@ -85,16 +85,16 @@ class SamplePlan {
   void Unpack(const ScoreArgs& args, size_t begin, size_t end) const;
 
  private:
-  struct Draw {
+  struct RowEntry {
     int32_t logits_row = 0;
-    DrawEntry entry;
+    SampleEntry entry;
   };
 
   void Begin();
   bool Fits(size_t num_rows, size_t num_patches, int32_t num_top) const;
-  void CollectPatches(const SampleRow& row, int64_t vocab_size);
-  DrawEntry EntryOf(const SampleRow& row) const;
-  void StoreDraws();
+  void CollectPatches(const StepSample& sample, int64_t vocab_size);
+  SampleEntry EntryOf(const StepSample& sample) const;
+  void StoreSamples();
   void AppendLogprobs(const TokenScore& score, TokenId token, std::span<const TopLogit> tops,
                       Logprobs& logprobs) const;
 
@@ -103,7 +103,7 @@ class SamplePlan {
   SampleOutputs outputs_;
   std::vector<LogitPatch> patches_;  // of the row at hand
   std::vector<TokenId> banned_;
-  std::vector<Draw> draws_;  // of the round
+  std::vector<RowEntry> samples_;  // of the round
   int32_t num_groups_ = 0, num_patches_ = 0, num_tops_ = 0;
   bool has_scores_ = false;
 };

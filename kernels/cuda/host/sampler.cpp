@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/checks.h"
 #include "kernels/cuda/device/sampling/sample.h"
 #include "kernels/cuda/device/sampling/score.h"
 
@@ -18,7 +19,7 @@ constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 }  // namespace
 
 size_t RowSampler::PackedBytesMax() {
-  return kRowsAtOnce * (sizeof(DrawGroup) + sizeof(DrawEntry)) +
+  return kRowsAtOnce * (sizeof(SampleGroup) + sizeof(SampleEntry)) +
          kPatchesAtOnce * sizeof(LogitPatch);
 }
 
@@ -38,7 +39,7 @@ absl::Status RowSampler::Reserve(int64_t vocab_size) {
   INCIPIT_RETURN_IF_ERROR(allocate(Place::kDevice, in, inputs_));
   INCIPIT_RETURN_IF_ERROR(allocate(Place::kDevice, out, outputs_));
   INCIPIT_RETURN_IF_ERROR(allocate(Place::kDevice, layout.original_bytes(), originals_));
-  for (Step& step : steps_) {
+  for (StepRounds& step : steps_) {
     for (Round& round : step.rounds) {
       INCIPIT_RETURN_IF_ERROR(allocate(Place::kPinned, in, round.pinned_inputs));
       INCIPIT_RETURN_IF_ERROR(allocate(Place::kPinned, out, round.pinned_outputs));
@@ -50,7 +51,7 @@ absl::Status RowSampler::Reserve(int64_t vocab_size) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<RowSampler::Round*> RowSampler::NextRound(Step& step, int64_t vocab_size,
+absl::StatusOr<RowSampler::Round*> RowSampler::NextRound(StepRounds& step, int64_t vocab_size,
                                                          Stream& stream) {
   const bool is_held = vocab_size <= vocab_size_;
   if (!is_held || step.num_used == kRoundsMax) {
@@ -62,10 +63,9 @@ absl::StatusOr<RowSampler::Round*> RowSampler::NextRound(Step& step, int64_t voc
 }
 
 template <class Args>
-absl::Status RowSampler::EnqueueRounds(const Args& args, Step& step, Stream& stream,
+absl::Status RowSampler::EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                                        absl::FunctionRef<void(const Round&, int32_t)> launch) {
-  INCIPIT_CHECK(args.status.size() == args.rows.size());
-  for (size_t begin = 0; begin < args.rows.size();) {
+  for (size_t begin = 0; begin < args.logits_rows.size();) {
     INCIPIT_ASSIGN_OR_RETURN(Round* const round, NextRound(step, args.logits.cols, stream));
     round->args = args;
     round->begin = begin;
@@ -77,53 +77,55 @@ absl::Status RowSampler::EnqueueRounds(const Args& args, Step& step, Stream& str
   return absl::OkStatus();
 }
 
-absl::Status RowSampler::Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* drawn,
+absl::Status RowSampler::Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                                 size_t which, Stream& stream) {
-  INCIPIT_CHECK(args.tokens.size() == args.rows.size());
+  CheckSampleArgs(args);
   return EnqueueRounds(args, steps_[which], stream, [&](const Round& round, int32_t count) {
-    LaunchPacked(args.logits, inputs_.as<DrawHeader>(), best, count, drawn + round.begin, stream);
+    LaunchPacked(args.logits, inputs_.as<SampleHeader>(), best, count, sampled + round.begin,
+                 stream);
   });
 }
 
-void RowSampler::LaunchPacked(const TensorView& logits, const DrawHeader* draws,
-                              const BestOfUnits& best, int32_t groups_max, int32_t* drawn,
+void RowSampler::LaunchPacked(const TensorView& logits, const SampleHeader* samples,
+                              const BestOfUnits& best, int32_t groups_max, int32_t* sampled,
                               Stream& stream) {
   const SampleLayout& layout = steps_.front().rounds.front().plan->layout();
   Launch<cuda::Sample<SampleShape>>(stream, {.num_blocks = std::min(groups_max, num_sms_)},
                                     {.logits = static_cast<float*>(logits.data),
                                      .vocab_size = static_cast<int32_t>(logits.cols),
-                                     .draws = draws,
+                                     .samples = samples,
                                      .best_logits = best.logits,
                                      .best_tokens = best.tokens,
                                      .originals = originals_.as<float>(),
-                                     .drawn = drawn,
+                                     .sampled = sampled,
                                      .outputs = layout.OutputsAt(outputs_.as<std::byte>())});
 }
 
-std::optional<PackedDraws> RowSampler::Pack(const SampleArgs& args, size_t which) {
-  INCIPIT_CHECK(args.tokens.size() == args.rows.size() && args.status.size() == args.rows.size());
-  Step& step = steps_[which];
+std::optional<PackedSamples> RowSampler::Pack(const SampleArgs& args, size_t which) {
+  CheckSampleArgs(args);
+  StepRounds& step = steps_[which];
   INCIPIT_CHECK(step.num_used == 0);
-  if (args.logits.cols > vocab_size_ || args.rows.empty()) return std::nullopt;
+  if (args.logits.cols > vocab_size_ || args.samples.empty()) return std::nullopt;
   Round& round = step.rounds.front();
-  if (round.plan->Pack(args, 0) < args.rows.size()) return std::nullopt;
-  const PackedDraws draws = round.plan->draws();
-  if (draws.patches.size() > kPatchesAtOnce * sizeof(LogitPatch)) return std::nullopt;
+  if (round.plan->Pack(args, 0) < args.samples.size()) return std::nullopt;
+  const PackedSamples samples = round.plan->samples();
+  if (samples.patches.size() > kPatchesAtOnce * sizeof(LogitPatch)) return std::nullopt;
   round.args = args;
   round.begin = 0;
-  round.end = args.rows.size();
+  round.end = args.samples.size();
   step.num_used = 1;
-  return draws;
+  return samples;
 }
 
 void RowSampler::FetchPacked(size_t which, Stream& stream) {
-  Step& step = steps_[which];
+  StepRounds& step = steps_[which];
   INCIPIT_CHECK(step.num_used == 1);
   const Round& round = step.rounds.front();
   stream.Copy(round.pinned_outputs.data(), outputs_.data(), round.plan->output_bytes());
 }
 
 absl::Status RowSampler::Score(const ScoreArgs& args, size_t which, Stream& stream) {
+  CheckScoreArgs(args);
   return EnqueueRounds(args, steps_[which], stream, [&](const Round& round, int32_t count) {
     const SampleLayout& layout = round.plan->layout();
     Launch<cuda::Score<SampleShape>>(stream, {.num_blocks = std::min(count, 2 * num_sms_)},
@@ -135,7 +137,7 @@ absl::Status RowSampler::Score(const ScoreArgs& args, size_t which, Stream& stre
 }
 
 void RowSampler::TakeResults(size_t which) {
-  Step& step = steps_[which];
+  StepRounds& step = steps_[which];
   for (size_t i = 0; i < step.num_used; ++i) {
     const Round& round = step.rounds[i];
     std::visit([&](const auto& args) { round.plan->Unpack(args, round.begin, round.end); },

@@ -34,19 +34,19 @@ class RowSampler {
   int64_t vocab_size() const { return vocab_size_; }  // that there is memory for
 
   void BeginStep(size_t which);
-  // Enqueue. What the arguments refer to stays valid until TakeResults. `drawn`: on the device,
+  // Enqueue. What the arguments refer to stays valid until TakeResults. `sampled`: on the device,
   // gets the token of each row. `best`: of the logits, what StoreLogits has noted, if anything.
-  absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* drawn, size_t which,
-                      Stream& stream);
+  absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
+                      size_t which, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
-  // In place of Sample: packs the draws of a step that has begun, for the caller to bring to the
+  // In place of Sample: packs the samples of a step that has begun, for the caller to bring to the
   // device. None if they need memory, rounds, or more patches than a round takes (sampler.cpp);
   // then nothing has happened.
-  std::optional<PackedDraws> Pack(const SampleArgs& args, size_t which);
+  std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
   // Enqueues the kernel for them, wherever their header is; may be recorded for any such step.
-  void LaunchPacked(const TensorView& logits, const DrawHeader* draws, const BestOfUnits& best,
-                    int32_t groups_max, int32_t* drawn, Stream& stream);
+  void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
+                    int32_t groups_max, int32_t* sampled, Stream& stream);
   // Enqueues what brings their results.
   void FetchPacked(size_t which, Stream& stream);
   // REQUIRES: the step has ended.
@@ -54,7 +54,7 @@ class RowSampler {
 
   // Of one round; more rows take more rounds.
   static constexpr int32_t kRowsAtOnce = 256;
-  // What PackedDraws may take, each array rounded up.
+  // What PackedSamples may take, each array rounded up.
   static size_t PackedBytesMax();
 
  private:
@@ -69,22 +69,22 @@ class RowSampler {
     std::variant<SampleArgs, ScoreArgs> args;
     size_t begin = 0, end = 0;
   };
-  struct Step {
+  struct StepRounds {
     std::array<Round, kRoundsMax> rounds;
     size_t num_used = 0;
   };
 
-  absl::StatusOr<Round*> NextRound(Step& step, int64_t vocab_size, Stream& stream);
+  absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
   // Packs all rows, round after round: inputs go to the device, `launch` enqueues a kernel for the
   // round and a number of rows, results come back.
   template <class Args>
-  absl::Status EnqueueRounds(const Args& args, Step& step, Stream& stream,
+  absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<void(const Round&, int32_t)> launch);
 
   const int32_t num_sms_;
   int64_t vocab_size_ = 0;
   Memory inputs_, outputs_, originals_;
-  std::array<Step, 2> steps_;
+  std::array<StepRounds, 2> steps_;
 };
 
 }  // namespace incipit::cuda

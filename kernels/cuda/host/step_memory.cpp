@@ -71,50 +71,50 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
   return absl::OkStatus();
 }
 
-bool StepMemory::Holds(const StepInputs& inputs) const {
-  return std::ssize(inputs.tokens) <= bounds_.tokens_max &&
-         std::ssize(inputs.logits_rows) <= bounds_.tokens_max &&
-         std::ssize(inputs.token_begin) <= bounds_.sequences_max + 1 &&
-         std::ssize(inputs.blocks) <= bounds_.blocks_max;
+bool StepMemory::Holds(const Step& step, std::span<const int32_t> logits_rows) const {
+  return std::ssize(step.tokens) <= bounds_.tokens_max &&
+         std::ssize(logits_rows) <= bounds_.tokens_max &&
+         std::ssize(step.token_begin) <= bounds_.sequences_max + 1 &&
+         std::ssize(step.blocks) <= bounds_.blocks_max;
 }
 
 // Pools may differ in their pages: a step may come whose pool is not the one that was seen last.
-bool StepMemory::FitsForm(const StepInputs& inputs) const {
+bool StepMemory::FitsForm(const Step& step) const {
   if (form_.windows.empty()) return false;
-  for (size_t s = 0; s + 1 < inputs.token_begin.size(); ++s) {
-    if (inputs.token_begin[s] == inputs.token_begin[s + 1]) continue;
-    const int32_t last = inputs.positions[static_cast<size_t>(inputs.token_begin[s + 1] - 1)];
-    if (inputs.block_begin[s] + last / form_.page_size >= inputs.block_begin[s + 1]) return false;
+  for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
+    if (step.token_begin[s] == step.token_begin[s + 1]) continue;
+    const int32_t last = step.positions[static_cast<size_t>(step.token_begin[s + 1] - 1)];
+    if (step.block_begin[s] + last / form_.page_size >= step.block_begin[s + 1]) return false;
   }
   return true;
 }
 
-bool StepMemory::Upload(const StepInputs& inputs, const std::optional<PackedDraws>& draws,
-                        size_t which, Stream& stream) {
-  INCIPIT_CHECK(Holds(inputs));
+bool StepMemory::Upload(const Step& step, std::span<const int32_t> logits_rows,
+                        const std::optional<PackedSamples>& samples, size_t which, Stream& stream) {
+  INCIPIT_CHECK(Holds(step, logits_rows));
   char* const memory = pinned_[which].as<char>();
   std::byte* const plan = pinned_[which].as<std::byte>() + kPlanAt;
-  const bool is_planned = FitsForm(inputs);
+  const bool is_planned = FitsForm(step);
   size_t used = kPlanAt + sizeof(StepHeader);
-  host_header_ = {.num_tokens = static_cast<int32_t>(inputs.tokens.size())};
+  host_header_ = {.num_tokens = static_cast<int32_t>(step.tokens.size())};
   if (is_planned) {
-    used = kPlanAt + attention_->Build(inputs, {plan, attention_->max_bytes()});
+    used = kPlanAt + attention_->Build(step, {plan, attention_->max_bytes()});
     std::memcpy(&host_header_, plan, sizeof(host_header_));
   }
-  host_header_.tokens = static_cast<int32_t>(PutBehind(inputs.tokens, memory, used) - kPlanAt);
-  logits_rows_ = PutBehind(inputs.logits_rows, memory, used);
-  const size_t first = std::min<size_t>(inputs.logits_rows.size(), kFirstRows);
+  host_header_.tokens = static_cast<int32_t>(PutBehind(step.tokens, memory, used) - kPlanAt);
+  logits_rows_ = PutBehind(logits_rows, memory, used);
+  const size_t first = std::min<size_t>(logits_rows.size(), kFirstRows);
   *reinterpret_cast<int32_t*>(memory + kNumRowsAt) = static_cast<int32_t>(first);
-  std::copy_n(inputs.logits_rows.begin(), first, reinterpret_cast<int32_t*>(memory + kRowsAt));
-  if (draws.has_value()) {
+  std::copy_n(logits_rows.begin(), first, reinterpret_cast<int32_t*>(memory + kRowsAt));
+  if (samples.has_value()) {
     const auto put = [&](std::span<const std::byte> array) {
-      return static_cast<int32_t>(PutBehind(array, memory, used) - kDrawsAt);
+      return static_cast<int32_t>(PutBehind(array, memory, used) - kSamplesAt);
     };
-    const DrawHeader header = {.num_groups = draws->num_groups,
-                               .groups = put(draws->groups),
-                               .entries = put(draws->entries),
-                               .patches = put(draws->patches)};
-    std::memcpy(memory + kDrawsAt, &header, sizeof(header));
+    const SampleHeader header = {.num_groups = samples->num_groups,
+                                 .groups = put(samples->groups),
+                                 .entries = put(samples->entries),
+                                 .patches = put(samples->patches)};
+    std::memcpy(memory + kSamplesAt, &header, sizeof(header));
   }
   std::memcpy(plan, &host_header_, sizeof(host_header_));
   stream.Copy(device_.data(), memory, used);

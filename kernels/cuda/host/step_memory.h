@@ -1,5 +1,5 @@
 // What goes to the device once for each step, in one copy of what the step has: the plan of its
-// attention, tokens, rows of logits and draws. Two steps may be on their way: each has pinned
+// attention, tokens, rows of logits and samples. Two steps may be on their way: each has pinned
 // memory of its own, and both use the same place on the device, where streams keep them apart.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,20 +31,20 @@ class StepMemory {
  public:
   // Memory for steps within `bounds` and this form. REQUIRES: `stream` has nothing to do.
   absl::Status Reserve(const StepBounds& bounds, const AttentionForm& form);
-  bool Holds(const StepInputs& inputs) const;
+  bool Holds(const Step& step, std::span<const int32_t> logits_rows) const;
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step, and of its draws if there are any. `which` alternates; the step
+  // Enqueues the copy of a step, and of its samples if there are any. `which` alternates; the step
   // that used it before has ended. False: without a plan of attention, as the form is not this
   // step's.
-  bool Upload(const StepInputs& inputs, const std::optional<PackedDraws>& draws, size_t which,
-              Stream& stream);
+  bool Upload(const Step& step, std::span<const int32_t> logits_rows,
+              const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
   // On the device, of the latest upload, always at the same place.
   const int32_t* num_tokens() const { return &header()->num_tokens; }
   const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
-  const DrawHeader* draws() const { return At<const DrawHeader>(kDrawsAt); }
+  const SampleHeader* samples() const { return At<const SampleHeader>(kSamplesAt); }
   // How many rows of logits there are, and which, up to kFirstRows of them.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
@@ -59,12 +60,12 @@ class StepMemory {
  private:
   static constexpr size_t kNumRowsAt = (kFirstRows + 1) * sizeof(int32_t);
   static constexpr size_t kRowsAt = kNumRowsAt + sizeof(int32_t);
-  static constexpr size_t kDrawsAt =
-      (kRowsAt + kFirstRows * sizeof(int32_t) + alignof(DrawHeader) - 1) / alignof(DrawHeader) *
-      alignof(DrawHeader);
-  static constexpr size_t kPlanAt = kDrawsAt + sizeof(DrawHeader);
+  static constexpr size_t kSamplesAt =
+      (kRowsAt + kFirstRows * sizeof(int32_t) + alignof(SampleHeader) - 1) / alignof(SampleHeader) *
+      alignof(SampleHeader);
+  static constexpr size_t kPlanAt = kSamplesAt + sizeof(SampleHeader);
 
-  bool FitsForm(const StepInputs& inputs) const;
+  bool FitsForm(const Step& step) const;
   template <class T>
   const T* At(size_t offset) const {
     return reinterpret_cast<const T*>(device_.as<char>() + offset);

@@ -25,12 +25,7 @@ int CpusAfterUpload(const CpuOptions& options) {
     const auto backend = CreateCpuBackend(options);
     ASSERT_TRUE(backend.ok());
     const std::vector<int32_t> begin = {0};
-    (*backend)->Upload({.tokens = {},
-                        .positions = {},
-                        .token_begin = begin,
-                        .block_begin = begin,
-                        .blocks = {},
-                        .logits_rows = {}});
+    (*backend)->Upload({.token_begin = begin, .block_begin = begin}, {});
     cpus = CpusOfThisThread();
   }).join();
   return cpus;

@@ -41,7 +41,7 @@ class AttentionCase {
     options.windows = {shape.window};
     AttentionPlan plan(options);
     plan_.resize((plan.max_bytes() + 15) / 16);
-    plan_bytes = plan.Build(inputs(), std::as_writable_bytes(std::span(plan_)));
+    plan_bytes = plan.Build(step(), std::as_writable_bytes(std::span(plan_)));
     const size_t partial_rows = static_cast<size_t>(options.max_partial_rows) * shape.num_kv_heads;
     partial_sums_.assign(partial_rows * shape.head_dim, NAN);
     partial_stats_.assign(partial_rows * 2, NAN);
@@ -49,13 +49,11 @@ class AttentionCase {
     out.assign(query.size(), {0x7FFF});
   }
 
-  StepInputs inputs() const {
-    return {.tokens = {},
-            .positions = positions,
+  Step step() const {
+    return {.positions = positions,
             .token_begin = token_begin,
             .block_begin = block_begin,
-            .blocks = blocks,
-            .logits_rows = {}};
+            .blocks = blocks};
   }
 
   // Of the plan, which tests may change before they run it.

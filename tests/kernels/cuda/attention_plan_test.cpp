@@ -15,8 +15,8 @@ struct Sequence {
   int begin = 0, end = 0;  // positions of its tokens in the step
 };
 
-struct Step {
-  explicit Step(const std::vector<Sequence>& sequences, int page_size = 16) {
+struct Arrays {
+  explicit Arrays(const std::vector<Sequence>& sequences, int page_size = 16) {
     for (const Sequence& sequence : sequences) {
       for (int p = sequence.begin; p < sequence.end; ++p) positions.push_back(p);
       token_begin.push_back(static_cast<int32_t>(positions.size()));
@@ -26,26 +26,24 @@ struct Step {
       block_begin.push_back(static_cast<int32_t>(blocks.size()));
     }
   }
-  StepInputs inputs() const {
-    return {.tokens = {},
-            .positions = positions,
+  Step step() const {
+    return {.positions = positions,
             .token_begin = token_begin,
             .block_begin = block_begin,
-            .blocks = blocks,
-            .logits_rows = {}};
+            .blocks = blocks};
   }
   std::vector<int32_t> positions, token_begin = {0}, block_begin = {0};
   std::vector<BlockId> blocks;
 };
 
 struct Built {
-  Built(const Step& step, AttentionPlanOptions options) {
+  Built(const Arrays& step, AttentionPlanOptions options) {
     options.max_tokens = static_cast<int32_t>(step.positions.size());
     options.max_sequences = static_cast<int32_t>(step.token_begin.size()) - 1;
     options.max_pages = static_cast<int32_t>(step.blocks.size());
     AttentionPlan plan(options);
     memory.resize((plan.max_bytes() + 15) / 16);
-    bytes = plan.Build(step.inputs(), std::as_writable_bytes(std::span(memory)));
+    bytes = plan.Build(step.step(), std::as_writable_bytes(std::span(memory)));
     EXPECT_LE(bytes, plan.max_bytes());
   }
   template <class T>
@@ -96,7 +94,7 @@ std::map<Row, Cuts> CutsOf(const Built& built, int group, int window, int list =
   return cuts;
 }
 
-void ExpectCovered(const Step& step, const Built& built, int group, int window, int list = 0) {
+void ExpectCovered(const Arrays& step, const Built& built, int group, int window, int list = 0) {
   const std::map<Row, Cuts> cuts = CutsOf(built, group, window, list);
   EXPECT_EQ(cuts.size(), step.positions.size() * group);
   for (const auto& [row, of_row] : cuts) {
@@ -121,23 +119,23 @@ TEST(AttentionPlan, CoversWhatEveryRowSeesOnceInCutsOfItsOwn) {
         const int begin = static_cast<int>(random() % 50000);
         sequences.push_back({begin, begin + 1 + static_cast<int>(random() % 40)});
       }
-      const Step step(sequences);
+      const Arrays step(sequences);
       ExpectCovered(step, Built(step, {.group = group, .windows = {window}}), group, window);
     }
   }
 }
 
 TEST(AttentionPlan, CutsARowAlikeWhateverElseIsInTheStep) {
-  const Step alone({{3000, 3001}});
-  const Step among({{0, 700}, {3000, 3001}, {100000, 100016}});
-  const Step chunk({{2900, 3100}});
+  const Arrays alone({{3000, 3001}});
+  const Arrays among({{0, 700}, {3000, 3001}, {100000, 100016}});
+  const Arrays chunk({{2900, 3100}});
   const Cuts cuts = CutsOf(Built(alone, {.group = 2}), 2, 0).at({0, 1});
   EXPECT_EQ(CutsOf(Built(among, {.group = 2}), 2, 0).at({700, 1}), cuts);
   EXPECT_EQ(CutsOf(Built(chunk, {.group = 2}), 2, 0).at({100, 1}), cuts);
 }
 
 TEST(AttentionPlan, KeepsAListForEachWindow) {
-  const Step step({{5000, 5003}, {0, 40}});
+  const Arrays step({{5000, 5003}, {0, 40}});
   const Built built(step, {.group = 4, .windows = {0, 512}});
   ExpectCovered(step, built, 4, 0, 0);
   ExpectCovered(step, built, 4, 512, 1);
@@ -145,7 +143,7 @@ TEST(AttentionPlan, KeepsAListForEachWindow) {
 }
 
 TEST(AttentionPlan, SendsWhatDoesNotFitToPrefillTiles) {
-  const Step step({{9000, 9001}, {9000, 9001}, {9000, 9001}});
+  const Arrays step({{9000, 9001}, {9000, 9001}, {9000, 9001}});
   const Built few_items(step, {.group = 4, .max_decode_items = 40});
   EXPECT_EQ(few_items.items().size(), 36U);  // two sequences of 18 splits
   EXPECT_EQ(few_items.tiles().size(), 1U);
@@ -157,7 +155,7 @@ TEST(AttentionPlan, SendsWhatDoesNotFitToPrefillTiles) {
 }
 
 TEST(AttentionPlan, GivesEverySplitAPlaceOfItsOwn) {
-  const Step step({{1000, 1003}, {5000, 5001}, {100, 101}});
+  const Arrays step({{1000, 1003}, {5000, 5001}, {100, 101}});
   const Built built(step, {.group = 7});
   std::set<int> rows;
   std::map<int, int> arrivals, expected;
@@ -173,7 +171,7 @@ TEST(AttentionPlan, GivesEverySplitAPlaceOfItsOwn) {
 }
 
 TEST(AttentionPlan, PutsTheLongestFirst) {
-  const Step step({{300, 301}, {100, 101}, {5000, 5001}, {0, 100}, {2000, 2300}});
+  const Arrays step({{300, 301}, {100, 101}, {5000, 5001}, {0, 100}, {2000, 2300}});
   const Built built(step, {});
   const auto is_longer = [](const auto& a, const auto& b) {
     return (a.end - a.begin + 63) / 64 > (b.end - b.begin + 63) / 64;
@@ -183,7 +181,7 @@ TEST(AttentionPlan, PutsTheLongestFirst) {
 }
 
 TEST(AttentionPlan, SaysWhereEachTokenGoes) {
-  const Step step({{15, 18}, {64, 65}}, 32);
+  const Arrays step({{15, 18}, {64, 65}}, 32);
   const Built built(step, {.page_size = 32});
   ASSERT_EQ(built.header().num_tokens, 4);
   const StepRow* rows = built.At<StepRow>(built.header().rows);

@@ -104,7 +104,7 @@ TEST(CudaStepTest, CopiesWhatItHasHoweverLargeAStepMayBe) {
   ASSERT_TRUE(
       backend
           ->Reserve(
-              {.tokens_max = 8192, .sequences_max = 256, .blocks_max = 65536, .draws_max = 256})
+              {.tokens_max = 8192, .sequences_max = 256, .blocks_max = 65536, .samples_max = 256})
           .ok());
   const TokenId tokens[] = {3, 4};
   const int32_t positions[] = {20, 7}, begin[] = {0, 1, 2}, block_begin[] = {0, 2, 3}, rows[] = {1};
@@ -114,8 +114,8 @@ TEST(CudaStepTest, CopiesWhatItHasHoweverLargeAStepMayBe) {
                    .positions = positions,
                    .token_begin = begin,
                    .block_begin = block_begin,
-                   .blocks = blocks,
-                   .logits_rows = rows});
+                   .blocks = blocks},
+                  {.rows = rows});
   ASSERT_TRUE(backend->Synchronize().ok());
   EXPECT_GT(emulator::BytesCopied(), before);
   EXPECT_LT(emulator::BytesCopied() - before, 4096);
@@ -139,19 +139,16 @@ Drawn DrawInCalls(int32_t num_calls, bool waits) {
       .data = memory.data(), .dtype = DType::kF32, .rows = kRows, .cols = kVocab};
   const auto count = static_cast<size_t>(num_calls * kRows);
   std::vector<SamplingParams> params(count);
-  std::vector<SampleRow> rows;
-  std::vector<ScoreRow> scores;
+  std::vector<StepSample> samples;
+  std::vector<StepScore> scores;
+  std::vector<int32_t> rows;
   for (size_t i = 0; i < count; ++i) {
     const auto row = static_cast<int32_t>(i % kRows);
     params[i].seed = i;
     params[i].num_logprobs = static_cast<int32_t>(i % 4) - 1;
-    rows.push_back({.logits_row = row,
-                    .params = &params[i],
-                    .choice = 0,
-                    .position = 0,
-                    .counts = {},
-                    .banned = {}});
-    scores.push_back({.logits_row = row, .target = static_cast<int32_t>(i), .num_top = row});
+    samples.push_back({.params = &params[i]});
+    scores.push_back({.target = static_cast<int32_t>(i), .num_top = row});
+    rows.push_back(row);
   }
   Drawn drawn = {.tokens = std::vector<TokenId>(count, -7),
                  .status = std::vector<RowStatus>(count),
@@ -160,12 +157,14 @@ Drawn DrawInCalls(int32_t num_calls, bool waits) {
                  .prompt_logprobs = {}};
   for (size_t begin = 0; begin < count; begin += kRows) {
     backend->Sample({.logits = logits,
-                     .rows = std::span(rows).subspan(begin, kRows),
+                     .samples = std::span(samples).subspan(begin, kRows),
+                     .logits_rows = std::span(rows).subspan(begin, kRows),
                      .tokens = std::span(drawn.tokens).subspan(begin, kRows),
                      .status = std::span(drawn.status).subspan(begin, kRows),
                      .logprobs = &drawn.logprobs});
     backend->Score({.logits = logits,
-                    .rows = std::span(scores).subspan(begin, kRows),
+                    .scores = std::span(scores).subspan(begin, kRows),
+                    .logits_rows = std::span(rows).subspan(begin, kRows),
                     .status = std::span(drawn.score_status).subspan(begin, kRows),
                     .logprobs = &drawn.prompt_logprobs});
     if (waits) {

@@ -36,7 +36,7 @@ TransformerRunnerOptions Options() {
   TransformerRunnerOptions options;
   options.num_blocks = kBlocks;
   options.step_tokens_max = kStepTokens;
-  options.draws_max = kDraws;
+  options.samples_max = kDraws;
   options.max_model_len = kPositions;
   return options;
 }
@@ -61,7 +61,7 @@ class RandomStep {
   RandomStep(const RandomStep&) = delete;
   RandomStep& operator=(const RandomStep&) = delete;
 
-  StepBatch batch() const { return step_.Batch(); }
+  Step step() const { return step_.Build(); }
 
  private:
   void AddSequence(int32_t count) {
@@ -78,7 +78,7 @@ class RandomStep {
     step_.AddTokens(tokens, first, blocks);
     const int32_t num_choices = count > 1 ? 2 : 1;
     for (int32_t choice = 0; choice < num_choices; ++choice) {
-      step_.AddDraw(row + count - 1, params_, choice, first + count).counts = counts_;
+      step_.AddSample(row + count - 1, params_, choice, first + count).counts = counts_;
     }
   }
 
@@ -110,7 +110,7 @@ TEST_P(MemoryTest, NoStepWithinTheBoundsAllocates) {
       ASSERT_TRUE(status.ok()) << status;
     }
     at = std::make_unique<RandomStep>(numbers, model->config.vocab_size, num_tokens);
-    ASSERT_TRUE((*runner)->Launch(at->batch()).ok());
+    ASSERT_TRUE((*runner)->Launch(at->step()).ok());
   }
   ASSERT_TRUE((*runner)->Wait(result).ok());
   ASSERT_TRUE((*runner)->Wait(result).ok());
@@ -141,31 +141,13 @@ TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
   for (const int32_t num_tokens : {1, 9, 40, 80}) {
     const emulator::GraphCounts before = emulator::CountsOfGraphs();
     const int64_t copies = emulator::NumCopies();
-    std::vector<Draw> draws;
-    std::vector<TokenId> tokens;
-    std::vector<int32_t> positions(static_cast<size_t>(num_tokens), 20), token_begin = {0},
-                                                                         block_begin = {0};
-    std::vector<BlockId> blocks;
+    StepBuilder step;
     for (int32_t i = 0; i < num_tokens; ++i) {
-      tokens.push_back(i);
-      Draw& draw = draws.emplace_back();
-      draw.row = i;
-      draw.params = &params[static_cast<size_t>(i) % params.size()];
-      draw.position = 21;
-      blocks.insert(blocks.end(), {BlockId{2 * i}, BlockId{2 * i + 1}});
-      token_begin.push_back(i + 1);
-      block_begin.push_back(2 * i + 2);
+      const int32_t blocks[] = {2 * i, 2 * i + 1};
+      step.AddTokens({&i, 1}, 20, blocks);
+      step.AddSample(i, params[static_cast<size_t>(i) % params.size()], 0, 21);
     }
-    ASSERT_TRUE((*runner)
-                    ->Launch({.tokens = tokens,
-                              .positions = positions,
-                              .token_begin = token_begin,
-                              .block_begin = block_begin,
-                              .blocks = blocks,
-                              .copies = {},
-                              .draws = draws,
-                              .scores = {}})
-                    .ok());
+    ASSERT_TRUE((*runner)->Launch(step.Build()).ok());
     StepResult result;
     const absl::Status status = (*runner)->Wait(result);
     ASSERT_TRUE(status.ok()) << status;
@@ -190,28 +172,11 @@ TEST(GraphsTest, AStepThatOnlyDecodesHasTwoNormsOfItsOwn) {
   const SamplingParams params;
   for (const int32_t num_tokens : {1, 30, 64, 80}) {
     SCOPED_TRACE(testing::Message() << num_tokens << " tokens");
-    std::vector<TokenId> tokens;
-    std::vector<int32_t> positions(static_cast<size_t>(num_tokens), 3), begin = {0};
-    std::vector<BlockId> blocks;
-    for (int32_t i = 0; i < num_tokens; ++i) {
-      tokens.push_back(i);
-      blocks.push_back(BlockId{i});
-      begin.push_back(i + 1);
-    }
-    Draw draw;
-    draw.params = &params;
-    draw.position = 4;
+    StepBuilder step;
+    for (int32_t i = 0; i < num_tokens; ++i) step.AddTokens({&i, 1}, 3, {&i, 1});
+    step.AddSample(0, params, 0, 4);
     const int64_t norms = emulator::LaunchesOf("Norm<");
-    ASSERT_TRUE((*runner)
-                    ->Launch({.tokens = tokens,
-                              .positions = positions,
-                              .token_begin = begin,
-                              .block_begin = begin,
-                              .blocks = blocks,
-                              .copies = {},
-                              .draws = {&draw, 1},
-                              .scores = {}})
-                    .ok());
+    ASSERT_TRUE((*runner)->Launch(step.Build()).ok());
     StepResult result;
     const absl::Status status = (*runner)->Wait(result);
     ASSERT_TRUE(status.ok()) << status;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cuda/cuda_options.h"
@@ -15,6 +16,7 @@
 #include "tests/kernels/cuda/random_checkpoint.h"
 #include "tests/support/checkpoint_name.h"
 #include "tests/support/source_folder.h"
+#include "tests/support/step_builder.h"
 #include "transformer/json.h"
 
 namespace incipit {
@@ -133,13 +135,7 @@ std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed
                                           int32_t num_steps) {
   constexpr int32_t kSequences = 3;
   constexpr int32_t kBlocksEach = 3;
-  struct Arrays {
-    std::vector<TokenId> tokens;
-    std::vector<int32_t> positions, token_begin = {0}, block_begin = {0};
-    std::vector<BlockId> blocks;
-    std::vector<Draw> draws;
-  };
-  std::array<Arrays, 2> arrays;
+  std::array<StepBuilder, 2> steps;
   std::vector<std::vector<TokenId>> answers(kSequences);
   std::array<SamplingParams, kSequences> params;
   for (int32_t s = 0; s < kSequences; ++s) params[s].seed = static_cast<uint64_t>(s);
@@ -150,35 +146,21 @@ std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed
     for (int32_t s = 0; s < kSequences; ++s) answers[s].push_back(result.tokens.at(s));
   };
   for (int32_t step = 0; step < num_steps; ++step) {
-    Arrays& a = arrays[step % 2];
-    a = {};
+    StepBuilder& builder = steps[step % 2];
+    builder = {};
     for (int32_t s = 0; s < kSequences; ++s) {
       const int32_t prompt = 5 + 9 * s, count = step == 0 ? prompt : 1;
       const int32_t first = step == 0 ? 0 : prompt + step - 1;
+      std::vector<TokenId> tokens;
       for (int32_t i = 0; i < count; ++i) {
-        a.tokens.push_back(step == 0 ? 4 + 3 * i + s : is_fed ? -1 - s : answers[s].back());
-        a.positions.push_back(first + i);
+        tokens.push_back(step == 0 ? 4 + 3 * i + s : is_fed ? -1 - s : answers[s].back());
       }
-      for (int32_t i = 0; i < kBlocksEach; ++i) a.blocks.push_back(BlockId{s * kBlocksEach + i});
-      a.token_begin.push_back(static_cast<int32_t>(a.tokens.size()));
-      a.block_begin.push_back(static_cast<int32_t>(a.blocks.size()));
-      a.draws.push_back({.row = a.token_begin.back() - 1,
-                         .params = &params[s],
-                         .choice = 0,
-                         .position = first + count,
-                         .counts = {},
-                         .banned = {}});
+      std::array<int32_t, kBlocksEach> blocks;
+      std::iota(blocks.begin(), blocks.end(), s * kBlocksEach);
+      const int32_t row = builder.AddTokens(tokens, first, blocks);
+      builder.AddSample(row + count - 1, params[s], 0, first + count);
     }
-    EXPECT_TRUE(runner
-                    .Launch({.tokens = a.tokens,
-                             .positions = a.positions,
-                             .token_begin = a.token_begin,
-                             .block_begin = a.block_begin,
-                             .blocks = a.blocks,
-                             .copies = {},
-                             .draws = a.draws,
-                             .scores = {}})
-                    .ok());
+    EXPECT_TRUE(runner.Launch(builder.Build()).ok());
     if (!is_fed || step > 0) wait();
   }
   if (is_fed) wait();

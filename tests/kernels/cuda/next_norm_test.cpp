@@ -111,7 +111,7 @@ class NextNormTest : public testing::Test {
   Tensor Both(int32_t begin, int32_t count) {
     const auto step = PlainStep(count);
     const DeviceRows x = XOf(begin, count), hidden = HiddenOf(begin, count), out = OutOf(count);
-    backend_->Upload(step->inputs());
+    step->UploadTo(*backend_);
     ProjectAdd(x, hidden, weights_.norm.get());
     GateUpSilu(hidden, *weights_.norm, out);
     Wait();
@@ -140,7 +140,7 @@ TEST_F(NextNormTest, GivesWhatTheReferenceGivesAndTheSameBitsInAStepOfAnySize) {
   const Weights weights = WeightsOn(*reference);
   const auto step = PlainStep(kRows);
   Tensor x = x_, hidden = hidden_, expected = zeros_;
-  reference->Upload(step->inputs());
+  step->UploadTo(*reference);
   reference->ProjectAdd(
       {.x = x.view(), .weight = weights.down.get(), .bias = nullptr, .hidden = hidden.view()});
   reference->GateUpSilu({.hidden = hidden.view(),
@@ -180,7 +180,7 @@ TEST_F(NextNormTest, AnotherNormOrAnotherHiddenAborts) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // packing has made threads
   const auto step = PlainStep(3);
   const DeviceRows x = XOf(0, 3), hidden = HiddenOf(0, 3), other = HiddenOf(3, 3), out = OutOf(3);
-  backend_->Upload(step->inputs());
+  step->UploadTo(*backend_);
   ProjectAdd(x, hidden, weights_.norm.get());
   EXPECT_DEATH(GateUpSilu(hidden, *weights_.other_norm, out), "next.weight == norm.weight");
   EXPECT_DEATH(GateUpSilu(other, *weights_.norm, out), "next.hidden == hidden.data");
@@ -192,7 +192,7 @@ TEST_F(NextNormTest, ARecordedStepBeginsWhatItTakes) {
                   ->Reserve({.tokens_max = 8,
                              .sequences_max = 8,
                              .blocks_max = 8,
-                             .draws_max = 8,
+                             .samples_max = 8,
                              .model = {.hidden_size = kHidden,
                                        .intermediate_size = kInner,
                                        .vocab_size = 37,
@@ -202,22 +202,22 @@ TEST_F(NextNormTest, ARecordedStepBeginsWhatItTakes) {
                                        .block_size = 16,
                                        .windows = {0}}})
                   .ok());
-  const Step step({{.num_tokens = 1, .blocks = {BlockId{0}}},
-                   {.num_tokens = 1, .blocks = {BlockId{1}}},
-                   {.num_tokens = 1, .blocks = {BlockId{2}}}});
+  const OwnedStep step({{.num_tokens = 1, .blocks = {BlockId{0}}},
+                        {.num_tokens = 1, .blocks = {BlockId{1}}},
+                        {.num_tokens = 1, .blocks = {BlockId{2}}}});
   const DeviceRows x = XOf(0, 3), out = OutOf(3), expected = OutOf(3);
   DeviceRows hidden = HiddenOf(0, 3);
   const emulator::GraphCounts before = emulator::CountsOfGraphs();
   for (int run = 0; run < 3; ++run) {
     if (run == 2) hidden.Set(1, hidden_.Row(20));
-    backend_->Upload(step.inputs());
+    step.UploadTo(*backend_);
     if (run < 2) ProjectAdd(x, hidden, weights_.norm.get());
     backend_->RunStep(this, [&] { GateUpSilu(hidden, *weights_.norm, out); });
     Wait();
   }
   EXPECT_EQ(emulator::CountsOfGraphs().recorded, before.recorded + 1);
   EXPECT_EQ(emulator::CountsOfGraphs().launched, before.launched + 2);
-  backend_->Upload(step.inputs());
+  step.UploadTo(*backend_);
   GateUpSilu(hidden, *weights_.norm, expected);
   Wait();
   for (int32_t row = 0; row < 3; ++row) {
@@ -237,34 +237,34 @@ TEST_F(NextNormTest, WhatWasBegunIsForgottenWhereHiddenChanges) {
     EXPECT_EQ(NormLaunches() - launched, 1);
     const Tensor values = hidden.ToHost(), result = out.ToHost();
     for (int32_t row = 0; row < 3; ++row) same.Set(row, values.Row(row));
-    backend_->Upload(step->inputs());
+    step->UploadTo(*backend_);
     GateUpSilu(same, *weights_.norm, expected);
     Wait();
     for (int32_t row = 0; row < 3; ++row) {
       ExpectSameBits(result.Row(row), expected.ToHost().Row(row));
     }
   };
-  backend_->Upload(step->inputs());
+  step->UploadTo(*backend_);
   ProjectAdd(x, hidden, weights_.norm.get());
   ProjectAdd(x, hidden, nullptr);  // adds once more
   expect_norm_of_hidden();
 
-  backend_->Upload(step->inputs());
+  step->UploadTo(*backend_);
   ProjectAdd(x, hidden, weights_.norm.get());
   Wait();
   hidden.Set(1, hidden_.Row(9));
   expect_norm_of_hidden();
 
-  backend_->Upload(step->inputs());
+  step->UploadTo(*backend_);
   ProjectAdd(x, hidden, weights_.norm.get());
   Wait();
   hidden.Set(2, hidden_.Row(8));
-  backend_->Upload(step->inputs());
+  step->UploadTo(*backend_);
   expect_norm_of_hidden();
 
   const Tensor table = Tensor::Random(DType::kBF16, 37, kHidden, numbers_);
   const auto embedding = Pack(*backend_, {&table}, WeightRole::kEmbedding);
-  backend_->Upload(step->inputs());
+  step->UploadTo(*backend_);
   ProjectAdd(x, hidden, weights_.norm.get());
   backend_->Embed({.table = embedding.get(), .hidden = hidden.view()});
   expect_norm_of_hidden();

@@ -143,8 +143,8 @@ class TuningTest : public testing::Test {
                                   WeightRole::kDown, WeightRole::kHead, WeightRole::kEmbedding}) {
       weights.push_back(*backend->PackWeight({&view, 1}, role, WeightFormat::kAsStored, {}));
     }
-    const absl::Status status =
-        backend->Reserve({.tokens_max = 40, .sequences_max = 4, .blocks_max = 64, .draws_max = 4});
+    const absl::Status status = backend->Reserve(
+        {.tokens_max = 40, .sequences_max = 4, .blocks_max = 64, .samples_max = 4});
     EXPECT_TRUE(status.ok()) << status;
     return emulator::NumLibraryProducts() - before;
   }

@@ -38,14 +38,7 @@ struct Request {
   std::vector<TokenCount> counts = {};
   std::vector<TokenId> banned = {};
 
-  SampleRow row() const {
-    return {.logits_row = logits_row,
-            .params = &params,
-            .choice = choice,
-            .position = position,
-            .counts = counts,
-            .banned = banned};
-  }
+  StepSample sample() const { return {0, &params, choice, position, counts, banned}; }
 };
 
 struct Answer {
@@ -67,8 +60,8 @@ class Block {
   std::vector<Line> memory_;
 };
 
-const DrawHeader* DrawsOf(Block& inputs) {
-  return reinterpret_cast<const DrawHeader*>(inputs.data());
+const SampleHeader* SamplesOf(Block& inputs) {
+  return reinterpret_cast<const SampleHeader*>(inputs.data());
 }
 
 // At a 128-byte boundary, as a device's memory is.
@@ -143,21 +136,27 @@ SampleCapacity CapacityFor(size_t rows, size_t vocab) {
 }
 
 template <class Shape>
-Answer Draw(Rows& logits, const std::vector<Request>& requests, uint64_t seed, bool has_best) {
-  std::vector<SampleRow> rows;
-  for (const Request& request : requests) rows.push_back(request.row());
+Answer SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64_t seed,
+                      bool has_best) {
+  std::vector<StepSample> samples;
+  std::vector<int32_t> rows;
+  for (const Request& request : requests) {
+    samples.push_back(request.sample());
+    rows.push_back(request.logits_row);
+  }
   Answer answer = {.tokens = std::vector<TokenId>(rows.size(), -7),
                    .status = std::vector<RowStatus>(rows.size()),
                    .logprobs = {}};
   const SampleArgs args = {.logits = logits.view(),
-                           .rows = rows,
+                           .samples = samples,
+                           .logits_rows = rows,
                            .tokens = answer.tokens,
                            .status = answer.status,
                            .logprobs = &answer.logprobs};
   const SampleLayout layout(CapacityFor(rows.size(), logits.vocab()));
   Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
   std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
-  std::vector<int32_t> drawn(rows.size(), -7);
+  std::vector<int32_t> sampled(rows.size(), -7);
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
   Best best(logits, static_cast<size_t>(logits.view().rows));
   for (size_t begin = 0; begin < rows.size();) {
@@ -165,30 +164,30 @@ Answer Draw(Rows& logits, const std::vector<Request>& requests, uint64_t seed, b
     EXPECT_LE(plan.input_bytes(), layout.max_input_bytes());
     const typename Sample<Shape>::Args device = {.logits = logits.data(),
                                                  .vocab_size = static_cast<int32_t>(logits.vocab()),
-                                                 .draws = DrawsOf(inputs),
+                                                 .samples = SamplesOf(inputs),
                                                  .best_logits = has_best ? best.logits() : nullptr,
                                                  .best_tokens = has_best ? best.tokens() : nullptr,
                                                  .originals = originals.data(),
-                                                 .drawn = drawn.data() + begin,
+                                                 .sampled = sampled.data() + begin,
                                                  .outputs = layout.OutputsAt(outputs.data())};
     const auto report = emulator::Run<Sample<Shape>>({.num_blocks = 3, .seed = seed}, device);
     EXPECT_EQ(report.fault, "");
     plan.Unpack(args, begin, end);
     begin = end;
   }
-  EXPECT_EQ(drawn, answer.tokens);
+  EXPECT_EQ(sampled, answer.tokens);
   return answer;
 }
 
-Answer DefinedDraw(const Rows& logits, const std::vector<Request>& requests) {
+Answer DefinedSample(const Rows& logits, const std::vector<Request>& requests) {
   Answer answer;
   for (const Request& request : requests) {
     const std::vector<float>& row = logits[static_cast<size_t>(request.logits_row)];
-    const auto drawn = reference::SampleToken(request.row(), row);
-    answer.tokens.push_back(drawn.token);
-    answer.status.push_back(drawn.status);
+    const auto sampled = reference::SampleToken(request.sample(), row);
+    answer.tokens.push_back(sampled.token);
+    answer.status.push_back(sampled.status);
     if (request.params.num_logprobs < 0) continue;
-    reference::AppendLogprobs(row, drawn.token, request.params.num_logprobs, answer.logprobs);
+    reference::AppendLogprobs(row, sampled.token, request.params.num_logprobs, answer.logprobs);
   }
   return answer;
 }
@@ -210,13 +209,13 @@ void ExpectEqual(const Logprobs& got, const Logprobs& expected) {
 
 template <class Shape>
 void ExpectAsDefined(Rows& logits, const std::vector<Request>& requests, uint64_t seed = 1) {
-  const Answer expected = DefinedDraw(logits, requests);
+  const Answer expected = DefinedSample(logits, requests);
   const bool has_greedy = std::ranges::any_of(
       requests, [](const Request& request) { return request.params.temperature <= 0; });
   for (const bool has_best : {false, true}) {
     if (has_best && !has_greedy) break;
     SCOPED_TRACE(has_best ? "the best of each unit is known" : "");
-    const Answer got = Draw<Shape>(logits, requests, seed, has_best);
+    const Answer got = SampleOnDevice<Shape>(logits, requests, seed, has_best);
     EXPECT_EQ(got.tokens, expected.tokens);
     EXPECT_EQ(got.status, expected.status);
     ExpectEqual(got.logprobs, expected.logprobs);
@@ -293,14 +292,14 @@ class Numbers {
 };
 
 template <class Shape>
-void DrawRandomRows(uint32_t seed, size_t vocab, int32_t num_rows, int32_t num_draws) {
+void DrawRandomRows(uint32_t seed, size_t vocab, int32_t num_rows, int32_t num_samples) {
   SCOPED_TRACE(fmt::format("seed {}, vocabulary {}", seed, vocab));
   Numbers numbers(seed);
   std::vector<std::vector<float>> logits;
   for (int32_t i = 0; i < num_rows; ++i) logits.push_back(numbers.Logits(vocab));
   Rows rows(std::move(logits));
   std::vector<Request> requests;
-  for (int32_t i = 0; i < num_draws; ++i) {
+  for (int32_t i = 0; i < num_samples; ++i) {
     requests.push_back(numbers.Rules(vocab));
     requests.back().logits_row = numbers.Below(num_rows);
   }
@@ -420,20 +419,23 @@ TEST(SampleKernelTest, ScoresKnownTokensAsTheDefinitionDoes) {
     for (int i = 0; i < 8; ++i) logits.push_back(numbers.Logits(vocab));
     logits.push_back(std::vector<float>(vocab, kNaN));
     Rows rows(logits);
-    std::vector<ScoreRow> asked;
+    std::vector<StepScore> asked;
+    std::vector<int32_t> asked_rows;
     Logprobs got, expected;
     std::vector<RowStatus> expected_status;
     for (int32_t i = 0; i < 20; ++i) {
-      asked.push_back({.logits_row = numbers.Below(9),
-                       .target = numbers.Below(static_cast<int64_t>(vocab)),
+      const int32_t row = asked_rows.emplace_back(numbers.Below(9));
+      asked.push_back({.target = numbers.Below(static_cast<int64_t>(vocab)),
                        .num_top = numbers.Below(2) == 0 ? 0 : numbers.Below(70)});
-      const ScoreRow& row = asked.back();
-      expected_status.push_back(reference::AppendLogprobs(rows[static_cast<size_t>(row.logits_row)],
-                                                          row.target, row.num_top, expected));
+      expected_status.push_back(reference::AppendLogprobs(
+          rows[static_cast<size_t>(row)], asked.back().target, asked.back().num_top, expected));
     }
     std::vector<RowStatus> status(asked.size());
-    const ScoreArgs args = {
-        .logits = rows.view(), .rows = asked, .status = status, .logprobs = &got};
+    const ScoreArgs args = {.logits = rows.view(),
+                            .scores = asked,
+                            .logits_rows = asked_rows,
+                            .status = status,
+                            .logprobs = &got};
     const SampleLayout layout(CapacityFor(7, vocab));
     Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
     SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
@@ -465,30 +467,31 @@ std::vector<float> WideLogits() {
 emulator::Report CostOf(const Request& request, bool has_best = false) {
   const std::vector<float> logits = WideLogits();
   Rows rows({logits});
-  const SampleRow row = request.row();
+  const StepSample sample = request.sample();
   TokenId token = -1;
   RowStatus status = RowStatus::kOk;
   Logprobs logprobs;
   const SampleArgs args = {.logits = rows.view(),
-                           .rows = {&row, 1},
+                           .samples = {&sample, 1},
+                           .logits_rows = {&request.logits_row, 1},
                            .tokens = {&token, 1},
                            .status = {&status, 1},
                            .logprobs = &logprobs};
   const SampleLayout layout(CapacityFor(1, logits.size()));
   Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
   std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
-  std::vector<int32_t> drawn(1);
+  std::vector<int32_t> sampled(1);
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
   plan.Pack(args, 0);
   Best best(rows, 1);
   return emulator::Run<Sample<SampleShape>>({.count_accesses = true},
                                             {.logits = rows.data(),
                                              .vocab_size = 32000,
-                                             .draws = DrawsOf(inputs),
+                                             .samples = SamplesOf(inputs),
                                              .best_logits = has_best ? best.logits() : nullptr,
                                              .best_tokens = has_best ? best.tokens() : nullptr,
                                              .originals = originals.data(),
-                                             .drawn = drawn.data(),
+                                             .sampled = sampled.data(),
                                              .outputs = layout.OutputsAt(outputs.data())});
 }
 
@@ -548,17 +551,14 @@ TEST(SampleKernelTest, ScoreReadsARowAsOftenAsItSays) {
   Rows rows({WideLogits()});
   for (const auto& [num_top, reads] : {std::pair{0, 2}, {20, 3}}) {
     SCOPED_TRACE(fmt::format("{} of the likeliest", num_top));
-    const ScoreRow asked = {.logits_row = 0, .target = 5, .num_top = num_top};
+    const StepScore asked = {.target = 5, .num_top = num_top};
+    const int32_t row = 0;
     RowStatus status = RowStatus::kOk;
     Logprobs logprobs;
     const SampleLayout layout(CapacityFor(1, rows.vocab()));
     Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
     SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
-    plan.Pack(ScoreArgs{.logits = rows.view(),
-                        .rows = {&asked, 1},
-                        .status = {&status, 1},
-                        .logprobs = &logprobs},
-              0);
+    plan.Pack(ScoreArgs{rows.view(), {&asked, 1}, {&row, 1}, {&status, 1}, &logprobs}, 0);
     const auto report = emulator::Run<Score<SampleShape>>(
         {.count_accesses = true}, {.logits = rows.data(),
                                    .vocab_size = static_cast<int32_t>(rows.vocab()),

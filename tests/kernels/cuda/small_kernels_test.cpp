@@ -109,11 +109,11 @@ TEST(Embed, GathersTokensAndThoseThatTheLastStepSampled) {
     std::array<int32_t, 7> tokens = {20, 0, -1, -3, 7, -2, 5};
   } step;
   step.header = {.num_tokens = 6, .tokens = sizeof(StepHeader)};
-  const std::array<int32_t, 3> drawn = {4, -1, 19};
+  const std::array<int32_t, 3> sampled = {4, -1, 19};
   const std::array<int32_t, 6> expected = {20, 0, 4, 19, 7, 0};
   std::vector<float> hidden(step.tokens.size() * kHidden, -1);
   ASSERT_EQ(RunBlocks<Embed<EmbedShape>>(4, {.step = &step.header,
-                                             .drawn = drawn.data(),
+                                             .sampled = sampled.data(),
                                              .table = DeviceBF16(packed),
                                              .vocab = kVocab,
                                              .hidden_size = kHidden,

@@ -39,7 +39,7 @@ class Sequences {
     std::iota(pages.begin(), pages.end(), step_.num_blocks());
     const int32_t last = step_.AddTokens(tokens, 0, pages) + count - 1;
     for (int32_t choice = 0; choice < num_draws; ++choice) {
-      step_.AddDraw(last, params, choice, count).counts = counts;
+      step_.AddSample(last, params, choice, count).counts = counts;
     }
   }
 
@@ -56,10 +56,10 @@ class Sequences {
   void Continue(TokenId token, int32_t position, int32_t page, int32_t num_pages,
                 const SamplingParams& params) {
     const std::vector<int32_t> pages(static_cast<size_t>(num_pages), page);
-    step_.AddDraw(step_.AddTokens({&token, 1}, position, pages), params, 0, position + 1);
+    step_.AddSample(step_.AddTokens({&token, 1}, position, pages), params, 0, position + 1);
   }
 
-  StepBatch batch() const { return step_.Batch(); }
+  Step step() const { return step_.Build(); }
 
  private:
   int32_t vocab_size_;
@@ -76,12 +76,12 @@ class StepsTest : public testing::Test {
     hot_.seed = 5;
   }
 
-  std::unique_ptr<TransformerRunner> RunnerFor(int32_t step_tokens_max, int32_t draws_max) {
+  std::unique_ptr<TransformerRunner> RunnerFor(int32_t step_tokens_max, int32_t samples_max) {
     TransformerRunnerOptions options;
     options.block_size = kPageTokens;
     options.num_blocks = 400;
     options.step_tokens_max = step_tokens_max;
-    options.draws_max = draws_max;
+    options.samples_max = samples_max;
     options.max_model_len = kContext;
     return *TransformerRunner::Create(*backend_, *model_, options);
   }
@@ -89,7 +89,7 @@ class StepsTest : public testing::Test {
   Sequences Empty() const { return Sequences(model_->config.vocab_size); }
 
   static std::vector<TokenId> Run(TransformerRunner& runner, const Sequences& sequences) {
-    EXPECT_TRUE(runner.Launch(sequences.batch()).ok());
+    EXPECT_TRUE(runner.Launch(sequences.step()).ok());
     StepResult result;
     const absl::Status status = runner.Wait(result);
     EXPECT_TRUE(status.ok()) << status;
@@ -188,7 +188,7 @@ TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatTheOneBeforeHasDrawn) {
     steps.push_back(step_of(step, [](int32_t s) { return -1 - s; }));
   }
   for (int32_t step = 0; step < kSteps; ++step) {
-    EXPECT_TRUE(runner->Launch(steps[size_t(step)].batch()).ok());
+    EXPECT_TRUE(runner->Launch(steps[size_t(step)].step()).ok());
     if (step > 0) wait();
   }
   wait();
@@ -203,8 +203,8 @@ TEST_F(StepsTest, AFaultThatALaunchFindsIsTheStatusOfTheStepsAfterIt) {
   for (int32_t which = 0; which < 21; ++which) many.AddScored(which, 110, greedy_, which / 20);
   next.Continue(-1, 110, 0, 7, greedy_);
   emulator::BreakDevice(true);
-  EXPECT_TRUE(runner->Launch(many.batch()).ok());
-  EXPECT_TRUE(runner->Launch(next.batch()).ok());
+  EXPECT_TRUE(runner->Launch(many.step()).ok());
+  EXPECT_TRUE(runner->Launch(next.step()).ok());
   StepResult result;
   EXPECT_FALSE(runner->Wait(result).ok());
   EXPECT_FALSE(runner->Wait(result).ok());

@@ -1,10 +1,10 @@
-// Which tokens of one row of logits may be drawn, which are the likeliest, and which one a point in
-// their mass is: by radix selection over (logit, token), exact for any row. One block has one, and
-// all its threads call everything together.
+// Which tokens of one row of logits may be sampled, which are the likeliest, and which one a point
+// in their mass is: by radix selection over (logit, token), exact for any row. One block has one,
+// and all its threads call everything together.
 //
 // A row is read from global memory a few times: once to survey it; for top_k, once for what reaches
 // the k-th largest of the threads' own maxima, which goes into a list in shared memory; for top_p,
-// once for the masses by distance from the maximum and once for the list; once to draw. What does
+// once for the masses by distance from the maximum and once for the list; once to sample. What does
 // not fit the list (thousands of tokens within a hair) is selected over the row itself, digit by
 // digit.
 #pragma once
@@ -25,7 +25,7 @@ struct RowSelectorMemory {
   uint64_t list[kListMax];  // orders
   uint32_t list_size;
   uint32_t bad;
-  int32_t drawn;
+  int32_t sampled;
 };
 
 template <int kThreads>
@@ -98,7 +98,7 @@ class RowSelector {
 
   // The token at the point that the random bits pick in the mass of those that do not come after
   // `last` and have `enough` mass each, laid out in order of token.
-  INCIPIT_DEVICE int Draw(uint64_t random_bits, uint64_t last, uint64_t enough) {
+  INCIPIT_DEVICE int Sample(uint64_t random_bits, uint64_t last, uint64_t enough) {
     const int num_pieces = (row_.num_chunks() + 31) / 32;
     int shift = 0;
     while ((num_pieces - 1) >> shift >= kBins) ++shift;
@@ -110,7 +110,7 @@ class RowSelector {
       FindInPieces(static_cast<int>(found.bin) << shift, found.wanted, last, enough);
     }
     dev::SyncBlock();
-    const int token = dev::LoadShared(&memory_->drawn);
+    const int token = dev::LoadShared(&memory_->sampled);
     dev::SyncBlock();
     return token;
   }
@@ -320,7 +320,7 @@ class RowSelector {
           const int token = row_.TokenAt(chunk, i);
           const auto logit = dev::BitCast<float>(values.word[i]);
           const uint64_t mass = MassIfKept(token, logit, last, enough);
-          if (wanted > 0 && wanted <= mass) dev::StoreShared(&memory_->drawn, token);
+          if (wanted > 0 && wanted <= mass) dev::StoreShared(&memory_->sampled, token);
           wanted = wanted <= mass ? 0 : wanted - mass;
         }
         return;

@@ -1,19 +1,19 @@
-// Draws tokens by the rules of kernels/sampling.h: equal logits give the token of any other
+// Samples tokens by the rules of kernels/sampling.h: equal logits give the token of any other
 // backend, as all of it is the same roundings one by one, whole-number sums, and 64 random bits
 // that the host computes from seed, choice and position.
 //
 // One block of 512 threads takes group after group (block b those with number b, b + blocks, ...);
-// a group is all draws from one row of logits. For each draw: patches (penalties, biases, bans) are
-// stored into the row, the row is surveyed, the cuts are found and the token is drawn
-// (row_selector.h), the patches are taken back, so that the next draw and the log probabilities
+// a group is all samples from one row of logits. For each sample: patches (penalties, biases, bans)
+// are stored into the row, the row is surveyed, the cuts are found and the token is sampled
+// (row_selector.h), the patches are taken back, so that the next sample and the log probabilities
 // find the untouched row.
 //   logits     f32 [rows, vocab_size], rows one after another, at a 16-byte boundary; the same
 //              bytes afterwards
-//   draws      the step's plan, of which all is read on the device
+//   samples    the step's plan, of which all is read on the device
 //   best       of each unit of a row, if wanted: what StoreLogits (product.h) has noted
 //   originals  f32 [patches]: what stood where a patch is
-//   drawn      i32 [draw]: its token once more, where the next step's embed.h finds it
-//   outputs    tokens, status [draw]; scores [draw] and tops[top_begin ..] where asked for
+//   sampled    i32 [sample]: its token once more, where the next step's embed.h finds it
+//   outputs    tokens, status [sample]; scores [sample] and tops[top_begin ..] where asked for
 // Bytes: 4 * vocab_size times the reads of a row: greedy 1, or 1/16 where `best` is given and there
 // are neither patches nor log probabilities; temperature alone 2; top_k up to 512 3, with top_p
 // too; top_p alone 4; patches 1 more; log probabilities 1 more, of the likeliest 2, and with
@@ -32,7 +32,7 @@ namespace incipit::cuda {
 
 struct SampleMemory {
   RowSelectorMemory selector;
-  DrawEntry entry;  // at hand: read from here as it takes no registers for its address
+  SampleEntry entry;  // at hand: read from here as it takes no registers for its address
 };
 
 template <class Shape>
@@ -44,22 +44,22 @@ struct Sample {
   struct Args {
     float* logits = nullptr;
     int32_t vocab_size = 0;  // at most 1 << kVocabBitsMax
-    const DrawHeader* draws = nullptr;
+    const SampleHeader* samples = nullptr;
     const float* best_logits = nullptr;  // [rows, units], or none
     const int32_t* best_tokens = nullptr;
     float* originals = nullptr;
-    int32_t* drawn = nullptr;
+    int32_t* sampled = nullptr;
     SampleOutputs outputs;
   };
 
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::WaitForEarlierKernels();
-    const int count = dev::LoadConstant(&args.draws->num_groups);
+    const int count = dev::LoadConstant(&args.samples->num_groups);
     for (int i = dev::Block(); i < count; i += dev::NumBlocks()) {
-      const auto group = dev::BitCast<DrawGroup>(
-          dev::LoadConstant(ArrayAt<dev::Vec4>(args, &args.draws->groups) + i));
+      const auto group = dev::BitCast<SampleGroup>(
+          dev::LoadConstant(ArrayAt<dev::Vec4>(args, &args.samples->groups) + i));
       for (int entry = group.entry_begin; entry < group.entry_end; ++entry) {
-        TakeEntry(ArrayAt<DrawEntry>(args, &args.draws->entries) + entry);
+        TakeEntry(ArrayAt<SampleEntry>(args, &args.samples->entries) + entry);
         RunEntry(args, &Shared()->entry, group.logits_row);
       }
     }
@@ -70,15 +70,15 @@ struct Sample {
 
   template <class T>
   static INCIPIT_DEVICE const T* ArrayAt(const Args& args, const int32_t* offset) {
-    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(args.draws) +
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(args.samples) +
                                       dev::LoadConstant(offset));
   }
 
   static INCIPIT_DEVICE SampleMemory* Shared() {
     return reinterpret_cast<SampleMemory*>(dev::SharedMemory());
   }
-  static INCIPIT_DEVICE void TakeEntry(const DrawEntry* entry) {
-    constexpr int kParts = sizeof(DrawEntry) / sizeof(dev::Vec4);
+  static INCIPIT_DEVICE void TakeEntry(const SampleEntry* entry) {
+    constexpr int kParts = sizeof(SampleEntry) / sizeof(dev::Vec4);
     dev::SyncBlock();  // whoever reads the one before
     if (dev::Thread() < kParts) {
       const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
@@ -88,7 +88,7 @@ struct Sample {
     dev::SyncBlock();
   }
 
-  static INCIPIT_DEVICE void RunEntry(const Args& args, const DrawEntry* entry, int logits_row) {
+  static INCIPIT_DEVICE void RunEntry(const Args& args, const SampleEntry* entry, int logits_row) {
     const bool patched = dev::LoadShared(&entry->patch_begin) < dev::LoadShared(&entry->patch_end);
     if (args.best_logits != nullptr && !patched && WantsBestOnly(entry)) {
       return TakeBest(args, entry, logits_row);
@@ -100,7 +100,7 @@ struct Sample {
     int token = -1;
     if (finite) {
       if (patched) SurveyPatched(args, entry, logits, selector);
-      token = Draw(entry, selector);
+      token = SampleToken(entry, selector);
       if (patched) TakeBack(args, entry, logits);
     }
     if (dev::Thread() == 0) StoreToken(args, entry, token);
@@ -113,12 +113,12 @@ struct Sample {
                {.score = args.outputs.scores + index, .tops = args.outputs.tops + top_begin});
   }
 
-  static INCIPIT_DEVICE bool WantsBestOnly(const DrawEntry* entry) {
+  static INCIPIT_DEVICE bool WantsBestOnly(const SampleEntry* entry) {
     return dev::LoadShared(&entry->greedy) != 0 && dev::LoadShared(&entry->num_top) < 0;
   }
 
   // The first of the greatest units has the lowest of the greatest tokens.
-  static INCIPIT_DEVICE void TakeBest(const Args& args, const DrawEntry* entry, int logits_row) {
+  static INCIPIT_DEVICE void TakeBest(const Args& args, const SampleEntry* entry, int logits_row) {
     const auto num_units = static_cast<int>(NumUnits(RowOrder::kPlain, args.vocab_size));
     const int64_t first = int64_t{logits_row} * num_units;
     Selector selector(&Shared()->selector, LogitsRow(args.best_logits + first, num_units));
@@ -129,17 +129,17 @@ struct Sample {
   }
 
   // -1: the row is not finite.
-  static INCIPIT_DEVICE void StoreToken(const Args& args, const DrawEntry* entry, int token) {
+  static INCIPIT_DEVICE void StoreToken(const Args& args, const SampleEntry* entry, int token) {
     const int index = dev::LoadShared(&entry->index);
-    dev::StoreGlobal(args.drawn + index, token);
+    dev::StoreGlobal(args.sampled + index, token);
     dev::StoreGlobal(args.outputs.tokens + index, token);
     dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
   }
 
   // Rules 2 and 3. Bans that leave nothing are void.
-  static INCIPIT_DEVICE void SurveyPatched(const Args& args, const DrawEntry* entry, float* logits,
-                                           Selector& selector) {
-    const auto* const patches = ArrayAt<LogitPatch>(args, &args.draws->patches);
+  static INCIPIT_DEVICE void SurveyPatched(const Args& args, const SampleEntry* entry,
+                                           float* logits, Selector& selector) {
+    const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
     const int begin = dev::LoadShared(&entry->patch_begin);
     const int end = dev::LoadShared(&entry->patch_end);
     for (int i = begin + dev::Thread(); i < end; i += kThreads) {
@@ -159,8 +159,8 @@ struct Sample {
     }
   }
 
-  static INCIPIT_DEVICE void TakeBack(const Args& args, const DrawEntry* entry, float* logits) {
-    const auto* const patches = ArrayAt<LogitPatch>(args, &args.draws->patches);
+  static INCIPIT_DEVICE void TakeBack(const Args& args, const SampleEntry* entry, float* logits) {
+    const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
     const int end = dev::LoadShared(&entry->patch_end);
     for (int i = dev::LoadShared(&entry->patch_begin) + dev::Thread(); i < end; i += kThreads) {
       const int token = dev::LoadConstant(&patches[i].token);
@@ -170,7 +170,7 @@ struct Sample {
   }
 
   static INCIPIT_DEVICE float Patched(float logit, const LogitPatch& patch,
-                                      const DrawEntry* entry) {
+                                      const SampleEntry* entry) {
     if (dev::BitCast<uint32_t>(logit) == kMinusInfinity) return logit;
     if ((patch.kinds & LogitPatch::kPenalized) != 0) {
       const float repetition = dev::LoadShared(&entry->repetition_penalty);
@@ -192,7 +192,7 @@ struct Sample {
   }
 
   // Rules 4 to 7.
-  static INCIPIT_DEVICE int Draw(const DrawEntry* entry, Selector& selector) {
+  static INCIPIT_DEVICE int SampleToken(const SampleEntry* entry, Selector& selector) {
     if (dev::LoadShared(&entry->greedy) != 0) return selector.LowestOfLargest();
     selector.SetTemperature(dev::LoadShared(&entry->inverse_temperature));
     uint64_t last = kLastOrder;
@@ -200,8 +200,8 @@ struct Sample {
     if (top_k > 0) last = selector.KeepTopK(top_k);
     const uint64_t share = dev::LoadShared(&entry->top_p_share);
     if (share < uint64_t{1} << 63) last = selector.KeepTopP(share, last);
-    return selector.Draw(dev::LoadShared(&entry->random_bits), last,
-                         dev::LoadShared(&entry->min_p_mass));
+    return selector.Sample(dev::LoadShared(&entry->random_bits), last,
+                           dev::LoadShared(&entry->min_p_mass));
   }
 
   static constexpr uint32_t kAllKinds = ~uint32_t{0};

@@ -19,9 +19,9 @@ struct alignas(16) LogitPatch {
   static constexpr uint32_t kPenalized = 1, kBiased = 2, kBanned = 4;
 };
 
-// One draw. What depends on the parameters alone is worked out on the host (kernels/sampling.h).
-struct alignas(16) DrawEntry {
-  int32_t index = 0;  // of this draw in the outputs
+// One sample. What depends on the parameters alone is worked out on the host (kernels/sampling.h).
+struct alignas(16) SampleEntry {
+  int32_t index = 0;  // of this sample in the outputs
   int32_t greedy = 0;
   float inverse_temperature = 0;
   int32_t top_k = 0;         // 0: all
@@ -30,13 +30,13 @@ struct alignas(16) DrawEntry {
   uint64_t random_bits = 0;
   int32_t patch_begin = 0, patch_end = 0;
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
-  int32_t num_top = -1;  // log probabilities: -1 none, 0 the drawn token's, k and the k likeliest
+  int32_t num_top = -1;  // log probabilities: -1 none, 0 the sampled token's, k and the k likeliest
   int32_t top_begin = 0;
   int32_t unused[3] = {};
 };
 
-// Draws from one row of logits, which nobody else reads or changes while they are made.
-struct alignas(16) DrawGroup {
+// Samples from one row of logits, which nothing else reads or changes meanwhile.
+struct alignas(16) SampleGroup {
   int32_t logits_row = 0;
   int32_t entry_begin = 0, entry_end = 0;
   int32_t unused = 0;
@@ -63,12 +63,12 @@ struct alignas(8) TopLogit {
   float logit = 0;
 };
 
-// All draws of a launch: how many groups, and where the arrays stand, in bytes from this header on.
-// A captured graph holds only the header's address, so it serves any draws.
-struct alignas(16) DrawHeader {
+// All samples of a launch: how many groups, and where the arrays stand, in bytes from this header
+// on. A captured graph holds only the header's address, so it serves any samples.
+struct alignas(16) SampleHeader {
   int32_t num_groups = 0;
-  int32_t groups = 0;   // of DrawGroup[num_groups]
-  int32_t entries = 0;  // of DrawEntry[]
+  int32_t groups = 0;   // of SampleGroup[num_groups]
+  int32_t entries = 0;  // of SampleEntry[]
   int32_t patches = 0;  // of LogitPatch[]
 };
 struct ScoreInputs {

@@ -1,4 +1,4 @@
-// The draws and scores of the backend's steps.
+// The samples and scores of the backend's steps.
 #include <utility>
 
 #include "base/check.h"
@@ -7,16 +7,16 @@
 namespace incipit::cuda {
 
 // Those of earlier calls of the step stay.
-bool CudaBackend::GrowDrawn(int64_t num_draws) {
-  const size_t bytes = static_cast<size_t>(num_draws) * sizeof(int32_t);
-  if (drawn_.byte_size() >= bytes) return true;
+bool CudaBackend::GrowSampled(int64_t num_samples) {
+  const size_t bytes = static_cast<size_t>(num_samples) * sizeof(int32_t);
+  if (sampled_.byte_size() >= bytes) return true;
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
   auto memory = Memory::Allocate(Place::kDevice, 2 * bytes);
   if (!Note(memory.status())) return false;
-  stream_.Copy(memory->data(), drawn_.data(), drawn_.byte_size());
+  stream_.Copy(memory->data(), sampled_.data(), sampled_.byte_size());
   if (!Note(stream_.Wait())) return false;
-  drawn_ = *std::move(memory);
+  sampled_ = *std::move(memory);
   return true;
 }
 
@@ -25,20 +25,20 @@ void CudaBackend::Sample(const SampleArgs& args) {
   const bool has_best = args.is_latest && args.logits.rows <= StepMemory::kFirstRows;
   const BestOfUnits best = {.logits = has_best ? best_logits_.as<float>() : nullptr,
                             .tokens = has_best ? best_tokens_.as<int32_t>() : nullptr};
-  if (draws_.has_value()) {
-    INCIPIT_CHECK(args.rows.data() == inputs_.draws->rows.data());
-    num_drawn_ = std::ssize(args.rows);
-    const int32_t groups_max = has_graph_ ? rows_ : draws_->num_groups;
-    sampler_.LaunchPacked(args.logits, step_.draws(), best, groups_max, drawn_.as<int32_t>(),
+  if (packed_samples_.has_value()) {
+    INCIPIT_CHECK(args.samples.data() == logits_.samples->samples.data());
+    num_sampled_ = std::ssize(args.samples);
+    const int32_t groups_max = has_graph_ ? rows_ : packed_samples_->num_groups;
+    sampler_.LaunchPacked(args.logits, step_.samples(), best, groups_max, sampled_.as<int32_t>(),
                           stream_);
     if (!is_recording_) sampler_.FetchPacked(latest_, stream_);
     return;
   }
-  const int64_t first = num_drawn_;
-  num_drawn_ += std::ssize(args.rows);
-  if (!GrowDrawn(num_drawn_)) return;
+  const int64_t first = num_sampled_;
+  num_sampled_ += std::ssize(args.samples);
+  if (!GrowSampled(num_sampled_)) return;
   const int64_t vocab_size = sampler_.vocab_size();
-  Note(sampler_.Sample(args, best, drawn_.as<int32_t>() + first, latest_, stream_));
+  Note(sampler_.Sample(args, best, sampled_.as<int32_t>() + first, latest_, stream_));
   if (sampler_.vocab_size() != vocab_size) ForgetGraphs();  // they know its memory
 }
 
