@@ -54,12 +54,12 @@ PackedMatrix& MatrixOf(const Weight* weight) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const simd::Kernels& kernels, const CpuOptions& options)
+  CpuBackend(const simd::Kernels& kernels, const CpuOptions& options, const CpuChoices& choices)
       : kernels_(kernels),
         threads_(options.num_threads > 0 ? options.num_threads : AvailableCpus(),
                  options.pin_threads),
-        memory_(options.memory_limit_bytes),
-        matmul_(options.matmul),
+        memory_(choices.memory_limit_bytes),
+        matmul_(choices.matmul),
         simd_{.kernels = kernels,
               .threads = threads_,
               .memory = memory_,
@@ -325,24 +325,27 @@ void CpuBackend::Logits(const LogitsArgs& args) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const simd::Kernels& kernels,
-                                                              const CpuOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const CpuOptions& options,
+                                                              const CpuChoices& choices) {
   if (options.num_threads < 0) {
     return InvalidArgument("the CPU backend was asked for {} threads", options.num_threads);
   }
-  return std::make_unique<CpuBackend>(kernels, options);
-}
-
-absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
+  if (choices.kernels != nullptr) {
+    return std::make_unique<CpuBackend>(*choices.kernels, options, choices);
+  }
   std::vector<std::string_view> names;
   for (const simd::Kernels* const kernels : simd::SupportedKernels()) {
     if (options.isa.empty() || options.isa == kernels->name) {
-      return CreateCpuBackendWith(*kernels, options);
+      return std::make_unique<CpuBackend>(*kernels, options, choices);
     }
     names.emplace_back(kernels->name);
   }
   return InvalidArgument("this machine does not run the instruction set {}; it runs {}",
                          options.isa, fmt::join(names, ", "));
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
+  return CreateCpuBackendWith(options, {});
 }
 
 }  // namespace incipit

@@ -13,9 +13,9 @@ std::vector<BackendCase> DeviceBackends() {
     return {dots};
   }
   dots.create = [kernels](int32_t num_threads) {
-    return *CreateCpuBackendWith(*kernels, {.num_threads = num_threads,
-                                            .memory_limit_bytes = size_t{1} << 30,
-                                            .matmul = CpuMatmul::kSimd});
+    return *CreateCpuBackendWith(
+        {.num_threads = num_threads},
+        {.kernels = kernels, .matmul = CpuMatmul::kSimd, .memory_limit_bytes = size_t{1} << 30});
   };
   return {dots};
 }

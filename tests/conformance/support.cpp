@@ -40,9 +40,9 @@ BackendCase SimdCase(const std::string& name) {
   }
   const simd::Kernels* kernels = *found;
   result.create = [kernels](int32_t num_threads) {
-    return Created(CreateCpuBackendWith(*kernels, {.num_threads = num_threads,
-                                                   .memory_limit_bytes = kMemoryBytes,
-                                                   .matmul = CpuMatmul::kSimd}));
+    return Created(CreateCpuBackendWith(
+        {.num_threads = num_threads},
+        {.kernels = kernels, .matmul = CpuMatmul::kSimd, .memory_limit_bytes = kMemoryBytes}));
   };
   return result;
 }
@@ -50,8 +50,8 @@ BackendCase SimdCase(const std::string& name) {
 BackendCase OptionsCase(const std::string& name, CpuMatmul matmul) {
   return {
       .name = name, .create = [matmul](int32_t num_threads) {
-        return Created(CreateCpuBackend(
-            {.num_threads = num_threads, .memory_limit_bytes = kMemoryBytes, .matmul = matmul}));
+        return Created(CreateCpuBackendWith(
+            {.num_threads = num_threads}, {.matmul = matmul, .memory_limit_bytes = kMemoryBytes}));
       }};
 }
 

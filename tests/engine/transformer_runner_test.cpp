@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/cpu_options.h"
+#include "kernels/cpu/backend.h"
 #include "tests/support/step_builder.h"
 
 namespace incipit {
@@ -218,9 +218,7 @@ TEST_F(TransformerRunnerTest, WhatIsNotGivenFollowsFromTheModel) {
 }
 
 TEST_F(TransformerRunnerTest, BlocksComeFromTheMemoryThatIsLeft) {
-  CpuOptions limited;
-  limited.memory_limit_bytes = size_t{4} << 20;
-  const auto backend = *CreateCpuBackend(limited);
+  const auto backend = *CreateCpuBackendWith({}, {.memory_limit_bytes = size_t{4} << 20});
   const auto model = LoadModel(kFolder, *backend);
   ASSERT_TRUE(model.ok()) << model.status();
   TransformerRunnerOptions options = Options();

@@ -21,7 +21,7 @@ TEST_P(BundledTest, GreedyIdsAreTheGoldenOnes) {
   const auto ends = (*golden)["end_ids"].get<std::vector<TokenId>>();
   const auto& cases = (*golden)["cases"];
   ASSERT_GE(cases.size(), 4U);
-  CpuOptions cpu;
+  CpuChoices cpu;
   cpu.matmul = CpuMatmul::kSimd;  // native bf16 instructions round the activations
   for (const auto& entry : cases) {
     const auto prompt = entry["prompt_ids"].get<std::vector<TokenId>>();

@@ -28,11 +28,11 @@ TransformerRunnerOptions CheckpointRun::OptionsFor(size_t num_tokens) {
   return options;
 }
 
-std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuOptions& cpu) {
-  return reference ? reference::CreateBackend(0) : ValueOf(CreateCpuBackend(cpu));
+std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuChoices& cpu) {
+  return reference ? reference::CreateBackend(0) : ValueOf(CreateCpuBackendWith({}, cpu));
 }
 
-CheckpointRun::CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu,
+CheckpointRun::CheckpointRun(const std::filesystem::path& folder, const CpuChoices& cpu,
                              TransformerRunnerOptions options, WeightFormat format)
     : CheckpointRun(ReferenceOrCpu(false, cpu), folder, options, format) {}
 

@@ -13,19 +13,19 @@
 #include "base/types.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/cpu_options.h"
+#include "kernels/cpu/backend.h"
 #include "transformer/model.h"
 
 namespace incipit {
 
-// The reference, or the CPU's backend with these options. Fails the test and aborts it if there is
+// The reference, or the CPU's backend with these choices. Fails the test and aborts it if there is
 // none.
-std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuOptions& cpu = {});
+std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuChoices& cpu = {});
 
 class CheckpointRun {
  public:
   // Fails the test and aborts it where the folder cannot be loaded.
-  explicit CheckpointRun(const std::filesystem::path& folder, const CpuOptions& cpu = {},
+  explicit CheckpointRun(const std::filesystem::path& folder, const CpuChoices& cpu = {},
                          TransformerRunnerOptions options = OptionsFor(128),
                          WeightFormat format = WeightFormat::kAsStored);
   CheckpointRun(std::unique_ptr<Backend> backend, const std::filesystem::path& folder,

@@ -133,7 +133,7 @@ TEST_P(HuggingFaceTest, LogitsAgreeWithExactKeysHoweverThePromptIsCut) {
   for (const bool reference : {true, false}) {
     TransformerRunnerOptions options = CheckpointRun::OptionsFor(golden_.tokens.size());
     options.kv_dtype = DType::kF32;
-    CpuOptions cpu;
+    CpuChoices cpu;
     // Native bf16 instructions round the activations too; this test is of the arithmetic in f32.
     cpu.matmul = CpuMatmul::kSimd;
     CheckpointRun run(ReferenceOrCpu(reference, cpu), folder_, options);
