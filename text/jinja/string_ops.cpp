@@ -8,6 +8,7 @@
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operations.h"
 #include "text/jinja/unicode.h"
+#include "text/unicode/case_mapping.h"
 
 namespace incipit::jinja {
 namespace {
@@ -155,7 +156,7 @@ absl::Status AppendCase(Interpreter& in, std::string_view bytes, const Text& sou
     } else if (op == CaseOp::kSwap && !IsUppercase(c.value) && !IsLowercase(c.value)) {
       AppendUtf8(run, c.value);
     } else {
-      AppendMapped(run, c.value, mapping);
+      AppendMapped(c.value, mapping, run);
     }
     after_cased = op == CaseOp::kTitle && IsCased(c.value);
     i += c.size;

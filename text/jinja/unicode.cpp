@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "text/jinja/unicode_tables.h"
+#include "text/unicode/categories.h"
+#include "text/unicode/code_point_set.h"
+#include "text/unicode/unicode.h"
+#include "text/unicode/utf8.h"
 
 namespace incipit::jinja {
 namespace {
@@ -13,24 +18,32 @@ bool Contains(std::span<const uint32_t> toggles, uint32_t c) {
   return (it - toggles.begin()) % 2 == 1;
 }
 
-bool AppendSpecial(std::string& bytes, std::span<const CaseSpecial> specials, uint32_t c) {
-  const auto it = std::lower_bound(
-      specials.begin(), specials.end(), c,
-      [](const CaseSpecial& special, uint32_t value) { return special.code_point < value; });
-  if (it == specials.end() || it->code_point != c) return false;
-  for (const uint32_t mapped : it->mapped) {
-    if (mapped != 0) AppendUtf8(bytes, mapped);
-  }
-  return true;
+// Bits for what Python's str says of a character. A title case letter has both bits of case.
+constexpr uint8_t kLetter = 1 << 0, kNumeric = 1 << 1, kDigit = 1 << 2, kDecimal = 1 << 3,
+                  kLower = 1 << 4, kUpper = 1 << 5, kPrintable = 1 << 6, kIgnorable = 1 << 7,
+                  kTitle = kLower | kUpper, kCase = kTitle;
+
+CodePointMap MakeProperties() {
+  const std::vector<UnicodeException> ranges = CategoryRanges(kPythonCategories);
+  constexpr CategoryMask kCaseIgnorable =
+      category::kMn | category::kMe | category::kCf | category::kLm | category::kSk;
+  CodePointMap map;
+  map.AddBits(CharactersOf(ranges, category::kL), kLetter);
+  map.AddBits(CharactersOf(ranges, category::kN, kPythonNumeric), kNumeric);
+  map.AddBits(CharactersOf(ranges, category::kNd, kPythonDigit), kDigit);
+  map.AddBits(CharactersOf(ranges, category::kNd), kDecimal);
+  map.AddBits(CharactersOf(ranges, category::kLl, kPythonLowercase), kLower);
+  map.AddBits(CharactersOf(ranges, category::kLu, kPythonUppercase), kUpper);
+  map.AddBits(CharactersOf(ranges, category::kLt), kTitle);
+  map.AddBits(CharactersOf(ranges, category::kAny & ~category::kC & ~category::kZ), kPrintable);
+  map.AddBits(CodePointSet({{' ', ' '}}), kPrintable);
+  map.AddBits(CharactersOf(ranges, kCaseIgnorable, kPythonCaseIgnorable), kIgnorable);
+  return map;
 }
 
-bool AppendRange(std::string& bytes, std::span<const CaseRange> ranges, uint32_t c) {
-  const auto it =
-      std::lower_bound(ranges.begin(), ranges.end(), c,
-                       [](const CaseRange& range, uint32_t value) { return range.last < value; });
-  if (it == ranges.end() || c < it->first || (c - it->first) % it->step != 0) return false;
-  AppendUtf8(bytes, static_cast<uint32_t>(static_cast<int64_t>(c) + it->delta));
-  return true;
+uint8_t Properties(uint32_t c) {
+  static const auto& map = *new CodePointMap(MakeProperties());
+  return c <= kCodePointMax ? map[c] : 0;
 }
 
 }  // namespace
@@ -120,9 +133,9 @@ size_t PreviousChar(std::string_view bytes, size_t offset) {
 }
 
 bool IsSpace(uint32_t c) {
-  if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+  if (c < 0x80) [[likely]]
+    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
+  return IsWhitespace(c);
 }
 
 bool IsLineBreak(uint32_t c) {
@@ -130,51 +143,27 @@ bool IsLineBreak(uint32_t c) {
          c == 0x2029;
 }
 
-bool IsAlphabetic(uint32_t c) { return Contains(kAlphabetic, c); }
-bool IsDecimal(uint32_t c) { return Contains(kDecimal, c); }
-bool IsDigit(uint32_t c) { return Contains(kDigit, c); }
-bool IsNumeric(uint32_t c) { return Contains(kNumeric, c); }
-bool IsAlphanumeric(uint32_t c) {
-  return IsAlphabetic(c) || IsDecimal(c) || IsDigit(c) || IsNumeric(c);
-}
-bool IsLowercase(uint32_t c) { return Contains(kLowercase, c); }
-bool IsUppercase(uint32_t c) { return Contains(kUppercase, c); }
-bool IsTitlecase(uint32_t c) { return Contains(kTitlecase, c); }
-bool IsCased(uint32_t c) { return IsLowercase(c) || IsUppercase(c) || IsTitlecase(c); }
-bool IsCaseIgnorable(uint32_t c) { return Contains(kCaseIgnorable, c); }
-bool IsPrintable(uint32_t c) { return Contains(kPrintable, c); }
+bool IsAlphabetic(uint32_t c) { return Properties(c) & kLetter; }
+bool IsDecimal(uint32_t c) { return Properties(c) & kDecimal; }
+bool IsDigit(uint32_t c) { return Properties(c) & kDigit; }
+bool IsNumeric(uint32_t c) { return Properties(c) & kNumeric; }
+bool IsAlphanumeric(uint32_t c) { return Properties(c) & (kLetter | kNumeric); }
+bool IsLowercase(uint32_t c) { return (Properties(c) & kCase) == kLower; }
+bool IsUppercase(uint32_t c) { return (Properties(c) & kCase) == kUpper; }
+bool IsTitlecase(uint32_t c) { return (Properties(c) & kCase) == kTitle; }
+bool IsCased(uint32_t c) { return Properties(c) & kCase; }
+bool IsCaseIgnorable(uint32_t c) { return Properties(c) & kIgnorable; }
+bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 bool IsIdentifierStart(uint32_t c) { return Contains(kIdentifierStart, c); }
 bool IsIdentifierContinue(uint32_t c) { return Contains(kIdentifierContinue, c); }
 
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
-  if (c < 0x80) return -1;
+  if (c < 0x80 || !IsDecimal(c)) return -1;
   // Decimal digits come in runs of ten (or of several tens), each from zero to nine.
-  const auto it = std::upper_bound(kDecimal.begin(), kDecimal.end(), c);
-  if ((it - kDecimal.begin()) % 2 == 0) return -1;
-  return static_cast<int>((c - *(it - 1)) % 10);
-}
-
-void AppendMapped(std::string& bytes, uint32_t c, CaseMapping mapping) {
-  if (c < 0x80) {
-    const bool lower = c >= 'a' && c <= 'z';
-    const bool upper = c >= 'A' && c <= 'Z';
-    const bool to_upper = mapping == CaseMapping::kUpper || mapping == CaseMapping::kTitle;
-    bytes += static_cast<char>(to_upper && lower ? c - 32 : !to_upper && upper ? c + 32 : c);
-    return;
-  }
-  if (mapping == CaseMapping::kTitle) {
-    if (AppendSpecial(bytes, kToTitleUnlikeUpperSpecial, c)) return;
-    if (AppendRange(bytes, kToTitleUnlikeUpper, c)) return;
-  }
-  if (mapping == CaseMapping::kFold) {
-    if (AppendSpecial(bytes, kToFoldUnlikeLowerSpecial, c)) return;
-    if (AppendRange(bytes, kToFoldUnlikeLower, c)) return;
-  }
-  const bool to_lower = mapping == CaseMapping::kLower || mapping == CaseMapping::kFold;
-  if (AppendSpecial(bytes, to_lower ? kToLowerSpecial : kToUpperSpecial, c)) return;
-  if (AppendRange(bytes, to_lower ? kToLower : kToUpper, c)) return;
-  AppendUtf8(bytes, c);
+  uint32_t zero = c;
+  while (IsDecimal(zero - 1)) --zero;
+  return static_cast<int>((c - zero) % 10);
 }
 
 }  // namespace incipit::jinja

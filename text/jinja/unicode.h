@@ -42,9 +42,4 @@ bool IsIdentifierStart(uint32_t c);
 bool IsIdentifierContinue(uint32_t c);
 int DecimalValue(uint32_t c);  // -1 if it is not a decimal digit
 
-// The full mappings, one character to as many as three, without the context that a final sigma
-// needs.
-enum class CaseMapping : uint8_t { kLower, kUpper, kTitle, kFold };
-void AppendMapped(std::string& bytes, uint32_t c, CaseMapping mapping);
-
 }  // namespace incipit::jinja

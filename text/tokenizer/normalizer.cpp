@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "text/tokenizer/byte_alphabet.h"
 #include "text/tokenizer/text_pattern.h"
+#include "text/unicode/case_mapping.h"
 #include "text/unicode/code_point_set.h"
 #include "text/unicode/unicode.h"
 #include "text/unicode/unicode_properties.h"

@@ -67,16 +67,24 @@ bool CodePointSet::Contains(char32_t code_point) const {
 }
 
 void CodePointMap::Assign(const CodePointSet& set, uint8_t value) {
-  for (const CodePointRange& range : set.ranges()) {
-    for (char32_t code_point = range.first; code_point <= range.last; ++code_point) {
-      uint16_t& page = pages_[code_point / kPageSize];
-      if (page == 0) {
-        page = static_cast<uint16_t>(values_.size() / kPageSize);
-        values_.resize(values_.size() + kPageSize, 0);
-      }
-      values_[page * kPageSize + code_point % kPageSize] = value;
-    }
+  for (const auto& [first, last] : set.ranges()) {
+    for (char32_t c = first; c <= last; ++c) ValueOf(c) = value;
   }
+}
+
+void CodePointMap::AddBits(const CodePointSet& set, uint8_t bits) {
+  for (const auto& [first, last] : set.ranges()) {
+    for (char32_t c = first; c <= last; ++c) ValueOf(c) |= bits;
+  }
+}
+
+uint8_t& CodePointMap::ValueOf(char32_t code_point) {
+  uint16_t& page = pages_[code_point / kPageSize];
+  if (page == 0) {
+    page = static_cast<uint16_t>(values_.size() / kPageSize);
+    values_.resize(values_.size() + kPageSize, 0);
+  }
+  return values_[page * kPageSize + code_point % kPageSize];
 }
 
 }  // namespace incipit

@@ -1,13 +1,16 @@
 // Sets of characters.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
-#include "text/unicode/unicode_tables.h"
-
 namespace incipit {
+
+struct CodePointRange {
+  char32_t first, last;
+};
 
 // A set as the sorted ranges it consists of; no two touch.
 class CodePointSet {
@@ -39,6 +42,8 @@ class CodePointMap {
 
   // Gives `value` to every character of the set. Later calls win.
   void Assign(const CodePointSet& set, uint8_t value);
+  // Sets bits in the value of every character of the set.
+  void AddBits(const CodePointSet& set, uint8_t bits);
   uint8_t operator[](char32_t code_point) const {
     return values_[pages_[code_point / kPageSize] * kPageSize + code_point % kPageSize];
   }
@@ -46,6 +51,8 @@ class CodePointMap {
  private:
   static constexpr size_t kPageSize = 128;
   static constexpr size_t kNumPages = 0x110000 / kPageSize;
+
+  uint8_t& ValueOf(char32_t code_point);
 
   std::vector<uint16_t> pages_;  // into `values_`; page 0 is of zeros and shared
   std::vector<uint8_t> values_;

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/check.h"
@@ -33,9 +34,7 @@ bool IsInert(char32_t character) {
   // One before the first trailing consonant of Hangul, which utf8proc composes as if it were one.
   constexpr char32_t kHangulTrailingBase = 0x11A7;
   if (character == kHangulTrailingBase) return true;
-  const auto ranges = InertInNormalForms();
-  const auto found = std::ranges::lower_bound(ranges, character, {}, &CodePointRange::last);
-  return found != ranges.end() && found->first <= character;
+  return FindException(kInertInNormalForms, character) != nullptr;
 }
 
 utf8proc_option_t OptionsOf(NormalForm form) {
@@ -114,31 +113,6 @@ class PartNormalizer {
 };
 
 }  // namespace
-
-bool IsWhitespace(char32_t character) {
-  if (character < 0x80) return (character >= 9 && character <= 13) || character == ' ';
-  return character == 0x85 || character == 0xA0 || character == 0x1680 ||
-         (character >= 0x2000 && character <= 0x200A) || character == 0x2028 ||
-         character == 0x2029 || character == 0x202F || character == 0x205F || character == 0x3000;
-}
-
-void AppendLowercase(char32_t character, std::string& text) {
-  if (character < 0x80) {
-    const bool is_capital = character >= 'A' && character <= 'Z';
-    text += static_cast<char>(is_capital ? character + ('a' - 'A') : character);
-    return;
-  }
-  const auto changes = LowercaseChanges();
-  const auto found = std::ranges::lower_bound(changes, character, {}, &CaseOffset::last);
-  if (found != changes.end() && found->first <= character) {
-    AppendUtf8(static_cast<char32_t>(static_cast<int32_t>(character) + found->to_lower), text);
-    return;
-  }
-  AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))),
-             text);
-  constexpr char32_t kCapitalIWithDot = 0x130, kDotAbove = 0x307;
-  if (character == kCapitalIWithDot) AppendUtf8(kDotAbove, text);
-}
 
 void Normalize(NormalForm form, std::string_view text, NormalFormSink emit) {
   PartNormalizer normalizer(form);

@@ -1,8 +1,7 @@
-// Blanks, lower case and the Unicode normal forms, as the reference tokenizer has them.
+// Blanks and the Unicode normal forms, as the reference tokenizer has them.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -10,10 +9,12 @@
 namespace incipit {
 
 // White_Space.
-bool IsWhitespace(char32_t character);
-
-// One character at a time, whatever stands around it, as Rust's char::to_lowercase.
-void AppendLowercase(char32_t character, std::string& text);
+inline bool IsWhitespace(char32_t character) {
+  if (character < 0x80) return (character >= 9 && character <= 13) || character == ' ';
+  return character == 0x85 || character == 0xA0 || character == 0x1680 ||
+         (character >= 0x2000 && character <= 0x200A) || character == 0x2028 ||
+         character == 0x2029 || character == 0x202F || character == 0x205F || character == 0x3000;
+}
 
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 

@@ -1,10 +1,7 @@
 #include "text/unicode/unicode_properties.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -14,109 +11,57 @@
 namespace incipit {
 namespace {
 
-using CategoryMask = uint32_t;  // bit i: the category that utf8proc numbers i
-
-constexpr CategoryMask Bit(utf8proc_category_t category) { return 1u << category; }
-
-constexpr CategoryMask kCasedLetter =
-    Bit(UTF8PROC_CATEGORY_LU) | Bit(UTF8PROC_CATEGORY_LL) | Bit(UTF8PROC_CATEGORY_LT);
-constexpr CategoryMask kLetter =
-    kCasedLetter | Bit(UTF8PROC_CATEGORY_LM) | Bit(UTF8PROC_CATEGORY_LO);
-constexpr CategoryMask kMark =
-    Bit(UTF8PROC_CATEGORY_MN) | Bit(UTF8PROC_CATEGORY_MC) | Bit(UTF8PROC_CATEGORY_ME);
-constexpr CategoryMask kNumber =
-    Bit(UTF8PROC_CATEGORY_ND) | Bit(UTF8PROC_CATEGORY_NL) | Bit(UTF8PROC_CATEGORY_NO);
-constexpr CategoryMask kPunctuation = Bit(UTF8PROC_CATEGORY_PC) | Bit(UTF8PROC_CATEGORY_PD) |
-                                      Bit(UTF8PROC_CATEGORY_PS) | Bit(UTF8PROC_CATEGORY_PE) |
-                                      Bit(UTF8PROC_CATEGORY_PI) | Bit(UTF8PROC_CATEGORY_PF) |
-                                      Bit(UTF8PROC_CATEGORY_PO);
-constexpr CategoryMask kSymbol = Bit(UTF8PROC_CATEGORY_SM) | Bit(UTF8PROC_CATEGORY_SC) |
-                                 Bit(UTF8PROC_CATEGORY_SK) | Bit(UTF8PROC_CATEGORY_SO);
-constexpr CategoryMask kSeparator =
-    Bit(UTF8PROC_CATEGORY_ZS) | Bit(UTF8PROC_CATEGORY_ZL) | Bit(UTF8PROC_CATEGORY_ZP);
-constexpr CategoryMask kUnassigned = Bit(UTF8PROC_CATEGORY_CN);
-constexpr CategoryMask kOther = kUnassigned | Bit(UTF8PROC_CATEGORY_CC) |
-                                Bit(UTF8PROC_CATEGORY_CF) | Bit(UTF8PROC_CATEGORY_CS) |
-                                Bit(UTF8PROC_CATEGORY_CO);
-constexpr CategoryMask kAll =
-    kLetter | kMark | kNumber | kPunctuation | kSymbol | kSeparator | kOther;
-constexpr CategoryMask kWord = kLetter | kMark | Bit(UTF8PROC_CATEGORY_ND) |
-                               Bit(UTF8PROC_CATEGORY_NL) | Bit(UTF8PROC_CATEGORY_PC);
-
-// Ranges of unassigned planes, which need not be asked about.
-bool SkipUnassigned(char32_t& code_point) {
-  if (code_point == 0x40000) code_point = 0xE0000;
-  return code_point <= kCodePointMax;
-}
-
-CodePointSet LibraryCategories(CategoryMask mask) {
-  CodePointSet set;
-  if (mask & kUnassigned) set.Add(0x40000, 0xDFFFF);
-  for (char32_t c = 0; SkipUnassigned(c); ++c) {
-    const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-    if (mask >> category & 1) set.Add(c, c);
-  }
-  return set;
-}
-
-void Apply(std::span<const CodePointFlag> changes, CodePointSet& set) {
-  for (const CodePointFlag& change : changes) {
-    if (change.value) {
-      set.Add(change.first, change.last);
-    } else {
-      set.Remove(change.first, change.last);
-    }
-  }
-}
+constexpr CategoryMask kWord =
+    category::kL | category::kM | category::kNd | category::kNl | category::kPc;
 
 struct NamedCategories {
   std::string_view name, long_name;
   CategoryMask mask;
 };
 constexpr NamedCategories kNamedCategories[] = {
-    {"l", "letter", kLetter},
-    {"lc", "casedletter", kCasedLetter},
-    {"lu", "uppercaseletter", Bit(UTF8PROC_CATEGORY_LU)},
-    {"ll", "lowercaseletter", Bit(UTF8PROC_CATEGORY_LL)},
-    {"lt", "titlecaseletter", Bit(UTF8PROC_CATEGORY_LT)},
-    {"lm", "modifierletter", Bit(UTF8PROC_CATEGORY_LM)},
-    {"lo", "otherletter", Bit(UTF8PROC_CATEGORY_LO)},
-    {"m", "mark", kMark},
-    {"mn", "nonspacingmark", Bit(UTF8PROC_CATEGORY_MN)},
-    {"mc", "spacingmark", Bit(UTF8PROC_CATEGORY_MC)},
-    {"me", "enclosingmark", Bit(UTF8PROC_CATEGORY_ME)},
-    {"n", "number", kNumber},
-    {"nd", "decimalnumber", Bit(UTF8PROC_CATEGORY_ND)},
-    {"nl", "letternumber", Bit(UTF8PROC_CATEGORY_NL)},
-    {"no", "othernumber", Bit(UTF8PROC_CATEGORY_NO)},
-    {"p", "punctuation", kPunctuation},
-    {"pc", "connectorpunctuation", Bit(UTF8PROC_CATEGORY_PC)},
-    {"pd", "dashpunctuation", Bit(UTF8PROC_CATEGORY_PD)},
-    {"ps", "openpunctuation", Bit(UTF8PROC_CATEGORY_PS)},
-    {"pe", "closepunctuation", Bit(UTF8PROC_CATEGORY_PE)},
-    {"pi", "initialpunctuation", Bit(UTF8PROC_CATEGORY_PI)},
-    {"pf", "finalpunctuation", Bit(UTF8PROC_CATEGORY_PF)},
-    {"po", "otherpunctuation", Bit(UTF8PROC_CATEGORY_PO)},
-    {"s", "symbol", kSymbol},
-    {"sm", "mathsymbol", Bit(UTF8PROC_CATEGORY_SM)},
-    {"sc", "currencysymbol", Bit(UTF8PROC_CATEGORY_SC)},
-    {"sk", "modifiersymbol", Bit(UTF8PROC_CATEGORY_SK)},
-    {"so", "othersymbol", Bit(UTF8PROC_CATEGORY_SO)},
-    {"z", "separator", kSeparator},
-    {"zs", "spaceseparator", Bit(UTF8PROC_CATEGORY_ZS)},
-    {"zl", "lineseparator", Bit(UTF8PROC_CATEGORY_ZL)},
-    {"zp", "paragraphseparator", Bit(UTF8PROC_CATEGORY_ZP)},
-    {"c", "other", kOther},
-    {"cc", "control", Bit(UTF8PROC_CATEGORY_CC)},
-    {"cf", "format", Bit(UTF8PROC_CATEGORY_CF)},
-    {"cn", "unassigned", kUnassigned},
-    {"co", "privateuse", Bit(UTF8PROC_CATEGORY_CO)},
-    {"cs", "surrogate", Bit(UTF8PROC_CATEGORY_CS)},
-    {"any", "any", kAll},
-    {"assigned", "assigned", kAll & ~kUnassigned},
-    {"punct", "punct", kPunctuation},
-    {"cntrl", "cntrl", Bit(UTF8PROC_CATEGORY_CC)},
-    {"digit", "digit", Bit(UTF8PROC_CATEGORY_ND)},
+    {"l", "letter", category::kL},
+    {"lc", "casedletter", category::kLC},
+    {"lu", "uppercaseletter", category::kLu},
+    {"ll", "lowercaseletter", category::kLl},
+    {"lt", "titlecaseletter", category::kLt},
+    {"lm", "modifierletter", category::kLm},
+    {"lo", "otherletter", category::kLo},
+    {"m", "mark", category::kM},
+    {"mn", "nonspacingmark", category::kMn},
+    {"mc", "spacingmark", category::kMc},
+    {"me", "enclosingmark", category::kMe},
+    {"n", "number", category::kN},
+    {"nd", "decimalnumber", category::kNd},
+    {"nl", "letternumber", category::kNl},
+    {"no", "othernumber", category::kNo},
+    {"p", "punctuation", category::kP},
+    {"pc", "connectorpunctuation", category::kPc},
+    {"pd", "dashpunctuation", category::kPd},
+    {"ps", "openpunctuation", category::kPs},
+    {"pe", "closepunctuation", category::kPe},
+    {"pi", "initialpunctuation", category::kPi},
+    {"pf", "finalpunctuation", category::kPf},
+    {"po", "otherpunctuation", category::kPo},
+    {"s", "symbol", category::kS},
+    {"sm", "mathsymbol", category::kSm},
+    {"sc", "currencysymbol", category::kSc},
+    {"sk", "modifiersymbol", category::kSk},
+    {"so", "othersymbol", category::kSo},
+    {"z", "separator", category::kZ},
+    {"zs", "spaceseparator", category::kZs},
+    {"zl", "lineseparator", category::kZl},
+    {"zp", "paragraphseparator", category::kZp},
+    {"c", "other", category::kC},
+    {"cc", "control", category::kCc},
+    {"cf", "format", category::kCf},
+    {"cn", "unassigned", category::kCn},
+    {"co", "privateuse", category::kCo},
+    {"cs", "surrogate", category::kCs},
+    {"any", "any", category::kAny},
+    {"assigned", "assigned", category::kAny & ~category::kCn},
+    {"punct", "punct", category::kP},
+    {"cntrl", "cntrl", category::kCc},
+    {"digit", "digit", category::kNd},
 };
 
 std::string LooseName(std::string_view name) {
@@ -128,11 +73,12 @@ std::string LooseName(std::string_view name) {
   return loose;
 }
 
-// Every character but surrogates and most of those that no version of Unicode uses.
+// Every character but surrogates and the planes that no version of Unicode uses.
 std::string AllCharacters() {
   std::string text;
-  for (char32_t c = 0; SkipUnassigned(c); ++c) {
-    if (c < 0xD800 || c > 0xDFFF) AppendUtf8(c, text);
+  const CodePointSet all({{0, 0xD7FF}, {0xE000, 0x3FFFF}, {0xE0000, kCodePointMax}});
+  for (const auto& [first, last] : all.ranges()) {
+    for (char32_t c = first; c <= last; ++c) AppendUtf8(c, text);
   }
   return text;
 }
@@ -168,15 +114,10 @@ std::optional<CodePointSet> ScriptOrProperty(const std::string& name) {
                                           "ideographic"};
   const bool is_other = std::ranges::find(kOthers, name) != std::end(kOthers);
   std::optional<CodePointSet> set = LibraryProperty(is_other ? name : "sc:" + name);
-  for (const PropertyChange& change : PropertyChanges()) {
-    if (change.property != name) continue;
-    if (!set) set.emplace();
-    if (change.value) {
-      set->Add(change.first, change.last);
-    } else {
-      set->Remove(change.first, change.last);
-    }
-  }
+  const auto found = std::ranges::find(kRegexProperties, name, &NamedExceptions::name);
+  if (found == kRegexProperties.end()) return set;
+  if (!set) set.emplace();
+  Apply(found->exceptions, *set);
   return set;
 }
 
@@ -201,55 +142,17 @@ CodePointSet WhitespaceCharacters() {
 }
 
 CodePointSet NumericCharacters() {
-  CodePointSet set = LibraryCategories(kNumber);
-  Apply(NumericChanges(), set);
-  return set;
+  return CharactersOf(CategoryRanges({}), category::kN, kRustNumeric);
 }
-
 CodePointSet PunctuationCharacters() {
-  CodePointSet set = LibraryCategories(kPunctuation);
-  for (const char c : std::string_view("$+<=>^`|~")) set.Add(c, c);
-  Apply(PunctuationChanges(), set);
-  return set;
+  return CharactersOf(CategoryRanges({}), category::kP, kRustPunctuation);
 }
-
-CodePointSet WordCharacters() {
-  CodePointSet set = LibraryCategories(kWord);
-  Apply(WordChanges(), set);
-  return set;
-}
-
-CodePointSet CombiningMarks() {
-  CodePointSet set = LibraryCategories(kMark);
-  Apply(MarkChanges(), set);
-  return set;
-}
+CodePointSet WordCharacters() { return CharactersOf(CategoryRanges({}), kWord, kRustWord); }
+CodePointSet CombiningMarks() { return CharactersOf(CategoryRanges({}), category::kM, kRustMark); }
 
 CodePointSet RegexProperties::Categories(CategoryMask mask) {
-  if (categories_.empty()) {
-    const auto add = [&](char32_t first, char32_t last, uint8_t category) {
-      if (!categories_.empty() && categories_.back().category == category) {
-        categories_.back().last = last;
-      } else {
-        categories_.push_back({first, last, category});
-      }
-    };
-    auto change = CategoryChanges().begin();
-    for (char32_t c = 0; c <= kCodePointMax; ++c) {
-      const char32_t skipped_from = c;
-      if (!SkipUnassigned(c)) break;
-      if (c > skipped_from) add(skipped_from, c - 1, UTF8PROC_CATEGORY_CN);
-      while (change != CategoryChanges().end() && change->last < c) ++change;
-      const bool is_changed = change != CategoryChanges().end() && change->first <= c;
-      const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-      add(c, c, is_changed ? change->category : static_cast<uint8_t>(category));
-    }
-  }
-  CodePointSet set;
-  for (const CategoryChange& range : categories_) {
-    if (mask >> range.category & 1) set.Add(range.first, range.last);
-  }
-  return set;
+  if (category_ranges_.empty()) category_ranges_ = CategoryRanges(kRegexCategories);
+  return CharactersOf(category_ranges_, mask);
 }
 
 // The names of POSIX brackets that are neither categories nor properties.
@@ -257,7 +160,7 @@ std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name)
   if (name == "ascii") return CodePointSet({{0, 0x7F}});
   if (name == "xdigit") return CodePointSet({{'0', '9'}, {'A', 'F'}, {'a', 'f'}});
   if (name == "blank") {
-    return Join(Categories(Bit(UTF8PROC_CATEGORY_ZS)), CodePointSet({{'\t', '\t'}}));
+    return Join(Categories(category::kZs), CodePointSet({{'\t', '\t'}}));
   }
   if (name == "space") return WhitespaceCharacters();
   if (name == "alpha") return ScriptOrProperty("alphabetic");
@@ -269,14 +172,13 @@ std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name)
     return Join(Categories(kWord), symbols);
   }
   if (name == "alnum") {
-    return Join(*ScriptOrProperty("alphabetic"), Categories(Bit(UTF8PROC_CATEGORY_ND)));
+    return Join(*ScriptOrProperty("alphabetic"), Categories(category::kNd));
   }
   if (name == "graph" || name == "print") {
-    const CategoryMask invisible =
-        kUnassigned | Bit(UTF8PROC_CATEGORY_CC) | Bit(UTF8PROC_CATEGORY_CS);
+    const CategoryMask invisible = category::kCn | category::kCc | category::kCs;
     CodePointSet set = Join(Categories(invisible), WhitespaceCharacters());
     set.Invert();
-    if (name == "print") set.Add(Categories(Bit(UTF8PROC_CATEGORY_ZS)));
+    if (name == "print") set.Add(Categories(category::kZs));
     return set;
   }
   return std::nullopt;

@@ -2,12 +2,12 @@
 // for each of them. Making a set takes milliseconds; keep it.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/unicode/categories.h"
 #include "text/unicode/code_point_set.h"
 
 namespace incipit {
@@ -30,12 +30,10 @@ class RegexProperties {
   std::optional<CodePointSet> Property(std::string_view name);
 
  private:
-  using CategoryMask = uint32_t;  // bit i: the category that utf8proc numbers i
-
   CodePointSet Categories(CategoryMask mask);
   std::optional<CodePointSet> PosixClass(const std::string& name);
 
-  std::vector<CategoryChange> categories_;  // of all characters, in order
+  std::vector<UnicodeException> category_ranges_;
 };
 
 }  // namespace incipit

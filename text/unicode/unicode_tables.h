@@ -1,42 +1,49 @@
-// What the reference tokenizer knows of Unicode and the packaged libraries do not, or know
-// differently: its parts have versions of Unicode from 11 to 17.
-// tools/make_tokenizer_unicode_tables.py finds the differences by asking both.
+// The differences between the packaged libraries' knowledge of Unicode (utf8proc, PCRE2) and that
+// of the references which tokenizers and templates follow: parts of the reference tokenizer, which
+// have versions of Unicode from 11 to 17, and Python's str, which has version 14.
+// tools/make_unicode_tables.py finds the differences.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 namespace incipit {
 
-struct CodePointRange {
+// The value of some property for the characters from `first` to `last`:
+// - a general category: the number of the category;
+// - a set: 1 for its members, 0 for others;
+// - a case mapping: what `first` becomes, up to three characters of 20 bits each, the first one in
+//   the lowest bits. It grows by one from each character of the range to the next.
+struct UnicodeException {
   char32_t first, last;
+  int64_t value;
 };
-struct CodePointFlag {
-  char32_t first, last;
-  bool value;
-};
-struct CategoryChange {
-  char32_t first, last;
-  uint8_t category;  // as utf8proc numbers them
-};
-struct CaseOffset {
-  char32_t first, last;
-  int32_t to_lower;
-};
-struct PropertyChange {
-  std::string_view property;  // small letters only
-  char32_t first, last;
-  bool value;
-};
+using UnicodeExceptions = std::span<const UnicodeException>;  // ascending
 
-std::span<const CategoryChange> CategoryChanges();
-std::span<const CodePointFlag> NumericChanges();
-std::span<const CodePointFlag> PunctuationChanges();
-std::span<const CodePointFlag> WordChanges();
-std::span<const CodePointFlag> MarkChanges();
-std::span<const CodePointRange> InertInNormalForms();
-std::span<const CaseOffset> LowercaseChanges();
-std::span<const PropertyChange> PropertyChanges();
+// Returns the exception that covers a character, or null.
+inline const UnicodeException* FindException(UnicodeExceptions exceptions, char32_t character) {
+  const auto found = std::ranges::lower_bound(exceptions, character, {}, &UnicodeException::last);
+  return found != exceptions.end() && found->first <= character ? &*found : nullptr;
+}
+
+// General categories, beside those of utf8proc.
+extern const UnicodeExceptions kRegexCategories, kPythonCategories;
+
+// Sets, beside what the comments in the source name.
+extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
+    kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
+    kPythonCaseIgnorable;
+
+// Case mappings, beside those of utf8proc.
+extern const UnicodeExceptions kRustLower, kPythonLower, kPythonUpper, kPythonTitle;
+
+// Scripts and other properties of expressions, beside those of PCRE2.
+struct NamedExceptions {
+  std::string_view name;  // small letters only
+  UnicodeExceptions exceptions;
+};
+extern const std::span<const NamedExceptions> kRegexProperties;
 
 }  // namespace incipit

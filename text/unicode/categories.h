@@ -1,0 +1,44 @@
+// General categories, and sets of characters that consist of some of them, with exceptions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "text/unicode/code_point_set.h"
+#include "text/unicode/unicode_tables.h"
+
+namespace incipit {
+
+// A set of general categories. Bit i: the category that utf8proc numbers i.
+using CategoryMask = uint32_t;
+
+// Categories and groups of them, under the names that Unicode gives them.
+namespace category {
+inline constexpr CategoryMask kCn = 1u << 0, kLu = 1u << 1, kLl = 1u << 2, kLt = 1u << 3,
+                              kLm = 1u << 4, kLo = 1u << 5, kMn = 1u << 6, kMc = 1u << 7,
+                              kMe = 1u << 8, kNd = 1u << 9, kNl = 1u << 10, kNo = 1u << 11,
+                              kPc = 1u << 12, kPd = 1u << 13, kPs = 1u << 14, kPe = 1u << 15,
+                              kPi = 1u << 16, kPf = 1u << 17, kPo = 1u << 18, kSm = 1u << 19,
+                              kSc = 1u << 20, kSk = 1u << 21, kSo = 1u << 22, kZs = 1u << 23,
+                              kZl = 1u << 24, kZp = 1u << 25, kCc = 1u << 26, kCf = 1u << 27,
+                              kCs = 1u << 28, kCo = 1u << 29;
+inline constexpr CategoryMask kLC = kLu | kLl | kLt, kL = kLC | kLm | kLo, kM = kMn | kMc | kMe,
+                              kN = kNd | kNl | kNo, kP = kPc | kPd | kPs | kPe | kPi | kPf | kPo,
+                              kS = kSm | kSc | kSk | kSo, kZ = kZs | kZl | kZp,
+                              kC = kCn | kCc | kCf | kCs | kCo;
+inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
+}  // namespace category
+
+// Returns the categories of all characters, as ranges in order, with the category's number as
+// value. Takes milliseconds.
+std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
+
+// Returns the characters of the ranges that have one of the categories, but for the exceptions,
+// whose values say which characters belong to the set.
+CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
+                          UnicodeExceptions exceptions = {});
+
+// Makes a set agree with the exceptions, whose values say which characters belong to it.
+void Apply(UnicodeExceptions exceptions, CodePointSet& set);
+
+}  // namespace incipit
