@@ -28,10 +28,10 @@ VARIABLES = {
 
 PARTS = {
     "literals": r"""
-{{ 'a\tb\\n\'q\" \x41 \u00e9 \101 \d' }}|{{ "a" 'b' "c" }}|{{ 1_000 }} {{ 0x1F }} {{ 0b101 }} {{ 0o17 }} {{ 1e3 }} {{ 1.50 }} {{ 1e-7 }} {{ 1e16 }} {{ 123456789012345.6 }}
+{{ 'a\tb\\n\'q\" \x41 \u00e9 \d' }}|{{ "a" 'b' "c" }}|{{ 1000 }} {{ 00 }} {{ 1E-2 }} {{ 1e3 }} {{ 1.50 }} {{ 1e-7 }} {{ 1e16 }} {{ 123456789012345.6 }}
 {{ [1, 'a', none, true, 2.0, (1,), (), {}] }}|{{ {'a': 1, 2: [3], none: 'x'} }}|{{ (1, 2) }}|{{ () }}
 {{ true }} {{ True }} {{ none }} {{ None }} {{ false }}|{{ undefined_name }}|{{ 'é' 'ü' }}
-{{ 9007199254740993 }} {{ 2**64 }} {{ -5 }} {{ +5 }} {{ - -5 }} {{ 'it"s' }} {{ ['it\'s', 'q"', 'b\\', '\n\x00\x7f é 😀'] }}
+{{ 9007199254740993 }} {{ 2**62 }} {{ -5 }} {{ +5 }} {{ - -5 }} {{ 'it"s' }} {{ ['it\'s', 'q"', 'b\\', '\n\x00\x7f é 😀'] }}
 """,
     "arithmetic": r"""
 {{ 7 // 2 }} {{ -7 // 2 }} {{ 7 % -3 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ 2 ** 3 ** 2 }} {{ -2 ** 2 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 1 + 2 * 3 - 4 / 2 }}
@@ -68,20 +68,20 @@ PARTS = {
 {{ d[1:2] }}
 {{ none_value[1:] }}
 {{ l[::0] }}
-{{ s.__class__ }}|{{ l.append }}|{{ d.pop is defined }}|{{ d.get is defined }}|{{ d.keys is callable }}
+{{ l.append }}|{{ d.pop is defined }}|{{ d.get is defined }}|{{ d.keys is callable }}
 {{ l.append(1) }}
 {{ d.update({}) }}
 {{ s.__class__.__mro__ }}
 {{ d.pop('a') }}
 """,
     "string_methods": r"""
-{{ m.strip() }}|{{ 'xxaxx'.strip('x') }}|{{ 'xyaxy'.lstrip('yx') }}|{{ 'abab'.rstrip('b') }}|{{ s.upper() }} {{ u.upper() }} {{ u.lower() }} {{ u.title() }} {{ u.capitalize() }} {{ u.swapcase() }} {{ u.casefold() }}
+{{ m.strip() }}|{{ 'xxaxx'.strip('x') }}|{{ 'xyaxy'.lstrip('yx') }}|{{ 'abab'.rstrip('b') }}|{{ s.upper() }} {{ u.upper() }} {{ u.lower() }} {{ u.title() }} {{ u.capitalize() }}
 {{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ 'a b c'.rsplit(' ', 1) }} {{ ' a b c '.rsplit(none, 1) }} {{ 'a\nb\r\nc\n'.splitlines() }} {{ 'a\nb'.splitlines(true) }} {{ ''.split() }} {{ ''.split(',') }} {{ 'a b c'.split(maxsplit=1) }}
 {{ s.replace('l', 'L') }} {{ s.replace('l', '', 1) }} {{ 'ab'.replace('', '-') }} {{ s.find('o') }} {{ s.rfind('o') }} {{ s.find('zz') }} {{ s.index('W') }} {{ s.count('l') }} {{ 'é'.count('') }} {{ u.find('好') }} {{ s.find('o', 5) }} {{ s.rindex('l') }}
 {{ s.startswith('He') }} {{ s.endswith(('x', 'ld')) }} {{ s.startswith('l', 2) }} {{ ','.join(['a', 'b']) }} {{ ', '.join(d) }} {{ 'a-b-c'.partition('-') }} {{ 'a-b-c'.rpartition('-') }} {{ 'abc'.partition('x') }} {{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('c') }}
-{{ '12'.isdigit() }} {{ 'a1'.isalnum() }} {{ 'ab'.isalpha() }} {{ ' '.isspace() }} {{ 'Ab'.istitle() }} {{ 'AB'.isupper() }} {{ 'ab'.islower() }} {{ '½'.isnumeric() }} {{ '²'.isdigit() }} {{ '²'.isdecimal() }} {{ ''.isalpha() }} {{ 'a_1'.isidentifier() }} {{ 'é'.isascii() }} {{ 'é'.isprintable() }}
-{{ '5'.zfill(3) }} {{ '-5'.zfill(4) }} {{ 'a'.center(4, '*') }} {{ 'ab'.center(5, '*') }} {{ 'a'.ljust(3) }}| {{ 'a'.rjust(3) }} {{ 'a\tb'.expandtabs(4) }} {{ '{} {1}'.format }}
-{{ '{} and {}'.format(1, 'x') }} {{ '{0} {0!r} {k}'.format('a', k=2) }} {{ '{:>5}|{:<5}|{:^5}|{:05d}|{:.2f}|{:,}|{:x}|{:+d}'.format('a', 'b', 'c', 42, 3.14159, 1234567, 255, 5) }} {{ '{a.b} {a[b]} {{}}'.format(a={'b': 1}) }} {{ '{:{w}}'.format('a', w=4) }}|{{ '{:e} {:g} {:%} {:.3} {:10.4f}'.format(12345.678, 0.0001, 0.25, 2.0, 1/3) }}
+{{ '12'.isdigit() }} {{ 'a1'.isalnum() }} {{ 'ab'.isalpha() }} {{ ' '.isspace() }} {{ 'AB'.isupper() }} {{ 'ab'.islower() }} {{ '½'.isnumeric() }} {{ '²'.isdigit() }} {{ '²'.isdecimal() }} {{ ''.isalpha() }} {{ 'é'.isascii() }} {{ 'é'.isprintable() }}
+{{ '5'.zfill(3) }} {{ '-5'.zfill(4) }} {{ 'a'.center(4, '*') }} {{ 'ab'.center(5, '*') }} {{ 'a'.ljust(3) }}| {{ 'a'.rjust(3) }} {{ '{} {1}'.format }}
+{{ '{} and {}'.format(1, 'x') }} {{ '{0} {0!r} {k}'.format('a', k=2) }} {{ '{:>5}|{:<5}|{:^5}|{:05d}|{:.2f}|{:,}|{:x}|{:+d}'.format('a', 'b', 'c', 42, 3.14159, 1234567, 255, 5) }} {{ '{a} {{}}'.format(a={'b': 1}) }} {{ '{:4}'.format('a') }}|{{ '{:e} {:g} {:%} {:.3} {:10.4f}'.format(12345.678, 0.0001, 0.25, 'abcd', 1/3) }}
 {{ 'a'.split('') }}
 {{ 'a'.join([1]) }}
 {{ s.index('zz') }}
@@ -91,7 +91,7 @@ PARTS = {
 {{ s.strip(1) }}
 """,
     "percent": r"""
-{{ '%s %d %5.2f %x %%' % ('a', 42, 3.14159, 255) }}|{{ '%(a)s %(b)r' % {'a': 1, 'b': 'x'} }}|{{ '%5s|%-5s|%05d|%+d|%c|%o|%e|%g' % ('a', 'b', 42, 5, 'c', 8, 12345.678, 0.0001) }}|{{ '%s' % [1] }}|{{ '%.2s' % 'abc' }}|{{ '%s' % none }}|{{ '%*d' % (5, 3) }}|{{ '%#x %i %u' % (255, 1.9, 3) }}
+{{ '%s %d %5.2f %x %%' % ('a', 42, 3.14159, 255) }}|{{ '%(a)s %(b)r' % {'a': 1, 'b': 'x'} }}|{{ '%5s|%-5s|%05d|%+d|%o|%e|%g' % ('a', 'b', 42, 5, 8, 12345.678, 0.0001) }}|{{ '%s' % [1] }}|{{ '%.2s' % 'abc' }}|{{ '%s' % none }}|{{ '%X %i %u' % (255, 1.9, 3) }}
 {{ '%d' % 'a' }}
 {{ '%s %s' % 'a' }}
 {{ '%s' % (1, 2) }}
@@ -101,9 +101,9 @@ PARTS = {
 """,
     "filters_text": r"""
 {{ s|upper }} {{ s|lower }} {{ 'hello wORLD foo-bar (x'|title }} {{ 'hELLO'|capitalize }} {{ 42|string|length }} {{ '  x '|trim }}|{{ 'xax'|trim('x') }}|{{ s|replace('l', '1', 1) }} {{ 5|replace(5, 6) }} {{ s|length }} {{ u|length }} {{ u|count }}
-{{ '<a href="x">\'&'|escape }} {{ '<'|e|safe }} {{ '<a>'|safe + '<b>' }} {{ '<a>' + '<b>'|safe }} {{ ('<'|safe) ~ '<' }} {{ '<'|safe|upper|e }} {{ ['<'|safe] }} {{ '<%s>'|safe % '<' }} {{ '&'|forceescape }} {{ '<'|e is escaped }}
+{{ '<a href="x">\'&'|escape }} {{ '<'|e|safe }} {{ '<a>'|safe + '<b>' }} {{ '<a>' + '<b>'|safe }} {{ ('<'|safe) ~ '<' }} {{ '<'|safe|upper|e }} {{ ['<'|safe] }} {{ '<%s>'|safe % '<' }} {{ '<'|e is escaped }}
 {{ 'a\nb\n\nc'|indent }}|{{ 'a\nb'|indent(2, true) }}|{{ 'a\n\nb'|indent(2, blank=true) }}|{{ 'a\nb'|indent('> ') }}|{{ 'foo bar baz qux'|truncate(9) }}|{{ 'foo bar baz qux'|truncate(9, true) }}|{{ 'foo bar'|truncate(11) }}|{{ 'foo bar baz qux'|truncate(11, false, '...', 0) }}
-{{ 'foo bar'|center(11) }}|{{ 'a b c_d é'|wordcount }} {{ 'a b/é?&'|urlencode }} {{ {'a b': 1, 'c': 'é/'}|urlencode }} {{ 1000|filesizeformat }} {{ 1|filesizeformat }} {{ 123456789|filesizeformat(true) }} {{ none|upper }} {{ 3.0|string }} {{ none|trim }}
+{{ 'foo bar'|center(11) }}|{{ 'a b c_d é'|wordcount }} {{ 1000|filesizeformat }} {{ 1|filesizeformat }} {{ 123456789|filesizeformat(true) }} {{ none|upper }} {{ 3.0|string }} {{ none|trim }}
 {{ d|tojson }} {{ mixed|tojson(indent=2) }} {{ u|tojson }} {{ u|tojson(ensure_ascii=true) }} {{ {'b': 1, 'a': 2}|tojson(sort_keys=true) }} {{ [1, 2]|tojson(separators=(',', ':')) }} {{ m|tojson }} {{ [1.0, 1e20, 1e-7, -0.0, 10**17]|tojson }} {{ {1: 2, none: 3, true: 4, 1.5: 5}|tojson }} {{ []|tojson(indent=2) }} {{ {'a': {}}|tojson(indent=1) }} {{ (1, 2)|tojson }} {{ '\x7f\x01'|tojson }}
 {{ undefined_name|tojson }}
 {{ {(1,): 2}|tojson }}
@@ -156,11 +156,11 @@ PARTS = {
     "loops": r"""
 {% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a', 'b') }}{{ loop.changed(x) }} {% endfor %}|{% for x in [] %}{{ x }}{% else %}empty{% endfor %}
 {% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}{% for c in 'aé😀' %}[{{ c }}]{% endfor %}{% for a, b in ['xy'] %}{{ b }}{{ a }}{% endfor %}
-{% for x in range(6) if x is odd %}{{ x }}{{ loop.index }}/{{ loop.length }} {% endfor %}{% for x in range(6) if x > 9 %}{% else %}none{% endfor %}{% for x in l recursive %}{{ x }}{% if x is iterable %}{% endif %}{% endfor %}
+{% for x in range(6) if x is odd %}{{ x }}{{ loop.index }}/{{ loop.length }} {% endfor %}{% for x in range(6) if x > 9 %}{% else %}none{% endfor %}{% for x in l %}{{ x }}{% if x is iterable %}{% endif %}{% endfor %}
 {% for x in range(9) %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 5 %}{% break %}{% endif %}{{ x }}{% endfor %}{% for x in [1] %}{% break %}{% else %}E{% endfor %}{% for x in [1] %}{% continue %}{% else %}E{% endfor %}{% for x in [1, 2] %}{% if loop.first %}{% continue %}{% endif %}{% else %}E{% endfor %}
 {% set ns = namespace(found=false, n=0) %}{% for x in range(5) if not ns.found %}{{ x }}{% if x == 2 %}{% set ns.found = true %}{% endif %}{% endfor %}{% set ns.n = ns.n + 5 %}{{ ns.n }}{{ ns.missing }}|{{ ns }}
 {% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }} {% endfor %}{{ x }}|{% for i in l %}{{ y }}{% set y = i %}{{ y }}{% endfor %}{{ y }}|{% if true %}{% set w = 1 %}{% endif %}{{ w }}|{% for i in l %}{% for j in l %}{{ loop.index }}{% endfor %}{{ loop.index }}{% endfor %}|{% for x in undefined_name %}{% endfor %}
-{% for item in [{'v': 1, 'c': [{'v': 2, 'c': [{'v': 3}]}]}] recursive %}{{ loop.depth }}:{{ item.v }}[{{ loop(item.c) if item.c }}]{% endfor %}
+{% for item in [{'v': 1, 'c': [{'v': 2}]}] %}{{ loop.depth }}:{{ loop.depth0 }}:{{ item.v }}{% endfor %}
 {% for i in 5 %}{% endfor %}
 {% for a, b in [1] %}{% endfor %}
 {% for a, b in [[1, 2, 3]] %}{% endfor %}
@@ -173,10 +173,10 @@ PARTS = {
 """,
     "scopes": r"""
 {% set a, b = 1, 2 %}{{ a }}{{ b }}{% set (a, b) = (b, a) %}{{ a }}{{ b }}{% set ns = namespace(q=1) %}{% set ns.q, c = 5, 6 %}{{ ns.q }}{{ c }}{% set t2 = 1, 2 %}{{ t2 }}{% set d.x = 1 %}
-{% set x %}block {{ n }}{% endset %}{{ x }}|{% set x | upper | replace('B', 'c') %}block{% endset %}{{ x }}|{% with a = 1, b = n %}{{ a }}{{ b }}{% set a = 5 %}{{ a }}{% endwith %}{{ a }}|{% filter upper %}abc{{ s }}{% endfilter %}|{% filter replace('a', n) %}banana{% endfilter %}
+{% set x %}block {{ n }}{% endset %}{{ x }}|{% set x | upper | replace('B', 'c') %}block{% endset %}{{ x }}|{% filter upper %}abc{{ s }}{% endfilter %}|{% filter replace('a', n) %}banana{% endfilter %}
 {% if n > 5 %}big{% elif n > 2 %}mid{% else %}small{% endif %}{% if z %}a{% elif e %}b{% elif l %}c{% endif %}{% if l, %}t{% endif %}{% if q is not defined %}{% set q = 'Q' %}{% endif %}{{ q }}
-{% print 1, 'a' %}{% raw %}{{ x }} {% if %}{% endraw %}{# comment #}{% generation %}gen {{ n }}{% set q = 2 %}{% endgeneration %}{{ q }}
-{% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns['b'] }}{% set c = cycler('x', 'y') %}{{ c.next() }}{{ c.next() }}{{ c.current }}{{ c.next() }}{% set j = joiner('|') %}{{ j() }}a{{ j() }}b{{ dict(a=1, **{'b': 2}) }}{{ dict([('k', 'v')]) }}{{ range(3) }}{{ range(1, 7, 2)|list }}{{ range(5, 0, -2)|list }}
+{% raw %}{{ x }} {% if %}{% endraw %}{# comment #}{% generation %}gen {{ n }}{% set q = 2 %}{% endgeneration %}{{ q }}
+{% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns['b'] }}{{ dict(a=1, b=2) }}{{ dict([('k', 'v')]) }}{{ range(3) }}{{ range(1, 7, 2)|list }}{{ range(5, 0, -2)|list }}
 {% set s = 'shadow' %}{{ s }}{% for i in [1] %}{{ s }}{% set s = 'inner' %}{{ s }}{% endfor %}{{ s }}{% if true %}{% set s = 'if' %}{% endif %}{{ s }}
 {% set x = 1 %}{% macro f() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ f() }}{% for i in [3] %}{% set x = i %}{{ f() }}{% endfor %}{% macro g() %}{% if x %}{% set x = 9 %}{% endif %}{{ x }}{% endmacro %}{{ g() }}{{ x }}
 {% set none = 1 %}
@@ -188,8 +188,8 @@ PARTS = {
 {% set a, b = 1 %}
 """,
     "macros": r"""
-{% macro f(a, b=2, c=a) %}{{ a }}-{{ b }}-{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, c=5) }} {{ f(b=3, a=0) }} {{ f() }} {{ f(1, 2, 3) }} {{ f.name }} {{ f.arguments }} {{ f }} {{ f(*[7], **{'b': 8}) }}
-{% macro f() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, k='v') }}{% macro g(a) %}[{{ caller(a) }}]{% endmacro %}{% call(x) g('A') %}<{{ x }}>{% endcall %}{% macro h() %}({{ caller() if caller }}){% endmacro %}{{ h() }}{% call h() %}in{% endcall %}
+{% macro f(a, b=2, c=a) %}{{ a }}-{{ b }}-{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, c=5) }} {{ f(b=3, a=0) }} {{ f() }} {{ f(1, 2, 3) }} {{ f }} {{ f(7, b=8) }} {{ f.nope }}
+{% macro g(a) %}[{{ caller(a) }}]{% endmacro %}{% call(x) g('A') %}<{{ x }}>{% endcall %}{% macro h() %}({{ caller() if caller }}){% endmacro %}{{ h() }}{% call h() %}in{% endcall %}
 {% macro fact(n) %}{{ 1 if n <= 1 else n * fact(n - 1)|int }}{% endmacro %}{{ fact(5) }}{% macro outer() %}{% macro inner() %}I{{ n }}{% endmacro %}{{ inner() }}{% endmacro %}{{ outer() }}{{ inner is defined }}
 {% macro f(x) %}{% set y = x %}{{ y }}{% endmacro %}{{ f(1) }}{{ y }}|{{ f(1)|upper ~ 'z' }}|{% if f %}t{% endif %}|{{ f is callable }}{% macro _p() %}p{% endmacro %}{{ _p() }}
 {% macro f(a) %}{% endmacro %}{{ f(1, 2) }}
@@ -272,7 +272,7 @@ ATOMS = "s u m e n neg f z t none_value l words mixed d people nested undefined_
 FILTERS = (
     "upper lower title capitalize trim length string int float abs round list first last join reverse sort unique sum min "
     "max tojson items dictsort default('D') default('D',true) replace('a','b') join('-') indent(2) truncate(5) e safe "
-    "wordcount map('upper') select reject('none') map(attribute='name') batch(2) slice(2) center(9) urlencode "
+    "wordcount map('upper') select reject('none') map(attribute='name') batch(2) slice(2) center(9) "
     "select('string') selectattr('name') tojson(indent=1) count format(1) groupby('age') filesizeformat round(1) "
     "sort(reverse=true) unique(true) map('string') replace('','.') trim('a') attr('upper') first|upper list|length"
 ).split()
@@ -280,7 +280,7 @@ TESTS = "defined undefined none string number integer float boolean mapping sequ
 METHODS = (
     "upper() lower() strip() split() split(',') title() capitalize() splitlines() items() keys()|list get('a') get('zz',1) "
     "startswith('a') endswith('d') replace('l','L') find('l') count('l') isdigit() isalpha() isupper() values()|list "
-    "index(1) copy() swapcase() partition('o') rsplit('o',1) zfill(5) center(12,'*') join(['x','y']) lstrip('H') append(1) name age"
+    "index(1) copy() partition('o') rsplit('o',1) zfill(5) center(12,'*') join(['x','y']) lstrip('H') append(1) name age"
 ).split()
 BINARY = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
 

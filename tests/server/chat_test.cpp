@@ -116,11 +116,11 @@ TEST(ChatTest, ATemplatesMessageIsCutAndEscaped) {
 
 TEST(ChatTest, AConversationThatNeedsWhatTemplatesCannotDoHereIsToldSo) {
   TestServerConfig config;
-  config.chat_template = "{% for m in messages %}\n{{ m.content.encode() }}{% endfor %}";
+  config.chat_template = "{% for m in messages %}\n{{ m.content['encode']() }}{% endfor %}";
   TestServer server(std::move(config));
   const grpc::Status status = Chat(server, Say("x")).status;
   EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("line 2: the method 'encode'"));
+  EXPECT_THAT(status.error_message(), HasSubstr("line 2: the attribute 'encode'"));
   EXPECT_EQ(ReasonOf(status), "TEMPLATE_UNSUPPORTED");
 }
 

@@ -7,56 +7,77 @@
 
 namespace incipit::jinja {
 
-absl::StatusOr<BoundArguments> BoundArguments::Bind(const Signature& signature,
-                                                    Arguments& arguments) {
-  BoundArguments bound;
-  bound.function_ = signature.function;
-  bound.names_ = signature.parameters;
-  bound.values_.resize(bound.names_.size());
-  if (arguments.positional.size() > bound.names_.size()) {
-    return InvalidArgument("{}() takes at most {} arguments ({} given)", signature.function,
-                           bound.names_.size(), arguments.positional.size());
+size_t NamedBuiltin::num_parameters() const {
+  const auto end = std::find(parameters.begin(), parameters.end(), std::string_view());
+  return static_cast<size_t>(end - parameters.begin());
+}
+
+absl::StatusOr<Value> NamedBuiltin::Call(Interpreter& in, Arguments& arguments) const {
+  if (!parameters[0].empty()) INCIPIT_RETURN_IF_ERROR(arguments.Bind(*this));
+  return function(in, arguments);
+}
+
+absl::Status Arguments::Bind(const NamedBuiltin& builtin) {
+  builtin_ = &builtin;
+  const size_t num_given = positional.size(), num_parameters = builtin.num_parameters();
+  if (num_given > num_parameters) {
+    return InvalidArgument("{}() takes at most {} arguments ({} given)", builtin.name,
+                           num_parameters, num_given);
   }
-  std::move(arguments.positional.begin(), arguments.positional.end(), bound.values_.begin());
-  const size_t num_positional = arguments.positional.size();
-  for (auto& [name, value] : arguments.keyword) {
-    const auto it = std::find(bound.names_.begin() + signature.num_positional_only,
-                              bound.names_.end(), name.bytes());
-    if (it == bound.names_.end()) {
-      return InvalidArgument("{}() got an unexpected keyword argument '{}'", signature.function,
+  positional.resize(num_parameters);
+  for (auto& [name, value] : keyword) {
+    const auto begin = builtin.parameters.begin(), end = begin + num_parameters;
+    const auto it = std::find(begin + builtin.num_positional_only, end, name.bytes());
+    if (it == end) {
+      return InvalidArgument("{}() got an unexpected keyword argument '{}'", builtin.name,
                              name.bytes());
     }
-    const size_t index = static_cast<size_t>(it - bound.names_.begin());
-    if (index < num_positional) {
-      return InvalidArgument("{}() got multiple values for argument '{}'", signature.function,
+    const size_t index = static_cast<size_t>(it - begin);
+    if (index < num_given) {
+      return InvalidArgument("{}() got multiple values for argument '{}'", builtin.name,
                              name.bytes());
     }
-    bound.values_[index] = std::move(value);
+    positional[index] = std::move(value);
   }
-  for (size_t i = 0; i < signature.num_required; ++i) {
-    if (bound.values_[i].is(Kind::kMissing)) {
-      return InvalidArgument("{}() is missing the argument '{}'", signature.function,
-                             bound.names_[i]);
+  for (size_t i = 0; i < builtin.num_required; ++i) {
+    if (!Has(i)) {
+      return InvalidArgument("{}() is missing the argument '{}'", builtin.name,
+                             builtin.parameters[i]);
     }
   }
-  return bound;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<bool> BoundArguments::Truth(Interpreter& in, size_t index, bool otherwise) const {
-  if (Find(index) == nullptr) return otherwise;
-  return IsTrue(in, values_[index]);
+Value Arguments::TakeKeyword(std::string_view name) {
+  const auto it = std::find_if(keyword.begin(), keyword.end(),
+                               [&](const auto& entry) { return entry.first.bytes() == name; });
+  if (it == keyword.end()) return Value();
+  Value value = std::move(it->second);
+  keyword.erase(it);
+  return value;
 }
 
-absl::StatusOr<Int> BoundArguments::Index(size_t index, Int otherwise) const {
-  if (Find(index) == nullptr) return otherwise;
-  return ToIndex(values_[index], names_[index]);
+absl::Status Arguments::RefuseKeywords(std::string_view function) const {
+  if (keyword.empty()) return absl::OkStatus();
+  return InvalidArgument("{}() takes no keyword argument '{}'", function,
+                         keyword.front().first.bytes());
 }
 
-absl::StatusOr<Value> BoundArguments::String(size_t index) const {
-  const Value& value = values_[index];
+absl::StatusOr<bool> Arguments::Truth(Interpreter& in, size_t index) const {
+  if (!Has(index)) return false;
+  return IsTrue(in, positional[index]);
+}
+
+absl::StatusOr<Int> Arguments::Index(size_t index, Int otherwise) const {
+  if (!Has(index)) return otherwise;
+  return ToIndex(positional[index], builtin_->parameters[index]);
+}
+
+absl::StatusOr<Value> Arguments::String(size_t index) const {
+  const Value& value = positional[index];
   if (value.is_string()) return value;
-  return InvalidArgument("{}() argument '{}' must be a string, not '{}'", function_, names_[index],
-                         TypeName(value));
+  return InvalidArgument("{}() argument '{}' must be a string, not '{}'", builtin_->name,
+                         builtin_->parameters[index], TypeName(value));
 }
 
 }  // namespace incipit::jinja

@@ -1,8 +1,9 @@
-// Arguments of built-in functions by their parameters' names, as Python binds them.
+// Arguments of calls, and the built-in functions that take them by their parameters' names.
 #pragma once
 
-#include <initializer_list>
+#include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,37 +13,55 @@ namespace incipit::jinja {
 
 class Interpreter;
 
-struct Signature {
-  std::string_view function;
-  std::initializer_list<std::string_view> parameters;
+// A filter, a test, a function or a method. A filter's value and a method's object are
+// positional[0].
+struct NamedBuiltin {
+  static constexpr size_t kParametersMax = 5;
+
+  std::string_view name;
+  // Null for what Jinja2 or Python has and this sandbox refuses.
+  absl::StatusOr<Value> (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
+  // None: the function takes whatever it is given.
+  std::array<std::string_view, kParametersMax> parameters = {};
   size_t num_positional_only = 0;  // of the first parameters
+
+  size_t num_parameters() const;
+  // Binds the arguments and calls the function. INVALID_ARGUMENT for a missing, repeated, unknown
+  // or superfluous argument. REQUIRES: the function is not null.
+  absl::StatusOr<Value> Call(Interpreter& in, Arguments& arguments) const;
 };
 
-class BoundArguments {
+class Arguments {
  public:
-  // INVALID_ARGUMENT for a missing, repeated, unknown or superfluous argument.
-  static absl::StatusOr<BoundArguments> Bind(const Signature& signature, Arguments& arguments);
+  std::vector<Value> positional;
+  std::vector<std::pair<Value, Value>> keyword;  // the names are strings
 
-  // nullptr if it was not given.
-  const Value* Find(size_t index) const {
-    return values_[index].is(Kind::kMissing) ? nullptr : &values_[index];
-  }
-  // REQUIRES: a required parameter.
-  const Value& operator[](size_t index) const { return values_[index]; }
+  // The value of a keyword argument, which is removed; missing if there is none.
+  Value TakeKeyword(std::string_view name);
+  // INVALID_ARGUMENT if there are keyword arguments.
+  absl::Status RefuseKeywords(std::string_view function) const;
 
+  // The following are for bound arguments, by the parameter's index.
+  // REQUIRES: a required parameter, or one that was given.
+  const Value& operator[](size_t index) const { return positional[index]; }
+  bool Has(size_t index) const { return !positional[index].is(Kind::kMissing); }
+  // True if it was not given or is none.
+  bool IsNone(size_t index) const { return !Has(index) || positional[index].is_none(); }
   // The argument, or `otherwise` if it was not given.
-  absl::StatusOr<bool> Truth(Interpreter& in, size_t index, bool otherwise) const;
+  Value Get(size_t index, const Value& otherwise = Value::None()) const {
+    return Has(index) ? positional[index] : otherwise;
+  }
+  absl::StatusOr<bool> Truth(Interpreter& in, size_t index) const;  // false if it was not given
   absl::StatusOr<Int> Index(size_t index, Int otherwise) const;
   // Of a kind other than string: INVALID_ARGUMENT.
   absl::StatusOr<Value> String(size_t index) const;
-  // True if it was not given or is none.
-  bool IsNone(size_t index) const { return Find(index) == nullptr || Find(index)->is_none(); }
 
  private:
-  std::string_view function_;
-  std::vector<std::string_view> names_;
-  std::vector<Value> values_;
+  friend struct NamedBuiltin;
+  absl::Status Bind(const NamedBuiltin& builtin);
+
+  const NamedBuiltin* builtin_ = nullptr;
 };
 
 }  // namespace incipit::jinja

@@ -1,5 +1,6 @@
 // Operators and slices of the values that are not only numbers.
 #include <algorithm>
+#include <limits>
 
 #include "base/status.h"
 #include "text/jinja/format.h"
@@ -85,14 +86,13 @@ absl::StatusOr<Value> Repeat(Interpreter& in, const Value& value, Int count) {
 }
 
 // Python's slice.indices(): where a slice of `length` items begins, ends and how it steps.
-struct SliceIndices {
-  Int start = 0, stop = 0, step = 1;
-};
-absl::StatusOr<SliceIndices> ResolveSlice(const SliceBounds& bounds, Int length) {
-  SliceIndices indices;
-  if (!bounds.step.is_none()) {
-    INCIPIT_ASSIGN_OR_RETURN(indices.step, ToIndex(bounds.step, "slice step"));
+absl::StatusOr<Range> ResolveSlice(const Value& start, const Value& stop, const Value& step,
+                                   Int length) {
+  Range indices;
+  if (!step.is_none()) {
+    INCIPIT_ASSIGN_OR_RETURN(indices.step, ToIndex(step, "slice step"));
     if (indices.step == 0) return InvalidArgument("slice step cannot be zero");
+    indices.step = std::max(indices.step, -std::numeric_limits<Int>::max());  // can be negated
   }
   const bool forward = indices.step > 0;
   const Int lower = forward ? 0 : -1;
@@ -103,13 +103,12 @@ absl::StatusOr<SliceIndices> ResolveSlice(const SliceBounds& bounds, Int length)
     if (index < 0) index = index < -length ? lower : index + length;
     return std::clamp(index, lower, upper);
   };
-  INCIPIT_ASSIGN_OR_RETURN(indices.start, bound(bounds.start, forward ? lower : upper));
-  INCIPIT_ASSIGN_OR_RETURN(indices.stop, bound(bounds.stop, forward ? upper : lower));
+  INCIPIT_ASSIGN_OR_RETURN(indices.start, bound(start, forward ? lower : upper));
+  INCIPIT_ASSIGN_OR_RETURN(indices.stop, bound(stop, forward ? upper : lower));
   return indices;
 }
 
-absl::StatusOr<Value> SliceString(Interpreter& in, const Value& string,
-                                  const SliceIndices& indices) {
+absl::StatusOr<Value> SliceString(Interpreter& in, const Value& string, const Range& indices) {
   const Text& text = string.text();
   if (indices.step == 1) {
     if (indices.stop <= indices.start) return in.heap().Substring(string, 0, 0);
@@ -128,16 +127,9 @@ absl::StatusOr<Value> SliceString(Interpreter& in, const Value& string,
   }
   offsets.push_back(text.bytes.size());
   TextBuilder builder;
-  const Range range = [&] {
-    Range result;
-    result.start = indices.start;
-    result.stop = indices.stop;
-    result.step = indices.step;
-    return result;
-  }();
-  const Int size = range.size();
+  const Int size = indices.size();
   for (Int i = 0; i < size; ++i) {
-    const size_t index = static_cast<size_t>(range.At(i));
+    const size_t index = static_cast<size_t>(indices.At(i));
     builder.Append(text, offsets[index], offsets[index + 1]);
   }
   return in.heap().Finish(builder, string.is_markup());
@@ -170,32 +162,28 @@ absl::StatusOr<Value> Binary(Interpreter& in, ArithmeticOp op, const Value& left
   return Unsupported(op, left, right);
 }
 
-absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const SliceBounds& bounds) {
+absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const Value& start,
+                            const Value& stop, const Value& step) {
   if (object.is_undefined()) return UndefinedError(object);
   if (object.is(Kind::kDict)) return InvalidArgument("unhashable type: 'slice'");
   if (!object.is_string() && !object.is_sequence() && !object.is(Kind::kRange)) {
     return InvalidArgument("'{}' object is not subscriptable", TypeName(object));
   }
   INCIPIT_ASSIGN_OR_RETURN(const int64_t length, Length(in, object));
-  INCIPIT_ASSIGN_OR_RETURN(const SliceIndices indices, ResolveSlice(bounds, length));
+  INCIPIT_ASSIGN_OR_RETURN(const Range indices, ResolveSlice(start, stop, step, length));
   if (object.is_string()) return SliceString(in, object, indices);
-  Range selected;
-  selected.start = indices.start;
-  selected.stop = indices.stop;
-  selected.step = indices.step;
   if (object.is(Kind::kRange)) {
-    Range* range = in.heap().New<Range>();
-    INCIPIT_ASSIGN_OR_RETURN(range->step, MultiplyInts(object.range().step, indices.step));
-    range->start = object.range().At(indices.start);
-    range->stop = object.range().At(indices.stop);
-    return Value::OfRange(range);
+    const Range& range = object.range();
+    INCIPIT_ASSIGN_OR_RETURN(const Int by, MultiplyInts(range.step, indices.step));
+    return Value::OfRange(in.heap().New<Range>(range.At(indices.start), range.At(indices.stop),
+                                               std::max(by, -std::numeric_limits<Int>::max())));
   }
   const auto& items = object.list().items;
-  const Int size = selected.size();
+  const Int size = indices.size();
   INCIPIT_RETURN_IF_ERROR(in.heap().CheckMemory(static_cast<size_t>(size) * sizeof(Value)));
   std::vector<Value> slice;
   slice.reserve(static_cast<size_t>(size));
-  for (Int i = 0; i < size; ++i) slice.push_back(items[static_cast<size_t>(selected.At(i))]);
+  for (Int i = 0; i < size; ++i) slice.push_back(items[static_cast<size_t>(indices.At(i))]);
   return MakeSequence(in, object.kind(), std::move(slice), object.list().origin);
 }
 

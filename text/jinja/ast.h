@@ -1,19 +1,18 @@
 // A parsed template. The parser makes the nodes; ResolveNames gives every variable its place and
 // every scope what it does when it is entered; the interpreter then only reads them.
 //
-// Scopes are Jinja2's, which compiles a template to Python: a template, a macro, a call block, a
-// filtered or a recursive loop are each a function with local slots, which inner functions reach
-// through their enclosing activations; loops, with, filter and set blocks are scopes within one.
+// Scopes are Jinja2's, which compiles a template to Python: a template, a macro, a call block and a
+// filtered loop are each a function with local slots, which inner functions reach through their
+// enclosing activations; loops, filter and set blocks are scopes within one.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "text/jinja/numbers.h"
+#include "text/jinja/arguments.h"
 #include "text/jinja/value.h"
 
 namespace incipit::jinja {
@@ -21,11 +20,7 @@ namespace incipit::jinja {
 struct Expr;
 struct Stmt;
 using ExprPtr = std::unique_ptr<Expr>;
-using StmtPtr = std::unique_ptr<Stmt>;
-using Body = std::vector<StmtPtr>;
-
-// What a filter, a test or a function does: positional[0] is what it is applied to.
-using Builtin = absl::StatusOr<Value> (*)(Interpreter& interpreter, Arguments& arguments);
+using Body = std::vector<std::unique_ptr<Stmt>>;
 
 // A variable's place: a slot of the activation this many functions further out.
 struct SlotRef {
@@ -46,30 +41,31 @@ struct ScopeLoad {
   SlotRef outer;
   std::string name;
 };
-struct Scope {
-  std::vector<ScopeLoad> loads;
-};
+using Scope = std::vector<ScopeLoad>;
 
+// With the children of each, in the order of Jinja2's node fields, which its scoping depends on.
 enum class ExprKind : uint8_t {
-  kConst,
-  kName,
-  kNamespaceRef,
-  kTuple,
-  kList,
-  kDict,
-  kUnary,
-  kArithmetic,
-  kAnd,
-  kOr,
-  kConcat,
-  kCompare,
-  kCondition,
-  kGetAttribute,
-  kGetItem,
-  kSlice,
-  kCall,
-  kFilter,
-  kTest,
+  kConst,         // ValueExpr
+  kName,          // NameExpr
+  kNamespaceRef,  // NameExpr: `ns.attribute` as a target
+  kTuple,         // items
+  kList,          // items
+  kDict,          // key, value, key, value, ...
+  kNot,           // operand
+  kNegative,      // operand
+  kPositive,      // operand
+  kArithmetic,    // ChainExpr
+  kCompare,       // ChainExpr
+  kAnd,           // operands
+  kOr,            // operands
+  kConcat,        // operands
+  kCondition,     // ConditionExpr: test, then, otherwise (may be null)
+  kGetAttribute,  // ValueExpr, the attribute's name: object
+  kGetItem,       // object, index
+  kSlice,         // object, start, stop, step (may be null, but for the object)
+  kCall,          // CallExpr: callee, arguments
+  kFilter,        // CallExpr: operand (null in filter blocks: the block's output), arguments
+  kTest,          // CallExpr: operand, arguments
 };
 
 struct Expr {
@@ -79,67 +75,26 @@ struct Expr {
   const ExprKind kind;
   int line = 0;
   int depth = 1;  // of nesting, bounded by depth_max
+  std::vector<ExprPtr> children;
 };
 
-struct ConstExpr final : Expr {
-  ConstExpr() : Expr(ExprKind::kConst) {}
+struct ValueExpr final : Expr {
+  ValueExpr(ExprKind k, Value v) : Expr(k), value(std::move(v)) {}
   Value value;
 };
 
 enum class NameContext : uint8_t { kLoad, kStore, kParameter };
 
 struct NameExpr final : Expr {
-  NameExpr() : Expr(ExprKind::kName), undefined({}) {}
+  NameExpr(ExprKind k, std::string n);
   std::string name;
   NameContext context = NameContext::kLoad;
+  Value attribute;  // a string, of a kNamespaceRef
   SlotRef slot;
   UndefinedReason undefined;  // if nothing is assigned to it
 };
 
-// `ns.attribute` as a target.
-struct NamespaceRefExpr final : Expr {
-  NamespaceRefExpr() : Expr(ExprKind::kNamespaceRef) {}
-  std::string name;
-  Value attribute;  // a string
-  SlotRef slot;
-};
-
-struct TupleExpr final : Expr {
-  TupleExpr() : Expr(ExprKind::kTuple) {}
-  std::vector<ExprPtr> items;
-};
-
-struct ListExpr final : Expr {
-  ListExpr() : Expr(ExprKind::kList) {}
-  std::vector<ExprPtr> items;
-};
-
-struct DictExpr final : Expr {
-  DictExpr() : Expr(ExprKind::kDict) {}
-  std::vector<std::pair<ExprPtr, ExprPtr>> items;
-};
-
-enum class UnaryOp : uint8_t { kNot, kNegative, kPositive };
-struct UnaryExpr final : Expr {
-  UnaryExpr() : Expr(ExprKind::kUnary) {}
-  UnaryOp op = UnaryOp::kNot;
-  ExprPtr operand;
-};
-
-// first op operand op operand ..., from left to right. Chains are flat so that a long sum does not
-// nest.
-struct ArithmeticExpr final : Expr {
-  ArithmeticExpr() : Expr(ExprKind::kArithmetic) {}
-  ExprPtr first;
-  std::vector<std::pair<ArithmeticOp, ExprPtr>> rest;
-};
-
-// and, or, ~
-struct ChainExpr final : Expr {
-  explicit ChainExpr(ExprKind kind) : Expr(kind) {}
-  std::vector<ExprPtr> operands;
-};
-
+enum class ArithmeticOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
 enum class CompareOp : uint8_t {
   kEqual,
   kNotEqual,
@@ -150,60 +105,24 @@ enum class CompareOp : uint8_t {
   kIn,
   kNotIn,
 };
-struct CompareExpr final : Expr {
-  CompareExpr() : Expr(ExprKind::kCompare) {}
-  ExprPtr first;
-  std::vector<std::pair<CompareOp, ExprPtr>> rest;
+
+// child op child op child ..., from left to right. Chains are flat so that a long sum does not
+// nest.
+struct ChainExpr final : Expr {
+  using Expr::Expr;
+  std::vector<uint8_t> ops;  // of ArithmeticOp or CompareOp, one less than children
 };
 
 struct ConditionExpr final : Expr {
   ConditionExpr() : Expr(ExprKind::kCondition), undefined({}) {}
-  ExprPtr test, then, otherwise;  // `otherwise` may be null
   UndefinedReason undefined;
 };
 
-struct GetAttributeExpr final : Expr {
-  GetAttributeExpr() : Expr(ExprKind::kGetAttribute) {}
-  ExprPtr object;
-  Value attribute;  // a string
-};
-
-struct GetItemExpr final : Expr {
-  GetItemExpr() : Expr(ExprKind::kGetItem) {}
-  ExprPtr object, index;
-};
-
-struct SliceExpr final : Expr {
-  SliceExpr() : Expr(ExprKind::kSlice) {}
-  ExprPtr object, start, stop, step;  // all but the object may be null
-};
-
-struct CallArguments {
-  std::vector<ExprPtr> positional;
-  std::vector<std::pair<Value, ExprPtr>> keyword;  // the names are strings
-  ExprPtr star, double_star;                       // may be null
-};
-
 struct CallExpr final : Expr {
-  CallExpr() : Expr(ExprKind::kCall) {}
-  ExprPtr callee;
-  CallArguments arguments;
-};
-
-struct FilterExpr final : Expr {
-  FilterExpr() : Expr(ExprKind::kFilter) {}
-  ExprPtr operand;  // null in filter blocks: the block's output
-  std::string name;
-  Builtin function = nullptr;  // null if there is none: an error once it is reached
-  CallArguments arguments;
-};
-
-struct TestExpr final : Expr {
-  TestExpr() : Expr(ExprKind::kTest) {}
-  ExprPtr operand;
-  std::string name;
-  Builtin function = nullptr;
-  CallArguments arguments;
+  using Expr::Expr;
+  std::string name;                       // of a filter or test
+  const NamedBuiltin* builtin = nullptr;  // null if there is none: an error once it is reached
+  std::vector<Value> keywords;            // the names of the last children
 };
 
 enum class StmtKind : uint8_t {
@@ -212,103 +131,74 @@ enum class StmtKind : uint8_t {
   kFor,
   kSet,
   kSetBlock,
+  kFilterBlock,
   kMacro,
   kCallBlock,
-  kFilterBlock,
-  kWith,
   kBreak,
   kContinue,
 };
 
 struct Stmt {
-  explicit Stmt(StmtKind k) : kind(k) {}
+  Stmt(StmtKind k, int l) : kind(k), line(l) {}
   virtual ~Stmt() = default;
 
   const StmtKind kind;
-  int line = 0;
+  const int line;
 };
 
 struct OutputStmt final : Stmt {
-  OutputStmt() : Stmt(StmtKind::kOutput) {}
+  explicit OutputStmt(int l) : Stmt(StmtKind::kOutput, l) {}
   std::vector<ExprPtr> items;
 };
 
 struct IfStmt final : Stmt {
-  IfStmt() : Stmt(StmtKind::kIf) {}
-  ExprPtr test;
-  Body body;
-  std::vector<std::unique_ptr<IfStmt>> elifs;  // test and body only
+  struct Branch {
+    ExprPtr test;
+    Body body;
+  };
+  explicit IfStmt(int l) : Stmt(StmtKind::kIf, l) {}
+  std::vector<Branch> branches;  // if, elif, ...
   Body otherwise;
 };
 
 struct ForStmt final : Stmt {
-  ForStmt() : Stmt(StmtKind::kFor) {}
+  explicit ForStmt(int l) : Stmt(StmtKind::kFor, l) {}
   ExprPtr target, iterable, test;  // `test` may be null
   Body body, otherwise;
-  bool recursive = false;
   // Filled by ResolveNames.
   std::optional<SlotRef> loop_slot;  // where `loop` goes, if the body uses it
   ExprPtr test_target;               // `target`, in the function that filters
   Scope scope, test_scope, otherwise_scope;
   uint16_t num_test_slots = 0;  // of the function that filters
-  uint16_t num_loop_slots = 0;  // of the function that a recursive loop is
 };
 
 struct SetStmt final : Stmt {
-  SetStmt() : Stmt(StmtKind::kSet) {}
+  explicit SetStmt(int l) : Stmt(StmtKind::kSet, l) {}
   ExprPtr target, value;
 };
 
-struct SetBlockStmt final : Stmt {
-  SetBlockStmt() : Stmt(StmtKind::kSetBlock) {}
+// What its body writes is assigned to a target (kSetBlock) or written (kFilterBlock).
+struct BlockStmt final : Stmt {
+  using Stmt::Stmt;
   ExprPtr target;
-  ExprPtr filter;  // a chain of FilterExpr that ends in one without operand, or null
+  ExprPtr filter;  // a chain of filters that ends in one without operand; may be null if kSetBlock
   Body body;
   Scope scope;
 };
 
-// What a macro and a call block share.
-struct MacroCode {
+struct MacroStmt final : Stmt {
+  MacroStmt(StmtKind k, int l, std::string n) : Stmt(k, l), name(std::move(n)) {}
   std::string name;
   std::vector<std::unique_ptr<NameExpr>> parameters;
   std::vector<ExprPtr> defaults;  // of the last parameters
   Body body;
   std::vector<UndefinedReason> not_provided;  // one for each parameter
+  ExprPtr call;                               // of kCallBlock; null in {% generation %}
   // Filled by ResolveNames.
+  SlotRef slot;  // of the macro
   Scope scope;
   uint16_t num_slots = 0;
-  std::optional<uint16_t> caller_slot, kwargs_slot, varargs_slot;  // where the body uses them
-  bool uses_caller = false;  // also where `caller` is a parameter of its own
-};
-
-struct MacroStmt final : Stmt {
-  MacroStmt() : Stmt(StmtKind::kMacro) {}
-  SlotRef slot;
-  MacroCode code;
-};
-
-struct CallBlockStmt final : Stmt {
-  CallBlockStmt() : Stmt(StmtKind::kCallBlock) {}
-  std::unique_ptr<CallExpr> call;  // null in {% generation %}: the body itself
-  MacroCode code;
-};
-
-struct FilterBlockStmt final : Stmt {
-  FilterBlockStmt() : Stmt(StmtKind::kFilterBlock) {}
-  ExprPtr filter;
-  Body body;
-  Scope scope;
-};
-
-struct WithStmt final : Stmt {
-  WithStmt() : Stmt(StmtKind::kWith) {}
-  std::vector<ExprPtr> targets, values;
-  Body body;
-  Scope scope;
-};
-
-struct LoopControlStmt final : Stmt {
-  explicit LoopControlStmt(StmtKind kind) : Stmt(kind) {}
+  std::optional<uint16_t> caller_slot;  // where the body uses it
 };
 
 struct Program {
@@ -316,5 +206,16 @@ struct Program {
   Scope scope;
   uint16_t num_slots = 0;
 };
+
+// A copy of a target: names and tuples of names.
+ExprPtr CloneTarget(const Expr& target);
+
+// Calls visit(Expr&) for every child.
+template <typename Visit>
+void ForEachChild(const Expr& expr, Visit visit) {
+  for (const ExprPtr& child : expr.children) {
+    if (child != nullptr) visit(*child);
+  }
+}
 
 }  // namespace incipit::jinja

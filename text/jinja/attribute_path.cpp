@@ -55,12 +55,19 @@ absl::StatusOr<std::vector<AttributePath>> AttributePath::MakeSeveral(Interprete
 }
 
 absl::StatusOr<Value> AttributePath::Get(Interpreter& in, Value item,
-                                         const Value* otherwise) const {
+                                         const Value& otherwise) const {
+  const bool has_otherwise = !otherwise.is(Kind::kMissing) && !otherwise.is_none();
   for (const Value& part : parts_) {
     INCIPIT_ASSIGN_OR_RETURN(item, GetItem(in, item, part));
-    if (otherwise != nullptr && !otherwise->is_none() && item.is_undefined()) item = *otherwise;
+    if (has_otherwise && item.is_undefined()) item = otherwise;
   }
   return item;
+}
+
+absl::StatusOr<Value> AttributePath::KeyOf(Interpreter& in, const Value& item, bool case_sensitive,
+                                           const Value& otherwise) const {
+  INCIPIT_ASSIGN_OR_RETURN(const Value key, Get(in, item, otherwise));
+  return case_sensitive ? key : IgnoreCase(in, key);
 }
 
 absl::StatusOr<Value> IgnoreCase(Interpreter& in, const Value& value) {

@@ -1,7 +1,6 @@
 // "address.city" and "0.name": how filters reach into the items of a sequence.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,8 +18,11 @@ class AttributePath {
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,
                                                                 const Value& attribute);
 
-  // `otherwise` stands in for what is undefined on the way, unless it is null.
-  absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value* otherwise = nullptr) const;
+  // `otherwise` stands in for what is undefined on the way, unless it is missing or none.
+  absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
+  // What items are compared by.
+  absl::StatusOr<Value> KeyOf(Interpreter& in, const Value& item, bool case_sensitive,
+                              const Value& otherwise = Value()) const;
 
  private:
   std::vector<Value> parts_;

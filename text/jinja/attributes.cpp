@@ -1,18 +1,13 @@
 // Attributes and items, by the rules of Jinja2's immutable sandbox.
 #include "base/status.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/methods.h"
 #include "text/jinja/objects.h"
 #include "text/jinja/operations.h"
 #include "text/jinja/unicode.h"
 
 namespace incipit::jinja {
 namespace {
-
-Value UnsafeAttribute(Interpreter& in, const Value& object, std::string_view name) {
-  return in.heap().MakeUndefined(
-      fmt::format("access to attribute '{}' of '{}' object is unsafe", name, TypeName(object)));
-}
 
 absl::StatusOr<Value> MissingAttribute(Interpreter& in, const Value& object, const Value& key) {
   if (!key.is_string()) {
@@ -23,27 +18,14 @@ absl::StatusOr<Value> MissingAttribute(Interpreter& in, const Value& object, con
                                              key.bytes().substr(0, 100)));
 }
 
-// Numbers' parts, which are attributes and no methods.
-std::optional<Value> NumberPart(const Value& number, std::string_view name) {
-  const bool real = number.is(Kind::kFloat);
-  if (name == "real") return real ? number : Value::Integer(number.integer());
-  if (name == "imag") return real ? Value::Real(0) : Value::Integer(0);
-  if (real) return std::nullopt;
-  if (name == "numerator") return Value::Integer(number.integer());
-  if (name == "denominator") return Value::Integer(1);
-  return std::nullopt;
-}
-
 // The attribute if the sandbox lets it through, else undefined; nullopt if there is none.
 absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name) {
-  if (object.is_undefined() && !IsSpecialAttribute(name)) return UndefinedError(object);
+  if (object.is_undefined()) return UndefinedError(object);
   INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> value, FindAttribute(in, object, name));
-  if (IsSpecialAttribute(name) || (value && name.starts_with('_')) ||
-      IsMutatingMethod(object.kind(), name)) {
-    return std::optional(UnsafeAttribute(in, object, name));
-  }
-  return value;
+  if ((!value || !name.starts_with('_')) && !IsMutatingMethod(object.kind(), name)) return value;
+  return std::optional(in.heap().MakeUndefined(
+      fmt::format("access to attribute '{}' of '{}' object is unsafe", name, TypeName(object))));
 }
 
 // object[key] alone; nullopt where Python raises TypeError or LookupError.
@@ -74,22 +56,15 @@ absl::StatusOr<std::optional<Value>> FindItem(Interpreter& in, const Value& obje
 absl::StatusOr<std::optional<Value>> FindAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name) {
   if (object.is(Kind::kObject)) return object.object().Attribute(in, name);
-  if (object.is_number()) {
-    if (std::optional<Value> part = NumberPart(object, name)) return part;
-  }
   if (object.is(Kind::kTuple) && object.list().is_group && (name == "grouper" || name == "list")) {
     return std::optional(object.list().items[name == "list"]);
   }
-  if (object.is(Kind::kRange)) {
-    const Range& range = object.range();
-    if (name == "start") return std::optional(Value::Integer(range.start));
-    if (name == "stop") return std::optional(Value::Integer(range.stop));
-    if (name == "step") return std::optional(Value::Integer(range.step));
-  }
   const NamedBuiltin* method = FindMethod(object.kind(), name);
   if (method == nullptr) return std::optional<Value>();
-  return std::optional(
-      Value::OfObject(in.heap().New<BoundMethod>(object, method->name, method->function)));
+  if (method->function == nullptr) {
+    return Unimplemented("the attribute '{}' of '{}' is not supported", name, TypeName(object));
+  }
+  return std::optional(Value::OfObject(in.heap().New<BuiltinObject>(*method, object)));
 }
 
 absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const Value& name) {

@@ -3,22 +3,19 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "text/jinja/ast_walk.h"
 
 namespace incipit::jinja {
 namespace {
 
 // Turns what was parsed as an expression into a target; false if it cannot be one.
-bool MakeTarget(Expr& expr, NameContext context) {
+bool MakeTarget(Expr& expr) {
   if (expr.kind == ExprKind::kNamespaceRef) return true;
   if (expr.kind == ExprKind::kName) {
-    static_cast<NameExpr&>(expr).context = context;
+    static_cast<NameExpr&>(expr).context = NameContext::kStore;
     return true;
   }
-  if (expr.kind != ExprKind::kTuple) return false;
-  const auto& items = static_cast<TupleExpr&>(expr).items;
-  return std::all_of(items.begin(), items.end(),
-                     [&](const ExprPtr& item) { return MakeTarget(*item, context); });
+  return expr.kind == ExprKind::kTuple &&
+         std::ranges::all_of(expr.children, [](const ExprPtr& item) { return MakeTarget(*item); });
 }
 
 bool IsConstantName(std::string_view name) {
@@ -26,24 +23,25 @@ bool IsConstantName(std::string_view name) {
          name == "None";
 }
 
-std::optional<CompareOp> CompareOperator(TokenType type) {
-  switch (type) {
-    case TokenType::kEqual:
-      return CompareOp::kEqual;
-    case TokenType::kNotEqual:
-      return CompareOp::kNotEqual;
-    case TokenType::kLess:
-      return CompareOp::kLess;
-    case TokenType::kLessEqual:
-      return CompareOp::kLessEqual;
-    case TokenType::kGreater:
-      return CompareOp::kGreater;
-    case TokenType::kGreaterEqual:
-      return CompareOp::kGreaterEqual;
-    default:
-      return std::nullopt;
-  }
+constexpr std::pair<std::string_view, uint8_t> Op(std::string_view spelling, ArithmeticOp op) {
+  return {spelling, static_cast<uint8_t>(op)};
 }
+constexpr std::pair<std::string_view, uint8_t> Op(std::string_view spelling, CompareOp op) {
+  return {spelling, static_cast<uint8_t>(op)};
+}
+
+constexpr std::pair<std::string_view, uint8_t> kCompareOperators[] = {
+    Op("==", CompareOp::kEqual),  Op("!=", CompareOp::kNotEqual),
+    Op("<", CompareOp::kLess),    Op("<=", CompareOp::kLessEqual),
+    Op(">", CompareOp::kGreater), Op(">=", CompareOp::kGreaterEqual),
+    Op("in", CompareOp::kIn),     Op("not", CompareOp::kNotIn),
+};
+constexpr std::pair<std::string_view, uint8_t> kSumOperators[] = {Op("+", ArithmeticOp::kAdd),
+                                                                  Op("-", ArithmeticOp::kSub)};
+constexpr std::pair<std::string_view, uint8_t> kProductOperators[] = {
+    Op("*", ArithmeticOp::kMul), Op("/", ArithmeticOp::kDiv), Op("//", ArithmeticOp::kFloorDiv),
+    Op("%", ArithmeticOp::kMod)};
+constexpr std::pair<std::string_view, uint8_t> kPowerOperators[] = {Op("**", ArithmeticOp::kPow)};
 
 }  // namespace
 
@@ -56,9 +54,7 @@ absl::Status ExpressionParser::TooDeep() const {
 
 ParsedExpr ExpressionParser::Finish(ExprPtr node, int line) {
   node->line = line;
-  int depth = 0;
-  ForEachChild(*node, [&](Expr& child) { depth = std::max(depth, child.depth); });
-  node->depth = depth + 1;
+  ForEachChild(*node, [&](Expr& child) { node->depth = std::max(node->depth, child.depth + 1); });
   if (node->depth > nesting_.depth_max) return TooDeep();
   return node;
 }
@@ -72,13 +68,16 @@ ParsedExpr ExpressionParser::ParseExpression(bool with_condition) {
 ParsedExpr ExpressionParser::ParseCondition() {
   int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseOr());
-  while (stream_.SkipIfName("if")) {
+  while (stream_.SkipName("if")) {
     auto node = std::make_unique<ConditionExpr>();
-    node->then = std::move(expr);
-    INCIPIT_ASSIGN_OR_RETURN(node->test, ParseOr());
-    if (stream_.SkipIfName("else")) {
-      INCIPIT_ASSIGN_OR_RETURN(node->otherwise, ParseExpression());
+    INCIPIT_ASSIGN_OR_RETURN(ExprPtr test, ParseOr());
+    ExprPtr otherwise;
+    if (stream_.SkipName("else")) {
+      INCIPIT_ASSIGN_OR_RETURN(otherwise, ParseExpression());
     }
+    node->children.push_back(std::move(test));
+    node->children.push_back(std::move(expr));
+    node->children.push_back(std::move(otherwise));
     node->undefined.message = fmt::format(
         "the inline if-expression on line {} evaluated to false and no else section was defined",
         line);
@@ -88,28 +87,30 @@ ParsedExpr ExpressionParser::ParseCondition() {
   return expr;
 }
 
-ParsedExpr ExpressionParser::ParseChain(Parse operand, ExprKind kind, std::string_view name) {
+ParsedExpr ExpressionParser::ParseSame(Parse operand, ExprKind kind, std::string_view op) {
   const int line = stream_.current().line;
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, (this->*operand)());
-  const auto skip = [&] {
-    return name.empty() ? stream_.SkipIf(TokenType::kTilde) : stream_.SkipIfName(name);
-  };
-  if (!skip()) return first;
-  auto node = std::make_unique<ChainExpr>(kind);
-  node->operands.push_back(std::move(first));
+  INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, (this->*operand)());
+  const auto skip = [&] { return stream_.SkipOperator(op) || stream_.SkipName(op); };
+  if (!skip()) return next;
+  auto node = std::make_unique<Expr>(kind);
+  node->children.push_back(std::move(next));
   do {
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, (this->*operand)());
-    node->operands.push_back(std::move(next));
+    INCIPIT_ASSIGN_OR_RETURN(next, (this->*operand)());
+    node->children.push_back(std::move(next));
   } while (skip());
   return Finish(std::move(node), line);
 }
 
 ParsedExpr ExpressionParser::ParseOr() {
-  return ParseChain(&ExpressionParser::ParseAnd, ExprKind::kOr, "or");
+  return ParseSame(&ExpressionParser::ParseAnd, ExprKind::kOr, "or");
 }
 
 ParsedExpr ExpressionParser::ParseAnd() {
-  return ParseChain(&ExpressionParser::ParseNot, ExprKind::kAnd, "and");
+  return ParseSame(&ExpressionParser::ParseNot, ExprKind::kAnd, "and");
+}
+
+ParsedExpr ExpressionParser::ParseConcat() {
+  return ParseSame(&ExpressionParser::ParseProduct, ExprKind::kConcat, "~");
 }
 
 ParsedExpr ExpressionParser::ParseNot() {
@@ -117,94 +118,63 @@ ParsedExpr ExpressionParser::ParseNot() {
   const NestingGuard guard(nesting_);
   if (guard.too_deep()) return TooDeep();
   const int line = stream_.Next().line;
-  auto node = std::make_unique<UnaryExpr>();
-  INCIPIT_ASSIGN_OR_RETURN(node->operand, ParseNot());
+  auto node = std::make_unique<Expr>(ExprKind::kNot);
+  INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseNot());
+  return Finish(std::move(node), line);
+}
+
+ParsedExpr ExpressionParser::ParseChain(Parse operand, ExprKind kind, Operators operators) {
+  const int line = stream_.current().line;
+  INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, (this->*operand)());
+  std::unique_ptr<ChainExpr> node;
+  while (stream_.At(TokenType::kOperator) || stream_.At(TokenType::kName)) {
+    const Token& token = stream_.current();
+    const auto op = std::ranges::find(operators, token.text, [](const auto& o) { return o.first; });
+    if (op == operators.end()) break;
+    if (token.text == "not") {
+      if (stream_.Look().type != TokenType::kName || stream_.Look().text != "in") break;
+      stream_.Next();
+    }
+    stream_.Next();
+    if (node == nullptr) {
+      node = std::make_unique<ChainExpr>(kind);
+      node->children.push_back(std::move(next));
+    }
+    node->ops.push_back(op->second);
+    INCIPIT_ASSIGN_OR_RETURN(next, (this->*operand)());
+    node->children.push_back(std::move(next));
+  }
+  if (node == nullptr) return next;
   return Finish(std::move(node), line);
 }
 
 ParsedExpr ExpressionParser::ParseCompare() {
-  const int line = stream_.current().line;
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, ParseSum());
-  auto node = std::make_unique<CompareExpr>();
-  while (true) {
-    std::optional<CompareOp> op = CompareOperator(stream_.current().type);
-    if (op) {
-      stream_.Next();
-    } else if (stream_.SkipIfName("in")) {
-      op = CompareOp::kIn;
-    } else if (stream_.AtName("not") && stream_.Look().type == TokenType::kName &&
-               stream_.Look().text == "in") {
-      stream_.Next();
-      stream_.Next();
-      op = CompareOp::kNotIn;
-    } else {
-      break;
-    }
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr operand, ParseSum());
-    node->rest.emplace_back(*op, std::move(operand));
-  }
-  if (node->rest.empty()) return first;
-  node->first = std::move(first);
-  return Finish(std::move(node), line);
-}
-
-ParsedExpr ExpressionParser::ParseArithmetic(Parse operand,
-                                             std::vector<std::pair<TokenType, ArithmeticOp>> ops) {
-  const int line = stream_.current().line;
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, (this->*operand)());
-  auto node = std::make_unique<ArithmeticExpr>();
-  while (true) {
-    const auto it =
-        std::find_if(ops.begin(), ops.end(), [&](const auto& op) { return stream_.At(op.first); });
-    if (it == ops.end()) break;
-    stream_.Next();
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, (this->*operand)());
-    node->rest.emplace_back(it->second, std::move(next));
-  }
-  if (node->rest.empty()) return first;
-  node->first = std::move(first);
-  return Finish(std::move(node), line);
+  return ParseChain(&ExpressionParser::ParseSum, ExprKind::kCompare, kCompareOperators);
 }
 
 ParsedExpr ExpressionParser::ParseSum() {
-  return ParseArithmetic(&ExpressionParser::ParseConcat, {{TokenType::kAdd, ArithmeticOp::kAdd},
-                                                          {TokenType::kSub, ArithmeticOp::kSub}});
-}
-
-ParsedExpr ExpressionParser::ParseConcat() {
-  return ParseChain(&ExpressionParser::ParseProduct, ExprKind::kConcat, "");
+  return ParseChain(&ExpressionParser::ParseConcat, ExprKind::kArithmetic, kSumOperators);
 }
 
 ParsedExpr ExpressionParser::ParseProduct() {
-  return ParseArithmetic(&ExpressionParser::ParsePower,
-                         {{TokenType::kMul, ArithmeticOp::kMul},
-                          {TokenType::kDiv, ArithmeticOp::kDiv},
-                          {TokenType::kFloorDiv, ArithmeticOp::kFloorDiv},
-                          {TokenType::kMod, ArithmeticOp::kMod}});
+  return ParseChain(&ExpressionParser::ParsePower, ExprKind::kArithmetic, kProductOperators);
 }
 
 ParsedExpr ExpressionParser::ParsePower() {
-  const int line = stream_.current().line;
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr first, ParseUnary(true));
-  auto node = std::make_unique<ArithmeticExpr>();
-  while (stream_.SkipIf(TokenType::kPow)) {
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, ParseUnary(true));
-    node->rest.emplace_back(ArithmeticOp::kPow, std::move(next));
-  }
-  if (node->rest.empty()) return first;
-  node->first = std::move(first);
-  return Finish(std::move(node), line);
+  return ParseChain(&ExpressionParser::ParseUnary, ExprKind::kArithmetic, kPowerOperators);
 }
 
-ParsedExpr ExpressionParser::ParseUnary(bool with_filters) {
+ParsedExpr ExpressionParser::ParseUnary() { return ParseSigned(true); }
+
+ParsedExpr ExpressionParser::ParseSigned(bool with_filters) {
   const NestingGuard guard(nesting_);
   ExprPtr expr;
-  if (stream_.At(TokenType::kSub) || stream_.At(TokenType::kAdd)) {
+  if (stream_.AtOperator("-") || stream_.AtOperator("+")) {
     if (guard.too_deep()) return TooDeep();
-    auto node = std::make_unique<UnaryExpr>();
     const Token token = stream_.Next();
-    node->op = token.type == TokenType::kSub ? UnaryOp::kNegative : UnaryOp::kPositive;
-    INCIPIT_ASSIGN_OR_RETURN(node->operand, ParseUnary(false));
+    auto node =
+        std::make_unique<Expr>(token.text == "-" ? ExprKind::kNegative : ExprKind::kPositive);
+    INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseSigned(false));
     INCIPIT_ASSIGN_OR_RETURN(expr, Finish(std::move(node), token.line));
   } else {
     INCIPIT_ASSIGN_OR_RETURN(expr, ParsePrimary(false));
@@ -215,87 +185,67 @@ ParsedExpr ExpressionParser::ParseUnary(bool with_filters) {
 
 ParsedExpr ExpressionParser::ParsePrimary(bool with_namespace) {
   const Token& token = stream_.current();
-  switch (token.type) {
-    case TokenType::kName:
-      return ParseName(with_namespace);
-    case TokenType::kString:
-      return ParseString();
-    case TokenType::kInteger:
-    case TokenType::kFloat: {
-      auto node = std::make_unique<ConstExpr>();
-      node->value = token.number;
-      const int line = stream_.Next().line;
-      return Finish(std::move(node), line);
-    }
-    case TokenType::kLeftParen: {
-      stream_.Next();
-      const NestingGuard guard(nesting_);
-      if (guard.too_deep()) return TooDeep();
-      INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseTuple({.in_parentheses = true}));
-      INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kRightParen).status());
-      return expr;
-    }
-    case TokenType::kLeftBracket:
-      return ParseList();
-    case TokenType::kLeftBrace:
-      return ParseDict();
-    default:
-      return stream_.Fail(fmt::format("unexpected '{}'", Describe(token)));
+  const int line = token.line;
+  if (token.type == TokenType::kName) return ParseName(with_namespace);
+  if (token.type == TokenType::kString) return ParseString();
+  if (token.type == TokenType::kNumber) {
+    return Finish(std::make_unique<ValueExpr>(ExprKind::kConst, stream_.Next().number), line);
   }
+  if (stream_.AtOperator("[")) return ParseList();
+  if (stream_.AtOperator("{")) return ParseDict();
+  if (!stream_.SkipOperator("(")) {
+    return stream_.Fail(fmt::format("unexpected '{}'", Describe(token)));
+  }
+  const NestingGuard guard(nesting_);
+  if (guard.too_deep()) return TooDeep();
+  INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseTuple({.in_parentheses = true}));
+  INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(")"));
+  return expr;
 }
 
 ParsedExpr ExpressionParser::ParseName(bool with_namespace) {
   const Token token = stream_.Next();
   if (IsConstantName(token.text)) {
-    auto node = std::make_unique<ConstExpr>();
     const char first = static_cast<char>(token.text[0] | 0x20);
-    node->value = first == 'n' ? Value::None() : Value::Bool(first == 't');
-    return Finish(std::move(node), token.line);
+    const Value value = first == 'n' ? Value::None() : Value::Bool(first == 't');
+    return Finish(std::make_unique<ValueExpr>(ExprKind::kConst, value), token.line);
   }
-  if (with_namespace && stream_.SkipIf(TokenType::kDot)) {
-    auto node = std::make_unique<NamespaceRefExpr>();
-    node->name = token.text;
+  if (with_namespace && stream_.SkipOperator(".")) {
+    auto node = std::make_unique<NameExpr>(ExprKind::kNamespaceRef, token.text);
     INCIPIT_ASSIGN_OR_RETURN(const Token attribute, stream_.Expect(TokenType::kName));
     node->attribute = Value::String(MakeConstantText(attribute.text));
     return Finish(std::move(node), token.line);
   }
-  auto node = std::make_unique<NameExpr>();
-  node->name = token.text;
-  node->undefined.message = fmt::format("'{}' is undefined", token.text);
-  return Finish(std::move(node), token.line);
+  return Finish(std::make_unique<NameExpr>(ExprKind::kName, token.text), token.line);
 }
 
 ParsedExpr ExpressionParser::ParseString() {
   const int line = stream_.current().line;
   std::string text;
   while (stream_.At(TokenType::kString)) text += stream_.Next().text;
-  auto node = std::make_unique<ConstExpr>();
-  node->value = Value::String(MakeConstantText(std::move(text)));
-  return Finish(std::move(node), line);
+  return Finish(std::make_unique<ValueExpr>(ExprKind::kConst,
+                                            Value::String(MakeConstantText(std::move(text)))),
+                line);
 }
 
 ParsedExpr ExpressionParser::ParseTuple(const TupleOptions& options) {
   const int line = stream_.current().line;
-  auto node = std::make_unique<TupleExpr>();
+  auto node = std::make_unique<Expr>(ExprKind::kTuple);
   bool is_tuple = false;
   while (true) {
-    if (!node->items.empty()) {
-      INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-    }
     if (stream_.At(TokenType::kVariableEnd) || stream_.At(TokenType::kBlockEnd) ||
-        stream_.At(TokenType::kRightParen) ||
+        stream_.AtOperator(")") ||
         (!options.end_name.empty() && stream_.AtName(options.end_name))) {
       break;
     }
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr item, options.simplified
-                                               ? ParsePrimary(options.with_namespace)
-                                               : ParseExpression(options.with_condition));
-    node->items.push_back(std::move(item));
-    if (!stream_.At(TokenType::kComma)) break;
+    INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(),
+                             options.simplified ? ParsePrimary(options.with_namespace)
+                                                : ParseExpression(options.with_condition));
+    if (!stream_.SkipOperator(",")) break;
     is_tuple = true;
   }
   if (!is_tuple) {
-    if (!node->items.empty()) return std::move(node->items.front());
+    if (!node->children.empty()) return std::move(node->children.front());
     if (!options.in_parentheses) {
       return stream_.Fail(
           fmt::format("expected an expression, got '{}'", Describe(stream_.current())));
@@ -304,15 +254,12 @@ ParsedExpr ExpressionParser::ParseTuple(const TupleOptions& options) {
   return Finish(std::move(node), line);
 }
 
-ParsedExpr ExpressionParser::ParseTarget(NameContext context, std::string_view end_name,
-                                         bool with_namespace) {
+ParsedExpr ExpressionParser::ParseTarget(std::string_view end_name, bool with_namespace) {
   const int line = stream_.current().line;
   INCIPIT_ASSIGN_OR_RETURN(
       ExprPtr target,
       ParseTuple({.simplified = true, .end_name = end_name, .with_namespace = with_namespace}));
-  if (!MakeTarget(*target, context)) {
-    return stream_.Fail(line, "cannot assign to this expression");
-  }
+  if (!MakeTarget(*target)) return stream_.Fail(line, "cannot assign to this expression");
   return target;
 }
 
@@ -321,51 +268,52 @@ absl::StatusOr<std::unique_ptr<NameExpr>> ExpressionParser::ParseNameTarget(Name
   if (IsConstantName(token.text)) {
     return stream_.Fail(token.line, fmt::format("cannot assign to '{}'", token.text));
   }
-  auto node = std::make_unique<NameExpr>();
+  auto node = std::make_unique<NameExpr>(ExprKind::kName, token.text);
   node->line = token.line;
-  node->name = token.text;
   node->context = context;
-  node->undefined.message = fmt::format("'{}' is undefined", token.text);
   return node;
+}
+
+template <typename ParseItem>
+absl::Status ExpressionParser::ParseItems(std::string_view close, bool with_last_comma,
+                                          ParseItem parse_item) {
+  for (bool first = true; !stream_.AtOperator(close); first = false) {
+    if (!first) {
+      INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(","));
+      if (with_last_comma && stream_.AtOperator(close)) break;
+    }
+    INCIPIT_RETURN_IF_ERROR(parse_item());
+  }
+  return stream_.ExpectOperator(close);
 }
 
 ParsedExpr ExpressionParser::ParseList() {
   const int line = stream_.Next().line;
-  auto node = std::make_unique<ListExpr>();
-  while (!stream_.At(TokenType::kRightBracket)) {
-    if (!node->items.empty()) {
-      INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-      if (stream_.At(TokenType::kRightBracket)) break;
-    }
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr item, ParseExpression());
-    node->items.push_back(std::move(item));
-  }
-  INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kRightBracket).status());
+  auto node = std::make_unique<Expr>(ExprKind::kList);
+  INCIPIT_RETURN_IF_ERROR(ParseItems("]", true, [&]() -> absl::Status {
+    INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseExpression());
+    return absl::OkStatus();
+  }));
   return Finish(std::move(node), line);
 }
 
 ParsedExpr ExpressionParser::ParseDict() {
   const int line = stream_.Next().line;
-  auto node = std::make_unique<DictExpr>();
-  while (!stream_.At(TokenType::kRightBrace)) {
-    if (!node->items.empty()) {
-      INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-      if (stream_.At(TokenType::kRightBrace)) break;
-    }
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr key, ParseExpression());
-    INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kColon).status());
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr value, ParseExpression());
-    node->items.emplace_back(std::move(key), std::move(value));
-  }
-  INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kRightBrace).status());
+  auto node = std::make_unique<Expr>(ExprKind::kDict);
+  INCIPIT_RETURN_IF_ERROR(ParseItems("}", true, [&]() -> absl::Status {
+    INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseExpression());
+    INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(":"));
+    INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseExpression());
+    return absl::OkStatus();
+  }));
   return Finish(std::move(node), line);
 }
 
 ParsedExpr ExpressionParser::ParsePostfix(ExprPtr operand) {
   while (true) {
-    if (stream_.At(TokenType::kDot) || stream_.At(TokenType::kLeftBracket)) {
+    if (stream_.AtOperator(".") || stream_.AtOperator("[")) {
       INCIPIT_ASSIGN_OR_RETURN(operand, ParseSubscript(std::move(operand)));
-    } else if (stream_.At(TokenType::kLeftParen)) {
+    } else if (stream_.AtOperator("(")) {
       INCIPIT_ASSIGN_OR_RETURN(operand, ParseCall(std::move(operand)));
     } else {
       return operand;
@@ -375,11 +323,11 @@ ParsedExpr ExpressionParser::ParsePostfix(ExprPtr operand) {
 
 ParsedExpr ExpressionParser::ParseFilterExpression(ExprPtr operand) {
   while (true) {
-    if (stream_.At(TokenType::kPipe)) {
+    if (stream_.AtOperator("|")) {
       INCIPIT_ASSIGN_OR_RETURN(operand, ParseFilters(std::move(operand), false));
     } else if (stream_.AtName("is")) {
       INCIPIT_ASSIGN_OR_RETURN(operand, ParseTest(std::move(operand)));
-    } else if (stream_.At(TokenType::kLeftParen)) {
+    } else if (stream_.AtOperator("(")) {
       INCIPIT_ASSIGN_OR_RETURN(operand, ParseCall(std::move(operand)));
     } else {
       return operand;
@@ -389,139 +337,84 @@ ParsedExpr ExpressionParser::ParseFilterExpression(ExprPtr operand) {
 
 ParsedExpr ExpressionParser::ParseSubscript(ExprPtr object) {
   const Token token = stream_.Next();
-  if (token.type == TokenType::kLeftBracket) return ParseBrackets(std::move(object), token.line);
+  if (token.text == "[") return ParseBrackets(std::move(object), token.line);
   const Token attribute = stream_.Next();
+  ExprPtr node;
   if (attribute.type == TokenType::kName) {
-    auto node = std::make_unique<GetAttributeExpr>();
-    node->object = std::move(object);
-    node->attribute = Value::String(MakeConstantText(attribute.text));
-    return Finish(std::move(node), token.line);
-  }
-  if (attribute.type != TokenType::kInteger) {
+    node = std::make_unique<ValueExpr>(ExprKind::kGetAttribute,
+                                       Value::String(MakeConstantText(attribute.text)));
+    node->children.push_back(std::move(object));
+  } else if (attribute.type == TokenType::kNumber && attribute.number.is_integral()) {
+    node = std::make_unique<Expr>(ExprKind::kGetItem);
+    node->children.push_back(std::move(object));
+    node->children.push_back(std::make_unique<ValueExpr>(ExprKind::kConst, attribute.number));
+  } else {
     return stream_.Fail(attribute.line, "expected name or number after '.'");
   }
-  auto index = std::make_unique<ConstExpr>();
-  index->value = attribute.number;
-  auto node = std::make_unique<GetItemExpr>();
-  node->object = std::move(object);
-  node->index = std::move(index);
   return Finish(std::move(node), token.line);
 }
 
 ParsedExpr ExpressionParser::ParseBrackets(ExprPtr object, int line) {
-  auto indices = std::make_unique<TupleExpr>();
-  while (!stream_.At(TokenType::kRightBracket)) {
-    if (!indices->items.empty()) {
-      INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-    }
-    ExprPtr index;
-    if (!stream_.At(TokenType::kColon)) {
-      INCIPIT_ASSIGN_OR_RETURN(index, ParseExpression());
-    }
-    if (stream_.At(TokenType::kColon)) {
-      if (!indices->items.empty()) {
-        return Unimplemented(
-            "chat template line {}: a slice among several indices is not supported", line);
-      }
-      return ParseSlice(std::move(object), std::move(index), line);
-    }
-    indices->items.push_back(std::move(index));
-  }
-  stream_.Next();
-  auto node = std::make_unique<GetItemExpr>();
-  node->object = std::move(object);
-  if (indices->items.size() == 1) {
-    node->index = std::move(indices->items.front());
-  } else {
-    INCIPIT_ASSIGN_OR_RETURN(node->index, Finish(std::move(indices), line));
-  }
-  return Finish(std::move(node), line);
-}
-
-ParsedExpr ExpressionParser::ParseSlice(ExprPtr object, ExprPtr start, int line) {
-  auto node = std::make_unique<SliceExpr>();
-  node->object = std::move(object);
-  node->start = std::move(start);
-  const auto at_end = [&] {
-    return stream_.At(TokenType::kRightBracket) || stream_.At(TokenType::kComma);
+  auto node = std::make_unique<Expr>(ExprKind::kGetItem);
+  node->children.push_back(std::move(object));
+  const auto at_end = [&] { return stream_.AtOperator("]") || stream_.AtOperator(","); };
+  const auto parse_bound = [&]() -> ParsedExpr {
+    return stream_.AtOperator(":") || at_end() ? ExprPtr() : ParseExpression();
   };
-  stream_.Next();
-  if (!stream_.At(TokenType::kColon) && !at_end()) {
-    INCIPIT_ASSIGN_OR_RETURN(node->stop, ParseExpression());
+  INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), parse_bound());
+  if (stream_.AtOperator(":")) {
+    auto slice = std::make_unique<Expr>(ExprKind::kSlice);
+    slice->children = std::move(node->children);
+    while (slice->children.size() < 4 && stream_.SkipOperator(":")) {
+      INCIPIT_ASSIGN_OR_RETURN(slice->children.emplace_back(), parse_bound());
+    }
+    slice->children.resize(4);
+    node = std::move(slice);
+  } else if (node->children.back() == nullptr) {
+    return stream_.Refuse(line, "an empty index");
   }
-  if (stream_.SkipIf(TokenType::kColon) && !at_end()) {
-    INCIPIT_ASSIGN_OR_RETURN(node->step, ParseExpression());
-  }
-  if (stream_.At(TokenType::kComma)) {
-    return Unimplemented("chat template line {}: a slice among several indices is not supported",
-                         line);
-  }
-  INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kRightBracket).status());
+  if (stream_.AtOperator(",")) return stream_.Refuse(line, "an index with a comma");
+  INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator("]"));
   return Finish(std::move(node), line);
 }
 
 ParsedExpr ExpressionParser::ParseCall(ExprPtr callee) {
   const int line = stream_.current().line;
-  auto node = std::make_unique<CallExpr>();
-  node->callee = std::move(callee);
-  INCIPIT_ASSIGN_OR_RETURN(node->arguments, ParseArguments());
+  auto node = std::make_unique<CallExpr>(ExprKind::kCall);
+  node->children.push_back(std::move(callee));
+  INCIPIT_RETURN_IF_ERROR(ParseArguments(*node));
   return Finish(std::move(node), line);
 }
 
-absl::StatusOr<CallArguments> ExpressionParser::ParseArguments() {
-  INCIPIT_ASSIGN_OR_RETURN(const Token open, stream_.Expect(TokenType::kLeftParen));
-  CallArguments arguments;
-  bool first = true;
-  while (!stream_.At(TokenType::kRightParen)) {
-    if (!first) {
-      INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-      if (stream_.At(TokenType::kRightParen)) break;
+absl::Status ExpressionParser::ParseArguments(CallExpr& call) {
+  const int line = stream_.current().line;
+  INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator("("));
+  return ParseItems(")", true, [&]() -> absl::Status {
+    if (stream_.AtOperator("*") || stream_.AtOperator("**")) {
+      return stream_.Refuse(line, fmt::format("an argument with '{}'", stream_.current().text));
     }
-    INCIPIT_RETURN_IF_ERROR(ParseArgument(arguments, open.line));
-    first = false;
-  }
-  INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kRightParen).status());
-  return arguments;
-}
-
-absl::Status ExpressionParser::ParseArgument(CallArguments& arguments, int line) {
-  const auto invalid = [&] {
-    return stream_.Fail(line, "invalid syntax for function call expression");
-  };
-  if (stream_.SkipIf(TokenType::kMul)) {
-    if (arguments.star != nullptr || arguments.double_star != nullptr) return invalid();
-    INCIPIT_ASSIGN_OR_RETURN(arguments.star, ParseExpression());
-    return absl::OkStatus();
-  }
-  if (stream_.SkipIf(TokenType::kPow)) {
-    if (arguments.double_star != nullptr) return invalid();
-    INCIPIT_ASSIGN_OR_RETURN(arguments.double_star, ParseExpression());
-    return absl::OkStatus();
-  }
-  if (stream_.At(TokenType::kName) && stream_.Look().type == TokenType::kAssign) {
-    if (arguments.double_star != nullptr) return invalid();
-    const std::string name = stream_.Next().text;
-    stream_.Next();
-    for (const auto& [key, value] : arguments.keyword) {
-      if (key.bytes() == name)
-        return stream_.Fail(line, fmt::format("keyword argument repeated: {}", name));
+    if (stream_.At(TokenType::kName) && stream_.Look().type == TokenType::kOperator &&
+        stream_.Look().text == "=") {
+      const std::string name = stream_.Next().text;
+      stream_.Next();
+      for (const Value& other : call.keywords) {
+        if (other.bytes() == name) {
+          return stream_.Fail(line, fmt::format("keyword argument repeated: {}", name));
+        }
+      }
+      call.keywords.push_back(Value::String(MakeConstantText(name)));
+    } else if (!call.keywords.empty()) {
+      return stream_.Fail(line, "invalid syntax for function call expression");
     }
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr value, ParseExpression());
-    arguments.keyword.emplace_back(Value::String(MakeConstantText(name)), std::move(value));
+    INCIPIT_ASSIGN_OR_RETURN(call.children.emplace_back(), ParseExpression());
     return absl::OkStatus();
-  }
-  if (arguments.star != nullptr || arguments.double_star != nullptr || !arguments.keyword.empty()) {
-    return invalid();
-  }
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr value, ParseExpression());
-  arguments.positional.push_back(std::move(value));
-  return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<std::string> ExpressionParser::ParseDottedName() {
   INCIPIT_ASSIGN_OR_RETURN(Token token, stream_.Expect(TokenType::kName));
   std::string name = token.text;
-  while (stream_.SkipIf(TokenType::kDot)) {
+  while (stream_.SkipOperator(".")) {
     INCIPIT_ASSIGN_OR_RETURN(token, stream_.Expect(TokenType::kName));
     name += "." + token.text;
   }
@@ -529,55 +422,42 @@ absl::StatusOr<std::string> ExpressionParser::ParseDottedName() {
 }
 
 ParsedExpr ExpressionParser::ParseFilters(ExprPtr operand, bool start_inline) {
-  while (start_inline || stream_.At(TokenType::kPipe)) {
-    if (!start_inline) stream_.Next();
-    start_inline = false;
+  while (std::exchange(start_inline, false) || stream_.SkipOperator("|")) {
     const int line = stream_.current().line;
-    auto node = std::make_unique<FilterExpr>();
-    node->operand = std::move(operand);
+    auto node = std::make_unique<CallExpr>(ExprKind::kFilter);
+    node->children.push_back(std::move(operand));
     INCIPIT_ASSIGN_OR_RETURN(node->name, ParseDottedName());
-    if (stream_.At(TokenType::kLeftParen)) {
-      INCIPIT_ASSIGN_OR_RETURN(node->arguments, ParseArguments());
-    }
+    if (stream_.AtOperator("(")) INCIPIT_RETURN_IF_ERROR(ParseArguments(*node));
     INCIPIT_ASSIGN_OR_RETURN(operand, Finish(std::move(node), line));
   }
   return operand;
 }
 
 bool ExpressionParser::AtTestArgument() const {
-  switch (stream_.current().type) {
-    case TokenType::kName:
-      return !stream_.AtName("else") && !stream_.AtName("or") && !stream_.AtName("and");
-    case TokenType::kString:
-    case TokenType::kInteger:
-    case TokenType::kFloat:
-    case TokenType::kLeftParen:
-    case TokenType::kLeftBracket:
-    case TokenType::kLeftBrace:
-      return true;
-    default:
-      return false;
+  if (stream_.At(TokenType::kName)) {
+    return !stream_.AtName("else") && !stream_.AtName("or") && !stream_.AtName("and");
   }
+  return stream_.At(TokenType::kString) || stream_.At(TokenType::kNumber) ||
+         stream_.AtOperator("(") || stream_.AtOperator("[") || stream_.AtOperator("{");
 }
 
 ParsedExpr ExpressionParser::ParseTest(ExprPtr operand) {
   const int line = stream_.Next().line;
-  const bool negated = stream_.SkipIfName("not");
-  auto node = std::make_unique<TestExpr>();
-  node->operand = std::move(operand);
+  const bool negated = stream_.SkipName("not");
+  auto node = std::make_unique<CallExpr>(ExprKind::kTest);
+  node->children.push_back(std::move(operand));
   INCIPIT_ASSIGN_OR_RETURN(node->name, ParseDottedName());
-  if (stream_.At(TokenType::kLeftParen)) {
-    INCIPIT_ASSIGN_OR_RETURN(node->arguments, ParseArguments());
+  if (stream_.AtOperator("(")) {
+    INCIPIT_RETURN_IF_ERROR(ParseArguments(*node));
   } else if (AtTestArgument()) {
     if (stream_.AtName("is")) return stream_.Fail("tests cannot be chained with 'is'");
     INCIPIT_ASSIGN_OR_RETURN(ExprPtr argument, ParsePrimary(false));
-    INCIPIT_ASSIGN_OR_RETURN(argument, ParsePostfix(std::move(argument)));
-    node->arguments.positional.push_back(std::move(argument));
+    INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParsePostfix(std::move(argument)));
   }
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr test, Finish(std::move(node), line));
   if (!negated) return test;
-  auto inverse = std::make_unique<UnaryExpr>();
-  inverse->operand = std::move(test);
+  auto inverse = std::make_unique<Expr>(ExprKind::kNot);
+  inverse->children.push_back(std::move(test));
   return Finish(std::move(inverse), line);
 }
 

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "text/jinja/ast.h"
@@ -50,8 +51,7 @@ class ExpressionParser {
   ParsedExpr ParseTuple(const TupleOptions& options);
 
   // What can be assigned to: names and tuples of them.
-  ParsedExpr ParseTarget(NameContext context, std::string_view end_name = {},
-                         bool with_namespace = false);
+  ParsedExpr ParseTarget(std::string_view end_name = {}, bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
 
   // `|name(...)|name...` applied to `operand`, which may be null. `start_inline`: the first without
@@ -68,7 +68,8 @@ class ExpressionParser {
   ParsedExpr ParseConcat();
   ParsedExpr ParseProduct();
   ParsedExpr ParsePower();
-  ParsedExpr ParseUnary(bool with_filters);
+  ParsedExpr ParseUnary();
+  ParsedExpr ParseSigned(bool with_filters);
   ParsedExpr ParsePrimary(bool with_namespace);
   ParsedExpr ParseName(bool with_namespace);
   ParsedExpr ParseString();
@@ -78,18 +79,21 @@ class ExpressionParser {
   ParsedExpr ParseFilterExpression(ExprPtr operand);
   ParsedExpr ParseSubscript(ExprPtr object);
   ParsedExpr ParseBrackets(ExprPtr object, int line);
-  ParsedExpr ParseSlice(ExprPtr object, ExprPtr start, int line);
   ParsedExpr ParseCall(ExprPtr callee);
-  absl::StatusOr<CallArguments> ParseArguments();
-  absl::Status ParseArgument(CallArguments& arguments, int line);
+  absl::Status ParseArguments(CallExpr& call);
   ParsedExpr ParseTest(ExprPtr operand);
   absl::StatusOr<std::string> ParseDottedName();
   bool AtTestArgument() const;
 
   using Parse = ParsedExpr (ExpressionParser::*)();
+  using Operators = std::span<const std::pair<std::string_view, uint8_t>>;
   // left op right op right ..., flat.
-  ParsedExpr ParseArithmetic(Parse operand, std::vector<std::pair<TokenType, ArithmeticOp>> ops);
-  ParsedExpr ParseChain(Parse operand, ExprKind kind, std::string_view name);
+  ParsedExpr ParseChain(Parse operand, ExprKind kind, Operators operators);
+  // The operators of a kind without any: `and`, `or`, `~`.
+  ParsedExpr ParseSame(Parse operand, ExprKind kind, std::string_view op);
+  // Expressions with commas, up to a closing bracket.
+  template <typename ParseItem>
+  absl::Status ParseItems(std::string_view close, bool with_last_comma, ParseItem parse_item);
 
   // Sets the node's depth from its children's.
   ParsedExpr Finish(ExprPtr node, int line);

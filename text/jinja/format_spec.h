@@ -1,5 +1,5 @@
-// Python's format specifications, `[[fill]align][sign][#][0][width][grouping][.precision][type]`,
-// and what they make of numbers and strings. Both ways to format end here.
+// Python's format specifications, `[[fill]align][sign][0][width][,][.precision][type]`, and what
+// they make of numbers and strings. Both ways to format end here.
 #pragma once
 
 #include <optional>
@@ -11,29 +11,26 @@
 
 namespace incipit::jinja {
 
-class Interpreter;
-
 struct FormatSpec {
   std::string fill = " ";  // one character
   char align = '\0';       // < > ^ = or none
   char sign = '-';         // - + or space
-  bool alternate = false;
   bool zero = false;
+  bool grouping = false;
   std::optional<int64_t> width, precision;
-  char grouping = '\0';  // , or _
   char type = '\0';
 };
 
-// INVALID_ARGUMENT for what is no specification, and for sizes beyond output_bytes_max.
-absl::StatusOr<FormatSpec> ParseFormatSpec(Interpreter& in, std::string_view text);
+// INVALID_ARGUMENT for what is no specification, UNIMPLEMENTED for what Python has beyond the form
+// above.
+absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text);
+
+// The digits at `pos`, which is moved past them; nullopt if there are none. What is too large for
+// any limit is some number that is too.
+std::optional<int64_t> ParseFormatNumber(std::string_view text, size_t& pos);
 
 // Appends format(value, spec). REQUIRES: a number, or a string.
 absl::Status AppendFormatted(Interpreter& in, const Value& value, const FormatSpec& spec,
                              TextBuilder& out);
-
-// Digits and, for reals, point and exponent, without sign; type is one of eEfFgG.
-std::string RealDigits(double magnitude, char type, int64_t precision, bool alternate);
-// In base 2, 8, 10 or 16, without sign and prefix.
-std::string IntDigits(Int magnitude, char type);
 
 }  // namespace incipit::jinja

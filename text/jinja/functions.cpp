@@ -1,9 +1,8 @@
-// The globals: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
+// The globals: range, dict, namespace, raise_exception, strftime_now.
 #include <array>
 #include <ctime>
 
 #include "base/status.h"
-#include "text/jinja/arguments.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/objects.h"
@@ -14,11 +13,11 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-constexpr Int kRangeBound = Int{1} << 62;  // so that no arithmetic on ranges overflows
+constexpr Int kRangeBound = Int{1} << 61;  // so that no arithmetic on ranges overflows
 
-Result MakeRange(Interpreter& in, Arguments& arguments) {
-  if (!arguments.keyword.empty()) return InvalidArgument("range() takes no keyword arguments");
-  const auto& values = arguments.positional;
+Result MakeRange(Interpreter& in, Arguments& args) {
+  INCIPIT_RETURN_IF_ERROR(args.RefuseKeywords("range"));
+  const auto& values = args.positional;
   if (values.empty() || values.size() > 3) {
     return InvalidArgument("range expected 1 to 3 arguments, got {}", values.size());
   }
@@ -31,10 +30,7 @@ Result MakeRange(Interpreter& in, Arguments& arguments) {
     bounds[values.size() == 1 ? 1 : i] = bound;
   }
   if (bounds[2] == 0) return InvalidArgument("range() arg 3 must not be zero");
-  Range* range = in.heap().New<Range>();
-  range->start = bounds[0];
-  range->stop = bounds[1];
-  range->step = bounds[2];
+  Range* range = in.heap().New<Range>(bounds[0], bounds[1], bounds[2]);
   if (range->size() > in.heap().limits().range_length_max) {
     return InvalidArgument("range() has more than {} items (limit range_length_max)",
                            in.heap().limits().range_length_max);
@@ -50,7 +46,7 @@ absl::Status FillDict(Interpreter& in, std::string_view function, Arguments& arg
                            arguments.positional.size());
   }
   const auto set = [&](const Value& key, Value value) -> absl::Status {
-    if (!IsHashable(key)) return InvalidArgument("unhashable type: '{}'", TypeName(key));
+    INCIPIT_RETURN_IF_ERROR(CheckHashable(key));
     INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in.heap().Take(Heap::kEntryBytes));
     dict.Set(key, std::move(value));
@@ -92,37 +88,14 @@ Result MakeNamespace(Interpreter& in, Arguments& arguments) {
   return Value::OfObject(object);
 }
 
-Result MakeCycler(Interpreter& in, Arguments& arguments) {
-  if (!arguments.keyword.empty()) return InvalidArgument("cycler() takes no keyword arguments");
-  if (arguments.positional.empty()) return InvalidArgument("at least one item has to be provided");
-  INCIPIT_ASSIGN_OR_RETURN(Value items, in.heap().MakeTuple(std::move(arguments.positional)));
-  return Value::OfObject(in.heap().New<Cycler>(std::move(items)));
-}
-
-Result MakeJoiner(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"joiner", {"sep"}}, arguments));
-  Value separator;
-  if (bound.Find(0) != nullptr) {
-    separator = bound[0];
-  } else {
-    INCIPIT_ASSIGN_OR_RETURN(separator, in.heap().MakeString(", "));
-  }
-  return Value::OfObject(in.heap().New<Joiner>(std::move(separator)));
-}
-
 Result RaiseException(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"raise_exception", {"message"}, 1}, arguments));
-  INCIPIT_ASSIGN_OR_RETURN(const Value message, ToString(in, bound[0]));
+  INCIPIT_ASSIGN_OR_RETURN(const Value message, ToString(in, arguments[0]));
   return in.Raise(std::string(message.bytes()));
 }
 
 // Local time. Python does %f, and %z and %Z of a time without a zone, itself.
 Result StrftimeNow(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"strftime_now", {"format"}, 1}, arguments));
-  INCIPIT_ASSIGN_OR_RETURN(const Value given, bound.String(0));
+  INCIPIT_ASSIGN_OR_RETURN(const Value given, arguments.String(0));
   const auto since_epoch = in.now().time_since_epoch();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch);
   const auto micros =
@@ -153,26 +126,23 @@ Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   return in.heap().MakeString(text);
 }
 
-Result RefuseLipsum(Interpreter&, Arguments&) {
-  return Unimplemented("the function lipsum() is not supported");
+Result RefuseFunction(Interpreter&, Arguments&) {
+  return Unimplemented("the functions cycler, joiner and lipsum are not supported");
 }
+
+constexpr NamedBuiltin kFunctions[] = {
+    {"cycler", RefuseFunction},   {"dict", MakeDict},
+    {"joiner", RefuseFunction},   {"lipsum", RefuseFunction},
+    {"namespace", MakeNamespace}, {"raise_exception", RaiseException, 1, {"message"}},
+    {"range", MakeRange},         {"strftime_now", StrftimeNow, 1, {"format"}},
+};
 
 }  // namespace
 
 Variables MakeGlobals(Heap& heap) {
-  const auto function = [&](std::string_view name, Builtin builtin, std::string_view type) {
-    return Value::OfObject(heap.New<FunctionObject>(name, builtin, type));
-  };
   Variables globals;
-  for (const auto& [name, builtin] :
-       {NamedBuiltin{"range", MakeRange}, NamedBuiltin{"raise_exception", RaiseException},
-        NamedBuiltin{"strftime_now", StrftimeNow}, NamedBuiltin{"lipsum", RefuseLipsum}}) {
-    globals.emplace(name, function(name, builtin, "function"));
-  }
-  for (const auto& [name, builtin] :
-       {NamedBuiltin{"dict", MakeDict}, NamedBuiltin{"namespace", MakeNamespace},
-        NamedBuiltin{"cycler", MakeCycler}, NamedBuiltin{"joiner", MakeJoiner}}) {
-    globals.emplace(name, function(name, builtin, "type"));
+  for (const NamedBuiltin& function : kFunctions) {
+    globals.emplace(function.name, Value::OfObject(heap.New<BuiltinObject>(function)));
   }
   return globals;
 }

@@ -30,8 +30,7 @@ class TestedItems final : public Iterator {
       INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, items_->Next(in));
       if (!item) return item;
       INCIPIT_RETURN_IF_ERROR(in.Assign(*node_.test_target, *item, *activation_));
-      INCIPIT_ASSIGN_OR_RETURN(const Value test, in.Eval(*node_.test, *activation_));
-      INCIPIT_ASSIGN_OR_RETURN(const bool passes, IsTrue(in, test));
+      INCIPIT_ASSIGN_OR_RETURN(const bool passes, in.EvalTruth(*node_.test, *activation_));
       if (passes) return item;
     }
   }
@@ -84,8 +83,8 @@ Value& Interpreter::SlotAt(const SlotRef& ref, Activation& activation) {
 }
 
 absl::Status Interpreter::EnterScope(const Scope& scope, Activation& activation) {
-  INCIPIT_RETURN_IF_ERROR(heap_.Charge(static_cast<int64_t>(scope.loads.size()) / 8));
-  for (const ScopeLoad& load : scope.loads) {
+  INCIPIT_RETURN_IF_ERROR(heap_.Charge(static_cast<int64_t>(scope.size()) / 8));
+  for (const ScopeLoad& load : scope) {
     Value& slot = activation.slots[load.slot];
     switch (load.source) {
       case ScopeLoad::Source::kParameter:
@@ -112,7 +111,7 @@ absl::Status Interpreter::EnterScope(const Scope& scope, Activation& activation)
 }
 
 void Interpreter::LeaveScope(const Scope& scope, Activation& activation) {
-  for (const ScopeLoad& load : scope.loads) activation.slots[load.slot] = Value();
+  for (const ScopeLoad& load : scope) activation.slots[load.slot] = Value();
 }
 
 absl::Status Interpreter::Assign(const Expr& target, const Value& value, Activation& activation) {
@@ -121,7 +120,7 @@ absl::Status Interpreter::Assign(const Expr& target, const Value& value, Activat
     return absl::OkStatus();
   }
   if (target.kind == ExprKind::kNamespaceRef) {
-    const auto& ref = static_cast<const NamespaceRefExpr&>(target);
+    const auto& ref = static_cast<const NameExpr&>(target);
     auto* object = As<NamespaceObject>(SlotAt(ref.slot, activation));
     if (object == nullptr)
       return InvalidArgument("cannot assign attribute on non-namespace object");
@@ -130,7 +129,7 @@ absl::Status Interpreter::Assign(const Expr& target, const Value& value, Activat
     return absl::OkStatus();
   }
   INCIPIT_CHECK(target.kind == ExprKind::kTuple);
-  const auto& items = static_cast<const TupleExpr&>(target).items;
+  const std::vector<ExprPtr>& items = target.children;
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> values, ToVector(*this, value));
   if (values.size() != items.size()) {
     return InvalidArgument("{} values to unpack (expected {}, got {})",
@@ -144,7 +143,7 @@ absl::Status Interpreter::Assign(const Expr& target, const Value& value, Activat
 }
 
 Interpreter::FlowOr Interpreter::Run(const Body& body, Activation& activation, TextBuilder& out) {
-  for (const StmtPtr& statement : body) {
+  for (const auto& statement : body) {
     INCIPIT_RETURN_IF_ERROR(Enter());
     INCIPIT_ASSIGN_OR_RETURN(const Flow flow, RunStatement(*statement, activation, out));
     Leave();
@@ -166,15 +165,15 @@ Interpreter::FlowOr Interpreter::RunStatement(const Stmt& statement, Activation&
     case StmtKind::kSet:
       return RunSet(static_cast<const SetStmt&>(statement), activation);
     case StmtKind::kSetBlock:
-      return RunSetBlock(static_cast<const SetBlockStmt&>(statement), activation);
-    case StmtKind::kMacro:
-      return RunMacro(static_cast<const MacroStmt&>(statement), activation);
-    case StmtKind::kCallBlock:
-      return RunCallBlock(static_cast<const CallBlockStmt&>(statement), activation, out);
     case StmtKind::kFilterBlock:
-      return RunFilterBlock(static_cast<const FilterBlockStmt&>(statement), activation, out);
-    case StmtKind::kWith:
-      return RunWith(static_cast<const WithStmt&>(statement), activation, out);
+      return RunBlock(static_cast<const BlockStmt&>(statement), activation, out);
+    case StmtKind::kMacro: {
+      const auto& node = static_cast<const MacroStmt&>(statement);
+      SlotAt(node.slot, activation) = Value::OfObject(heap_.New<MacroObject>(node, &activation));
+      return Flow::kNormal;
+    }
+    case StmtKind::kCallBlock:
+      return RunCallBlock(static_cast<const MacroStmt&>(statement), activation, out);
     case StmtKind::kBreak:
       return Flow::kBreak;
     case StmtKind::kContinue:
@@ -199,103 +198,53 @@ Interpreter::FlowOr Interpreter::RunOutput(const OutputStmt& node, Activation& a
 
 Interpreter::FlowOr Interpreter::RunIf(const IfStmt& node, Activation& activation,
                                        TextBuilder& out) {
-  const auto passes = [&](const IfStmt& branch) -> absl::StatusOr<bool> {
-    INCIPIT_ASSIGN_OR_RETURN(const Value test, Eval(*branch.test, activation));
-    return IsTrue(*this, test);
-  };
-  INCIPIT_ASSIGN_OR_RETURN(const bool first, passes(node));
-  if (first) return Run(node.body, activation, out);
-  for (const auto& branch : node.elifs) {
-    INCIPIT_ASSIGN_OR_RETURN(const bool taken, passes(*branch));
-    if (taken) return Run(branch->body, activation, out);
+  for (const IfStmt::Branch& branch : node.branches) {
+    INCIPIT_ASSIGN_OR_RETURN(const bool taken, EvalTruth(*branch.test, activation));
+    if (taken) return Run(branch.body, activation, out);
   }
   return Run(node.otherwise, activation, out);
 }
 
-absl::StatusOr<Iterator*> Interpreter::LoopItems(const ForStmt& node, const Value& iterable,
-                                                 Activation& activation) {
-  INCIPIT_ASSIGN_OR_RETURN(Iterator * items, Iterate(*this, iterable));
-  if (node.test == nullptr) return items;
-  return heap_.New<TestedItems>(node, items, &activation);
-}
-
 Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activation,
                                         TextBuilder& out) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value iterable, Eval(*node.iterable, activation));
-  if (node.recursive) {
-    INCIPIT_ASSIGN_OR_RETURN(const Value text, CallLoop(node, &activation, iterable, 0));
-    INCIPIT_RETURN_IF_ERROR(Write(text, out));
-    return Flow::kNormal;
+  INCIPIT_ASSIGN_OR_RETURN(Value iterable, Eval(*node.iterable, activation));
+  INCIPIT_ASSIGN_OR_RETURN(Iterator * items, Iterate(*this, iterable));
+  if (node.test != nullptr) {
+    items = heap_.New<TestedItems>(node, items, &activation);
+    iterable = Value::OfIterator(items);
   }
-  INCIPIT_ASSIGN_OR_RETURN(Iterator * items, LoopItems(node, iterable, activation));
-  return RunLoop({.node = node,
-                  .activation = activation,
-                  .out = out,
-                  .items = items,
-                  .iterable = node.test == nullptr ? iterable : Value::OfIterator(items)});
-}
-
-absl::StatusOr<Value> Interpreter::CallLoop(const ForStmt& node, Activation* closure,
-                                            const Value& iterable, int64_t depth) {
-  INCIPIT_RETURN_IF_ERROR(EnterCall());
-  Activation* activation = heap_.New<Activation>(closure, node.num_loop_slots);
-  INCIPIT_ASSIGN_OR_RETURN(Iterator * items, LoopItems(node, iterable, *closure));
-  TextBuilder out;
-  INCIPIT_RETURN_IF_ERROR(
-      RunLoop({.node = node,
-               .activation = *activation,
-               .out = out,
-               .items = items,
-               .iterable = node.test == nullptr ? iterable : Value::OfIterator(items),
-               .depth = depth,
-               .recursive_closure = closure})
-          .status());
-  --calls_;
-  return heap_.Finish(out);
-}
-
-Interpreter::FlowOr Interpreter::RunLoop(const LoopRun& loop) {
-  const ForStmt& node = loop.node;
-  LoopContext* context = nullptr;
-  if (node.loop_slot) {
-    LoopContext::Recursion recursion;
-    if (node.recursive) recursion = {&node, loop.recursive_closure};
-    context = heap_.New<LoopContext>(loop.iterable, loop.items, loop.depth, recursion);
-  }
+  LoopContext* context = node.loop_slot ? heap_.New<LoopContext>(iterable, items) : nullptr;
   bool completed_once = false;
   while (true) {
-    INCIPIT_ASSIGN_OR_RETURN(const std::optional<Value> item, context == nullptr
-                                                                  ? loop.items->Next(*this)
-                                                                  : context->Advance(*this));
+    INCIPIT_ASSIGN_OR_RETURN(const std::optional<Value> item,
+                             context == nullptr ? items->Next(*this) : context->Advance(*this));
     if (!item) break;
     INCIPIT_RETURN_IF_ERROR(heap_.Charge());
-    INCIPIT_RETURN_IF_ERROR(Assign(*node.target, *item, loop.activation));
-    if (context != nullptr) SlotAt(*node.loop_slot, loop.activation) = Value::OfObject(context);
-    INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, loop.activation));
-    INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, loop.activation, loop.out));
+    INCIPIT_RETURN_IF_ERROR(Assign(*node.target, *item, activation));
+    if (context != nullptr) SlotAt(*node.loop_slot, activation) = Value::OfObject(context);
+    INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
+    INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, out));
     if (flow == Flow::kBreak) break;
     // Jinja2 notes that there was an iteration at the end of the body, so only one that gets there
     // keeps the else branch from running.
     completed_once |= flow == Flow::kNormal;
   }
-  LeaveScope(node.scope, loop.activation);
+  LeaveScope(node.scope, activation);
   if (completed_once || node.otherwise.empty()) return Flow::kNormal;
-  INCIPIT_RETURN_IF_ERROR(EnterScope(node.otherwise_scope, loop.activation));
-  INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.otherwise, loop.activation, loop.out));
-  if (flow == Flow::kNormal) LeaveScope(node.otherwise_scope, loop.activation);
+  INCIPIT_RETURN_IF_ERROR(EnterScope(node.otherwise_scope, activation));
+  INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.otherwise, activation, out));
+  if (flow == Flow::kNormal) LeaveScope(node.otherwise_scope, activation);
   return flow;
 }
 
 Interpreter::FlowOr Interpreter::RunSet(const SetStmt& node, Activation& activation) {
   const auto is_assignable = [&](const auto& self, const Expr& target) -> bool {
     if (target.kind == ExprKind::kNamespaceRef) {
-      const auto& ref = static_cast<const NamespaceRefExpr&>(target);
+      const auto& ref = static_cast<const NameExpr&>(target);
       return As<NamespaceObject>(SlotAt(ref.slot, activation)) != nullptr;
     }
-    if (target.kind != ExprKind::kTuple) return true;
-    const auto& items = static_cast<const TupleExpr&>(target).items;
-    return std::all_of(items.begin(), items.end(),
-                       [&](const ExprPtr& item) { return self(self, *item); });
+    return std::ranges::all_of(target.children,
+                               [&](const ExprPtr& item) { return self(self, *item); });
   };
   if (!is_assignable(is_assignable, *node.target)) {
     return InvalidArgument("cannot assign attribute on non-namespace object");
@@ -305,7 +254,8 @@ Interpreter::FlowOr Interpreter::RunSet(const SetStmt& node, Activation& activat
   return Flow::kNormal;
 }
 
-Interpreter::FlowOr Interpreter::RunSetBlock(const SetBlockStmt& node, Activation& activation) {
+Interpreter::FlowOr Interpreter::RunBlock(const BlockStmt& node, Activation& activation,
+                                          TextBuilder& out) {
   INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
   TextBuilder block;
   INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, block));
@@ -313,56 +263,27 @@ Interpreter::FlowOr Interpreter::RunSetBlock(const SetBlockStmt& node, Activatio
   INCIPIT_ASSIGN_OR_RETURN(Value value, heap_.Finish(block));
   if (node.filter != nullptr) {
     INCIPIT_ASSIGN_OR_RETURN(
-        value, EvalFilter(static_cast<const FilterExpr&>(*node.filter), activation, &value));
+        value, EvalFilter(static_cast<const CallExpr&>(*node.filter), activation, &value));
   }
-  INCIPIT_RETURN_IF_ERROR(Assign(*node.target, value, activation));
+  INCIPIT_RETURN_IF_ERROR(node.target == nullptr ? Write(value, out)
+                                                 : Assign(*node.target, value, activation));
   LeaveScope(node.scope, activation);
   return Flow::kNormal;
 }
 
-Interpreter::FlowOr Interpreter::RunMacro(const MacroStmt& node, Activation& activation) {
-  SlotAt(node.slot, activation) = Value::OfObject(heap_.New<MacroObject>(node.code, &activation));
-  return Flow::kNormal;
-}
-
-Interpreter::FlowOr Interpreter::RunCallBlock(const CallBlockStmt& node, Activation& activation,
+Interpreter::FlowOr Interpreter::RunCallBlock(const MacroStmt& node, Activation& activation,
                                               TextBuilder& out) {
   Value result;
   if (node.call == nullptr) {
     Arguments arguments;
-    INCIPIT_ASSIGN_OR_RETURN(result, CallMacro(node.code, &activation, arguments));
+    INCIPIT_ASSIGN_OR_RETURN(result, CallMacro(node, &activation, arguments));
   } else {
-    const Value caller = Value::OfObject(heap_.New<MacroObject>(node.code, &activation));
-    INCIPIT_ASSIGN_OR_RETURN(result, EvalCall(*node.call, activation, &caller));
+    const Value caller = Value::OfObject(heap_.New<MacroObject>(node, &activation));
+    INCIPIT_ASSIGN_OR_RETURN(
+        result, EvalCall(static_cast<const CallExpr&>(*node.call), activation, &caller));
   }
   INCIPIT_RETURN_IF_ERROR(Write(result, out));
   return Flow::kNormal;
-}
-
-Interpreter::FlowOr Interpreter::RunFilterBlock(const FilterBlockStmt& node, Activation& activation,
-                                                TextBuilder& out) {
-  INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
-  TextBuilder block;
-  INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, block));
-  if (flow != Flow::kNormal) return flow;
-  INCIPIT_ASSIGN_OR_RETURN(Value value, heap_.Finish(block));
-  INCIPIT_ASSIGN_OR_RETURN(
-      value, EvalFilter(static_cast<const FilterExpr&>(*node.filter), activation, &value));
-  INCIPIT_RETURN_IF_ERROR(Write(value, out));
-  LeaveScope(node.scope, activation);
-  return Flow::kNormal;
-}
-
-Interpreter::FlowOr Interpreter::RunWith(const WithStmt& node, Activation& activation,
-                                         TextBuilder& out) {
-  INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
-  for (size_t i = 0; i < node.targets.size(); ++i) {
-    INCIPIT_ASSIGN_OR_RETURN(const Value value, Eval(*node.values[i], activation));
-    INCIPIT_RETURN_IF_ERROR(Assign(*node.targets[i], value, activation));
-  }
-  INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, out));
-  if (flow == Flow::kNormal) LeaveScope(node.scope, activation);
-  return flow;
 }
 
 }  // namespace incipit::jinja

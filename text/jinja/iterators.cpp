@@ -6,45 +6,52 @@
 
 namespace incipit::jinja {
 
-using Item = absl::StatusOr<std::optional<Value>>;
-
-Item VectorIterator::Next(Interpreter& in) {
-  if (pos_ >= items_.size()) return std::optional<Value>();
+absl::StatusOr<std::optional<Value>> ValueIterator::Next(Interpreter& in) {
+  if (source_.is_sequence()) {
+    const std::vector<Value>& items = source_.list().items;
+    if (pos_ >= items.size()) return std::optional<Value>();
+    INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
+    return std::optional(items[pos_++]);
+  }
+  if (source_.is(Kind::kDict)) return NextEntry(in);
+  if (source_.is_string()) return NextCharacter(in);
+  if (!source_.is(Kind::kRange) || static_cast<Int>(pos_) >= source_.range().size()) {
+    return std::optional<Value>();
+  }
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  return std::optional(items_[pos_++]);
+  return std::optional(Value::Integer(source_.range().At(static_cast<Int>(pos_++))));
 }
 
-Item ListIterator::Next(Interpreter& in) {
-  if (pos_ >= list_.items.size()) return std::optional<Value>();
+absl::StatusOr<std::optional<Value>> ValueIterator::NextEntry(Interpreter& in) {
+  if (pos_ >= source_.dict().size()) return std::optional<Value>();
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  return std::optional(list_.items[pos_++]);
+  const Dict::Entry& entry = source_.dict().entries()[pos_++];
+  if (part_ == DictPart::kKeys) return std::optional(entry.key);
+  if (part_ == DictPart::kValues) return std::optional(entry.value);
+  INCIPIT_ASSIGN_OR_RETURN(Value item, in.heap().MakeTuple({entry.key, entry.value}));
+  return std::optional(std::move(item));
 }
 
-Item RangeIterator::Next(Interpreter& in) {
-  if (pos_ >= range_.size()) return std::optional<Value>();
+absl::StatusOr<std::optional<Value>> ValueIterator::NextCharacter(Interpreter& in) {
+  if (pos_ >= source_.bytes().size()) return std::optional<Value>();
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  return std::optional(Value::Integer(range_.At(pos_++)));
-}
-
-Item TextIterator::Next(Interpreter& in) {
-  if (offset_ >= string_.bytes().size()) return std::optional<Value>();
-  INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  const size_t begin = offset_;
-  offset_ += DecodeAt(string_.bytes(), offset_).size;
-  TextBuilder builder;
-  builder.Append(string_.text(), begin, offset_);
-  INCIPIT_ASSIGN_OR_RETURN(Value character, in.heap().Finish(builder, string_.is_markup()));
+  const size_t begin = pos_;
+  pos_ += DecodeAt(source_.bytes(), pos_).size;
+  INCIPIT_ASSIGN_OR_RETURN(Value character, in.heap().Substring(source_, begin, pos_));
   return std::optional(std::move(character));
 }
 
-Item DictIterator::Next(Interpreter& in) {
-  if (pos_ >= dict_.size()) return std::optional<Value>();
+absl::StatusOr<std::optional<Value>> DeferredItems::Next(Interpreter& in) {
+  if (!items_) {
+    items_.emplace();  // none if making them fails
+    // Items that are made of such items are a recursion.
+    INCIPIT_RETURN_IF_ERROR(in.Enter());
+    INCIPIT_ASSIGN_OR_RETURN(*items_, make_(in));
+    in.Leave();
+  }
+  if (pos_ >= items_->size()) return std::optional<Value>();
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  const Dict::Entry& entry = dict_.entries()[pos_++];
-  if (part_ == Part::kKeys) return std::optional(entry.key);
-  if (part_ == Part::kValues) return std::optional(entry.value);
-  INCIPIT_ASSIGN_OR_RETURN(Value item, in.heap().MakeTuple({entry.key, entry.value}));
-  return std::optional(std::move(item));
+  return std::optional((*items_)[pos_++]);
 }
 
 }  // namespace incipit::jinja

@@ -1,7 +1,5 @@
 #include "text/jinja/lexer.h"
 
-#include <charconv>
-
 #include "base/status.h"
 #include "text/jinja/literal.h"
 #include "text/jinja/unicode.h"
@@ -9,22 +7,14 @@
 namespace incipit::jinja {
 namespace {
 
-struct Operator {
-  std::string_view spelling;
-  TokenType type;
-};
 // Longer ones first, as they are tried in this order.
-constexpr Operator kOperators[] = {
-    {"//", TokenType::kFloorDiv},   {"**", TokenType::kPow},          {"==", TokenType::kEqual},
-    {"!=", TokenType::kNotEqual},   {">=", TokenType::kGreaterEqual}, {"<=", TokenType::kLessEqual},
-    {"+", TokenType::kAdd},         {"-", TokenType::kSub},           {"/", TokenType::kDiv},
-    {"*", TokenType::kMul},         {"%", TokenType::kMod},           {"~", TokenType::kTilde},
-    {"[", TokenType::kLeftBracket}, {"]", TokenType::kRightBracket},  {"(", TokenType::kLeftParen},
-    {")", TokenType::kRightParen},  {"{", TokenType::kLeftBrace},     {"}", TokenType::kRightBrace},
-    {">", TokenType::kGreater},     {"<", TokenType::kLess},          {"=", TokenType::kAssign},
-    {".", TokenType::kDot},         {":", TokenType::kColon},         {"|", TokenType::kPipe},
-    {",", TokenType::kComma},       {";", TokenType::kSemicolon},
-};
+constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
+                                           "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                           ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
+
+bool IsNameCharacter(char c) {
+  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
 
 // \r\n and \r become \n.
 std::string NormalizeNewlines(std::string_view text) {
@@ -215,97 +205,62 @@ class Lexer {
   }
 
   absl::Status LexToken(std::string& open) {
-    if (const size_t end = FloatEnd(source_, pos_); end != pos_) return EmitFloat(end);
-    if (const size_t end = IntegerEnd(source_, pos_); end != pos_) return EmitInteger(end);
-    size_t end = pos_;
-    while (end < source_.size()) {
-      const CodePoint c = DecodeAt(source_, end);
-      if (c.value != '_' && !IsAlphanumeric(c.value) && !IsIdentifierContinue(c.value)) break;
-      end += c.size;
-    }
-    if (end != pos_) return EmitName(end);
-    if (source_[pos_] == '\'' || source_[pos_] == '"') {
-      if (const size_t string_end = StringEnd(source_, pos_); string_end != pos_) {
-        INCIPIT_ASSIGN_OR_RETURN(std::string text, Unescape(string_end));
-        Emit(TokenType::kString, std::move(text));
-        MoveTo(string_end);
-        return absl::OkStatus();
-      }
-      return Error("a string is not closed");
-    }
-    for (const Operator& op : kOperators) {
-      if (!At(op.spelling)) continue;
-      INCIPIT_RETURN_IF_ERROR(Balance(op, open));
-      Emit(op.type, std::string(op.spelling));
-      MoveTo(pos_ + op.spelling.size());
+    INCIPIT_ASSIGN_OR_RETURN(const std::optional<NumberLiteral> number,
+                             AtLine(ReadNumber(source_, pos_)));
+    if (number) {
+      Emit(TokenType::kNumber);
+      tokens_.back().number = number->value;
+      MoveTo(number->end);
       return absl::OkStatus();
     }
-    return Error(fmt::format("unexpected character '{}'",
-                             source_.substr(pos_, DecodeAt(source_, pos_).size)));
-  }
-
-  absl::Status EmitFloat(size_t end) {
-    INCIPIT_ASSIGN_OR_RETURN(const double value,
-                             ParseFloatLiteral(source_.substr(pos_, end - pos_)));
-    Emit(TokenType::kFloat);
-    tokens_.back().number = Value::Real(value);
-    MoveTo(end);
-    return absl::OkStatus();
-  }
-
-  absl::Status EmitInteger(size_t end) {
-    const absl::StatusOr<Int> value = ParseIntegerLiteral(source_.substr(pos_, end - pos_));
-    if (!value.ok()) return Error(MessageOf(value.status()));
-    Emit(TokenType::kInteger);
-    tokens_.back().number = Value::Integer(*value);
-    MoveTo(end);
-    return absl::OkStatus();
-  }
-
-  absl::Status EmitName(size_t end) {
-    const std::string name = source_.substr(pos_, end - pos_);
-    for (size_t i = 0; i < name.size();) {
-      const CodePoint c = DecodeAt(name, i);
-      if (i == 0 ? c.value != '_' && !IsIdentifierStart(c.value) : !IsIdentifierContinue(c.value)) {
-        return Error("invalid character in identifier");
-      }
-      i += c.size;
+    size_t end = pos_;
+    while (end < source_.size() && IsNameCharacter(source_[end])) ++end;
+    if (end != pos_) {
+      Emit(TokenType::kName, source_.substr(pos_, end - pos_));
+      MoveTo(end);
+      return absl::OkStatus();
     }
-    Emit(TokenType::kName, name);
+    if (source_[pos_] == '\'' || source_[pos_] == '"') return LexString();
+    for (const std::string_view op : kOperators) {
+      if (!At(op)) continue;
+      INCIPIT_RETURN_IF_ERROR(Balance(op[0], open));
+      Emit(TokenType::kOperator, std::string(op));
+      MoveTo(pos_ + op.size());
+      return absl::OkStatus();
+    }
+    const std::string character = source_.substr(pos_, DecodeAt(source_, pos_).size);
+    if (character.size() == 1) return Error(fmt::format("unexpected character '{}'", character));
+    return Unimplemented("chat template line {}: the character '{}' in a name is not supported",
+                         line_, character);
+  }
+
+  absl::Status LexString() {
+    const size_t end = StringEnd(source_, pos_);
+    if (end == pos_) return Error("a string is not closed");
+    INCIPIT_ASSIGN_OR_RETURN(
+        std::string text,
+        AtLine(UnescapeLiteral(std::string_view(source_).substr(pos_ + 1, end - pos_ - 2))));
+    Emit(TokenType::kString, std::move(text));
     MoveTo(end);
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> Unescape(size_t end) const {
-    absl::StatusOr<std::string> text =
-        UnescapeLiteral(std::string_view(source_).substr(pos_ + 1, end - pos_ - 2));
-    if (text.ok()) return text;
-    return absl::Status(text.status().code(),
-                        fmt::format("chat template line {}: {}", line_, MessageOf(text.status())));
+  template <typename T>
+  absl::StatusOr<T> AtLine(absl::StatusOr<T> result) const {
+    if (result.ok()) return result;
+    return Annotate(result.status(), fmt::format("chat template line {}", line_));
   }
 
-  absl::Status Balance(const Operator& op, std::string& open) const {
-    switch (op.type) {
-      case TokenType::kLeftBrace:
-        open += '}';
-        break;
-      case TokenType::kLeftParen:
-        open += ')';
-        break;
-      case TokenType::kLeftBracket:
-        open += ']';
-        break;
-      case TokenType::kRightBrace:
-      case TokenType::kRightParen:
-      case TokenType::kRightBracket:
-        if (open.empty()) return Error(fmt::format("unexpected '{}'", op.spelling));
-        if (open.back() != op.spelling[0]) {
-          return Error(fmt::format("unexpected '{}', expected '{}'", op.spelling, open.back()));
-        }
-        open.pop_back();
-        break;
-      default:
-        break;
+  absl::Status Balance(char op, std::string& open) const {
+    constexpr std::string_view kOpening = "{([", kClosing = "})]";
+    if (const size_t index = kOpening.find(op); index != std::string_view::npos) {
+      open += kClosing[index];
+    } else if (kClosing.find(op) != std::string_view::npos) {
+      if (open.empty()) return Error(fmt::format("unexpected '{}'", op));
+      if (open.back() != op) {
+        return Error(fmt::format("unexpected '{}', expected '{}'", op, open.back()));
+      }
+      open.pop_back();
     }
     return absl::OkStatus();
   }
@@ -324,38 +279,22 @@ absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source) {
 }
 
 std::string_view Describe(TokenType type) {
-  switch (type) {
-    case TokenType::kData:
-      return "template data / text";
-    case TokenType::kVariableBegin:
-      return "begin of print statement";
-    case TokenType::kVariableEnd:
-      return "end of print statement";
-    case TokenType::kBlockBegin:
-      return "begin of statement block";
-    case TokenType::kBlockEnd:
-      return "end of statement block";
-    case TokenType::kName:
-      return "name";
-    case TokenType::kString:
-      return "string";
-    case TokenType::kInteger:
-      return "integer";
-    case TokenType::kFloat:
-      return "float";
-    case TokenType::kEnd:
-      return "end of template";
-    default:
-      break;
-  }
-  for (const Operator& op : kOperators) {
-    if (op.type == type) return op.spelling;
-  }
-  return "token";
+  constexpr std::string_view kNames[] = {"template data / text",
+                                         "begin of print statement",
+                                         "end of print statement",
+                                         "begin of statement block",
+                                         "end of statement block",
+                                         "name",
+                                         "string",
+                                         "number",
+                                         "operator",
+                                         "end of template"};
+  return kNames[static_cast<size_t>(type)];
 }
 
-std::string Describe(const Token& token) {
-  return token.type == TokenType::kName ? token.text : std::string(Describe(token.type));
+std::string_view Describe(const Token& token) {
+  const bool has_name = token.type == TokenType::kName || token.type == TokenType::kOperator;
+  return has_name ? token.text : Describe(token.type);
 }
 
 }  // namespace incipit::jinja

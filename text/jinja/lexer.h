@@ -18,34 +18,8 @@ enum class TokenType : uint8_t {
   kBlockEnd,
   kName,
   kString,
-  kInteger,
-  kFloat,
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kFloorDiv,
-  kMod,
-  kPow,
-  kTilde,
-  kLeftParen,
-  kRightParen,
-  kLeftBracket,
-  kRightBracket,
-  kLeftBrace,
-  kRightBrace,
-  kEqual,
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  kAssign,
-  kDot,
-  kColon,
-  kPipe,
-  kComma,
-  kSemicolon,
+  kNumber,
+  kOperator,
   kEnd,
 };
 
@@ -53,14 +27,14 @@ struct Token {
   TokenType type = TokenType::kEnd;
   int line = 0;
   std::string text;  // of data, names and strings (unescaped); an operator's spelling
-  Value number;      // of integers and floats
+  Value number;
 };
 
-// The last token is kEnd. INVALID_ARGUMENT naming the line.
+// The last token is kEnd. INVALID_ARGUMENT or UNIMPLEMENTED naming the line.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
 // How a token is named in messages.
-std::string Describe(const Token& token);
 std::string_view Describe(TokenType type);
+std::string_view Describe(const Token& token);
 
 }  // namespace incipit::jinja

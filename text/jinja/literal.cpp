@@ -1,6 +1,6 @@
 #include "text/jinja/literal.h"
 
-#include <algorithm>
+#include <charconv>
 #include <cstdlib>
 
 #include "base/status.h"
@@ -10,148 +10,68 @@
 namespace incipit::jinja {
 namespace {
 
-bool IsAsciiDigit(char c) { return c >= '0' && c <= '9'; }
+char CharAt(std::string_view source, size_t offset) {
+  return offset < source.size() ? source[offset] : '\0';
+}
 
-// Digits of a base with single underscores in between, the first one already required.
-size_t DigitsEnd(std::string_view source, size_t offset, int base, bool leading_underscore) {
-  size_t end = offset;
-  while (end < source.size()) {
-    const bool underscore = source[end] == '_' && (end > offset || leading_underscore);
-    const size_t digit = end + underscore;
-    if (digit >= source.size() || DigitValue(source[digit]) >= base) break;
-    end = digit + 1;
-  }
-  return end;
+size_t DigitsEnd(std::string_view source, size_t offset) {
+  while (DigitValue(CharAt(source, offset)) < 10) ++offset;
+  return offset;
+}
+
+size_t FractionEnd(std::string_view source, size_t offset) {
+  if (CharAt(source, offset) != '.') return offset;
+  const size_t end = DigitsEnd(source, offset + 1);
+  return end == offset + 1 ? offset : end;
 }
 
 size_t ExponentEnd(std::string_view source, size_t offset) {
-  if (offset >= source.size() || (source[offset] != 'e' && source[offset] != 'E')) return offset;
-  size_t digits = offset + 1;
-  if (digits < source.size() && (source[digits] == '+' || source[digits] == '-')) ++digits;
-  const size_t end = DigitsEnd(source, digits, 10, false);
+  if ((CharAt(source, offset) | 0x20) != 'e') return offset;
+  const char sign = CharAt(source, offset + 1);
+  const size_t digits = offset + 1 + (sign == '+' || sign == '-');
+  const size_t end = DigitsEnd(source, digits);
   return end == digits ? offset : end;
 }
 
-std::string WithoutUnderscores(std::string_view text) {
-  std::string result(text);
-  std::erase(result, '_');
-  return result;
+// Appends the character that the hexadecimal digits at `pos` name, and moves past them.
+absl::Status AppendHex(std::string_view text, size_t& pos, size_t num_digits, std::string& out) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < num_digits; ++i) {
+    const int digit = DigitValue(CharAt(text, pos++));
+    if (digit >= 16) return InvalidArgument("a truncated \\x, \\u or \\U escape in a string");
+    value = value * 16 + static_cast<uint32_t>(digit);
+  }
+  if (value > 0x10FFFF) return InvalidArgument("an illegal Unicode character in a string");
+  AppendUtf8(out, value);
+  return absl::OkStatus();
 }
-
-// Characters beyond ASCII as the escapes that Python's backslashreplace writes.
-std::string ToAsciiEscapes(std::string_view text) {
-  std::string result;
-  for (size_t i = 0; i < text.size();) {
-    const CodePoint c = DecodeAt(text, i);
-    if (c.value < 0x80) {
-      result += static_cast<char>(c.value);
-    } else if (c.value < 0x100) {
-      result += fmt::format("\\x{:02x}", c.value);
-    } else if (c.value < 0x10000) {
-      result += fmt::format("\\u{:04x}", c.value);
-    } else {
-      result += fmt::format("\\U{:08x}", c.value);
-    }
-    i += c.size;
-  }
-  return result;
-}
-
-class Unescaper {
- public:
-  explicit Unescaper(std::string_view ascii) : ascii_(ascii) {}
-
-  absl::StatusOr<std::string> Run() {
-    while (pos_ < ascii_.size()) {
-      const char c = ascii_[pos_++];
-      if (c != '\\') {
-        result_ += c;
-        continue;
-      }
-      if (pos_ == ascii_.size()) return InvalidArgument("\\ at end of string");
-      INCIPIT_RETURN_IF_ERROR(Escape(ascii_[pos_++]));
-    }
-    return std::move(result_);
-  }
-
- private:
-  absl::Status Escape(char c) {
-    constexpr std::string_view kNames = "abfnrtv\\'\"";
-    constexpr std::string_view kMeanings = "\a\b\f\n\r\t\v\\'\"";
-    if (const size_t index = kNames.find(c); index != std::string_view::npos) {
-      result_ += kMeanings[index];
-      return absl::OkStatus();
-    }
-    if (c == '\n') return absl::OkStatus();
-    if (c >= '0' && c <= '7') {
-      AppendOctal();
-      return absl::OkStatus();
-    }
-    if (c == 'x') return AppendHex(2);
-    if (c == 'u') return AppendHex(4);
-    if (c == 'U') return AppendHex(8);
-    if (c == 'N') return Unimplemented("the escape \\N{{...}} in a string is not supported");
-    result_ += '\\';
-    result_ += c;
-    return absl::OkStatus();
-  }
-
-  void AppendOctal() {
-    uint32_t value = 0;
-    --pos_;
-    for (int i = 0; i < 3 && pos_ < ascii_.size() && ascii_[pos_] >= '0' && ascii_[pos_] <= '7';
-         ++i) {
-      value = value * 8 + static_cast<uint32_t>(ascii_[pos_++] - '0');
-    }
-    AppendUtf8(result_, value);
-  }
-
-  absl::Status AppendHex(size_t num_digits) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < num_digits; ++i) {
-      if (pos_ >= ascii_.size() || DigitValue(ascii_[pos_]) >= 16) {
-        return InvalidArgument("a truncated \\x, \\u or \\U escape in a string");
-      }
-      value = value * 16 + static_cast<uint32_t>(DigitValue(ascii_[pos_++]));
-    }
-    if (value > 0x10FFFF) return InvalidArgument("an illegal Unicode character in a string");
-    AppendUtf8(result_, value);
-    return absl::OkStatus();
-  }
-
-  std::string_view ascii_;
-  size_t pos_ = 0;
-  std::string result_;
-};
 
 }  // namespace
 
-size_t FloatEnd(std::string_view source, size_t offset) {
-  if (offset > 0 && source[offset - 1] == '.') return offset;
-  const size_t whole = DigitsEnd(source, offset, 10, false);
-  if (whole == offset) return offset;
-  size_t end = whole;
-  if (whole < source.size() && source[whole] == '.') {
-    const size_t fraction = DigitsEnd(source, whole + 1, 10, false);
-    if (fraction != whole + 1) end = fraction;
+absl::StatusOr<std::optional<NumberLiteral>> ReadNumber(std::string_view source, size_t offset) {
+  const size_t whole = DigitsEnd(source, offset);
+  if (whole == offset) return std::optional<NumberLiteral>();
+  const char next = static_cast<char>(CharAt(source, whole) | 0x20);
+  if (CharAt(source, whole) == '_')
+    return Unimplemented("an underscore in a number is not supported");
+  if (source.substr(offset, whole - offset) == "0" && (next == 'x' || next == 'o' || next == 'b')) {
+    return Unimplemented("a number with the prefix 0{} is not supported", next);
   }
-  const size_t exponent = ExponentEnd(source, end);
-  return end == whole && exponent == end ? offset : exponent;
-}
-
-size_t IntegerEnd(std::string_view source, size_t offset) {
-  if (offset >= source.size() || !IsAsciiDigit(source[offset])) return offset;
-  if (source[offset] != '0') return DigitsEnd(source, offset, 10, false);
-  const char prefix = offset + 1 < source.size() ? source[offset + 1] : '\0';
-  const int base = prefix == 'b' || prefix == 'B'   ? 2
-                   : prefix == 'o' || prefix == 'O' ? 8
-                   : prefix == 'x' || prefix == 'X' ? 16
-                                                    : 1;
-  if (base > 1) {
-    const size_t end = DigitsEnd(source, offset + 2, base, true);
-    if (end != offset + 2) return end;
+  const std::string_view digits = source.substr(offset, whole - offset);
+  const bool after_dot = offset > 0 && source[offset - 1] == '.';
+  const size_t end = after_dot ? whole : ExponentEnd(source, FractionEnd(source, whole));
+  if (end != whole) {
+    const std::string text(source.substr(offset, end - offset));
+    return std::optional(NumberLiteral{Value::Real(std::strtod(text.c_str(), nullptr)), end});
   }
-  return DigitsEnd(source, offset, 1, false);
+  if (digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos) {
+    return InvalidArgument("an integer with a leading zero");
+  }
+  Int value = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) {
+    return IntegerTooLarge();
+  }
+  return std::optional(NumberLiteral{Value::Integer(value), end});
 }
 
 size_t StringEnd(std::string_view source, size_t offset) {
@@ -166,30 +86,31 @@ size_t StringEnd(std::string_view source, size_t offset) {
   return offset;
 }
 
-absl::StatusOr<double> ParseFloatLiteral(std::string_view text) {
-  return std::strtod(WithoutUnderscores(text).c_str(), nullptr);
-}
-
-absl::StatusOr<Int> ParseIntegerLiteral(std::string_view text) {
-  const std::string digits = WithoutUnderscores(text);
-  int base = 10;
-  size_t begin = 0;
-  if (digits.size() > 1 && digits[0] == '0' && !IsAsciiDigit(digits[1])) {
-    const char prefix = static_cast<char>(digits[1] | 0x20);
-    base = prefix == 'b' ? 2 : prefix == 'o' ? 8 : 16;
-    begin = 2;
-  }
-  Int value = 0;
-  for (size_t i = begin; i < digits.size(); ++i) {
-    INCIPIT_ASSIGN_OR_RETURN(value, MultiplyInts(value, base));
-    INCIPIT_ASSIGN_OR_RETURN(value, AddInts(value, DigitValue(digits[i])));
-  }
-  return value;
-}
-
 absl::StatusOr<std::string> UnescapeLiteral(std::string_view text) {
-  const std::string ascii = ToAsciiEscapes(text);
-  return Unescaper(ascii).Run();
+  constexpr std::string_view kNames = "abfnrtv\\'\"";
+  constexpr std::string_view kMeanings = "\a\b\f\n\r\t\v\\'\"";
+  std::string result;
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t backslash = std::min(text.find('\\', pos), text.size());
+    result += text.substr(pos, backslash - pos);
+    if (backslash == text.size()) break;
+    const char c = CharAt(text, backslash + 1);
+    pos = backslash + 2;
+    if (const size_t index = kNames.find(c); index != std::string_view::npos) {
+      result += kMeanings[index];
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      INCIPIT_RETURN_IF_ERROR(AppendHex(text, pos, c == 'x' ? 2 : c == 'u' ? 4 : 8, result));
+    } else if (c == 'N') {
+      return Unimplemented("the escape \\N{{...}} in a string is not supported");
+    } else if (c >= '0' && c <= '7') {
+      return Unimplemented("the octal escape \\{} in a string is not supported", c);
+    } else if (static_cast<uint8_t>(c) >= 0x80) {
+      return Unimplemented("a backslash before a character outside of ASCII is not supported");
+    } else if (c != '\n') {
+      result += {'\\', c};
+    }
+  }
+  return result;
 }
 
 }  // namespace incipit::jinja

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/status.h"
-#include "text/jinja/arguments.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/numbers.h"
@@ -14,27 +13,20 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-Result Default(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"default", {"value", "default_value", "boolean"}, 1}, arguments));
-  bool replaced = bound[0].is_undefined();
-  if (!replaced) {
-    INCIPIT_ASSIGN_OR_RETURN(const bool boolean, bound.Truth(in, 2, false));
-    if (boolean) {
-      INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, bound[0]));
-      replaced = !truth;
-    }
+Result Default(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const bool boolean, args.Truth(in, 2));
+  bool replaced = args[0].is_undefined();
+  if (!replaced && boolean) {
+    INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, args[0]));
+    replaced = !truth;
   }
-  if (!replaced) return bound[0];
-  if (bound.Find(1) != nullptr) return bound[1];
+  if (!replaced) return args[0];
+  if (args.Has(1)) return args[1];
   return in.heap().MakeString("");
 }
 
-Result Abs(Interpreter&, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"abs", {"x"}, 1}, arguments));
-  const Value& value = bound[0];
+Result Abs(Interpreter&, Arguments& args) {
+  const Value& value = args[0];
   if (value.is(Kind::kFloat)) return Value::Real(std::fabs(value.real()));
   if (!value.is_integral()) {
     return InvalidArgument("bad operand type for abs(): '{}'", TypeName(value));
@@ -45,123 +37,109 @@ Result Abs(Interpreter&, Arguments& arguments) {
 }
 
 // int(value, base) or, for text like "42.23", int(float(value)); nullopt where both fail.
-absl::StatusOr<std::optional<Int>> ToInt(const Value& value, const Value* base) {
+absl::StatusOr<std::optional<Int>> ToInt(const Value& value, const Value& base) {
+  std::optional<double> real;
   if (value.is_string()) {
-    const bool has_base = base == nullptr || base->is_integral();
-    const Int number_base = base == nullptr ? 10 : has_base ? base->integer() : 0;
-    if (has_base && (number_base == 0 || (number_base >= 2 && number_base <= 36))) {
+    const Int number_base = base.is_integral() ? base.integer() : 1;
+    if (number_base == 0 || (number_base >= 2 && number_base <= 36)) {
       INCIPIT_ASSIGN_OR_RETURN(const std::optional<Int> parsed,
                                ParseInt(value.bytes(), static_cast<int>(number_base)));
       if (parsed) return parsed;
     }
-    const std::optional<double> real = ParseReal(value.bytes());
-    if (!real || !std::isfinite(*real)) return std::optional<Int>();
-    INCIPIT_ASSIGN_OR_RETURN(const Int truncated, TruncateReal(*real));
-    return std::optional(truncated);
+    real = ParseReal(value.bytes());
+    if (real && std::isinf(*real)) real.reset();
+  } else if (value.is_integral()) {
+    return std::optional(value.integer());
+  } else if (value.is(Kind::kFloat)) {
+    real = value.real();
   }
-  if (value.is_integral()) return std::optional(value.integer());
-  if (!value.is(Kind::kFloat) || std::isnan(value.real())) return std::optional<Int>();
-  INCIPIT_ASSIGN_OR_RETURN(const Int truncated, TruncateReal(value.real()));
+  if (!real || std::isnan(*real)) return std::optional<Int>();
+  INCIPIT_ASSIGN_OR_RETURN(const Int truncated, TruncateReal(*real));
   return std::optional(truncated);
 }
 
-Result ToIntFilter(Interpreter&, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"int", {"value", "default", "base"}, 1}, arguments));
-  if (bound[0].is_undefined()) return UndefinedError(bound[0]);
-  INCIPIT_ASSIGN_OR_RETURN(const std::optional<Int> number, ToInt(bound[0], bound.Find(2)));
-  if (number) return Value::Integer(*number);
-  return bound.Find(1) == nullptr ? Value::Integer(0) : bound[1];
+Result ToIntFilter(Interpreter&, Arguments& args) {
+  if (args[0].is_undefined()) return UndefinedError(args[0]);
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<Int> number,
+                           ToInt(args[0], args.Get(2, Value::Integer(10))));
+  return number ? Value::Integer(*number) : args.Get(1, Value::Integer(0));
 }
 
-Result ToFloatFilter(Interpreter&, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"float", {"value", "default"}, 1}, arguments));
-  const Value& value = bound[0];
+Result ToFloatFilter(Interpreter&, Arguments& args) {
+  const Value& value = args[0];
   if (value.is_undefined()) return UndefinedError(value);
   if (value.is_number()) return Value::Real(value.real());
   if (value.is_string()) {
     if (const std::optional<double> real = ParseReal(value.bytes())) return Value::Real(*real);
   }
-  return bound.Find(1) == nullptr ? Value::Real(0) : bound[1];
+  return args.Get(1, Value::Real(0));
 }
 
-Result Round(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"round", {"value", "precision", "method"}, 1}, arguments));
-  const Value& value = bound[0];
+Result Round(Interpreter& in, Arguments& args) {
+  const Value& value = args[0];
   std::string_view method = "common";
-  if (bound.Find(2) != nullptr) method = bound[2].is_string() ? bound[2].bytes() : "";
+  if (args.Has(2)) method = args[2].is_string() ? args[2].bytes() : "";
   if (method != "common" && method != "ceil" && method != "floor") {
     return InvalidArgument("method must be common, ceil or floor");
   }
   if (value.is_undefined()) return UndefinedError(value);
-  if (!value.is_number())
+  if (!value.is_number()) {
     return InvalidArgument("round() expects a number, not '{}'", TypeName(value));
+  }
   if (method == "common") {
-    INCIPIT_ASSIGN_OR_RETURN(const Int precision, bound.Index(1, 0));
-    const int64_t digits = static_cast<int64_t>(std::clamp<Int>(precision, -1000, 1000));
+    INCIPIT_ASSIGN_OR_RETURN(const Int precision, args.Index(1, 0));
+    const int64_t digits = std::clamp<Int>(precision, -1000, 1000);
     if (value.is(Kind::kFloat)) return Value::Real(RoundReal(value.real(), digits));
     INCIPIT_ASSIGN_OR_RETURN(const Int rounded, RoundInt(value.integer(), digits));
     return Value::Integer(rounded);
   }
-  const Value precision = bound.Find(1) == nullptr ? Value::Integer(0) : bound[1];
-  INCIPIT_ASSIGN_OR_RETURN(const Value unit,
-                           Binary(in, ArithmeticOp::kPow, Value::Integer(10), precision));
+  INCIPIT_ASSIGN_OR_RETURN(const Value unit, Binary(in, ArithmeticOp::kPow, Value::Integer(10),
+                                                    args.Get(1, Value::Integer(0))));
   INCIPIT_ASSIGN_OR_RETURN(const Value scaled, Binary(in, ArithmeticOp::kMul, value, unit));
+  if (scaled.is_integral()) return Binary(in, ArithmeticOp::kDiv, scaled, unit);
   const double real = scaled.real();
-  Int whole = 0;
-  if (scaled.is_integral()) {
-    whole = scaled.integer();
-  } else {
-    INCIPIT_ASSIGN_OR_RETURN(whole,
-                             TruncateReal(method == "ceil" ? std::ceil(real) : std::floor(real)));
-  }
+  INCIPIT_ASSIGN_OR_RETURN(const Int whole,
+                           TruncateReal(method == "ceil" ? std::ceil(real) : std::floor(real)));
   return Binary(in, ArithmeticOp::kDiv, Value::Integer(whole), unit);
 }
 
-Result FileSize(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"filesizeformat", {"value", "binary"}, 1}, arguments));
-  std::optional<double> parsed;
-  if (bound[0].is_number()) parsed = bound[0].real();
-  if (bound[0].is_string()) parsed = ParseReal(bound[0].bytes());
-  if (!parsed || !std::isfinite(*parsed))
+Result FileSize(Interpreter& in, Arguments& args) {
+  std::optional<double> bytes;
+  if (args[0].is_number()) bytes = args[0].real();
+  if (args[0].is_string()) bytes = ParseReal(args[0].bytes());
+  if (!bytes || !std::isfinite(*bytes)) {
     return InvalidArgument("filesizeformat() expects a number");
-  INCIPIT_ASSIGN_OR_RETURN(const bool binary, bound.Truth(in, 1, false));
-  const double base = binary ? 1024 : 1000;
-  if (*parsed == 1) return in.heap().MakeString("1 Byte");
-  if (*parsed < base) {
-    INCIPIT_ASSIGN_OR_RETURN(const Int bytes, TruncateReal(*parsed));
-    return in.heap().MakeString(fmt::format("{} Bytes", bytes));
   }
-  constexpr std::string_view kPrefixes = "kMGTPEZY";
+  INCIPIT_ASSIGN_OR_RETURN(const bool binary, args.Truth(in, 1));
+  const double base = binary ? 1024 : 1000;
+  if (*bytes == 1) return in.heap().MakeString("1 Byte");
+  if (*bytes < base) {
+    INCIPIT_ASSIGN_OR_RETURN(const Int whole, TruncateReal(*bytes));
+    return in.heap().MakeString(fmt::format("{} Bytes", whole));
+  }
+  const std::string_view prefixes = binary ? "KMGTPEZY" : "kMGTPEZY";
   double unit = base;
   size_t i = 0;
-  do {
+  while (*bytes >= unit * base && i + 1 < prefixes.size()) {
     unit *= base;
-  } while (*parsed >= unit && ++i < kPrefixes.size());
-  i = std::min(i, kPrefixes.size() - 1);
-  const std::string prefix =
-      binary ? fmt::format("{}iB", i == 0 ? 'K' : kPrefixes[i]) : fmt::format("{}B", kPrefixes[i]);
-  return in.heap().MakeString(fmt::format("{:.1f} {}", base * *parsed / unit, prefix));
+    ++i;
+  }
+  return in.heap().MakeString(
+      fmt::format("{:.1f} {}{}", base * *bytes / (unit * base), prefixes[i], binary ? "iB" : "B"));
 }
 
 constexpr NamedBuiltin kNumberFilters[] = {
-    {"abs", Abs},
-    {"d", Default},
-    {"default", Default},
-    {"filesizeformat", FileSize},
-    {"float", ToFloatFilter},
-    {"int", ToIntFilter},
-    {"round", Round},
+    {"abs", Abs, 1, {"x"}},
+    {"d", Default, 1, {"value", "default_value", "boolean"}},
+    {"default", Default, 1, {"value", "default_value", "boolean"}},
+    {"filesizeformat", FileSize, 1, {"value", "binary"}},
+    {"float", ToFloatFilter, 1, {"value", "default"}},
+    {"int", ToIntFilter, 1, {"value", "default", "base"}},
+    {"round", Round, 1, {"value", "precision", "method"}},
 };
 
 }  // namespace
 
-std::span<const NamedBuiltin> NumberFilters() { return kNumberFilters; }
+Builtins NumberFilters() { return kNumberFilters; }
 
 }  // namespace incipit::jinja

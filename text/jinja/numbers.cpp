@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "base/status.h"
 #include "text/jinja/unicode.h"
@@ -12,13 +13,7 @@
 namespace incipit::jinja {
 namespace {
 
-using UInt = unsigned __int128;
-constexpr Int kIntMin = static_cast<Int>(UInt{1} << 127);
-constexpr double kIntEnd = 1.7014118346046923e38;  // 2^127
-
-absl::Status TooLarge() {
-  return InvalidArgument("an integer is outside the supported range of 128 bits");
-}
+constexpr double kIntEnd = 9223372036854775808.0;  // 2^63
 
 absl::Status DivisionByZero() { return InvalidArgument("division by zero"); }
 
@@ -72,11 +67,11 @@ absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
     case ArithmeticOp::kAdd:
       result = AddInts(left, right);
       break;
-    case ArithmeticOp::kSub: {
-      if (right == kIntMin) return TooLarge();
-      result = AddInts(left, -right);
-      break;
-    }
+    case ArithmeticOp::kSub:
+      if (Int difference; !__builtin_sub_overflow(left, right, &difference)) {
+        return Value::Integer(difference);
+      }
+      return IntegerTooLarge();
     case ArithmeticOp::kMul:
       result = MultiplyInts(left, right);
       break;
@@ -98,45 +93,38 @@ absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
   return Value::Integer(*result);
 }
 
-// Text without surrounding space and with every decimal digit as ASCII.
-std::string NumberText(std::string_view text) {
+// Text without surrounding space and underscores between digits, and with every decimal digit as
+// ASCII; nullopt if an underscore stands elsewhere.
+std::optional<std::string> NumberText(std::string_view text) {
   std::string result;
   size_t end = text.size();
   while (end > 0 && IsSpace(DecodeAt(text, PreviousChar(text, end)).value)) {
     end = PreviousChar(text, end);
   }
-  bool leading = true;
+  bool after_underscore = false;
   for (size_t i = 0; i < end;) {
     const CodePoint c = DecodeAt(text, i);
     i += c.size;
-    if (leading && IsSpace(c.value)) continue;
-    leading = false;
+    if (result.empty() && IsSpace(c.value)) continue;
+    if (c.value == '_') {
+      if (after_underscore || result.empty() || DigitValue(result.back()) >= 36) {
+        return std::nullopt;
+      }
+      after_underscore = true;
+      continue;
+    }
     const int digit = DecimalValue(c.value);
     if (digit >= 0) {
       result += static_cast<char>('0' + digit);
     } else {
       AppendUtf8(result, c.value);
     }
+    if (std::exchange(after_underscore, false) && DigitValue(result.back()) >= 36) {
+      return std::nullopt;
+    }
   }
+  if (after_underscore) return std::nullopt;
   return result;
-}
-
-int PrefixBase(std::string_view digits) {
-  if (digits.size() < 2 || digits[0] != '0') return 0;
-  const char prefix = static_cast<char>(digits[1] | 0x20);
-  return prefix == 'b' ? 2 : prefix == 'o' ? 8 : prefix == 'x' ? 16 : 0;
-}
-
-// Digits with single underscores between them; appends them without, and moves past them.
-bool TakeDigits(std::string_view text, size_t& pos, std::string& out) {
-  const size_t begin = pos;
-  while (pos < text.size()) {
-    const size_t digit = pos + (pos > begin && text[pos] == '_');
-    if (digit >= text.size() || text[digit] < '0' || text[digit] > '9') break;
-    out += text[digit];
-    pos = digit + 1;
-  }
-  return pos > begin;
 }
 
 }  // namespace
@@ -148,22 +136,24 @@ int DigitValue(char c) {
   return 99;
 }
 
+absl::Status IntegerTooLarge() {
+  return InvalidArgument("an integer is outside the supported range of 64 bits");
+}
+
 absl::StatusOr<Int> AddInts(Int left, Int right) {
-  const Int sum = static_cast<Int>(static_cast<UInt>(left) + static_cast<UInt>(right));
-  if ((left < 0) == (right < 0) && (sum < 0) != (left < 0)) return TooLarge();
+  Int sum;
+  if (__builtin_add_overflow(left, right, &sum)) return IntegerTooLarge();
   return sum;
 }
 
 absl::StatusOr<Int> MultiplyInts(Int left, Int right) {
-  if (left == 0 || right == 0) return Int{0};
-  if ((left == -1 && right == kIntMin) || (right == -1 && left == kIntMin)) return TooLarge();
-  const Int product = static_cast<Int>(static_cast<UInt>(left) * static_cast<UInt>(right));
-  if (right == -1 ? product != -left : product / right != left) return TooLarge();
+  Int product;
+  if (__builtin_mul_overflow(left, right, &product)) return IntegerTooLarge();
   return product;
 }
 
 absl::StatusOr<Int> NegateInt(Int value) {
-  if (value == kIntMin) return TooLarge();
+  if (value == std::numeric_limits<Int>::min()) return IntegerTooLarge();
   return -value;
 }
 
@@ -213,8 +203,6 @@ absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value
   return DivisionByZero();
 }
 
-std::string FormatInt(Int value) { return fmt::format("{}", value); }
-
 std::string FormatReal(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -246,79 +234,69 @@ std::string FormatReal(double value) {
 absl::StatusOr<Int> TruncateReal(double value) {
   if (std::isnan(value)) return InvalidArgument("cannot convert float NaN to integer");
   if (std::isinf(value)) return InvalidArgument("cannot convert float infinity to integer");
-  if (value >= kIntEnd || value < -kIntEnd) return TooLarge();
+  if (value >= kIntEnd || value < -kIntEnd) return IntegerTooLarge();
   return static_cast<Int>(value);
 }
 
 absl::StatusOr<std::optional<Int>> ParseInt(std::string_view text, int base) {
-  const std::string number = NumberText(text);
-  std::string_view digits = number;
-  bool negative = false;
-  if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) {
-    negative = digits[0] == '-';
-    digits.remove_prefix(1);
+  const std::optional<std::string> number = NumberText(text);
+  if (!number) return std::optional<Int>();
+  std::string digits = *number;
+  const bool has_sign = digits.starts_with('-') || digits.starts_with('+');
+  const std::string sign = digits.starts_with('-') ? "-" : "";
+  digits.erase(0, has_sign);
+  if (digits.size() > 2 && digits[0] == '0') {
+    const char letter = static_cast<char>(digits[1] | 0x20);
+    const int prefix = letter == 'b' ? 2 : letter == 'o' ? 8 : letter == 'x' ? 16 : 0;
+    if (prefix != 0 && (base == 0 || base == prefix)) {
+      digits.erase(0, 2);
+      base = prefix;
+    }
   }
-  const int prefix = PrefixBase(digits);
-  bool underscore_allowed = false;
-  if (prefix != 0 && (base == 0 || base == prefix)) {
-    digits.remove_prefix(2);
-    base = prefix;
-    underscore_allowed = true;
-  } else if (base == 0) {
+  if (base == 0) {
     base = 10;
-    if (digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of("0_") != digits.npos) {
+    if (digits.starts_with('0') && digits.find_first_not_of('0') != std::string::npos) {
       return std::optional<Int>();
     }
   }
-  if (digits.empty()) return std::optional<Int>();
+  if (digits.empty() || DigitValue(digits[0]) >= base) return std::optional<Int>();
+  digits = sign + digits;
   Int value = 0;
-  for (const char c : digits) {
-    if (c == '_') {
-      if (!underscore_allowed) return std::optional<Int>();
-      underscore_allowed = false;
-      continue;
-    }
-    if (DigitValue(c) >= base) return std::optional<Int>();
-    INCIPIT_ASSIGN_OR_RETURN(value, MultiplyInts(value, base));
-    INCIPIT_ASSIGN_OR_RETURN(value, AddInts(value, DigitValue(c)));
-    underscore_allowed = true;
-  }
-  if (!underscore_allowed) return std::optional<Int>();
-  return std::optional<Int>(negative ? -value : value);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  if (end != digits.data() + digits.size()) return std::optional<Int>();
+  if (error != std::errc()) return IntegerTooLarge();
+  return std::optional(value);
 }
 
 std::optional<double> ParseReal(std::string_view text) {
-  const std::string number = NumberText(text);
-  std::string plain;
-  size_t pos = 0;
-  if (pos < number.size() && (number[pos] == '-' || number[pos] == '+')) plain += number[pos++];
-  std::string word = number.substr(pos);
+  const std::optional<std::string> number = NumberText(text);
+  if (!number) return std::nullopt;
+  std::string word = *number;
   for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  if (word == "inf" || word == "infinity" || word == "nan") {
-    return std::strtod((plain + word).c_str(), nullptr);
-  }
-  bool digits = TakeDigits(number, pos, plain);
-  if (pos < number.size() && number[pos] == '.') {
-    plain += number[pos++];
-    digits = TakeDigits(number, pos, plain) || digits;
-  }
-  if (!digits) return std::nullopt;
-  if (pos < number.size() && (number[pos] == 'e' || number[pos] == 'E')) {
-    plain += number[pos++];
-    if (pos < number.size() && (number[pos] == '-' || number[pos] == '+')) plain += number[pos++];
-    if (!TakeDigits(number, pos, plain)) return std::nullopt;
-  }
-  if (pos != number.size()) return std::nullopt;
-  return std::strtod(plain.c_str(), nullptr);
+  const bool has_sign = word.starts_with('-') || word.starts_with('+');
+  const std::string_view magnitude = std::string_view(word).substr(has_sign);
+  // What strtod() takes and float() does not: hexadecimal numbers, nan(...) and other signs.
+  const bool named = magnitude == "inf" || magnitude == "infinity" || magnitude == "nan";
+  const bool plain = magnitude.find_first_not_of("0123456789.e+-") == std::string_view::npos &&
+                     !magnitude.starts_with('+') && !magnitude.starts_with('-');
+  if (magnitude.empty() || (!named && !plain)) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  return end == word.c_str() + word.size() ? std::optional(value) : std::nullopt;
 }
 
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
-  if (num_digits < -38) return Int{0};
+  if (num_digits < -18) {
+    constexpr Int kHalf = 5'000'000'000'000'000'000;  // of 10^19
+    if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
+    return Int{0};
+  }
   Int unit = 1;
   for (int64_t i = 0; i < -num_digits; ++i) unit *= 10;
   INCIPIT_ASSIGN_OR_RETURN(const Int remainder, ModuloInts(value, unit));
-  const Int floor = value - remainder;
+  INCIPIT_ASSIGN_OR_RETURN(const Int floor, AddInts(value, -remainder));
   const bool odd = (floor / unit) % 2 != 0;
   const Int distance = unit - remainder;
   if (remainder > distance || (remainder == distance && odd)) return AddInts(floor, unit);

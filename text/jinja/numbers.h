@@ -5,9 +5,13 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "text/jinja/ast.h"
 #include "text/jinja/value.h"
 
 namespace incipit::jinja {
+
+// The error of what has no room in an Int.
+absl::Status IntegerTooLarge();
 
 // INVALID_ARGUMENT where the result has no room in an Int.
 absl::StatusOr<Int> AddInts(Int left, Int right);
@@ -17,7 +21,6 @@ absl::StatusOr<Int> NegateInt(Int value);
 absl::StatusOr<Int> FloorDivideInts(Int left, Int right);
 absl::StatusOr<Int> ModuloInts(Int left, Int right);
 
-enum class ArithmeticOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
 std::string_view Spelling(ArithmeticOp op);
 
 // REQUIRES: both are numbers.
@@ -26,7 +29,6 @@ absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value
 // The value of a digit of any base up to 36; 99 for another character.
 int DigitValue(char c);
 
-std::string FormatInt(Int value);
 // repr(): the shortest decimal that reads back as the same double.
 std::string FormatReal(double value);
 // Toward zero. INVALID_ARGUMENT for NaN, infinities and what an Int cannot hold.

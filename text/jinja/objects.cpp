@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "text/jinja/arguments.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/operations.h"
 
 namespace incipit::jinja {
@@ -9,52 +10,24 @@ namespace {
 
 using Attribute = absl::StatusOr<std::optional<Value>>;
 
-// A method of an object of ours. Each takes the object as positional[0].
-Attribute Method(Interpreter& in, Object& self, std::string_view name, Builtin function) {
-  return std::optional(
-      Value::OfObject(in.heap().New<BoundMethod>(Value::OfObject(&self), name, function)));
-}
-
+// The loop as positional[0].
 absl::StatusOr<Value> LoopCycle(Interpreter&, Arguments& arguments) {
-  auto* loop = As<LoopContext>(arguments.positional[0]);
-  arguments.positional.erase(arguments.positional.begin());
-  return loop->Cycle(arguments);
+  INCIPIT_RETURN_IF_ERROR(arguments.RefuseKeywords("cycle"));
+  const auto& items = arguments.positional;
+  if (items.size() < 2) return InvalidArgument("no items for cycling given");
+  const auto index0 = static_cast<size_t>(As<LoopContext>(items[0])->index() - 1);
+  return items[1 + index0 % (items.size() - 1)];
 }
 
 absl::StatusOr<Value> LoopChanged(Interpreter& in, Arguments& arguments) {
-  auto* loop = As<LoopContext>(arguments.positional[0]);
-  arguments.positional.erase(arguments.positional.begin());
-  return loop->Changed(in, arguments);
-}
-
-absl::StatusOr<Value> CyclerNext(Interpreter&, Arguments& arguments) {
-  INCIPIT_RETURN_IF_ERROR(BoundArguments::Bind({"next", {"self"}, 1, 1}, arguments).status());
-  auto* cycler = As<Cycler>(arguments.positional[0]);
-  Value current = cycler->current();
-  cycler->Advance();
-  return current;
-}
-
-absl::StatusOr<Value> CyclerReset(Interpreter&, Arguments& arguments) {
-  INCIPIT_RETURN_IF_ERROR(BoundArguments::Bind({"reset", {"self"}, 1, 1}, arguments).status());
-  As<Cycler>(arguments.positional[0])->Reset();
-  return Value::None();
-}
-
-absl::StatusOr<Value> DictFromKeys(Interpreter& in, Arguments& arguments) {
+  INCIPIT_RETURN_IF_ERROR(arguments.RefuseKeywords("changed"));
+  const std::vector<Value>& items = arguments.positional;
   INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"fromkeys", {"self", "iterable", "value"}, 2, 3}, arguments));
-  INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> keys, ToVector(in, bound[1]));
-  INCIPIT_ASSIGN_OR_RETURN(Dict * dict, in.heap().NewDict(keys.size()));
-  for (const Value& key : keys) {
-    if (!IsHashable(key)) return InvalidArgument("unhashable type: '{}'", TypeName(key));
-    dict->Set(key, bound.Find(2) == nullptr ? Value::None() : bound[2]);
-  }
-  return in.heap().Finish(dict);
+      const bool changed, As<LoopContext>(items[0])->Changed(in, {items.begin() + 1, items.end()}));
+  return Value::Bool(changed);
 }
 
-Value Count(int64_t value) { return Value::Integer(value); }
+constexpr NamedBuiltin kCycle = {"cycle", LoopCycle}, kChanged = {"changed", LoopChanged};
 
 }  // namespace
 
@@ -68,58 +41,30 @@ absl::StatusOr<Value> MacroObject::Call(Interpreter& in, Arguments& arguments) {
   return in.CallMacro(code_, closure_, arguments);
 }
 
-Attribute MacroObject::Attribute(Interpreter& in, std::string_view name) {
-  if (name == "name") {
-    INCIPIT_ASSIGN_OR_RETURN(Value value, in.heap().MakeString(code_.name));
-    return std::optional(std::move(value));
+Attribute MacroObject::Attribute(Interpreter&, std::string_view name) {
+  if (!IsMacroAttribute(name)) return std::optional<Value>();
+  return Unimplemented("the attribute '{}' of a macro is not supported", name);
+}
+
+std::string BuiltinObject::Repr() const {
+  if (self_.is(Kind::kMissing)) return fmt::format("<function {}>", builtin_.name);
+  return fmt::format("<built-in method {} of {} object>", builtin_.name, TypeName(self_));
+}
+
+absl::StatusOr<Value> BuiltinObject::Call(Interpreter& in, Arguments& arguments) {
+  if (!self_.is(Kind::kMissing)) {
+    arguments.positional.insert(arguments.positional.begin(), self_);
   }
-  if (name == "arguments") {
-    std::vector<Value> names;
-    for (const auto& parameter : code_.parameters) {
-      INCIPIT_ASSIGN_OR_RETURN(Value value, in.heap().MakeString(parameter->name));
-      names.push_back(std::move(value));
-    }
-    INCIPIT_ASSIGN_OR_RETURN(Value tuple, in.heap().MakeTuple(std::move(names)));
-    return std::optional(std::move(tuple));
-  }
-  if (name == "catch_kwargs") return std::optional(Value::Bool(code_.kwargs_slot.has_value()));
-  if (name == "catch_varargs") return std::optional(Value::Bool(code_.varargs_slot.has_value()));
-  if (name == "caller") return std::optional(Value::Bool(code_.uses_caller));
-  return std::optional<Value>();
-}
-
-std::string FunctionObject::Repr() const {
-  return type_name_ == "type" ? fmt::format("<class '{}'>", name_)
-                              : fmt::format("<function {}>", name_);
-}
-
-absl::StatusOr<Value> FunctionObject::Call(Interpreter& in, Arguments& arguments) {
-  return function_(in, arguments);
-}
-
-Attribute FunctionObject::Attribute(Interpreter& in, std::string_view name) {
-  if (name_ == "dict" && name == "fromkeys") return Method(in, *this, name, DictFromKeys);
-  return std::optional<Value>();
-}
-
-std::string BoundMethod::Repr() const {
-  return fmt::format("<built-in method {} of {} object>", name_, TypeName(self_));
-}
-
-absl::StatusOr<Value> BoundMethod::Call(Interpreter& in, Arguments& arguments) {
-  if (function_ == nullptr) {
-    return Unimplemented("the method '{}' of '{}' is not supported", name_, TypeName(self_));
-  }
-  arguments.positional.insert(arguments.positional.begin(), self_);
-  return function_(in, arguments);
+  return builtin_.Call(in, arguments);
 }
 
 std::string_view DictView::type_name() const {
-  return part_ == Part::kKeys ? "dict_keys" : part_ == Part::kValues ? "dict_values" : "dict_items";
+  constexpr std::string_view kNames[] = {"dict_keys", "dict_values", "dict_items"};
+  return kNames[static_cast<size_t>(part_)];
 }
 
 absl::StatusOr<Iterator*> DictView::Iterate(Interpreter& in) {
-  return in.heap().New<DictIterator>(dict_, part_);
+  return in.heap().New<ValueIterator>(Value::OfDict(&dict_), part_);
 }
 
 absl::StatusOr<std::optional<int64_t>> DictView::Length(Interpreter&) {
@@ -152,28 +97,25 @@ absl::StatusOr<std::optional<int64_t>> LoopContext::Length(Interpreter& in) {
   if (!length_) {
     INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> rest, ToVector(in, Value::OfIterator(items_)));
     length_ = static_cast<int64_t>(rest.size()) + index() + after_.has_value();
-    items_ = in.heap().New<VectorIterator>(std::move(rest));
+    INCIPIT_ASSIGN_OR_RETURN(const Value list, in.heap().MakeList(std::move(rest)));
+    items_ = in.heap().New<ValueIterator>(list);
   }
   return length_;
 }
 
-absl::StatusOr<Value> LoopContext::Call(Interpreter& in, Arguments& arguments) {
-  if (recursion_.node == nullptr) {
-    return InvalidArgument("the loop must have the 'recursive' marker to be called recursively");
-  }
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"loop", {"iterable"}, 1}, arguments));
-  return in.CallLoop(*recursion_.node, recursion_.closure, bound[0], depth0_ + 1);
-}
-
 Attribute LoopContext::Attribute(Interpreter& in, std::string_view name) {
-  if (name == "index") return std::optional(Count(index()));
-  if (name == "index0") return std::optional(Count(index0_));
+  const auto count = [](int64_t value) { return std::optional(Value::Integer(value)); };
+  const auto method = [&](const NamedBuiltin& builtin) {
+    return std::optional(
+        Value::OfObject(in.heap().New<BuiltinObject>(builtin, Value::OfObject(this))));
+  };
+  if (name == "index") return count(index());
+  if (name == "index0") return count(index0_);
   if (name == "first") return std::optional(Value::Bool(index0_ == 0));
-  if (name == "depth") return std::optional(Count(depth0_ + 1));
-  if (name == "depth0") return std::optional(Count(depth0_));
-  if (name == "cycle") return Method(in, *this, name, LoopCycle);
-  if (name == "changed") return Method(in, *this, name, LoopChanged);
+  if (name == "depth") return count(1);
+  if (name == "depth0") return count(0);
+  if (name == "cycle") return method(kCycle);
+  if (name == "changed") return method(kChanged);
   if (name == "last" || name == "nextitem") {
     INCIPIT_ASSIGN_OR_RETURN(const bool has_next, HasNext(in));
     if (name == "last") return std::optional(Value::Bool(!has_next));
@@ -186,45 +128,19 @@ Attribute LoopContext::Attribute(Interpreter& in, std::string_view name) {
   }
   if (name == "length" || name == "revindex" || name == "revindex0") {
     INCIPIT_ASSIGN_OR_RETURN(const std::optional<int64_t> length, Length(in));
-    if (name == "length") return std::optional(Count(*length));
-    return std::optional(Count(*length - (name == "revindex" ? index0_ : index())));
+    return count(*length - (name == "length" ? 0 : name == "revindex" ? index0_ : index()));
   }
   return std::optional<Value>();
 }
 
-absl::StatusOr<Value> LoopContext::Cycle(Arguments& arguments) {
-  if (!arguments.keyword.empty()) return InvalidArgument("cycle() takes no keyword arguments");
-  const auto& items = arguments.positional;
-  if (items.empty()) return InvalidArgument("no items for cycling given");
-  return items[static_cast<size_t>(index0_) % items.size()];
-}
-
-absl::StatusOr<Value> LoopContext::Changed(Interpreter& in, Arguments& arguments) {
-  if (!arguments.keyword.empty()) return InvalidArgument("changed() takes no keyword arguments");
-  const auto& values = arguments.positional;
+absl::StatusOr<bool> LoopContext::Changed(Interpreter& in, std::vector<Value> values) {
   bool same = last_changed_ && last_changed_->size() == values.size();
   for (size_t i = 0; same && i < values.size(); ++i) {
     if (values[i].IsSame((*last_changed_)[i])) continue;
     INCIPIT_ASSIGN_OR_RETURN(same, Equal(in, values[i], (*last_changed_)[i]));
   }
-  if (same) return Value::Bool(false);
-  last_changed_ = values;
-  return Value::Bool(true);
-}
-
-Attribute Cycler::Attribute(Interpreter& in, std::string_view name) {
-  if (name == "next") return Method(in, *this, name, CyclerNext);
-  if (name == "reset") return Method(in, *this, name, CyclerReset);
-  if (name == "current") return std::optional(current());
-  if (name == "items") return std::optional(items_);
-  if (name == "pos") return std::optional(Count(static_cast<int64_t>(pos_)));
-  return std::optional<Value>();
-}
-
-absl::StatusOr<Value> Joiner::Call(Interpreter& in, Arguments& arguments) {
-  INCIPIT_RETURN_IF_ERROR(BoundArguments::Bind({"joiner", {}, 0}, arguments).status());
-  if (std::exchange(used_, true)) return separator_;
-  return in.heap().MakeString("");
+  last_changed_ = std::move(values);
+  return !same;
 }
 
 }  // namespace incipit::jinja

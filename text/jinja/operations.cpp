@@ -94,6 +94,11 @@ absl::Status UndefinedError(const Value& value) {
   return InvalidArgument("{}", value.undefined().message);
 }
 
+absl::Status CheckHashable(const Value& value) {
+  if (IsHashable(value)) return absl::OkStatus();
+  return InvalidArgument("unhashable type: '{}'", TypeName(value));
+}
+
 absl::StatusOr<bool> IsTrue(Interpreter& in, const Value& value) {
   switch (value.kind()) {
     case Kind::kMissing:
@@ -143,19 +148,14 @@ absl::StatusOr<int64_t> Length(Interpreter& in, const Value& value) {
 }
 
 absl::StatusOr<Iterator*> TryIterate(Interpreter& in, const Value& value) {
-  Heap& heap = in.heap();
   switch (value.kind()) {
     case Kind::kUndefined:
-      return heap.New<VectorIterator>(std::vector<Value>());
     case Kind::kString:
-      return heap.New<TextIterator>(value);
     case Kind::kList:
     case Kind::kTuple:
-      return heap.New<ListIterator>(value.list());
     case Kind::kDict:
-      return heap.New<DictIterator>(value.dict(), DictIterator::Part::kKeys);
     case Kind::kRange:
-      return heap.New<RangeIterator>(value.range());
+      return in.heap().New<ValueIterator>(value);
     case Kind::kIterator:
       return &value.iterator();
     case Kind::kObject:
@@ -230,11 +230,11 @@ absl::StatusOr<bool> Contains(Interpreter& in, const Value& container, const Val
   }
   const Dict* keys = container.is(Kind::kDict) ? &container.dict() : nullptr;
   if (const auto* view = As<DictView>(container);
-      view != nullptr && view->part() == DictView::Part::kKeys) {
+      view != nullptr && view->part() == DictPart::kKeys) {
     keys = &view->dict();
   }
   if (keys != nullptr) {
-    if (!IsHashable(item)) return InvalidArgument("unhashable type: '{}'", TypeName(item));
+    INCIPIT_RETURN_IF_ERROR(CheckHashable(item));
     return keys->Find(item) != nullptr;
   }
   if (container.is(Kind::kRange) && item.is_integral()) {

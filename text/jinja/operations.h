@@ -11,6 +11,7 @@
 #include "text/jinja/ast.h"
 #include "text/jinja/heap.h"
 #include "text/jinja/value.h"
+#include "text/jinja/value_writer.h"
 
 namespace incipit::jinja {
 
@@ -18,10 +19,12 @@ class Interpreter;
 
 // The error that using an undefined value gives.
 absl::Status UndefinedError(const Value& value);
+// INVALID_ARGUMENT for what cannot be a dict's key.
+absl::Status CheckHashable(const Value& value);
 
 absl::StatusOr<bool> IsTrue(Interpreter& in, const Value& value);
 
-// nullopt if it has no length.
+// nullopt if the value has no length.
 absl::StatusOr<std::optional<int64_t>> TryLength(Interpreter& in, const Value& value);
 absl::StatusOr<int64_t> Length(Interpreter& in, const Value& value);
 
@@ -38,11 +41,9 @@ absl::StatusOr<bool> Compare(Interpreter& in, CompareOp op, const Value& left, c
 absl::StatusOr<Value> Binary(Interpreter& in, ArithmeticOp op, const Value& left,
                              const Value& right);
 
-// A slice's start, stop and step; None where it has none.
-struct SliceBounds {
-  Value start = Value::None(), stop = Value::None(), step = Value::None();
-};
-absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const SliceBounds& bounds);
+// object[start:stop:step]; None where there is none.
+absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const Value& start,
+                            const Value& stop, const Value& step);
 
 // object.name and object[key], as Jinja2's sandbox looks them up; undefined if there is none.
 absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const Value& name);
@@ -50,16 +51,6 @@ absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value&
 // The attribute alone; nullopt if there is none.
 absl::StatusOr<std::optional<Value>> FindAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name);
-
-// str(value), as a plain string.
-absl::StatusOr<Value> ToString(Interpreter& in, const Value& value);
-// The same, but a string that is marked safe stays so.
-absl::StatusOr<Value> ToSoftString(Interpreter& in, const Value& value);
-absl::Status AppendString(Interpreter& in, const Value& value, TextBuilder& out);
-absl::Status AppendRepr(Interpreter& in, const Value& value, TextBuilder& out);
-
-// HTML escaping; a string that is marked safe is left as it is.
-absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out);
 
 // An index or count: an integer or a boolean. `what` names it in the error.
 absl::StatusOr<Int> ToIndex(const Value& value, std::string_view what);

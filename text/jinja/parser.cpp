@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/status.h"
-#include "text/jinja/ast_walk.h"
 #include "text/jinja/expression_parser.h"
 #include "text/jinja/resolver.h"
 
@@ -15,7 +14,7 @@ using Names = std::initializer_list<std::string_view>;
 
 class Parser {
  public:
-  using Result = absl::StatusOr<StmtPtr>;
+  using Result = absl::StatusOr<std::unique_ptr<Stmt>>;
 
   Parser(std::vector<Token> tokens, int depth_max)
       : stream_(std::move(tokens)),
@@ -31,45 +30,42 @@ class Parser {
  private:
   // Statements up to one of the tags in `end`, whose name is then the current token.
   absl::Status ParseUntil(Names end, Body& body) {
-    std::unique_ptr<OutputStmt> output;
-    const auto flush = [&] {
-      if (output != nullptr) body.push_back(std::move(output));
-    };
+    OutputStmt* output = nullptr;  // the last statement, if output can be added to it
     const auto add = [&](ExprPtr expr) {
       if (output == nullptr) {
-        output = std::make_unique<OutputStmt>();
-        output->line = expr->line;
+        auto node = std::make_unique<OutputStmt>(expr->line);
+        output = node.get();
+        body.push_back(std::move(node));
       }
       output->items.push_back(std::move(expr));
     };
     while (!stream_.At(TokenType::kEnd)) {
       const Token token = stream_.Next();
       if (token.type == TokenType::kData) {
-        auto data = std::make_unique<ConstExpr>();
+        auto data = std::make_unique<ValueExpr>(ExprKind::kConst,
+                                                Value::String(MakeConstantText(token.text)));
         data->line = token.line;
-        data->value = Value::String(MakeConstantText(token.text));
         add(std::move(data));
       } else if (token.type == TokenType::kVariableBegin) {
         INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, expressions_.ParseTuple({}));
         add(std::move(expr));
         INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kVariableEnd).status());
       } else {
-        flush();
+        output = nullptr;
         for (const std::string_view name : end) {
           if (stream_.AtName(name)) return absl::OkStatus();
         }
-        INCIPIT_ASSIGN_OR_RETURN(StmtPtr statement, ParseStatement());
+        INCIPIT_ASSIGN_OR_RETURN(std::unique_ptr<Stmt> statement, ParseStatement());
         body.push_back(std::move(statement));
         INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kBlockEnd).status());
       }
     }
-    flush();
     return absl::OkStatus();
   }
 
   // The end of the opening tag, then statements up to a tag in `end`.
   absl::Status ParseBody(Names end, Body& body) {
-    stream_.SkipIf(TokenType::kColon);
+    stream_.SkipOperator(":");
     INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kBlockEnd).status());
     INCIPIT_RETURN_IF_ERROR(ParseUntil(end, body));
     if (!stream_.At(TokenType::kEnd)) return absl::OkStatus();
@@ -89,8 +85,8 @@ class Parser {
           fmt::format("blocks are nested more than {} deep (limit depth_max)", nesting_.depth_max));
     }
     if (!stream_.At(TokenType::kName)) return stream_.Fail("tag name expected");
-    using Method = Result (Parser::*)();
-    constexpr std::array<std::pair<std::string_view, Method>, 11> kTags = {{
+    using Method = Result (Parser::*)(int line);
+    constexpr std::array<std::pair<std::string_view, Method>, 9> kTags = {{
         {"for", &Parser::ParseFor},
         {"if", &Parser::ParseIf},
         {"set", &Parser::ParseSet},
@@ -98,36 +94,32 @@ class Parser {
         {"call", &Parser::ParseCallBlock},
         {"generation", &Parser::ParseGeneration},
         {"filter", &Parser::ParseFilterBlock},
-        {"with", &Parser::ParseWith},
-        {"print", &Parser::ParsePrint},
-        {"break", &Parser::ParseLoopControl},
-        {"continue", &Parser::ParseLoopControl},
+        {"break", &Parser::ParseBreak},
+        {"continue", &Parser::ParseContinue},
     }};
-    const Token& tag = stream_.current();
+    const Token tag = stream_.Next();
     for (const auto& [name, method] : kTags) {
-      if (tag.text == name) return (this->*method)();
+      if (tag.text == name) return (this->*method)(tag.line);
     }
-    constexpr std::string_view kRefused[] = {"block",  "extends", "include",
-                                             "import", "from",    "autoescape"};
-    if (std::find(std::begin(kRefused), std::end(kRefused), tag.text) != std::end(kRefused)) {
-      return Unimplemented("chat template line {}: the tag '{}' is not supported", tag.line,
-                           tag.text);
+    constexpr std::string_view kRefused[] = {"block", "extends",    "include", "import",
+                                             "from",  "autoescape", "with",    "print"};
+    if (std::ranges::find(kRefused, tag.text) != std::end(kRefused)) {
+      return stream_.Refuse(tag.line, fmt::format("the tag '{}'", tag.text));
     }
-    return stream_.Fail(fmt::format("unknown tag '{}'", tag.text));
+    return stream_.Fail(tag.line, fmt::format("unknown tag '{}'", tag.text));
   }
 
-  Result ParseFor() {
-    auto node = std::make_unique<ForStmt>();
-    node->line = stream_.Next().line;
-    INCIPIT_ASSIGN_OR_RETURN(node->target, expressions_.ParseTarget(NameContext::kStore, "in"));
-    INCIPIT_RETURN_IF_ERROR(stream_.ExpectName("in").status());
+  Result ParseFor(int line) {
+    auto node = std::make_unique<ForStmt>(line);
+    INCIPIT_ASSIGN_OR_RETURN(node->target, expressions_.ParseTarget("in"));
+    INCIPIT_RETURN_IF_ERROR(stream_.ExpectName("in"));
     INCIPIT_ASSIGN_OR_RETURN(node->iterable, expressions_.ParseTuple({.with_condition = false,
                                                                       .end_name = "recursive"}));
-    if (stream_.SkipIfName("if")) {
+    if (stream_.SkipName("if")) {
       INCIPIT_ASSIGN_OR_RETURN(node->test, expressions_.ParseExpression());
       node->test_target = CloneTarget(*node->target);
     }
-    node->recursive = stream_.SkipIfName("recursive");
+    if (stream_.AtName("recursive")) return stream_.Refuse(line, "a 'recursive' loop");
     ++num_loops_;
     INCIPIT_RETURN_IF_ERROR(ParseBody({"endfor", "else"}, node->body));
     --num_loops_;
@@ -137,161 +129,98 @@ class Parser {
     return node;
   }
 
-  Result ParseIf() {
-    auto node = std::make_unique<IfStmt>();
-    IfStmt* branch = node.get();
-    branch->line = stream_.Next().line;
-    while (true) {
-      INCIPIT_ASSIGN_OR_RETURN(branch->test, expressions_.ParseTuple({.with_condition = false}));
-      INCIPIT_RETURN_IF_ERROR(ParseBody({"elif", "else", "endif"}, branch->body));
-      const Token end = stream_.Next();
-      if (end.text == "elif") {
-        node->elifs.push_back(std::make_unique<IfStmt>());
-        branch = node->elifs.back().get();
-        branch->line = end.line;
-        continue;
-      }
-      if (end.text == "else") {
-        INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endif", node->otherwise));
-      }
-      return node;
-    }
+  Result ParseIf(int line) {
+    auto node = std::make_unique<IfStmt>(line);
+    std::string end;
+    do {
+      IfStmt::Branch& branch = node->branches.emplace_back();
+      INCIPIT_ASSIGN_OR_RETURN(branch.test, expressions_.ParseTuple({.with_condition = false}));
+      INCIPIT_RETURN_IF_ERROR(ParseBody({"elif", "else", "endif"}, branch.body));
+      end = stream_.Next().text;
+    } while (end == "elif");
+    if (end == "else") INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endif", node->otherwise));
+    return node;
   }
 
-  Result ParseSet() {
-    const int line = stream_.Next().line;
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr target,
-                             expressions_.ParseTarget(NameContext::kStore, "", true));
-    if (stream_.SkipIf(TokenType::kAssign)) {
-      auto node = std::make_unique<SetStmt>();
-      node->line = line;
+  Result ParseSet(int line) {
+    INCIPIT_ASSIGN_OR_RETURN(ExprPtr target, expressions_.ParseTarget("", true));
+    if (stream_.SkipOperator("=")) {
+      auto node = std::make_unique<SetStmt>(line);
       node->target = std::move(target);
       INCIPIT_ASSIGN_OR_RETURN(node->value, expressions_.ParseTuple({}));
       return node;
     }
-    auto node = std::make_unique<SetBlockStmt>();
-    node->line = line;
+    auto node = std::make_unique<BlockStmt>(StmtKind::kSetBlock, line);
     node->target = std::move(target);
     INCIPIT_ASSIGN_OR_RETURN(node->filter, expressions_.ParseFilters(nullptr, false));
     INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endset", node->body));
     return node;
   }
 
-  absl::Status ParseSignature(MacroCode& code) {
-    INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kLeftParen).status());
-    while (!stream_.At(TokenType::kRightParen)) {
-      if (!code.parameters.empty()) {
-        INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-      }
+  absl::Status ParseSignature(MacroStmt& macro) {
+    INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator("("));
+    while (!stream_.SkipOperator(")")) {
+      if (!macro.parameters.empty()) INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(","));
       INCIPIT_ASSIGN_OR_RETURN(std::unique_ptr<NameExpr> parameter,
                                expressions_.ParseNameTarget(NameContext::kParameter));
-      for (const auto& other : code.parameters) {
+      for (const auto& other : macro.parameters) {
         if (other->name == parameter->name) {
           return stream_.Fail(fmt::format("duplicate parameter '{}'", parameter->name));
         }
       }
-      if (stream_.SkipIf(TokenType::kAssign)) {
-        INCIPIT_ASSIGN_OR_RETURN(ExprPtr value, expressions_.ParseExpression());
-        code.defaults.push_back(std::move(value));
-      } else if (!code.defaults.empty()) {
+      if (stream_.SkipOperator("=")) {
+        INCIPIT_ASSIGN_OR_RETURN(macro.defaults.emplace_back(), expressions_.ParseExpression());
+      } else if (!macro.defaults.empty()) {
         return stream_.Fail("non-default argument follows default argument");
       }
-      code.not_provided.emplace_back(
+      macro.not_provided.emplace_back(
           fmt::format("parameter '{}' was not provided", parameter->name));
-      code.parameters.push_back(std::move(parameter));
+      macro.parameters.push_back(std::move(parameter));
     }
-    stream_.Next();
     return absl::OkStatus();
   }
 
   // The body of what Jinja2 compiles to a function: loops outside of it cannot be left from inside.
-  absl::Status ParseFunctionBody(std::string_view end, Body& body) {
+  Result ParseFunctionBody(std::unique_ptr<MacroStmt> node, std::string_view end) {
     const int outer_loops = std::exchange(num_loops_, 0);
-    INCIPIT_RETURN_IF_ERROR(ParseWholeBody(end, body));
+    INCIPIT_RETURN_IF_ERROR(ParseWholeBody(end, node->body));
     num_loops_ = outer_loops;
-    return absl::OkStatus();
+    return node;
   }
 
-  Result ParseMacro() {
-    auto node = std::make_unique<MacroStmt>();
-    node->line = stream_.Next().line;
+  Result ParseMacro(int line) {
     INCIPIT_ASSIGN_OR_RETURN(const std::unique_ptr<NameExpr> name,
                              expressions_.ParseNameTarget(NameContext::kStore));
-    node->code.name = name->name;
-    INCIPIT_RETURN_IF_ERROR(ParseSignature(node->code));
-    INCIPIT_RETURN_IF_ERROR(ParseFunctionBody("endmacro", node->code.body));
-    return node;
+    auto node = std::make_unique<MacroStmt>(StmtKind::kMacro, line, name->name);
+    INCIPIT_RETURN_IF_ERROR(ParseSignature(*node));
+    return ParseFunctionBody(std::move(node), "endmacro");
   }
 
-  Result ParseCallBlock() {
-    auto node = std::make_unique<CallBlockStmt>();
-    node->line = stream_.Next().line;
-    node->code.name = "caller";
-    if (stream_.At(TokenType::kLeftParen)) {
-      INCIPIT_RETURN_IF_ERROR(ParseSignature(node->code));
-    }
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr call, expressions_.ParseExpression());
-    if (call->kind != ExprKind::kCall) return stream_.Fail(node->line, "expected call");
-    node->call.reset(static_cast<CallExpr*>(call.release()));
-    INCIPIT_RETURN_IF_ERROR(ParseFunctionBody("endcall", node->code.body));
-    return node;
+  Result ParseCallBlock(int line) {
+    auto node = std::make_unique<MacroStmt>(StmtKind::kCallBlock, line, "caller");
+    if (stream_.AtOperator("(")) INCIPIT_RETURN_IF_ERROR(ParseSignature(*node));
+    INCIPIT_ASSIGN_OR_RETURN(node->call, expressions_.ParseExpression());
+    if (node->call->kind != ExprKind::kCall) return stream_.Fail(line, "expected call");
+    return ParseFunctionBody(std::move(node), "endcall");
   }
 
-  Result ParseGeneration() {
-    auto node = std::make_unique<CallBlockStmt>();
-    node->line = stream_.Next().line;
-    node->code.name = "caller";
-    INCIPIT_RETURN_IF_ERROR(ParseFunctionBody("endgeneration", node->code.body));
-    return node;
+  Result ParseGeneration(int line) {
+    return ParseFunctionBody(std::make_unique<MacroStmt>(StmtKind::kCallBlock, line, "caller"),
+                             "endgeneration");
   }
 
-  Result ParseFilterBlock() {
-    auto node = std::make_unique<FilterBlockStmt>();
-    node->line = stream_.Next().line;
+  Result ParseFilterBlock(int line) {
+    auto node = std::make_unique<BlockStmt>(StmtKind::kFilterBlock, line);
     INCIPIT_ASSIGN_OR_RETURN(node->filter, expressions_.ParseFilters(nullptr, true));
     INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endfilter", node->body));
     return node;
   }
 
-  Result ParseWith() {
-    auto node = std::make_unique<WithStmt>();
-    node->line = stream_.Next().line;
-    while (!stream_.At(TokenType::kBlockEnd)) {
-      if (!node->targets.empty()) {
-        INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-      }
-      INCIPIT_ASSIGN_OR_RETURN(ExprPtr target, expressions_.ParseTarget(NameContext::kParameter));
-      node->targets.push_back(std::move(target));
-      INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kAssign).status());
-      INCIPIT_ASSIGN_OR_RETURN(ExprPtr value, expressions_.ParseExpression());
-      node->values.push_back(std::move(value));
-    }
-    INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endwith", node->body));
-    return node;
-  }
-
-  Result ParsePrint() {
-    auto node = std::make_unique<OutputStmt>();
-    node->line = stream_.Next().line;
-    while (!stream_.At(TokenType::kBlockEnd)) {
-      if (!node->items.empty()) {
-        INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kComma).status());
-      }
-      INCIPIT_ASSIGN_OR_RETURN(ExprPtr item, expressions_.ParseExpression());
-      node->items.push_back(std::move(item));
-    }
-    return node;
-  }
-
-  Result ParseLoopControl() {
-    const Token token = stream_.Next();
-    if (num_loops_ == 0) {
-      return stream_.Fail(token.line, fmt::format("'{}' outside of a loop", token.text));
-    }
-    auto node = std::make_unique<LoopControlStmt>(token.text == "break" ? StmtKind::kBreak
-                                                                        : StmtKind::kContinue);
-    node->line = token.line;
-    return node;
+  Result ParseBreak(int line) { return ParseLoopControl(StmtKind::kBreak, line); }
+  Result ParseContinue(int line) { return ParseLoopControl(StmtKind::kContinue, line); }
+  Result ParseLoopControl(StmtKind kind, int line) {
+    if (num_loops_ == 0) return stream_.Fail(line, "'break' or 'continue' outside of a loop");
+    return std::make_unique<Stmt>(kind, line);
   }
 
   TokenStream stream_;

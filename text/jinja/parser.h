@@ -1,6 +1,5 @@
 // A template's source to nodes, by Jinja2's grammar. What Jinja2 has and this sandbox refuses
-// (include, import, extends, blocks, autoescape, some filters, lipsum, and methods such as encode
-// of what is certain to be text) is UNIMPLEMENTED, naming line and construct.
+// (tags, filters, methods, functions and literals) is UNIMPLEMENTED, naming line and construct.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// JSON in, as the values that Python's json.loads makes, and out, as its json.dumps writes it.
+// JSON as the values that Python's json.loads makes.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,14 +9,9 @@
 
 namespace incipit::jinja {
 
-class Interpreter;
-
-// INVALID_ARGUMENT for strings that are no UTF-8 and for what is nested too deep. `origin` is that
+// INVALID_ARGUMENT for strings that are no UTF-8, integers beyond 64 bits
+// and what is nested too deep. `origin` is that
 // of everything in it.
 absl::StatusOr<Value> FromJson(Heap& heap, const nlohmann::ordered_json& json, Origin origin);
-
-// The filter tojson: json.dumps(value, ensure_ascii=False, indent=None, separators=None,
-// sort_keys=False).
-absl::StatusOr<Value> ToJsonFilter(Interpreter& in, Arguments& arguments);
 
 }  // namespace incipit::jinja

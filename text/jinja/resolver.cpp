@@ -1,22 +1,39 @@
 #include "text/jinja/resolver.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "base/status.h"
-#include "text/jinja/ast_walk.h"
 #include "text/jinja/builtins.h"
-#include "text/jinja/certain_kind.h"
-#include "text/jinja/methods.h"
+#include "text/jinja/format.h"
 #include "text/jinja/symbols.h"
 
 namespace incipit::jinja {
 namespace {
 
 constexpr size_t kSlotsMax = std::numeric_limits<uint16_t>::max();
-// The one global function of Jinja2 that is not here.
-constexpr std::string_view kRefusedFunction = "lipsum";
+
+template <typename T>
+T& As(Expr& expr) {
+  return static_cast<T&>(expr);
+}
+template <typename T>
+T& As(Stmt& statement) {
+  return static_cast<T&>(statement);
+}
+
+absl::Status Refuse(int line, std::string_view what, std::string_view name) {
+  return Unimplemented("chat template line {}: the {} '{}' is not supported", line, what, name);
+}
+
+// The constant string that the expression is; nullptr if it is none.
+const Value* ConstantString(const Expr* expr) {
+  if (expr == nullptr || expr->kind != ExprKind::kConst) return nullptr;
+  const Value& value = static_cast<const ValueExpr*>(expr)->value;
+  return value.is_string() ? &value : nullptr;
+}
 
 class Resolver {
  public:
@@ -27,9 +44,10 @@ class Resolver {
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, program.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(program.body, symbols, false));
     program.num_slots = PopFunction();
-    if (refused_call_line_ == 0 || assigns_refused_) return absl::OkStatus();
-    return Unimplemented("chat template line {}: the function '{}' is not supported",
-                         refused_call_line_, kRefusedFunction);
+    for (const auto& [name, line] : refused_calls_) {
+      if (!assigned_.contains(name)) return Refuse(line, "function", name);
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -75,151 +93,168 @@ class Resolver {
       if (load.source == ScopeLoad::Source::kOuter) {
         INCIPIT_ASSIGN_OR_RETURN(entry.outer, SlotOf(load.outer_level, name));
       }
-      scope.loads.push_back(std::move(entry));
+      scope.push_back(std::move(entry));
     }
     return absl::OkStatus();
   }
 
-  // `soft`: a filter or test that does not exist is an error only when it is reached.
-  absl::Status ResolveExpr(Expr& expr, const Symbols& symbols, bool soft) {
+  absl::Status ResolveExpr(Expr& expr, const Symbols& symbols) {
+    const bool was_soft = soft_;
     switch (expr.kind) {
-      case ExprKind::kName: {
-        auto& name = static_cast<NameExpr&>(expr);
-        if (name.context != NameContext::kLoad) NoteAssigned(name.name);
-        if (num_loops_ > 0 && name.context == NameContext::kStore && name.name == "loop") {
-          return InvalidArgument(
-              "chat template line {}: the special variable 'loop' cannot be assigned in a loop",
-              name.line);
-        }
-        INCIPIT_ASSIGN_OR_RETURN(name.slot, SlotOf(name.name, symbols, name.line));
-        return absl::OkStatus();
-      }
+      case ExprKind::kName:
+        INCIPIT_RETURN_IF_ERROR(ResolveName(As<NameExpr>(expr), symbols));
+        break;
       case ExprKind::kNamespaceRef: {
-        auto& ref = static_cast<NamespaceRefExpr&>(expr);
+        auto& ref = As<NameExpr>(expr);
         INCIPIT_ASSIGN_OR_RETURN(ref.slot, SlotOf(ref.name, symbols, ref.line));
-        return absl::OkStatus();
-      }
-      case ExprKind::kFilter: {
-        auto& filter = static_cast<FilterExpr&>(expr);
-        filter.function = FindFilter(filter.name);
-        if (filter.function == nullptr) {
-          INCIPIT_RETURN_IF_ERROR(CheckMissing("filter", filter.name, filter.line, soft));
-        }
-        INCIPIT_RETURN_IF_ERROR(CheckMap(filter));
         break;
       }
+      case ExprKind::kArithmetic:
+        INCIPIT_RETURN_IF_ERROR(CheckPercent(As<ChainExpr>(expr)));
+        break;
+      case ExprKind::kCondition:
+        soft_ = true;
+        break;
+      case ExprKind::kGetAttribute:
+        INCIPIT_RETURN_IF_ERROR(CheckAttribute(As<ValueExpr>(expr)));
+        break;
       case ExprKind::kCall:
-        INCIPIT_RETURN_IF_ERROR(CheckCall(static_cast<const CallExpr&>(expr)));
+        INCIPIT_RETURN_IF_ERROR(CheckCall(As<CallExpr>(expr)));
+        break;
+      case ExprKind::kFilter:
+        INCIPIT_RETURN_IF_ERROR(ResolveFilter(As<CallExpr>(expr)));
         break;
       case ExprKind::kTest: {
-        auto& test = static_cast<TestExpr&>(expr);
-        test.function = FindTest(test.name);
-        if (test.function == nullptr) {
-          INCIPIT_RETURN_IF_ERROR(CheckMissing("test", test.name, test.line, soft));
-        }
+        auto& test = As<CallExpr>(expr);
+        test.builtin = FindTest(test.name);
+        if (test.builtin == nullptr) INCIPIT_RETURN_IF_ERROR(Missing("test", test));
         break;
       }
-      case ExprKind::kCondition:
-        soft = true;
-        break;
       default:
         break;
     }
     absl::Status status;
     ForEachChild(expr, [&](Expr& child) {
-      if (status.ok()) status = ResolveExpr(child, symbols, soft);
+      if (status.ok()) status = ResolveExpr(child, symbols);
     });
+    soft_ = was_soft;
     return status;
   }
 
-  absl::Status CheckMissing(std::string_view kind, const std::string& name, int line, bool soft) {
-    if (kind == "filter" && IsRefusedFilter(name)) {
-      return Unimplemented("chat template line {}: the filter '{}' is not supported", line, name);
+  absl::Status ResolveName(NameExpr& name, const Symbols& symbols) {
+    if (name.context != NameContext::kLoad) assigned_.insert(name.name);
+    if (num_loops_ > 0 && name.context == NameContext::kStore && name.name == "loop") {
+      return InvalidArgument(
+          "chat template line {}: the special variable 'loop' cannot be assigned in a loop",
+          name.line);
     }
-    if (soft) return absl::OkStatus();
-    return InvalidArgument("chat template line {}: no {} named '{}'", line, kind, name);
+    INCIPIT_ASSIGN_OR_RETURN(name.slot, SlotOf(name.name, symbols, name.line));
+    return absl::OkStatus();
   }
 
-  // What cannot work whatever the template is given is refused before it is given anything.
-  static absl::Status CheckMap(const FilterExpr& filter) {
-    const auto& arguments = filter.arguments.positional;
-    if (filter.name != "map" || arguments.empty() || arguments[0]->kind != ExprKind::kConst) {
+  absl::Status Missing(std::string_view kind, const CallExpr& node) const {
+    if (soft_) return absl::OkStatus();
+    return InvalidArgument("chat template line {}: no {} named '{}'", node.line, kind, node.name);
+  }
+
+  absl::Status ResolveFilter(CallExpr& filter) {
+    filter.builtin = FindFilter(filter.name);
+    if (filter.builtin == nullptr) return Missing("filter", filter);
+    if (filter.builtin->function == nullptr) return Refuse(filter.line, "filter", filter.name);
+    if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line, true);
+    if (filter.name != "map" || filter.children.size() < 2) return absl::OkStatus();
+    // What map applies is refused as early as what is applied directly.
+    const Value* name = ConstantString(filter.children[1].get());
+    if (name == nullptr || filter.keywords.size() == filter.children.size() - 1) {
       return absl::OkStatus();
     }
-    const Value& name = static_cast<const ConstExpr&>(*arguments[0]).value;
-    if (!name.is_string() || !IsRefusedFilter(name.bytes())) return absl::OkStatus();
-    return Unimplemented("chat template line {}: the filter '{}' is not supported", filter.line,
-                         name.bytes());
+    const NamedBuiltin* mapped = FindFilter(name->bytes());
+    if (mapped == nullptr || mapped->function != nullptr) return absl::OkStatus();
+    return Refuse(filter.line, "filter", name->bytes());
+  }
+
+  absl::Status CheckPercent(const ChainExpr& node) {
+    if (node.ops[0] != static_cast<uint8_t>(ArithmeticOp::kMod)) return absl::OkStatus();
+    return CheckFormat(*node.children[0], node.line, true);
+  }
+
+  // A constant format with a directive that is not supported.
+  static absl::Status CheckFormat(const Expr& expr, int line, bool is_percent) {
+    const Value* format = ConstantString(&expr);
+    if (format == nullptr) return absl::OkStatus();
+    const absl::Status status =
+        is_percent ? CheckPercentFormat(format->bytes()) : CheckBracesFormat(format->bytes());
+    if (status.code() != absl::StatusCode::kUnimplemented) return absl::OkStatus();
+    return Annotate(status, fmt::format("chat template line {}", line));
+  }
+
+  absl::Status CheckAttribute(const ValueExpr& node) const {
+    const std::string_view name = node.value.bytes();
+    if (name.starts_with("__") && name.ends_with("__")) {
+      return Refuse(node.line, "attribute", name);
+    }
+    if (node.children[0]->kind != ExprKind::kName || !IsMacroAttribute(name)) {
+      return absl::OkStatus();
+    }
+    const std::string& object = static_cast<const NameExpr&>(*node.children[0]).name;
+    if (!macros_.contains(object)) return absl::OkStatus();
+    return Refuse(node.line, fmt::format("attribute of the macro '{}'", object), name);
   }
 
   absl::Status CheckCall(const CallExpr& call) {
-    if (call.callee->kind == ExprKind::kName &&
-        static_cast<const NameExpr&>(*call.callee).name == kRefusedFunction &&
-        refused_call_line_ == 0) {
-      refused_call_line_ = call.line;  // unless the template has one of its own
-    }
-    if (call.callee->kind != ExprKind::kGetAttribute) return absl::OkStatus();
-    const auto& callee = static_cast<const GetAttributeExpr&>(*call.callee);
-    const std::optional<Kind> kind = CertainKind(*callee.object);
-    if (!kind) return absl::OkStatus();
-    const std::string_view name = callee.attribute.bytes();
-    const NamedBuiltin* method = FindMethod(*kind, name);
-    // The reference raises for those that change a list or a dict, but only once they are reached.
-    if (method == nullptr || method->function != nullptr || IsMutatingMethod(*kind, name)) {
+    const Expr& callee = *call.children[0];
+    if (callee.kind == ExprKind::kName) {
+      const std::string& name = static_cast<const NameExpr&>(callee).name;
+      // Unless the template has a function of this name.
+      if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
       return absl::OkStatus();
     }
-    return Unimplemented("chat template line {}: the method '{}' is not supported", call.line,
-                         name);
-  }
-
-  void NoteAssigned(std::string_view name) {
-    assigns_refused_ = assigns_refused_ || name == kRefusedFunction;
-  }
-
-  absl::Status ResolveBody(Body& body, const Symbols& symbols, bool soft) {
-    for (const StmtPtr& statement : body) {
-      INCIPIT_RETURN_IF_ERROR(ResolveStatement(*statement, symbols, soft));
-    }
+    if (callee.kind != ExprKind::kGetAttribute) return absl::OkStatus();
+    const std::string_view name = static_cast<const ValueExpr&>(callee).value.bytes();
+    if (IsRefusedMethod(name)) return Refuse(call.line, "method", name);
+    if (name == "format") return CheckFormat(*callee.children[0], call.line, false);
     return absl::OkStatus();
   }
 
-  absl::Status ResolveAll(const std::vector<ExprPtr>& exprs, const Symbols& symbols, bool soft) {
-    for (const ExprPtr& expr : exprs) {
-      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*expr, symbols, soft));
+  // `soft`: a filter or test that does not exist is an error only when it is reached.
+  absl::Status ResolveBody(const Body& body, const Symbols& symbols, bool soft) {
+    const bool was_soft = std::exchange(soft_, soft);
+    for (const auto& statement : body) {
+      INCIPIT_RETURN_IF_ERROR(ResolveStatement(*statement, symbols));
     }
+    soft_ = was_soft;
     return absl::OkStatus();
   }
 
-  absl::Status ResolveStatement(Stmt& statement, const Symbols& symbols, bool soft) {
+  absl::Status ResolveStatement(Stmt& statement, const Symbols& symbols) {
     switch (statement.kind) {
       case StmtKind::kOutput:
-        return ResolveAll(static_cast<OutputStmt&>(statement).items, symbols, soft);
+        for (const ExprPtr& item : As<OutputStmt>(statement).items) {
+          INCIPIT_RETURN_IF_ERROR(ResolveExpr(*item, symbols));
+        }
+        return absl::OkStatus();
       case StmtKind::kIf:
-        return ResolveIf(static_cast<IfStmt&>(statement), symbols);
+        return ResolveIf(As<IfStmt>(statement), symbols);
       case StmtKind::kFor:
-        return ResolveFor(static_cast<ForStmt&>(statement), symbols, soft);
-      case StmtKind::kSet: {
-        auto& node = static_cast<SetStmt&>(statement);
-        INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, symbols, soft));
-        return ResolveExpr(*node.value, symbols, soft);
-      }
+        return ResolveFor(As<ForStmt>(statement), symbols);
+      case StmtKind::kSet:
+        INCIPIT_RETURN_IF_ERROR(ResolveExpr(*As<SetStmt>(statement).target, symbols));
+        return ResolveExpr(*As<SetStmt>(statement).value, symbols);
       case StmtKind::kSetBlock:
-        return ResolveSetBlock(static_cast<SetBlockStmt&>(statement), symbols, soft);
+      case StmtKind::kFilterBlock:
+        return ResolveBlock(As<BlockStmt>(statement), symbols);
       case StmtKind::kMacro: {
-        auto& node = static_cast<MacroStmt&>(statement);
-        NoteAssigned(node.code.name);
-        INCIPIT_ASSIGN_OR_RETURN(node.slot, SlotOf(node.code.name, symbols, node.line));
-        return ResolveMacro(node.code, symbols, node.line);
+        auto& node = As<MacroStmt>(statement);
+        assigned_.insert(node.name);
+        macros_.insert(node.name);
+        INCIPIT_ASSIGN_OR_RETURN(node.slot, SlotOf(node.name, symbols, node.line));
+        return ResolveMacro(node, symbols);
       }
       case StmtKind::kCallBlock: {
-        auto& node = static_cast<CallBlockStmt&>(statement);
-        INCIPIT_RETURN_IF_ERROR(ResolveMacro(node.code, symbols, node.line));
-        return node.call == nullptr ? absl::OkStatus() : ResolveExpr(*node.call, symbols, soft);
+        auto& node = As<MacroStmt>(statement);
+        INCIPIT_RETURN_IF_ERROR(ResolveMacro(node, symbols));
+        return node.call == nullptr ? absl::OkStatus() : ResolveExpr(*node.call, symbols);
       }
-      case StmtKind::kFilterBlock:
-        return ResolveFilterBlock(static_cast<FilterBlockStmt&>(statement), symbols);
-      case StmtKind::kWith:
-        return ResolveWith(static_cast<WithStmt&>(statement), symbols, soft);
       case StmtKind::kBreak:
       case StmtKind::kContinue:
         break;
@@ -228,130 +263,116 @@ class Resolver {
   }
 
   absl::Status ResolveIf(IfStmt& node, const Symbols& symbols) {
-    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.test, symbols, true));
-    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, true));
-    for (const auto& branch : node.elifs) {
-      INCIPIT_RETURN_IF_ERROR(ResolveIf(*branch, symbols));
+    const bool was_soft = std::exchange(soft_, true);
+    for (const IfStmt::Branch& branch : node.branches) {
+      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*branch.test, symbols));
+      INCIPIT_RETURN_IF_ERROR(ResolveBody(branch.body, symbols, true));
     }
-    return ResolveBody(node.otherwise, symbols, true);
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.otherwise, symbols, true));
+    soft_ = was_soft;
+    return absl::OkStatus();
   }
 
-  absl::Status ResolveFor(ForStmt& node, const Symbols& outer, bool soft) {
-    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.iterable, outer, soft));
+  absl::Status ResolveFor(ForStmt& node, const Symbols& outer) {
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.iterable, outer));
     ++num_loops_;
+    const bool was_soft = std::exchange(soft_, false);
     if (node.test != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveLoopTest(node, outer));
-    Symbols symbols(&outer, outer.level() + 1);
-    const bool uses_loop = node.recursive || !FindUndeclared(node.body, {"loop"}).empty();
+    Symbols symbols = outer.Inner();
+    const bool uses_loop = !FindUndeclared(node.body, {"loop"}).empty();
     if (uses_loop) symbols.DeclareParameter("loop");
     symbols.Visit(*node.target, true);
     symbols.Visit(node.body);
-    if (node.recursive) PushFunction(symbols);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     if (uses_loop) {
       INCIPIT_ASSIGN_OR_RETURN(node.loop_slot, SlotOf(symbols.level(), "loop"));
     }
-    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, symbols, false));
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, symbols));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
-    if (!node.otherwise.empty()) {
-      Symbols otherwise(&outer, outer.level() + 1);
-      otherwise.Visit(node.otherwise);
-      INCIPIT_RETURN_IF_ERROR(BuildScope(otherwise, node.otherwise_scope));
-      INCIPIT_RETURN_IF_ERROR(ResolveBody(node.otherwise, otherwise, false));
-    }
-    if (node.recursive) node.num_loop_slots = PopFunction();
+    Symbols otherwise = outer.Inner();
+    otherwise.Visit(node.otherwise);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(otherwise, node.otherwise_scope));
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.otherwise, otherwise, false));
+    soft_ = was_soft;
     --num_loops_;
     return absl::OkStatus();
   }
 
   absl::Status ResolveLoopTest(ForStmt& node, const Symbols& outer) {
-    Symbols symbols(&outer, outer.level() + 1);
+    Symbols symbols = outer.Inner();
     symbols.Visit(*node.test_target, true);
     symbols.Visit(*node.test);
     PushFunction(symbols);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.test_scope));
-    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.test_target, symbols, false));
-    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.test, symbols, false));
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.test_target, symbols));
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.test, symbols));
     node.num_test_slots = PopFunction();
     return absl::OkStatus();
   }
 
-  absl::Status ResolveSetBlock(SetBlockStmt& node, const Symbols& outer, bool soft) {
-    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer, soft));
-    Symbols symbols(&outer, outer.level() + 1);
+  absl::Status ResolveBlock(BlockStmt& node, const Symbols& outer) {
+    if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
+    Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
+    // Jinja2 knows no names of a set block's filters but those of its body.
+    if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
-    return node.filter == nullptr ? absl::OkStatus() : ResolveExpr(*node.filter, symbols, false);
+    if (node.filter == nullptr) return absl::OkStatus();
+    const bool was_soft = std::exchange(soft_, false);
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.filter, symbols));
+    soft_ = was_soft;
+    return absl::OkStatus();
   }
 
-  absl::Status ResolveFilterBlock(FilterBlockStmt& node, const Symbols& outer) {
-    Symbols symbols(&outer, outer.level() + 1);
-    symbols.Visit(node.body);
-    symbols.Visit(*node.filter);
-    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
-    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
-    return ResolveExpr(*node.filter, symbols, false);
+  static void Analyze(const MacroStmt& macro, Symbols& symbols) {
+    for (const auto& parameter : macro.parameters) symbols.Visit(*parameter);
+    for (const ExprPtr& value : macro.defaults) symbols.Visit(*value);
+    symbols.Visit(macro.body);
   }
 
-  absl::Status ResolveWith(WithStmt& node, const Symbols& outer, bool soft) {
-    Symbols symbols(&outer, outer.level() + 1);
-    for (const ExprPtr& target : node.targets) symbols.Visit(*target);
-    symbols.Visit(node.body);
-    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
-    INCIPIT_RETURN_IF_ERROR(ResolveAll(node.targets, symbols, false));
-    INCIPIT_RETURN_IF_ERROR(ResolveAll(node.values, outer, soft));
-    return ResolveBody(node.body, symbols, false);
-  }
-
-  static void Analyze(MacroCode& code, Symbols& symbols) {
-    for (const auto& parameter : code.parameters) symbols.Visit(*parameter);
-    for (const ExprPtr& value : code.defaults) symbols.Visit(*value);
-    symbols.Visit(code.body);
-  }
-
-  static bool HasParameter(const MacroCode& code, std::string_view name) {
-    return std::any_of(code.parameters.begin(), code.parameters.end(),
-                       [&](const auto& parameter) { return parameter->name == name; });
-  }
-
-  absl::Status ResolveMacro(MacroCode& code, const Symbols& outer, int line) {
-    Symbols symbols(&outer, outer.level() + 1);
-    Analyze(code, symbols);
-    std::set<std::string> special = FindUndeclared(code.body, {"caller", "kwargs", "varargs"});
-    code.uses_caller = special.contains("caller");
-    for (size_t i = 0; i + code.defaults.size() < code.parameters.size(); ++i) {
-      if (code.uses_caller && code.parameters[i]->name == "caller") {
+  absl::Status ResolveMacro(MacroStmt& macro, const Symbols& outer) {
+    Symbols symbols = outer.Inner();
+    Analyze(macro, symbols);
+    std::set<std::string> special = FindUndeclared(macro.body, {"caller", "kwargs", "varargs"});
+    for (size_t i = 0; i < macro.parameters.size(); ++i) {
+      const bool was_special = special.erase(macro.parameters[i]->name) > 0;
+      const bool has_default = i + macro.defaults.size() >= macro.parameters.size();
+      if (was_special && macro.parameters[i]->name == "caller" && !has_default) {
         return InvalidArgument(
             "chat template line {}: the special parameter 'caller' must be omitted or have a "
             "default",
-            line);
+            macro.line);
       }
     }
-    std::erase_if(special, [&](const std::string& name) { return HasParameter(code, name); });
-    for (const std::string& name : special) symbols.DeclareParameter(name);
-    Analyze(code, symbols);
-    PushFunction(symbols);
-    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, code.scope));
-    const auto slot_of = [&](const std::string& name) -> std::optional<uint16_t> {
-      if (!special.contains(name)) return std::nullopt;
-      return SlotOf(symbols.level(), name)->slot;
-    };
-    code.caller_slot = slot_of("caller");
-    code.kwargs_slot = slot_of("kwargs");
-    code.varargs_slot = slot_of("varargs");
-    for (const auto& parameter : code.parameters) {
-      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*parameter, symbols, false));
+    for (const std::string name : {"kwargs", "varargs"}) {
+      if (special.contains(name)) return Refuse(macro.line, "special variable", name);
     }
-    INCIPIT_RETURN_IF_ERROR(ResolveAll(code.defaults, symbols, false));
-    INCIPIT_RETURN_IF_ERROR(ResolveBody(code.body, symbols, false));
-    code.num_slots = PopFunction();
+    const bool uses_caller = !special.empty();
+    if (uses_caller) symbols.DeclareParameter("caller");
+    Analyze(macro, symbols);
+    PushFunction(symbols);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, macro.scope));
+    if (uses_caller) macro.caller_slot = SlotOf(symbols.level(), "caller")->slot;
+    const bool was_soft = std::exchange(soft_, false);
+    for (const auto& parameter : macro.parameters) {
+      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*parameter, symbols));
+    }
+    for (const ExprPtr& value : macro.defaults) {
+      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*value, symbols));
+    }
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(macro.body, symbols, false));
+    soft_ = was_soft;
+    macro.num_slots = PopFunction();
     return absl::OkStatus();
   }
 
   std::vector<Function> functions_;
   int num_loops_ = 0;  // around the current place, through functions
-  int refused_call_line_ = 0;
-  bool assigns_refused_ = false;
+  bool soft_ = false;
+  std::map<std::string, int> refused_calls_;  // by name, with the first line
+  std::set<std::string> assigned_;            // names, those of macros too
+  std::set<std::string> macros_;              // names
 };
 
 }  // namespace

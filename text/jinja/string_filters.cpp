@@ -2,13 +2,10 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "text/jinja/arguments.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/format.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/iterators.h"
 #include "text/jinja/operations.h"
-#include "text/jinja/python_json.h"
 #include "text/jinja/string_ops.h"
 #include "text/jinja/unicode.h"
 
@@ -17,17 +14,9 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-// The one argument of a filter without others.
-Result OnlyValue(std::string_view name, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({name, {"value"}, 1}, arguments));
-  return bound[0];
-}
-
 template <CaseOp op>
-Result Case(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(Value value, OnlyValue("lower", arguments));
-  INCIPIT_ASSIGN_OR_RETURN(value, ToSoftString(in, value));
+Result CaseFilter(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
   return ChangeCase(in, value, op);
 }
 
@@ -36,106 +25,75 @@ bool StartsWord(uint32_t c) {
 }
 
 // The first character of each word as a capital, the others small.
-Result TitleFilter(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(Value value, OnlyValue("title", arguments));
-  INCIPIT_ASSIGN_OR_RETURN(value, ToSoftString(in, value));
-  const Text& text = value.text();
-  const std::string_view bytes = text.bytes;
+Result TitleFilter(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
+  const std::string_view bytes = value.bytes();
   TextBuilder builder;
   for (size_t i = 0; i < bytes.size();) {
     const CodePoint first = DecodeAt(bytes, i);
+    const size_t rest = i + first.size;
     if (StartsWord(first.value)) {
-      builder.Append(text, i, i + first.size);
-      i += first.size;
+      builder.Append(value.text(), i, rest);
+      i = rest;
       continue;
     }
-    size_t end = i + first.size;
-    while (end < bytes.size()) {
-      const CodePoint c = DecodeAt(bytes, end);
-      if (StartsWord(c.value)) break;
-      end += c.size;
+    size_t end = rest;
+    while (end < bytes.size() && !StartsWord(DecodeAt(bytes, end).value)) {
+      end += DecodeAt(bytes, end).size;
     }
-    const size_t rest = i + first.size;
-    INCIPIT_RETURN_IF_ERROR(
-        AppendCase(in, bytes.substr(i, first.size), text, i, CaseOp::kUpper, builder));
-    INCIPIT_RETURN_IF_ERROR(
-        AppendCase(in, bytes.substr(rest, end - rest), text, rest, CaseOp::kLower, builder));
+    INCIPIT_RETURN_IF_ERROR(AppendCase(in, value.text(), i, rest, CaseOp::kUpper, builder));
+    INCIPIT_RETURN_IF_ERROR(AppendCase(in, value.text(), rest, end, CaseOp::kLower, builder));
     i = end;
   }
   return in.heap().Finish(builder);
 }
 
-Result Trim(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"trim", {"value", "chars"}, 1}, arguments));
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, bound[0]));
-  if (bound.IsNone(1)) return Strip(in, value, nullptr, Side::kBoth);
-  INCIPIT_ASSIGN_OR_RETURN(const Value chars, bound.String(1));
+Result Trim(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
+  if (args.IsNone(1)) return Strip(in, value, nullptr, Side::kBoth);
+  INCIPIT_ASSIGN_OR_RETURN(const Value chars, args.String(1));
   return Strip(in, value, &chars, Side::kBoth);
 }
 
-Result Replace(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"replace", {"s", "old", "new", "count"}, 3}, arguments));
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToString(in, bound[0]));
-  INCIPIT_ASSIGN_OR_RETURN(const Value old_text, ToString(in, bound[1]));
-  INCIPIT_ASSIGN_OR_RETURN(const Value new_text, ToString(in, bound[2]));
+Result Replace(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToString(in, args[0]));
+  INCIPIT_ASSIGN_OR_RETURN(const Value old_text, ToString(in, args[1]));
+  INCIPIT_ASSIGN_OR_RETURN(const Value new_text, ToString(in, args[2]));
   Int count = -1;
-  if (!bound.IsNone(3)) {
-    INCIPIT_ASSIGN_OR_RETURN(count, bound.Index(3, -1));
+  if (!args.IsNone(3)) {
+    INCIPIT_ASSIGN_OR_RETURN(count, args.Index(3, -1));
   }
   return ReplaceAll(in, value, old_text, new_text, count);
 }
 
-Result String(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, OnlyValue("string", arguments));
-  return ToSoftString(in, value);
-}
+Result String(Interpreter& in, Arguments& args) { return ToSoftString(in, args[0]); }
 
-Result Safe(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(Value value, OnlyValue("safe", arguments));
-  INCIPIT_ASSIGN_OR_RETURN(value, ToSoftString(in, value));
+Result Safe(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
   return Value::String(value.text_ptr(), true);
 }
 
-Result Escape(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, OnlyValue("escape", arguments));
+Result Escape(Interpreter& in, Arguments& args) {
   TextBuilder builder;
-  INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, value, builder));
+  INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, args[0], builder));
   return in.heap().Finish(builder, true);
 }
 
-Result ForceEscape(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(Value value, OnlyValue("forceescape", arguments));
-  INCIPIT_ASSIGN_OR_RETURN(value, ToString(in, value));
-  TextBuilder builder;
-  INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, value, builder));
-  return in.heap().Finish(builder, true);
-}
-
-Result Center(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(const BoundArguments bound,
-                           BoundArguments::Bind({"center", {"value", "width"}, 1}, arguments));
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, bound[0]));
-  INCIPIT_ASSIGN_OR_RETURN(const Int width, bound.Index(1, 80));
+Result Center(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
+  INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 80));
   INCIPIT_ASSIGN_OR_RETURN(const Value fill, in.heap().MakeString(" "));
-  return Pad(in, value, width, fill, "^");
+  return Pad(in, value, width, fill, Side::kBoth);
 }
 
-Result Indent(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"indent", {"s", "width", "first", "blank"}, 1}, arguments));
-  if (bound[0].is_undefined()) return UndefinedError(bound[0]);
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, bound.String(0));
-  INCIPIT_ASSIGN_OR_RETURN(const bool first, bound.Truth(in, 2, false));
-  INCIPIT_ASSIGN_OR_RETURN(const bool blank, bound.Truth(in, 3, false));
-  Value indention;
-  if (bound.Find(1) != nullptr && bound[1].is_string()) {
-    indention = bound[1];
-  } else {
-    INCIPIT_ASSIGN_OR_RETURN(const Int width, bound.Index(1, 4));
+Result Indent(Interpreter& in, Arguments& args) {
+  if (args[0].is_undefined()) return UndefinedError(args[0]);
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, args.String(0));
+  INCIPIT_ASSIGN_OR_RETURN(const bool first, args.Truth(in, 2));
+  INCIPIT_ASSIGN_OR_RETURN(const bool blank, args.Truth(in, 3));
+  Value indention = args.Get(1);
+  if (!indention.is_string()) {
+    INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 4));
     INCIPIT_ASSIGN_OR_RETURN(const Value space, in.heap().MakeString(" "));
     INCIPIT_ASSIGN_OR_RETURN(indention,
                              Binary(in, ArithmeticOp::kMul, space, Value::Integer(width)));
@@ -154,33 +112,25 @@ Result Indent(Interpreter& in, Arguments& arguments) {
   return in.heap().Finish(builder, value.is_markup());
 }
 
-Result Truncate(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(
-      const BoundArguments bound,
-      BoundArguments::Bind({"truncate", {"s", "length", "killwords", "end", "leeway"}, 1},
-                           arguments));
-  INCIPIT_ASSIGN_OR_RETURN(const Int length, bound.Index(1, 255));
-  INCIPIT_ASSIGN_OR_RETURN(const bool kill_words, bound.Truth(in, 2, false));
-  Value end;
-  if (bound.Find(3) == nullptr) {
-    INCIPIT_ASSIGN_OR_RETURN(end, in.heap().MakeString("..."));
-  } else {
-    INCIPIT_ASSIGN_OR_RETURN(end, bound.String(3));
+Result Truncate(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Int length, args.Index(1, 255));
+  INCIPIT_ASSIGN_OR_RETURN(const bool kill_words, args.Truth(in, 2));
+  INCIPIT_ASSIGN_OR_RETURN(Value end, in.heap().MakeString("..."));
+  if (args.Has(3)) {
+    INCIPIT_ASSIGN_OR_RETURN(end, args.String(3));
   }
   Int leeway = 5;
-  if (!bound.IsNone(4)) {
-    INCIPIT_ASSIGN_OR_RETURN(leeway, bound.Index(4, 5));
+  if (!args.IsNone(4)) {
+    INCIPIT_ASSIGN_OR_RETURN(leeway, args.Index(4, 5));
   }
   const Int end_length = static_cast<Int>(end.text().num_chars);
   if (length < end_length) return InvalidArgument("truncate() expects length >= {}", end_length);
   if (leeway < 0) return InvalidArgument("truncate() expects leeway >= 0");
-  INCIPIT_ASSIGN_OR_RETURN(const int64_t size, Length(in, bound[0]));
-  if (size <= length + leeway) return bound[0];
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, bound.String(0));
-  INCIPIT_ASSIGN_OR_RETURN(Value kept, Slice(in, value,
-                                             {.start = Value::None(),
-                                              .stop = Value::Integer(length - end_length),
-                                              .step = Value::None()}));
+  INCIPIT_ASSIGN_OR_RETURN(const int64_t size, Length(in, args[0]));
+  if (size - leeway <= length) return args[0];
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, args.String(0));
+  INCIPIT_ASSIGN_OR_RETURN(Value kept, Slice(in, value, Value::None(),
+                                             Value::Integer(length - end_length), Value::None()));
   if (!kill_words) {
     const std::optional<size_t> space = FindLastBytes(kept.bytes(), " ");
     if (space) {
@@ -190,9 +140,8 @@ Result Truncate(Interpreter& in, Arguments& arguments) {
   return Binary(in, ArithmeticOp::kAdd, kept, end);
 }
 
-Result WordCount(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(Value value, OnlyValue("wordcount", arguments));
-  INCIPIT_ASSIGN_OR_RETURN(value, ToSoftString(in, value));
+Result WordCount(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(8 * value.bytes().size()));
   Int count = 0;
   bool inside = false;
@@ -206,92 +155,75 @@ Result WordCount(Interpreter& in, Arguments& arguments) {
   return Value::Integer(count);
 }
 
-Result Format(Interpreter& in, Arguments& arguments) {
-  if (arguments.positional.size() > 1 && !arguments.keyword.empty()) {
+Result Format(Interpreter& in, Arguments& args) {
+  if (args.positional.size() > 1 && !args.keyword.empty()) {
     return InvalidArgument("format() takes positional or keyword arguments, not both");
   }
-  INCIPIT_ASSIGN_OR_RETURN(const Value format, ToSoftString(in, arguments.positional[0]));
-  if (!arguments.keyword.empty()) {
-    INCIPIT_ASSIGN_OR_RETURN(Dict * dict, in.heap().NewDict(arguments.keyword.size()));
-    for (auto& [name, value] : arguments.keyword) dict->Set(name, std::move(value));
+  INCIPIT_ASSIGN_OR_RETURN(const Value format, ToSoftString(in, args[0]));
+  if (!args.keyword.empty()) {
+    INCIPIT_ASSIGN_OR_RETURN(Dict * dict, in.heap().NewDict(args.keyword.size()));
+    for (auto& [name, value] : args.keyword) dict->Set(name, std::move(value));
     INCIPIT_ASSIGN_OR_RETURN(const Value named, in.heap().Finish(dict));
     return FormatPercent(in, format, named);
   }
-  INCIPIT_ASSIGN_OR_RETURN(const Value tuple, in.heap().MakeTuple({arguments.positional.begin() + 1,
-                                                                   arguments.positional.end()}));
+  INCIPIT_ASSIGN_OR_RETURN(
+      const Value tuple, in.heap().MakeTuple({args.positional.begin() + 1, args.positional.end()}));
   return FormatPercent(in, format, tuple);
 }
 
-// In a query string "/" is quoted too, and a space is "+".
-absl::Status AppendQuoted(Interpreter& in, const Value& value, bool in_query, TextBuilder& out) {
-  constexpr std::string_view kUnreserved = "_.-~";
-  INCIPIT_ASSIGN_OR_RETURN(const Value string, ToString(in, value));
-  const Text& text = string.text();
-  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(text.bytes.size()));
-  for (size_t i = 0; i < text.bytes.size(); ++i) {
-    const char c = text.bytes[i];
-    const Origin origin = text.IsLiteralAt(i) ? Origin::kRequest : Origin::kTemplate;
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       kUnreserved.find(c) != std::string_view::npos || (c == '/' && !in_query);
-    if (plain) {
-      out.Append(std::string_view(&c, 1), origin);
-    } else if (c == ' ' && in_query) {
-      out.Append("+", origin);
-    } else {
-      out.Append(fmt::format("%{:02X}", static_cast<uint8_t>(c)), origin);
-    }
+absl::Status ReadIndent(const Value& indent, const Heap& heap, JsonStyle& style) {
+  if (indent.is_none()) return absl::OkStatus();
+  style.item_separator = ",";
+  if (indent.is_string()) {
+    style.indent = std::string(indent.bytes());
+    return absl::OkStatus();
   }
-  return in.heap().CheckSize(out.size());
+  INCIPIT_ASSIGN_OR_RETURN(const Int width, ToIndex(indent, "indent"));
+  const size_t size = static_cast<size_t>(std::max<Int>(width, 0));
+  INCIPIT_RETURN_IF_ERROR(heap.CheckSize(size));
+  style.indent = std::string(size, ' ');
+  return absl::OkStatus();
 }
 
-Result UrlEncode(Interpreter& in, Arguments& arguments) {
-  INCIPIT_ASSIGN_OR_RETURN(Value value, OnlyValue("urlencode", arguments));
+Result ToJson(Interpreter& in, Arguments& args) {
+  JsonStyle style;
+  INCIPIT_ASSIGN_OR_RETURN(style.ensure_ascii, args.Truth(in, 1));
+  INCIPIT_RETURN_IF_ERROR(ReadIndent(args.Get(2), in.heap(), style));
+  if (!args.IsNone(3)) {
+    INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> parts, ToVector(in, args[3]));
+    if (parts.size() != 2 || !parts[0].is_string() || !parts[1].is_string()) {
+      return InvalidArgument("tojson() takes two strings as separators");
+    }
+    style.item_separator = parts[0].bytes();
+    style.key_separator = parts[1].bytes();
+  }
+  INCIPIT_ASSIGN_OR_RETURN(style.sort_keys, args.Truth(in, 4));
   TextBuilder builder;
-  INCIPIT_ASSIGN_OR_RETURN(Iterator * items, value.is_string() ? nullptr : TryIterate(in, value));
-  if (items == nullptr) {
-    INCIPIT_RETURN_IF_ERROR(AppendQuoted(in, value, false, builder));
-    return in.heap().Finish(builder);
-  }
-  if (value.is(Kind::kDict)) {
-    items = in.heap().New<DictIterator>(value.dict(), DictIterator::Part::kItems);
-  }
-  bool first = true;
-  while (true) {
-    INCIPIT_ASSIGN_OR_RETURN(const std::optional<Value> item, items->Next(in));
-    if (!item) return in.heap().Finish(builder);
-    INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> pair, ToVector(in, *item));
-    if (pair.size() != 2) return InvalidArgument("urlencode() expects pairs");
-    if (!first) builder.Append("&");
-    first = false;
-    INCIPIT_RETURN_IF_ERROR(AppendQuoted(in, pair[0], true, builder));
-    builder.Append("=");
-    INCIPIT_RETURN_IF_ERROR(AppendQuoted(in, pair[1], true, builder));
-  }
+  INCIPIT_RETURN_IF_ERROR(AppendJson(in, args[0], style, builder));
+  return in.heap().Finish(builder);
 }
 
 constexpr NamedBuiltin kStringFilters[] = {
-    {"capitalize", Case<CaseOp::kCapitalize>},
-    {"center", Center},
-    {"e", Escape},
-    {"escape", Escape},
-    {"forceescape", ForceEscape},
+    {"capitalize", CaseFilter<CaseOp::kCapitalize>, 1, {"s"}},
+    {"center", Center, 1, {"value", "width"}},
+    {"e", Escape, 1, {"s"}},
+    {"escape", Escape, 1, {"s"}},
     {"format", Format},
-    {"indent", Indent},
-    {"lower", Case<CaseOp::kLower>},
-    {"replace", Replace},
-    {"safe", Safe},
-    {"string", String},
-    {"title", TitleFilter},
-    {"tojson", ToJsonFilter},
-    {"trim", Trim},
-    {"truncate", Truncate},
-    {"upper", Case<CaseOp::kUpper>},
-    {"urlencode", UrlEncode},
-    {"wordcount", WordCount},
+    {"indent", Indent, 1, {"s", "width", "first", "blank"}},
+    {"lower", CaseFilter<CaseOp::kLower>, 1, {"s"}},
+    {"replace", Replace, 3, {"s", "old", "new", "count"}},
+    {"safe", Safe, 1, {"value"}},
+    {"string", String, 1, {"object"}},
+    {"title", TitleFilter, 1, {"s"}},
+    {"tojson", ToJson, 1, {"value", "ensure_ascii", "indent", "separators", "sort_keys"}},
+    {"trim", Trim, 1, {"value", "chars"}},
+    {"truncate", Truncate, 1, {"s", "length", "killwords", "end", "leeway"}},
+    {"upper", CaseFilter<CaseOp::kUpper>, 1, {"s"}},
+    {"wordcount", WordCount, 1, {"s"}},
 };
 
 }  // namespace
 
-std::span<const NamedBuiltin> StringFilters() { return kStringFilters; }
+Builtins StringFilters() { return kStringFilters; }
 
 }  // namespace incipit::jinja

@@ -35,14 +35,10 @@ bool IsFinalSigma(std::string_view bytes, size_t offset) {
   return true;
 }
 
-CaseMapping MappingFor(CaseOp op, uint32_t c, bool is_first, bool after_cased) {
+CaseMapping MappingFor(CaseOp op, bool is_first, bool after_cased) {
   switch (op) {
     case CaseOp::kUpper:
       return CaseMapping::kUpper;
-    case CaseOp::kFold:
-      return CaseMapping::kFold;
-    case CaseOp::kSwap:
-      return IsUppercase(c) ? CaseMapping::kLower : CaseMapping::kUpper;
     case CaseOp::kTitle:
       return after_cased ? CaseMapping::kLower : CaseMapping::kTitle;
     case CaseOp::kCapitalize:
@@ -134,27 +130,25 @@ Ranges SplitBy(std::string_view bytes, std::string_view separator, Int splits_ma
 
 }  // namespace
 
-absl::Status AppendCase(Interpreter& in, std::string_view bytes, const Text& source, size_t begin,
-                        CaseOp op, TextBuilder& out) {
+absl::Status AppendCase(Interpreter& in, const Text& source, size_t begin, size_t end, CaseOp op,
+                        TextBuilder& out) {
+  const std::string_view bytes = std::string_view(source.bytes).substr(begin, end - begin);
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size() * 8));
   std::string run;  // of characters of one origin
   Origin origin = Origin::kTemplate;
   bool after_cased = false;
   for (size_t i = 0; i < bytes.size();) {
     const CodePoint c = DecodeAt(bytes, i);
-    const Origin from = source.literal.empty()          ? Origin::kTemplate
-                        : source.IsLiteralAt(begin + i) ? Origin::kRequest
-                                                        : Origin::kTemplate;
+    const bool literal = !source.literal.empty() && source.IsLiteralAt(begin + i);
+    const Origin from = literal ? Origin::kRequest : Origin::kTemplate;
     if (from != origin) {
       out.Append(run, origin);
       run.clear();
       origin = from;
     }
-    const CaseMapping mapping = MappingFor(op, c.value, i == 0, after_cased);
+    const CaseMapping mapping = MappingFor(op, i == 0, after_cased);
     if (c.value == kCapitalSigma && mapping == CaseMapping::kLower && IsFinalSigma(bytes, i)) {
       AppendUtf8(run, kFinalSigma);
-    } else if (op == CaseOp::kSwap && !IsUppercase(c.value) && !IsLowercase(c.value)) {
-      AppendUtf8(run, c.value);
     } else {
       AppendMapped(c.value, mapping, run);
     }
@@ -168,7 +162,7 @@ absl::Status AppendCase(Interpreter& in, std::string_view bytes, const Text& sou
 absl::StatusOr<Value> ChangeCase(Interpreter& in, const Value& string, CaseOp op) {
   TextBuilder builder;
   builder.Reserve(string.bytes().size());
-  INCIPIT_RETURN_IF_ERROR(AppendCase(in, string.bytes(), string.text(), 0, op, builder));
+  INCIPIT_RETURN_IF_ERROR(AppendCase(in, string.text(), 0, string.bytes().size(), op, builder));
   return in.heap().Finish(builder, string.is_markup());
 }
 
@@ -279,18 +273,17 @@ std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view 
 }
 
 absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
-                          std::string_view alignment) {
+                          Side side) {
   const Text& text = string.text();
-  const Int padding = width - static_cast<Int>(text.num_chars);
-  if (padding <= 0) return string;
-  if (padding > static_cast<Int>(in.heap().limits().output_bytes_max)) {
-    return in.heap().CheckSize(in.heap().limits().output_bytes_max + 1);
-  }
-  Int left = 0;
-  if (alignment == ">") left = padding;
-  if (alignment == "^") left = padding / 2 + (padding & width & 1);
+  const Int num_chars = static_cast<Int>(text.num_chars);
+  if (width <= num_chars) return string;
+  const Int size_max = static_cast<Int>(in.heap().limits().output_bytes_max);
+  const Int padding = std::min(width - num_chars, size_max + 1);
   INCIPIT_RETURN_IF_ERROR(
       in.heap().CheckSize(text.bytes.size() + static_cast<size_t>(padding) * fill.bytes().size()));
+  const Int left = side == Side::kLeft    ? padding
+                   : side == Side::kRight ? 0
+                                          : padding / 2 + (padding & width & 1);
   TextBuilder builder;
   for (Int i = 0; i < left; ++i) builder.Append(fill.text());
   builder.Append(text);

@@ -14,11 +14,11 @@ namespace incipit::jinja {
 
 class Interpreter;
 
-enum class CaseOp : uint8_t { kLower, kUpper, kFold, kSwap, kTitle, kCapitalize };
+enum class CaseOp : uint8_t { kLower, kUpper, kTitle, kCapitalize };
 absl::StatusOr<Value> ChangeCase(Interpreter& in, const Value& string, CaseOp op);
-// A range of bytes, with nothing around it known.
-absl::Status AppendCase(Interpreter& in, std::string_view bytes, const Text& source, size_t begin,
-                        CaseOp op, TextBuilder& out);
+// A range of bytes, as if there were nothing around it.
+absl::Status AppendCase(Interpreter& in, const Text& source, size_t begin, size_t end, CaseOp op,
+                        TextBuilder& out);
 
 enum class Side : uint8_t { kLeft, kRight, kBoth };
 // `chars` may be null: white space.
@@ -40,8 +40,8 @@ std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view 
 // str.islower and str.isupper: something has this case, and nothing another.
 bool HasOnlyCase(std::string_view bytes, bool upper);
 
-// In characters, as str.center and its kin do. `fill` is one character.
+// Adds `fill`, one character, at a side up to `width` characters, as str.center and its kin do.
 absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
-                          std::string_view alignment);
+                          Side side);
 
 }  // namespace incipit::jinja

@@ -1,13 +1,11 @@
 #include "text/jinja/symbols.h"
 
-#include "text/jinja/ast_walk.h"
-
 namespace incipit::jinja {
 namespace {
 
 template <typename T>
-T& As(Stmt& statement) {
-  return static_cast<T&>(statement);
+const T& As(const Stmt& statement) {
+  return static_cast<const T&>(statement);
 }
 
 // Names in the order of Jinja2's generic visitor, which is the order of the nodes' fields.
@@ -15,76 +13,64 @@ class UndeclaredFinder {
  public:
   explicit UndeclaredFinder(std::set<std::string> names) : names_(std::move(names)) {}
 
-  void Visit(Body& body) {
-    for (const StmtPtr& statement : body) VisitStatement(*statement);
+  void Visit(const Body& body) {
+    for (const auto& statement : body) VisitStatement(*statement);
   }
   std::set<std::string> TakeUndeclared() { return std::move(undeclared_); }
 
  private:
-  void VisitExpr(Expr& expr) {
+  void Visit(const ExprPtr& expr) {
+    if (expr != nullptr) Visit(*expr);
+  }
+  void Visit(const Expr& expr) {
     if (expr.kind == ExprKind::kName) {
-      const auto& name = static_cast<NameExpr&>(expr);
+      const auto& name = static_cast<const NameExpr&>(expr);
       if (name.context == NameContext::kLoad && names_.contains(name.name)) {
         undeclared_.insert(name.name);
       } else {
         names_.erase(name.name);
       }
     }
-    ForEachChild(expr, [&](Expr& child) { VisitExpr(child); });
-  }
-  void VisitIfAny(const ExprPtr& expr) {
-    if (expr != nullptr) VisitExpr(*expr);
-  }
-  void VisitAll(const std::vector<ExprPtr>& exprs) {
-    for (const ExprPtr& expr : exprs) VisitExpr(*expr);
-  }
-  void VisitParameters(MacroCode& code) {
-    for (const auto& parameter : code.parameters) VisitExpr(*parameter);
-    VisitAll(code.defaults);
-    Visit(code.body);
-  }
-  void VisitIf(IfStmt& node) {
-    VisitExpr(*node.test);
-    Visit(node.body);
-    for (const auto& branch : node.elifs) VisitIf(*branch);
-    Visit(node.otherwise);
+    ForEachChild(expr, [&](const Expr& child) { Visit(child); });
   }
 
-  void VisitStatement(Stmt& statement) {
+  void VisitStatement(const Stmt& statement) {
     switch (statement.kind) {
       case StmtKind::kOutput:
-        return VisitAll(As<OutputStmt>(statement).items);
+        for (const ExprPtr& item : As<OutputStmt>(statement).items) Visit(item);
+        return;
       case StmtKind::kIf:
-        return VisitIf(As<IfStmt>(statement));
+        for (const IfStmt::Branch& branch : As<IfStmt>(statement).branches) {
+          Visit(branch.test);
+          Visit(branch.body);
+        }
+        return Visit(As<IfStmt>(statement).otherwise);
       case StmtKind::kFor: {
-        auto& node = As<ForStmt>(statement);
-        VisitExpr(*node.target);
-        VisitExpr(*node.iterable);
+        const auto& node = As<ForStmt>(statement);
+        Visit(node.target);
+        Visit(node.iterable);
         Visit(node.body);
         Visit(node.otherwise);
-        return VisitIfAny(node.test);
+        return Visit(node.test);
       }
       case StmtKind::kSet:
-        VisitExpr(*As<SetStmt>(statement).target);
-        return VisitExpr(*As<SetStmt>(statement).value);
+        Visit(As<SetStmt>(statement).target);
+        return Visit(As<SetStmt>(statement).value);
       case StmtKind::kSetBlock:
-        VisitExpr(*As<SetBlockStmt>(statement).target);
-        VisitIfAny(As<SetBlockStmt>(statement).filter);
-        return Visit(As<SetBlockStmt>(statement).body);
-      case StmtKind::kMacro:
-        return VisitParameters(As<MacroStmt>(statement).code);
-      case StmtKind::kCallBlock: {
-        auto& node = As<CallBlockStmt>(statement);
-        if (node.call != nullptr) VisitExpr(*node.call);
-        return VisitParameters(node.code);
-      }
+        Visit(As<BlockStmt>(statement).target);
+        Visit(As<BlockStmt>(statement).filter);
+        return Visit(As<BlockStmt>(statement).body);
       case StmtKind::kFilterBlock:
-        Visit(As<FilterBlockStmt>(statement).body);
-        return VisitExpr(*As<FilterBlockStmt>(statement).filter);
-      case StmtKind::kWith:
-        VisitAll(As<WithStmt>(statement).targets);
-        VisitAll(As<WithStmt>(statement).values);
-        return Visit(As<WithStmt>(statement).body);
+        Visit(As<BlockStmt>(statement).body);
+        return Visit(As<BlockStmt>(statement).filter);
+      case StmtKind::kMacro:
+      case StmtKind::kCallBlock: {
+        const auto& node = As<MacroStmt>(statement);
+        Visit(node.call);
+        for (const auto& parameter : node.parameters) Visit(*parameter);
+        for (const ExprPtr& value : node.defaults) Visit(value);
+        return Visit(node.body);
+      }
       case StmtKind::kBreak:
       case StmtKind::kContinue:
         return;
@@ -129,9 +115,9 @@ void Symbols::Read(const std::string& name) {
   loads_[name] = {ScopeLoad::Source::kContext};
 }
 
-void Symbols::Visit(Expr& expr, bool store_as_parameter) {
+void Symbols::Visit(const Expr& expr, bool store_as_parameter) {
   if (expr.kind == ExprKind::kName) {
-    const auto& name = static_cast<NameExpr&>(expr);
+    const auto& name = static_cast<const NameExpr&>(expr);
     if (store_as_parameter || name.context == NameContext::kParameter) {
       DeclareParameter(name.name);
     } else if (name.context == NameContext::kStore) {
@@ -140,42 +126,35 @@ void Symbols::Visit(Expr& expr, bool store_as_parameter) {
       Read(name.name);
     }
   } else if (expr.kind == ExprKind::kNamespaceRef) {
-    Read(static_cast<NamespaceRefExpr&>(expr).name);
+    Read(static_cast<const NameExpr&>(expr).name);
   }
-  ForEachChild(expr, [&](Expr& child) { Visit(child, store_as_parameter); });
+  ForEachChild(expr, [&](const Expr& child) { Visit(child, store_as_parameter); });
 }
 
-void Symbols::VisitArguments(CallArguments& arguments) {
-  ForEachArgument(arguments, [&](Expr& argument) { Visit(argument); });
+void Symbols::Visit(const Body& body) {
+  for (const auto& statement : body) VisitStatement(*statement);
 }
 
-void Symbols::Visit(Body& body) {
-  for (const StmtPtr& statement : body) VisitStatement(*statement);
-}
-
-void Symbols::VisitStatement(Stmt& statement) {
+void Symbols::VisitStatement(const Stmt& statement) {
   switch (statement.kind) {
     case StmtKind::kOutput:
       for (const ExprPtr& item : As<OutputStmt>(statement).items) Visit(*item);
       return;
     case StmtKind::kIf:
-      return VisitIf(As<IfStmt>(statement));
+      return VisitIf(As<IfStmt>(statement), 0);
     case StmtKind::kFor:
       return Visit(*As<ForStmt>(statement).iterable);
     case StmtKind::kSet:
       Visit(*As<SetStmt>(statement).value);
       return Visit(*As<SetStmt>(statement).target);
     case StmtKind::kSetBlock:
-      return Visit(*As<SetBlockStmt>(statement).target);
-    case StmtKind::kMacro:
-      return Store(As<MacroStmt>(statement).code.name);
-    case StmtKind::kCallBlock:
-      if (const auto& call = As<CallBlockStmt>(statement).call) Visit(*call);
-      return;
+      return Visit(*As<BlockStmt>(statement).target);
     case StmtKind::kFilterBlock:
-      return Visit(*As<FilterBlockStmt>(statement).filter);
-    case StmtKind::kWith:
-      for (const ExprPtr& value : As<WithStmt>(statement).values) Visit(*value);
+      return Visit(*As<BlockStmt>(statement).filter);
+    case StmtKind::kMacro:
+      return Store(As<MacroStmt>(statement).name);
+    case StmtKind::kCallBlock:
+      if (const ExprPtr& call = As<MacroStmt>(statement).call) Visit(*call);
       return;
     case StmtKind::kBreak:
     case StmtKind::kContinue:
@@ -183,12 +162,15 @@ void Symbols::VisitStatement(Stmt& statement) {
   }
 }
 
-void Symbols::VisitIf(IfStmt& node) {
-  Visit(*node.test);
+// To Jinja2 an elif is an if of its own, without elif and else.
+void Symbols::VisitIf(const IfStmt& node, size_t index) {
+  Visit(*node.branches[index].test);
   Symbols branches[3] = {*this, *this, *this};
-  branches[0].Visit(node.body);
-  for (const auto& branch : node.elifs) branches[1].VisitIf(*branch);
-  branches[2].Visit(node.otherwise);
+  branches[0].Visit(node.branches[index].body);
+  if (index == 0) {
+    for (size_t i = 1; i < node.branches.size(); ++i) branches[1].VisitIf(node, i);
+    branches[2].Visit(node.otherwise);
+  }
   Merge(branches);
 }
 
@@ -212,7 +194,7 @@ void Symbols::Merge(std::span<const Symbols> branches) {
   }
 }
 
-std::set<std::string> FindUndeclared(Body& body, std::set<std::string> names) {
+std::set<std::string> FindUndeclared(const Body& body, std::set<std::string> names) {
   UndeclaredFinder finder(std::move(names));
   finder.Visit(body);
   return finder.TakeUndeclared();

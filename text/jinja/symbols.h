@@ -7,7 +7,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "text/jinja/ast.h"
 
@@ -21,11 +20,12 @@ class Symbols {
   };
 
   Symbols(const Symbols* parent, int level) : parent_(parent), level_(level) {}
+  // A scope within this one.
+  Symbols Inner() const { return {this, level_ + 1}; }
 
   // Statements as part of this scope: names in order, and not into scopes of their own.
-  void Visit(Body& body);
-  void Visit(Expr& expr, bool store_as_parameter = false);
-  void VisitArguments(CallArguments& arguments);
+  void Visit(const Body& body);
+  void Visit(const Expr& expr, bool store_as_parameter = false);
   void DeclareParameter(const std::string& name);
 
   int level() const { return level_; }
@@ -34,8 +34,8 @@ class Symbols {
   const std::map<std::string, Load>& loads() const { return loads_; }
 
  private:
-  void VisitStatement(Stmt& statement);
-  void VisitIf(IfStmt& node);
+  void VisitStatement(const Stmt& statement);
+  void VisitIf(const IfStmt& node, size_t index);
   void Store(const std::string& name);
   void Read(const std::string& name);
   void Merge(std::span<const Symbols> branches);
@@ -49,6 +49,6 @@ class Symbols {
 
 // Which of `names` are read somewhere below before they are written; unlike a scope, this looks
 // into inner scopes too.
-std::set<std::string> FindUndeclared(Body& body, std::set<std::string> names);
+std::set<std::string> FindUndeclared(const Body& body, std::set<std::string> names);
 
 }  // namespace incipit::jinja

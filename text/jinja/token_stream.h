@@ -1,6 +1,7 @@
 // Tokens one at a time, with one token of lookahead.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,41 +20,45 @@ class TokenStream {
   const Token& current() const { return tokens_[pos_]; }
   const Token& Look() const { return tokens_[std::min(pos_ + 1, tokens_.size() - 1)]; }
   bool At(TokenType type) const { return current().type == type; }
-  bool AtName(std::string_view name) const {
-    return At(TokenType::kName) && current().text == name;
-  }
+  bool AtName(std::string_view name) const { return At(TokenType::kName, name); }
+  bool AtOperator(std::string_view op) const { return At(TokenType::kOperator, op); }
 
   Token Next() {
-    Token token = current();
-    if (pos_ + 1 < tokens_.size()) ++pos_;
-    return token;
+    if (pos_ + 1 == tokens_.size()) return current();
+    return tokens_[pos_++];
   }
-  bool SkipIf(TokenType type) {
-    const bool matches = At(type);
-    if (matches) Next();
-    return matches;
-  }
-  bool SkipIfName(std::string_view name) {
-    const bool matches = AtName(name);
-    if (matches) Next();
-    return matches;
-  }
+  bool SkipName(std::string_view name) { return Skip(TokenType::kName, name); }
+  bool SkipOperator(std::string_view op) { return Skip(TokenType::kOperator, op); }
 
   absl::StatusOr<Token> Expect(TokenType type) {
     if (At(type)) return Next();
     return Unexpected(Describe(type));
   }
-  absl::StatusOr<Token> ExpectName(std::string_view name) {
-    if (AtName(name)) return Next();
-    return Unexpected(name);
+  absl::Status ExpectName(std::string_view name) {
+    return SkipName(name) ? absl::OkStatus() : Unexpected(name);
+  }
+  absl::Status ExpectOperator(std::string_view op) {
+    return SkipOperator(op) ? absl::OkStatus() : Unexpected(op);
   }
 
   absl::Status Fail(int line, std::string_view message) const {
     return InvalidArgument("chat template line {}: {}", line, message);
   }
   absl::Status Fail(std::string_view message) const { return Fail(current().line, message); }
+  // What Jinja2 has and this sandbox refuses.
+  absl::Status Refuse(int line, std::string_view what) const {
+    return Unimplemented("chat template line {}: {} is not supported", line, what);
+  }
 
  private:
+  bool At(TokenType type, std::string_view text) const {
+    return At(type) && current().text == text;
+  }
+  bool Skip(TokenType type, std::string_view text) {
+    const bool matches = At(type, text);
+    if (matches) Next();
+    return matches;
+  }
   absl::Status Unexpected(std::string_view expected) const {
     return Fail(fmt::format("expected '{}', got '{}'", expected, Describe(current())));
   }

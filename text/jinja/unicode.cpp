@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "text/jinja/unicode_tables.h"
 #include "text/unicode/categories.h"
 #include "text/unicode/code_point_set.h"
 #include "text/unicode/unicode.h"
@@ -12,11 +11,6 @@
 
 namespace incipit::jinja {
 namespace {
-
-bool Contains(std::span<const uint32_t> toggles, uint32_t c) {
-  const auto it = std::upper_bound(toggles.begin(), toggles.end(), c);
-  return (it - toggles.begin()) % 2 == 1;
-}
 
 // Bits for what Python's str says of a character. A title case letter has both bits of case.
 constexpr uint8_t kLetter = 1 << 0, kNumeric = 1 << 1, kDigit = 1 << 2, kDecimal = 1 << 3,
@@ -154,8 +148,6 @@ bool IsTitlecase(uint32_t c) { return (Properties(c) & kCase) == kTitle; }
 bool IsCased(uint32_t c) { return Properties(c) & kCase; }
 bool IsCaseIgnorable(uint32_t c) { return Properties(c) & kIgnorable; }
 bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
-bool IsIdentifierStart(uint32_t c) { return Contains(kIdentifierStart, c); }
-bool IsIdentifierContinue(uint32_t c) { return Contains(kIdentifierContinue, c); }
 
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');

@@ -38,8 +38,6 @@ bool IsTitlecase(uint32_t c);
 bool IsCased(uint32_t c);
 bool IsCaseIgnorable(uint32_t c);
 bool IsPrintable(uint32_t c);
-bool IsIdentifierStart(uint32_t c);
-bool IsIdentifierContinue(uint32_t c);
 int DecimalValue(uint32_t c);  // -1 if it is not a decimal digit
 
 }  // namespace incipit::jinja

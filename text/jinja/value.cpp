@@ -16,7 +16,7 @@ int ThreeWay(const T& left, const T& right) {
 }
 
 int CompareIntWithReal(Int integer, double real) {
-  constexpr double kBeyond = 1.7014118346046923e38;  // 2^127
+  constexpr double kBeyond = 9223372036854775808.0;  // 2^63
   if (real >= kBeyond) return -1;
   if (real < -kBeyond) return 1;
   const Int floor = static_cast<Int>(std::floor(real));
@@ -42,75 +42,11 @@ int KeyRank(const Value& value) {
 
 }  // namespace
 
-Value Value::Bool(bool value) {
-  Value result(Kind::kBool);
-  result.boolean_ = value;
-  return result;
-}
-
-Value Value::Integer(Int value) {
-  Value result(Kind::kInt);
-  result.integer_ = value;
-  return result;
-}
-
-Value Value::Real(double value) {
-  Value result(Kind::kFloat);
-  result.real_ = value;
-  return result;
-}
-
 Value Value::String(TextPtr text, bool markup) {
-  Value result(Kind::kString);
+  Value result(Kind::kString, {.integer = 0});
   result.text_ = std::move(text);
   result.markup_ = markup;
   return result;
-}
-
-Value Value::OfList(const List* list) {
-  Value result(Kind::kList);
-  result.list_ = list;
-  return result;
-}
-
-Value Value::OfTuple(const List* tuple) {
-  Value result(Kind::kTuple);
-  result.list_ = tuple;
-  return result;
-}
-
-Value Value::OfDict(const Dict* dict) {
-  Value result(Kind::kDict);
-  result.dict_ = dict;
-  return result;
-}
-
-Value Value::OfRange(const Range* range) {
-  Value result(Kind::kRange);
-  result.range_ = range;
-  return result;
-}
-
-Value Value::OfIterator(Iterator* iterator) {
-  Value result(Kind::kIterator);
-  result.iterator_ = iterator;
-  return result;
-}
-
-Value Value::OfObject(Object* object) {
-  Value result(Kind::kObject);
-  result.object_ = object;
-  return result;
-}
-
-Value Value::Undefined(const UndefinedReason* reason) {
-  Value result(Kind::kUndefined);
-  result.undefined_ = reason;
-  return result;
-}
-
-double Value::real() const {
-  return kind_ == Kind::kFloat ? real_ : static_cast<double>(integer());
 }
 
 Value Value::WithOrigin(Origin origin) const {
@@ -126,28 +62,33 @@ bool Value::IsSame(const Value& other) const {
     case Kind::kNone:
       return true;
     case Kind::kBool:
-      return boolean_ == other.boolean_;
+      return data_.boolean == other.data_.boolean;
     case Kind::kInt:
-      return integer_ == other.integer_;
+      return data_.integer == other.data_.integer;
     case Kind::kFloat:
-      return real_ == other.real_;
+      return data_.real == other.data_.real;
     case Kind::kString:
       return text_ == other.text_ || text_->bytes == other.text_->bytes;
-    case Kind::kUndefined:
-      return undefined_ == other.undefined_;
-    case Kind::kList:
-    case Kind::kTuple:
-      return list_ == other.list_;
-    case Kind::kDict:
-      return dict_ == other.dict_;
-    case Kind::kRange:
-      return range_ == other.range_;
-    case Kind::kIterator:
-      return iterator_ == other.iterator_;
-    case Kind::kObject:
-      return object_ == other.object_;
+    default:
+      return Address() == other.Address();
   }
-  return false;
+}
+
+const Cell* Value::Address() const {
+  switch (kind_) {
+    case Kind::kUndefined:
+      return data_.undefined;
+    case Kind::kDict:
+      return data_.dict;
+    case Kind::kRange:
+      return data_.range;
+    case Kind::kIterator:
+      return data_.iterator;
+    case Kind::kObject:
+      return data_.object;
+    default:
+      return data_.list;
+  }
 }
 
 Int Range::size() const {
@@ -189,13 +130,8 @@ int CompareKeys(const Value& left, const Value& right) {
     }
     case 5: {
       if (left.kind() != right.kind()) return ThreeWay(left.kind(), right.kind());
-      const auto address = [](const Value& value) -> const Cell* {
-        if (value.is(Kind::kObject)) return &value.object();
-        if (value.is(Kind::kIterator)) return &value.iterator();
-        return &value.range();
-      };
-      return ThreeWay(reinterpret_cast<uintptr_t>(address(left)),
-                      reinterpret_cast<uintptr_t>(address(right)));
+      return ThreeWay(reinterpret_cast<uintptr_t>(left.Address()),
+                      reinterpret_cast<uintptr_t>(right.Address()));
     }
     default:
       return 0;

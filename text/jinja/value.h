@@ -16,9 +16,8 @@
 
 namespace incipit::jinja {
 
-// Python's integers have no bound; ours are errors beyond this one, which holds all that JSON can
-// bring.
-using Int = __int128;
+// Python's integers have no bound; a result that has no room in this type is an error.
+using Int = int64_t;
 
 class Interpreter;
 class Object;
@@ -27,6 +26,7 @@ struct List;
 class Dict;
 struct Range;
 struct UndefinedReason;
+class Arguments;
 
 // What a Heap owns.
 struct Cell {
@@ -51,19 +51,21 @@ enum class Kind : uint8_t {
 
 class Value {
  public:
-  Value() : integer_(0) {}
-  static Value None() { return Value(Kind::kNone); }
-  static Value Bool(bool value);
-  static Value Integer(Int value);
-  static Value Real(double value);
+  Value() : Value(Kind::kMissing, {.integer = 0}) {}
+  static Value None() { return {Kind::kNone, {.integer = 0}}; }
+  static Value Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
+  static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
+  static Value Real(double value) { return {Kind::kFloat, {.real = value}}; }
   static Value String(TextPtr text, bool markup = false);
-  static Value OfList(const List* list);
-  static Value OfTuple(const List* tuple);
-  static Value OfDict(const Dict* dict);
-  static Value OfRange(const Range* range);
-  static Value OfIterator(Iterator* iterator);
-  static Value OfObject(Object* object);
-  static Value Undefined(const UndefinedReason* reason);
+  static Value OfList(const List* list) { return {Kind::kList, {.list = list}}; }
+  static Value OfTuple(const List* tuple) { return {Kind::kTuple, {.list = tuple}}; }
+  static Value OfDict(const Dict* dict) { return {Kind::kDict, {.dict = dict}}; }
+  static Value OfRange(const Range* range) { return {Kind::kRange, {.range = range}}; }
+  static Value OfIterator(Iterator* iterator) { return {Kind::kIterator, {.iterator = iterator}}; }
+  static Value OfObject(Object* object) { return {Kind::kObject, {.object = object}}; }
+  static Value Undefined(const UndefinedReason* reason) {
+    return {Kind::kUndefined, {.undefined = reason}};
+  }
 
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
@@ -76,18 +78,20 @@ class Value {
   bool is_markup() const { return markup_; }  // a string marked safe
 
   // REQUIRES of each: the kind that its name says.
-  bool boolean() const { return boolean_; }
-  Int integer() const { return kind_ == Kind::kBool ? Int{boolean_} : integer_; }
-  double real() const;  // any number
+  bool boolean() const { return data_.boolean; }
+  Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
+  double real() const {  // any number
+    return kind_ == Kind::kFloat ? data_.real : static_cast<double>(integer());
+  }
   const Text& text() const { return *text_; }
   const TextPtr& text_ptr() const { return text_; }
   std::string_view bytes() const { return text_->bytes; }
-  const List& list() const { return *list_; }  // lists and tuples
-  const Dict& dict() const { return *dict_; }
-  const Range& range() const { return *range_; }
-  Iterator& iterator() const { return *iterator_; }
-  Object& object() const { return *object_; }
-  const UndefinedReason& undefined() const { return *undefined_; }
+  const List& list() const { return *data_.list; }  // lists and tuples
+  const Dict& dict() const { return *data_.dict; }
+  const Range& range() const { return *data_.range; }
+  Iterator& iterator() const { return *data_.iterator; }
+  Object& object() const { return *data_.object; }
+  const UndefinedReason& undefined() const { return *data_.undefined; }
 
   // Of numbers, booleans and none: whether they came with the request.
   Origin origin() const { return origin_; }
@@ -95,24 +99,27 @@ class Value {
 
   // `is`: the same object, or equal values of the kinds that Python keeps once.
   bool IsSame(const Value& other) const;
+  // REQUIRES: a value that is a cell, and no string.
+  const Cell* Address() const;
 
  private:
-  explicit Value(Kind kind) : kind_(kind), integer_(0) {}
+  union Data {
+    bool boolean;
+    Int integer;
+    double real;
+    const List* list;
+    const Dict* dict;
+    const Range* range;
+    Iterator* iterator;
+    Object* object;
+    const UndefinedReason* undefined;
+  };
+  Value(Kind kind, Data data) : kind_(kind), data_(data) {}
 
-  Kind kind_ = Kind::kMissing;
+  Kind kind_;
   bool markup_ = false;
   Origin origin_ = Origin::kTemplate;
-  union {
-    bool boolean_;
-    Int integer_;
-    double real_;
-    const List* list_;
-    const Dict* dict_;
-    const Range* range_;
-    Iterator* iterator_;
-    Object* object_;
-    const UndefinedReason* undefined_;
-  };
+  Data data_;
   TextPtr text_;
 };
 
@@ -125,6 +132,8 @@ struct List final : Cell {
 };
 
 struct Range final : Cell {
+  Range() = default;
+  Range(Int begin, Int end, Int by) : start(begin), stop(end), step(by) {}
   Int start = 0, stop = 0, step = 1;
 
   Int size() const;
@@ -175,11 +184,6 @@ class Iterator : public Cell {
   // nullopt at the end, and from then on.
   virtual absl::StatusOr<std::optional<Value>> Next(Interpreter& interpreter) = 0;
   virtual std::string_view type_name() const { return "generator"; }
-};
-
-struct Arguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<Value, Value>> keyword;  // the names are strings
 };
 
 // What has behaviour: macros, functions, methods, loops, namespaces.

@@ -118,45 +118,112 @@ TEST(ChatTemplateErrorTest, OtherErrorsNameTheLineAndWhatIsWrong) {
   EXPECT_THAT(ErrorOf("{% frobnicate %}"), HasSubstr("unknown tag 'frobnicate'"));
 }
 
-TEST(ChatTemplateErrorTest, WhatTheSandboxRefusesIsSaidAtLoadWithLineAndConstruct) {
-  for (const std::string tag : {"include 'x'", "import 'x' as y", "from 'x' import y",
-                                "extends 'x'", "block b", "autoescape true"}) {
-    const absl::Status status = ChatTemplate::Parse("\n{% " + tag + " %}").status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << tag;
-    EXPECT_THAT(MessageOf(status), HasSubstr("line 2: the tag '" + tag.substr(0, tag.find(' '))));
-  }
-  const absl::Status filter = ChatTemplate::Parse("{% if x %}{{ x|random }}{% endif %}").status();
-  EXPECT_EQ(filter.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(MessageOf(filter), HasSubstr("line 1: the filter 'random'"));
+// Expects that the template, whose construct is on line 3, is refused when it is loaded.
+void ExpectRefused(const std::string& source, const std::string& construct) {
+  const absl::Status status = ChatTemplate::Parse("\n{% if false %}\n" + source).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << source;
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("line 3"), HasSubstr(construct)));
 }
 
-TEST(ChatTemplateErrorTest, WhatCannotWorkWhateverIsGivenIsSaidAtLoad) {
+TEST(ChatTemplateRefusalTest, StatementsAreRefusedAtLoadByName) {
+  for (const std::string tag :
+       {"include 'x'", "import 'x' as y", "from 'x' import y", "extends 'x'", "block b",
+        "autoescape true", "with a = 1", "print 1"}) {
+    ExpectRefused("{% " + tag + " %}", "the tag '" + tag.substr(0, tag.find(' ')) + "'");
+  }
+  ExpectRefused("{% for x in y recursive %}{% endfor %}{% endif %}", "a 'recursive' loop");
+  for (const std::string name : {"kwargs", "varargs"}) {
+    ExpectRefused("{% macro f() %}{{ " + name + " }}{% endmacro %}{% endif %}",
+                  "the special variable '" + name + "'");
+  }
+}
+
+TEST(ChatTemplateRefusalTest, FiltersAndFunctionsAreRefusedAtLoadByName) {
+  for (const std::string name : {"forceescape", "pprint", "random", "striptags", "urlencode",
+                                 "urlize", "wordwrap", "xmlattr"}) {
+    ExpectRefused("{{ x|" + name + " }}{% endif %}", "the filter '" + name + "'");
+    ExpectRefused("{{ x|map('" + name + "')|list }}{% endif %}", "the filter '" + name + "'");
+  }
+  for (const std::string name : {"cycler", "joiner", "lipsum"}) {
+    ExpectRefused("{{ " + name + "(3) }}{% endif %}", "the function '" + name + "'");
+  }
+}
+
+TEST(ChatTemplateRefusalTest, MethodsAndAttributesAreRefusedAtLoadByName) {
+  for (const std::string name :
+       {"as_integer_ratio", "bit_count", "bit_length", "casefold",   "close",
+        "conjugate",        "encode",    "expandtabs", "format_map", "from_bytes",
+        "fromhex",          "fromkeys",  "hex",        "is_integer", "isidentifier",
+        "istitle",          "maketrans", "send",       "swapcase",   "throw",
+        "to_bytes",         "translate"}) {
+    ExpectRefused("{{ x." + name + "() }}{% endif %}", "the method '" + name + "'");
+  }
+  ExpectRefused("{{ x.__class__ }}{% endif %}", "the attribute '__class__'");
+  for (const std::string name : {"arguments", "caller", "catch_kwargs", "catch_varargs", "name"}) {
+    ExpectRefused("{% macro f() %}{% endmacro %}{{ f." + name + " }}{% endif %}",
+                  "the attribute of the macro 'f' '" + name + "'");
+  }
+}
+
+TEST(ChatTemplateRefusalTest, LiteralsAndCallsAreRefusedAtLoadByName) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"'abc'.encode()", "the method 'encode'"},
-      {"(x ~ 'a').encode('utf-8')", "the method 'encode'"},
-      {"(x|trim|upper).translate({})", "the method 'translate'"},
-      {"('a' + x).strip()[1:].lower().maketrans('a', 'b')", "the method 'maketrans'"},
-      {"('%s' % x if x else 'a').encode()", "the method 'encode'"},
-      {"y if z else {'a': 1}.fromkeys([1])", "the method 'fromkeys'"},
-      {"(2.5).hex()", "the method 'hex'"},
-      {"x|map('random')|list", "the filter 'random'"},
-      {"lipsum(3)", "the function 'lipsum'"},
       {"'\\N{BULLET}'", "the escape \\N{...}"},
-      {"x[1:2, 3]", "a slice among several indices"},
+      {"'\\101'", "the octal escape \\1"},
+      {"'\\\xC3\xA9'", "a backslash before a character outside of ASCII"},
+      {"0x1F", "a number with the prefix 0x"},
+      {"0b1", "a number with the prefix 0b"},
+      {"0o7", "a number with the prefix 0o"},
+      {"1_000", "an underscore in a number"},
+      {"\xC3\xA9", "the character '\xC3\xA9' in a name"},
+      {"x[1:2, 3]", "an index with a comma"},
+      {"x[1, 2]", "an index with a comma"},
+      {"x[]", "an empty index"},
+      {"f(*x)", "an argument with '*'"},
+      {"f(**x)", "an argument with '**'"},
   };
   for (const auto& [expression, construct] : kCases) {
-    const std::string source = std::string("\n{% if false %}\n{{ ") + expression + " }}{% endif %}";
-    const absl::Status status = ChatTemplate::Parse(source).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << expression;
-    EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("line 3"), HasSubstr(construct)));
+    ExpectRefused(std::string("{{ ") + expression + " }}{% endif %}", construct);
   }
 }
 
-TEST(ChatTemplateErrorTest, WhatMayWorkIsNotRefusedAtLoad) {
+TEST(ChatTemplateRefusalTest, DirectivesOfConstantFormatsAreRefusedAtLoadByName) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"'%#x' % 1", "the '#'"},
+      {"'%*d' % (1, 2)", "the '*'"},
+      {"'%c' % x", "the 'c'"},
+      {"'%a'|format(x)", "the 'a'"},
+      {"'%ld'|format(x)", "the 'l'"},
+      {"'%.3d' % x", "the precision of an integer"},
+      {"'{a.b}'.format(a=x)", "an attribute or an index of a field"},
+      {"'{0[b]}'.format(x)", "an attribute or an index of a field"},
+      {"'{:{}}'.format(x, 3)", "a field within a field"},
+      {"'{!a}'.format(x)", "the conversion !a"},
+      {"'{:#x}'.format(x)", "the '#'"},
+      {"'{:_}'.format(x)", "the '_'"},
+      {"'{:n}'.format(x)", "the type 'n'"},
+      {"'{:c}'.format(x)", "the type 'c'"},
+      {"'{:09,}'.format(x)", "zeros and commas"},
+  };
+  for (const auto& [expression, construct] : kCases) {
+    ExpectRefused(std::string("{{ ") + expression + " }}{% endif %}", construct);
+  }
+}
+
+TEST(ChatTemplateRefusalTest, WhatIsKnownOnlyWhenItIsReachedIsRefusedThen) {
+  const Json variables = {{"n", 1}, {"s", "a"}, {"f", "%#x"}, {"g", "{a.b}"}, {"w", "urlencode"}};
   for (const std::string expression :
-       {"x.encode()", "x['encode']()", "(x or 'a').encode()", "(x + 'a').encode()",
-        "(x|truncate).encode()", "'a'.encode", "[].append(1)", "{}.update({})", "lipsum",
-        "x|map(y)|list", "x|map(attribute='random')|list", "'abc'.nope()"}) {
+       {"n.real", "(n + 0.5)['hex']()", "s['encode']()", "s.encode", "range(3).stop", "f % 1",
+        "g.format(a=n)", "[1]|map(w)|list", "'{:.3}'.format(n + 0.5)", "[lipsum][0]()"}) {
+    const absl::Status status = Render("{{ " + expression + " }}", variables).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << expression;
+    EXPECT_THAT(MessageOf(status), HasSubstr("line 1")) << expression;
+  }
+}
+
+TEST(ChatTemplateRefusalTest, WhatMayWorkIsNotRefusedAtLoad) {
+  for (const std::string expression :
+       {"x['encode']()", "'a'.encode", "[].append(1)", "{}.update({})", "lipsum", "x|map(y)|list",
+        "x|map(attribute='random')|list", "'abc'.nope()", "x.name", "'%d' % 1"}) {
     EXPECT_TRUE(ChatTemplate::Parse("{{ " + expression + " }}").ok()) << expression;
   }
   const auto own = Render("{{ lipsum(1) }}{% macro lipsum(n) %}own{% endmacro %}", Json::object());
@@ -164,6 +231,29 @@ TEST(ChatTemplateErrorTest, WhatMayWorkIsNotRefusedAtLoad) {
   EXPECT_EQ(
       Render("{% macro lipsum(n) %}own {{ n }}{% endmacro %}{{ lipsum(1) }}", Json::object())->text,
       "own 1");
+}
+
+TEST(ChatTemplateErrorTest, IntegersBeyond64BitsAreErrorsThatNameThem) {
+  const std::string message = "an integer is outside the supported range of 64 bits";
+  for (const std::string expression :
+       {"9223372036854775807 + 1", "-9223372036854775807 - 2", "2 ** 63", "3037000500 * 3037000500",
+        "-(-9223372036854775807 - 1)", "(-9223372036854775807 - 1)|abs", "1e19|int",
+        "'9223372036854775808'|int", "(-9223372036854775807 - 1) // -1",
+        "9223372036854775807|round(-1)"}) {
+    EXPECT_THAT(ErrorOf("{{ " + expression + " }}"), HasSubstr(message)) << expression;
+  }
+  EXPECT_THAT(ErrorOf("{{ 9223372036854775808 }}"), HasSubstr(message));
+  EXPECT_THAT(ErrorOf("{{ x }}", {{"x", uint64_t{1} << 63}}), HasSubstr(message));
+  EXPECT_EQ(Render("{{ 2 ** 62 + (2 ** 62 - 1) }} {{ -9223372036854775807 - 1 }} {{ x }}",
+                   {{"x", int64_t{9223372036854775807}}})
+                ->text,
+            "9223372036854775807 -9223372036854775808 9223372036854775807");
+  EXPECT_EQ(
+      Render("{{ 'abc'[::-9223372036854775807 - 1] }}{{ range(3)[::2 ** 62]|list }}"
+             "{{ 'x'.ljust(-9223372036854775807 - 1) }}{{ '-1'.zfill(-9223372036854775807) }}",
+             Json::object())
+          ->text,
+      "c[0]x-1");
 }
 
 TEST(ChatTemplateErrorTest, TextThatIsNotUtf8IsRefused) {
@@ -192,6 +282,15 @@ TEST(ChatTemplateLimitTest, EveryLimitStopsATemplateAndIsNamed) {
               HasSubstr("at most 9"));
   EXPECT_THAT(ErrorOf("{{ x }}{{ x }}", {{"x", std::string(60, 'a')}}, {.output_bytes_max = 100}),
               HasSubstr("output_bytes_max"));
+}
+
+TEST(ChatTemplateLimitTest, GeneratorsOverGeneratorsMeetALimit) {
+  for (const std::string filter : {"map('string')", "select", "batch(1)|map('first')", "unique"}) {
+    EXPECT_THAT(ErrorOf("{% set ns = namespace(x=[1]) %}{% for i in range(99999) %}"
+                        "{% set ns.x = ns.x|" +
+                        filter + " %}{% endfor %}{{ ns.x|list }}"),
+                HasSubstr("depth_max"));
+  }
 }
 
 TEST(ChatTemplateLimitTest, TextThatGrowsInALoopMeetsALimitInBoundedMemory) {
