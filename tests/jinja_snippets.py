@@ -154,7 +154,7 @@ PARTS = {
 {{ s is a is b }}
 """,
     "loops": r"""
-{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a', 'b') }}{{ loop.changed(x) }} {% endfor %}|{% for x in [] %}{{ x }}{% else %}empty{% endfor %}
+{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a', 'b') }} {% endfor %}|{% for x in [] %}{{ x }}{% else %}empty{% endfor %}
 {% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}{% for c in 'aé😀' %}[{{ c }}]{% endfor %}{% for a, b in ['xy'] %}{{ b }}{{ a }}{% endfor %}
 {% for x in range(6) if x is odd %}{{ x }}{{ loop.index }}/{{ loop.length }} {% endfor %}{% for x in range(6) if x > 9 %}{% else %}none{% endfor %}{% for x in l %}{{ x }}{% if x is iterable %}{% endif %}{% endfor %}
 {% for x in range(9) %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 5 %}{% break %}{% endif %}{{ x }}{% endfor %}{% for x in [1] %}{% break %}{% else %}E{% endfor %}{% for x in [1] %}{% continue %}{% else %}E{% endfor %}{% for x in [1, 2] %}{% if loop.first %}{% continue %}{% endif %}{% else %}E{% endfor %}

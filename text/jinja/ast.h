@@ -8,16 +8,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "text/jinja/arguments.h"
 #include "text/jinja/value.h"
 
 namespace incipit::jinja {
 
 struct Expr;
+struct NamedBuiltin;
 struct Stmt;
 using ExprPtr = std::unique_ptr<Expr>;
 using Body = std::vector<std::unique_ptr<Stmt>>;
@@ -56,9 +55,9 @@ enum class ExprKind : uint8_t {
   kPositive,      // operand
   kArithmetic,    // ChainExpr
   kCompare,       // ChainExpr
-  kAnd,           // operands
-  kOr,            // operands
-  kConcat,        // operands
+  kAnd,           // ChainExpr
+  kOr,            // ChainExpr
+  kConcat,        // ChainExpr
   kCondition,     // ConditionExpr: test, then, otherwise (may be null)
   kGetAttribute,  // ValueExpr, the attribute's name: object
   kGetItem,       // object, index
@@ -110,7 +109,7 @@ enum class CompareOp : uint8_t {
 // nest.
 struct ChainExpr final : Expr {
   using Expr::Expr;
-  std::vector<uint8_t> ops;  // of ArithmeticOp or CompareOp, one less than children
+  std::vector<uint8_t> ops;  // of ArithmeticOp or CompareOp, if any; one less than children
 };
 
 struct ConditionExpr final : Expr {
@@ -165,9 +164,10 @@ struct ForStmt final : Stmt {
   explicit ForStmt(int l) : Stmt(StmtKind::kFor, l) {}
   ExprPtr target, iterable, test;  // `test` may be null
   Body body, otherwise;
+  bool uses_loop = false;  // `loop` occurs in the body
   // Filled by ResolveNames.
-  std::optional<SlotRef> loop_slot;  // where `loop` goes, if the body uses it
-  ExprPtr test_target;               // `target`, in the function that filters
+  SlotRef loop_slot;    // where `loop` goes, if it is used
+  ExprPtr test_target;  // `target`, in the function that filters
   Scope scope, test_scope, otherwise_scope;
   uint16_t num_test_slots = 0;  // of the function that filters
 };
@@ -192,13 +192,13 @@ struct MacroStmt final : Stmt {
   std::vector<std::unique_ptr<NameExpr>> parameters;
   std::vector<ExprPtr> defaults;  // of the last parameters
   Body body;
-  std::vector<UndefinedReason> not_provided;  // one for each parameter
-  ExprPtr call;                               // of kCallBlock; null in {% generation %}
+  bool uses_caller = false;  // `caller` occurs in the body and is no parameter
+  ExprPtr call;              // of kCallBlock; null in {% generation %}
   // Filled by ResolveNames.
   SlotRef slot;  // of the macro
   Scope scope;
   uint16_t num_slots = 0;
-  std::optional<uint16_t> caller_slot;  // where the body uses it
+  SlotRef caller_slot;  // if the caller is used
 };
 
 struct Program {

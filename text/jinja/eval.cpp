@@ -261,7 +261,7 @@ absl::StatusOr<Value> Interpreter::CallMacro(const MacroStmt& code, Activation* 
     const uint16_t slot = code.parameters[i]->slot.slot;
     if (!activation->slots[slot].is(Kind::kMissing)) continue;
     if (i < num_required) {
-      activation->slots[slot] = Value::Undefined(&code.not_provided[i]);
+      activation->slots[slot] = Value::Undefined(&code.parameters[i]->undefined);
     } else {
       INCIPIT_ASSIGN_OR_RETURN(activation->slots[slot],
                                Eval(*code.defaults[i - num_required], *activation));
@@ -286,10 +286,11 @@ absl::Status Interpreter::BindMacro(const MacroStmt& code, Arguments& arguments,
                                                 ? arguments.positional[i]
                                                 : arguments.TakeKeyword(parameter.name);
   }
-  if (code.caller_slot) {
+  if (code.uses_caller) {
     const Value caller = arguments.TakeKeyword("caller");
     const bool none = caller.is(Kind::kMissing) || caller.is_none();
-    activation.slots[*code.caller_slot] = none ? heap_.MakeUndefined("No caller defined") : caller;
+    activation.slots[code.caller_slot.slot] =
+        none ? heap_.MakeUndefined("No caller defined") : caller;
   }
   if (arguments.keyword.empty()) return absl::OkStatus();
   return InvalidArgument("macro '{}' takes no keyword argument '{}'", code.name,

@@ -23,25 +23,40 @@ bool IsConstantName(std::string_view name) {
          name == "None";
 }
 
-constexpr std::pair<std::string_view, uint8_t> Op(std::string_view spelling, ArithmeticOp op) {
-  return {spelling, static_cast<uint8_t>(op)};
-}
-constexpr std::pair<std::string_view, uint8_t> Op(std::string_view spelling, CompareOp op) {
-  return {spelling, static_cast<uint8_t>(op)};
-}
-
-constexpr std::pair<std::string_view, uint8_t> kCompareOperators[] = {
-    Op("==", CompareOp::kEqual),  Op("!=", CompareOp::kNotEqual),
-    Op("<", CompareOp::kLess),    Op("<=", CompareOp::kLessEqual),
-    Op(">", CompareOp::kGreater), Op(">=", CompareOp::kGreaterEqual),
-    Op("in", CompareOp::kIn),     Op("not", CompareOp::kNotIn),
+struct Operator {
+  template <typename Op>
+  constexpr Operator(std::string_view s, Op o) : spelling(s), op(static_cast<uint8_t>(o)) {}
+  std::string_view spelling;
+  uint8_t op;
 };
-constexpr std::pair<std::string_view, uint8_t> kSumOperators[] = {Op("+", ArithmeticOp::kAdd),
-                                                                  Op("-", ArithmeticOp::kSub)};
-constexpr std::pair<std::string_view, uint8_t> kProductOperators[] = {
-    Op("*", ArithmeticOp::kMul), Op("/", ArithmeticOp::kDiv), Op("//", ArithmeticOp::kFloorDiv),
-    Op("%", ArithmeticOp::kMod)};
-constexpr std::pair<std::string_view, uint8_t> kPowerOperators[] = {Op("**", ArithmeticOp::kPow)};
+constexpr Operator kOr[] = {{"or", 0}}, kAnd[] = {{"and", 0}}, kConcat[] = {{"~", 0}};
+constexpr Operator kCompare[] = {
+    {"==", CompareOp::kEqual},     {"!=", CompareOp::kNotEqual}, {"<", CompareOp::kLess},
+    {"<=", CompareOp::kLessEqual}, {">", CompareOp::kGreater},   {">=", CompareOp::kGreaterEqual},
+    {"in", CompareOp::kIn},        {"not", CompareOp::kNotIn},
+};
+constexpr Operator kSum[] = {{"+", ArithmeticOp::kAdd}, {"-", ArithmeticOp::kSub}};
+constexpr Operator kProduct[] = {{"*", ArithmeticOp::kMul},
+                                 {"/", ArithmeticOp::kDiv},
+                                 {"//", ArithmeticOp::kFloorDiv},
+                                 {"%", ArithmeticOp::kMod}};
+constexpr Operator kPower[] = {{"**", ArithmeticOp::kPow}};
+
+// Of binary operators; those that come first bind least.
+struct Level {
+  ExprKind kind;
+  std::span<const Operator> operators;
+};
+constexpr Level kLevels[] = {
+    {ExprKind::kOr, kOr},
+    {ExprKind::kAnd, kAnd},
+    {ExprKind::kNot, {}},
+    {ExprKind::kCompare, kCompare},
+    {ExprKind::kArithmetic, kSum},
+    {ExprKind::kConcat, kConcat},
+    {ExprKind::kArithmetic, kProduct},
+    {ExprKind::kArithmetic, kPower},
+};
 
 }  // namespace
 
@@ -62,15 +77,15 @@ ParsedExpr ExpressionParser::Finish(ExprPtr node, int line) {
 ParsedExpr ExpressionParser::ParseExpression(bool with_condition) {
   const NestingGuard guard(nesting_);
   if (guard.too_deep()) return TooDeep();
-  return with_condition ? ParseCondition() : ParseOr();
+  return with_condition ? ParseCondition() : ParseLevel(0);
 }
 
 ParsedExpr ExpressionParser::ParseCondition() {
   int line = stream_.current().line;
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseOr());
+  INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseLevel(0));
   while (stream_.SkipName("if")) {
     auto node = std::make_unique<ConditionExpr>();
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr test, ParseOr());
+    INCIPIT_ASSIGN_OR_RETURN(ExprPtr test, ParseLevel(0));
     ExprPtr otherwise;
     if (stream_.SkipName("else")) {
       INCIPIT_ASSIGN_OR_RETURN(otherwise, ParseExpression());
@@ -87,84 +102,40 @@ ParsedExpr ExpressionParser::ParseCondition() {
   return expr;
 }
 
-ParsedExpr ExpressionParser::ParseSame(Parse operand, ExprKind kind, std::string_view op) {
+ParsedExpr ExpressionParser::ParseLevel(size_t index) {
+  if (index == std::size(kLevels)) return ParseSigned(true);
   const int line = stream_.current().line;
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, (this->*operand)());
-  const auto skip = [&] { return stream_.SkipOperator(op) || stream_.SkipName(op); };
-  if (!skip()) return next;
-  auto node = std::make_unique<Expr>(kind);
-  node->children.push_back(std::move(next));
-  do {
-    INCIPIT_ASSIGN_OR_RETURN(next, (this->*operand)());
-    node->children.push_back(std::move(next));
-  } while (skip());
-  return Finish(std::move(node), line);
-}
-
-ParsedExpr ExpressionParser::ParseOr() {
-  return ParseSame(&ExpressionParser::ParseAnd, ExprKind::kOr, "or");
-}
-
-ParsedExpr ExpressionParser::ParseAnd() {
-  return ParseSame(&ExpressionParser::ParseNot, ExprKind::kAnd, "and");
-}
-
-ParsedExpr ExpressionParser::ParseConcat() {
-  return ParseSame(&ExpressionParser::ParseProduct, ExprKind::kConcat, "~");
-}
-
-ParsedExpr ExpressionParser::ParseNot() {
-  if (!stream_.AtName("not")) return ParseCompare();
-  const NestingGuard guard(nesting_);
-  if (guard.too_deep()) return TooDeep();
-  const int line = stream_.Next().line;
-  auto node = std::make_unique<Expr>(ExprKind::kNot);
-  INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseNot());
-  return Finish(std::move(node), line);
-}
-
-ParsedExpr ExpressionParser::ParseChain(Parse operand, ExprKind kind, Operators operators) {
-  const int line = stream_.current().line;
-  INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, (this->*operand)());
+  const Level& level = kLevels[index];
+  if (level.kind == ExprKind::kNot && stream_.AtName("not")) {
+    const NestingGuard guard(nesting_);
+    if (guard.too_deep()) return TooDeep();
+    stream_.Next();
+    auto node = std::make_unique<Expr>(ExprKind::kNot);
+    INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseLevel(index));
+    return Finish(std::move(node), line);
+  }
+  INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, ParseLevel(index + 1));
   std::unique_ptr<ChainExpr> node;
   while (stream_.At(TokenType::kOperator) || stream_.At(TokenType::kName)) {
     const Token& token = stream_.current();
-    const auto op = std::ranges::find(operators, token.text, [](const auto& o) { return o.first; });
-    if (op == operators.end()) break;
+    const auto op = std::ranges::find(level.operators, token.text, &Operator::spelling);
+    if (op == level.operators.end()) break;
     if (token.text == "not") {
       if (stream_.Look().type != TokenType::kName || stream_.Look().text != "in") break;
       stream_.Next();
     }
     stream_.Next();
     if (node == nullptr) {
-      node = std::make_unique<ChainExpr>(kind);
+      node = std::make_unique<ChainExpr>(level.kind);
       node->children.push_back(std::move(next));
     }
-    node->ops.push_back(op->second);
-    INCIPIT_ASSIGN_OR_RETURN(next, (this->*operand)());
+    node->ops.push_back(op->op);
+    INCIPIT_ASSIGN_OR_RETURN(next, ParseLevel(index + 1));
     node->children.push_back(std::move(next));
   }
   if (node == nullptr) return next;
   return Finish(std::move(node), line);
 }
-
-ParsedExpr ExpressionParser::ParseCompare() {
-  return ParseChain(&ExpressionParser::ParseSum, ExprKind::kCompare, kCompareOperators);
-}
-
-ParsedExpr ExpressionParser::ParseSum() {
-  return ParseChain(&ExpressionParser::ParseConcat, ExprKind::kArithmetic, kSumOperators);
-}
-
-ParsedExpr ExpressionParser::ParseProduct() {
-  return ParseChain(&ExpressionParser::ParsePower, ExprKind::kArithmetic, kProductOperators);
-}
-
-ParsedExpr ExpressionParser::ParsePower() {
-  return ParseChain(&ExpressionParser::ParseUnary, ExprKind::kArithmetic, kPowerOperators);
-}
-
-ParsedExpr ExpressionParser::ParseUnary() { return ParseSigned(true); }
 
 ParsedExpr ExpressionParser::ParseSigned(bool with_filters) {
   const NestingGuard guard(nesting_);
@@ -209,6 +180,9 @@ ParsedExpr ExpressionParser::ParseName(bool with_namespace) {
     const char first = static_cast<char>(token.text[0] | 0x20);
     const Value value = first == 'n' ? Value::None() : Value::Bool(first == 't');
     return Finish(std::make_unique<ValueExpr>(ExprKind::kConst, value), token.line);
+  }
+  for (size_t i = 0; i < std::size(kSpecialNames); ++i) {
+    num_special_[i] += token.text == kSpecialNames[i];
   }
   if (with_namespace && stream_.SkipOperator(".")) {
     auto node = std::make_unique<NameExpr>(ExprKind::kNamespaceRef, token.text);

@@ -1,6 +1,7 @@
 // The expressions of a template, by Jinja2's grammar and precedence.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,6 +41,11 @@ class ExpressionParser {
 
   ParsedExpr ParseExpression(bool with_condition = true);
 
+  // How often a special variable occurred so far: `loop`, `caller`, `kwargs` and `varargs`.
+  enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
+  static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
+  const std::array<int, 4>& num_special() const { return num_special_; }
+
   struct TupleOptions {
     bool simplified = false;  // names and literals only: targets
     bool with_condition = true;
@@ -60,15 +66,8 @@ class ExpressionParser {
 
  private:
   ParsedExpr ParseCondition();
-  ParsedExpr ParseOr();
-  ParsedExpr ParseAnd();
-  ParsedExpr ParseNot();
-  ParsedExpr ParseCompare();
-  ParsedExpr ParseSum();
-  ParsedExpr ParseConcat();
-  ParsedExpr ParseProduct();
-  ParsedExpr ParsePower();
-  ParsedExpr ParseUnary();
+  // Operators of the level, left op right op right ..., and of those that bind more.
+  ParsedExpr ParseLevel(size_t index);
   ParsedExpr ParseSigned(bool with_filters);
   ParsedExpr ParsePrimary(bool with_namespace);
   ParsedExpr ParseName(bool with_namespace);
@@ -85,12 +84,6 @@ class ExpressionParser {
   absl::StatusOr<std::string> ParseDottedName();
   bool AtTestArgument() const;
 
-  using Parse = ParsedExpr (ExpressionParser::*)();
-  using Operators = std::span<const std::pair<std::string_view, uint8_t>>;
-  // left op right op right ..., flat.
-  ParsedExpr ParseChain(Parse operand, ExprKind kind, Operators operators);
-  // The operators of a kind without any: `and`, `or`, `~`.
-  ParsedExpr ParseSame(Parse operand, ExprKind kind, std::string_view op);
   // Expressions with commas, up to a closing bracket.
   template <typename ParseItem>
   absl::Status ParseItems(std::string_view close, bool with_last_comma, ParseItem parse_item);
@@ -101,6 +94,7 @@ class ExpressionParser {
 
   TokenStream& stream_;
   Nesting& nesting_;
+  std::array<int, 4> num_special_ = {};
 };
 
 }  // namespace incipit::jinja

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "text/jinja/arguments.h"
+#include "text/jinja/builtins.h"
 
 namespace incipit::jinja {
 

@@ -15,33 +15,6 @@ namespace {
 // takes about ten of them; what they use of the stack stays below a few megabytes.
 constexpr int kRecursionPerDepth = 16;
 
-// The items of a loop that pass its test, tested as late as they are asked for.
-class TestedItems final : public Iterator {
- public:
-  TestedItems(const ForStmt& node, Iterator* items, Activation* closure)
-      : node_(node), items_(items), closure_(closure) {}
-
-  absl::StatusOr<std::optional<Value>> Next(Interpreter& in) override {
-    if (activation_ == nullptr) {
-      activation_ = in.heap().New<Activation>(closure_, node_.num_test_slots);
-      INCIPIT_RETURN_IF_ERROR(in.EnterScope(node_.test_scope, *activation_));
-    }
-    while (true) {
-      INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, items_->Next(in));
-      if (!item) return item;
-      INCIPIT_RETURN_IF_ERROR(in.Assign(*node_.test_target, *item, *activation_));
-      INCIPIT_ASSIGN_OR_RETURN(const bool passes, in.EvalTruth(*node_.test, *activation_));
-      if (passes) return item;
-    }
-  }
-
- private:
-  const ForStmt& node_;
-  Iterator* items_;
-  Activation* closure_;
-  Activation* activation_ = nullptr;
-};
-
 }  // namespace
 
 Interpreter::Interpreter(Heap& heap, const Variables& variables,
@@ -205,15 +178,33 @@ Interpreter::FlowOr Interpreter::RunIf(const IfStmt& node, Activation& activatio
   return Run(node.otherwise, activation, out);
 }
 
+// The items of a loop that pass its test, tested as late as they are asked for.
+absl::StatusOr<LazyItems::Produce> Interpreter::StartTested(const ForStmt& node, Iterator* items,
+                                                            Activation* closure) {
+  Activation* inner = heap_.New<Activation>(closure, node.num_test_slots);
+  INCIPIT_RETURN_IF_ERROR(EnterScope(node.test_scope, *inner));
+  return LazyItems::Produce([&node, items, inner](Interpreter& in) -> LazyItems::Item {
+    while (true) {
+      INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, items->Next(in));
+      if (!item) return item;
+      INCIPIT_RETURN_IF_ERROR(in.Assign(*node.test_target, *item, *inner));
+      INCIPIT_ASSIGN_OR_RETURN(const bool passes, in.EvalTruth(*node.test, *inner));
+      if (passes) return item;
+    }
+  });
+}
+
 Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activation,
                                         TextBuilder& out) {
   INCIPIT_ASSIGN_OR_RETURN(Value iterable, Eval(*node.iterable, activation));
   INCIPIT_ASSIGN_OR_RETURN(Iterator * items, Iterate(*this, iterable));
   if (node.test != nullptr) {
-    items = heap_.New<TestedItems>(node, items, &activation);
+    items = heap_.New<LazyItems>([&node, items, closure = &activation](Interpreter& in) {
+      return in.StartTested(node, items, closure);
+    });
     iterable = Value::OfIterator(items);
   }
-  LoopContext* context = node.loop_slot ? heap_.New<LoopContext>(iterable, items) : nullptr;
+  LoopContext* context = node.uses_loop ? heap_.New<LoopContext>(iterable, items) : nullptr;
   bool completed_once = false;
   while (true) {
     INCIPIT_ASSIGN_OR_RETURN(const std::optional<Value> item,
@@ -221,7 +212,7 @@ Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activat
     if (!item) break;
     INCIPIT_RETURN_IF_ERROR(heap_.Charge());
     INCIPIT_RETURN_IF_ERROR(Assign(*node.target, *item, activation));
-    if (context != nullptr) SlotAt(*node.loop_slot, activation) = Value::OfObject(context);
+    if (context != nullptr) SlotAt(node.loop_slot, activation) = Value::OfObject(context);
     INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
     INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, out));
     if (flow == Flow::kBreak) break;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "text/jinja/ast.h"
 #include "text/jinja/heap.h"
+#include "text/jinja/iterators.h"
 #include "text/jinja/value.h"
 
 namespace incipit::jinja {
@@ -48,14 +49,14 @@ class Interpreter {
 
   // For the objects that templates define.
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
-  absl::Status EnterScope(const Scope& scope, Activation& activation);
-  absl::Status Assign(const Expr& target, const Value& value, Activation& activation);
-  absl::StatusOr<Value> Eval(const Expr& expr, Activation& activation);
-  absl::StatusOr<bool> EvalTruth(const Expr& expr, Activation& activation);
 
  private:
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
   using FlowOr = absl::StatusOr<Flow>;
+
+  absl::Status EnterScope(const Scope& scope, Activation& activation);
+  void LeaveScope(const Scope& scope, Activation& activation);
+  absl::Status Assign(const Expr& target, const Value& value, Activation& activation);
 
   // Statements.
   FlowOr Run(const Body& body, Activation& activation, TextBuilder& out);
@@ -63,14 +64,17 @@ class Interpreter {
   FlowOr RunOutput(const OutputStmt& node, Activation& activation, TextBuilder& out);
   FlowOr RunIf(const IfStmt& node, Activation& activation, TextBuilder& out);
   FlowOr RunFor(const ForStmt& node, Activation& activation, TextBuilder& out);
+  absl::StatusOr<LazyItems::Produce> StartTested(const ForStmt& node, Iterator* items,
+                                                 Activation* closure);
   FlowOr RunSet(const SetStmt& node, Activation& activation);
   FlowOr RunBlock(const BlockStmt& node, Activation& activation, TextBuilder& out);
   FlowOr RunCallBlock(const MacroStmt& node, Activation& activation, TextBuilder& out);
-  void LeaveScope(const Scope& scope, Activation& activation);
   absl::Status BindMacro(const MacroStmt& code, Arguments& arguments, Activation& activation);
   absl::Status Write(const Value& value, TextBuilder& out);
 
   // Expressions.
+  absl::StatusOr<Value> Eval(const Expr& expr, Activation& activation);
+  absl::StatusOr<bool> EvalTruth(const Expr& expr, Activation& activation);
   absl::StatusOr<Value> EvalNode(const Expr& expr, Activation& activation);
   absl::StatusOr<Value> EvalDict(const Expr& node, Activation& activation);
   absl::StatusOr<Value> EvalSign(const Expr& node, Activation& activation);

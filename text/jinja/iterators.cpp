@@ -41,17 +41,24 @@ absl::StatusOr<std::optional<Value>> ValueIterator::NextCharacter(Interpreter& i
   return std::optional(std::move(character));
 }
 
-absl::StatusOr<std::optional<Value>> DeferredItems::Next(Interpreter& in) {
-  if (!items_) {
-    items_.emplace();  // none if making them fails
-    // Items that are made of such items are a recursion.
-    INCIPIT_RETURN_IF_ERROR(in.Enter());
-    INCIPIT_ASSIGN_OR_RETURN(*items_, make_(in));
-    in.Leave();
+// Generators over generators are a recursion.
+LazyItems::Item LazyItems::Next(Interpreter& in) {
+  INCIPIT_RETURN_IF_ERROR(in.Enter());
+  Item item = TryNext(in);
+  in.Leave();
+  return item;
+}
+
+LazyItems::Item LazyItems::TryNext(Interpreter& in) {
+  if (std::exchange(done_, true)) return std::optional<Value>();
+  if (start_ != nullptr) {
+    INCIPIT_ASSIGN_OR_RETURN(produce_, start_(in));
+    start_ = nullptr;
+    if (produce_ == nullptr) return std::optional<Value>();
   }
-  if (pos_ >= items_->size()) return std::optional<Value>();
-  INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  return std::optional((*items_)[pos_++]);
+  INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, produce_(in));
+  done_ = !item;
+  return item;
 }
 
 }  // namespace incipit::jinja

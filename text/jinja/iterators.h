@@ -28,17 +28,23 @@ class ValueIterator final : public Iterator {
   size_t pos_ = 0;  // of the next item; in bytes, of a string
 };
 
-// Items that are made all at once, when the first of them is asked for.
-class DeferredItems final : public Iterator {
+// A generator: what `start` returns produces the items, one at a time. `start` is called when the
+// first item is asked for; if it returns null, there are none.
+class LazyItems final : public Iterator {
  public:
-  using Make = std::function<absl::StatusOr<std::vector<Value>>(Interpreter& in)>;
-  explicit DeferredItems(Make make) : make_(std::move(make)) {}
-  absl::StatusOr<std::optional<Value>> Next(Interpreter& in) override;
+  using Item = absl::StatusOr<std::optional<Value>>;
+  using Produce = std::function<Item(Interpreter& in)>;
+  using Start = std::function<absl::StatusOr<Produce>(Interpreter& in)>;
+
+  explicit LazyItems(Start start) : start_(std::move(start)) {}
+  Item Next(Interpreter& in) override;
 
  private:
-  Make make_;
-  std::optional<std::vector<Value>> items_;
-  size_t pos_ = 0;
+  Item TryNext(Interpreter& in);
+
+  Start start_;
+  Produce produce_;
+  bool done_ = false;
 };
 
 }  // namespace incipit::jinja

@@ -1,7 +1,8 @@
 #include "text/jinja/lexer.h"
 
+#include <algorithm>
+
 #include "base/status.h"
-#include "text/jinja/literal.h"
 #include "text/jinja/unicode.h"
 
 namespace incipit::jinja {
@@ -46,7 +47,7 @@ class Lexer {
  private:
   bool At(std::string_view text) const { return AtOffset(pos_, text); }
   bool AtOffset(size_t offset, std::string_view text) const {
-    return std::string_view(source_).substr(offset).starts_with(text);
+    return source_.compare(std::min(offset, source_.size()), text.size(), text) == 0;
   }
 
   size_t SkipSpace(size_t offset) const {
@@ -70,25 +71,26 @@ class Lexer {
     return InvalidArgument("chat template line {}: {}", line_, message);
   }
 
+  // Behind `{%`, white space and `name` at `offset`, where a tag begins; or npos.
+  size_t TagNameEnd(size_t offset, std::string_view name) const {
+    offset += 2;
+    if (AtOffset(offset, "-") || AtOffset(offset, "+")) ++offset;
+    offset = SkipSpace(offset);
+    return AtOffset(offset, name) ? SkipSpace(offset + name.size()) : std::string::npos;
+  }
+
   // The end of `{% raw %}` at `offset`, or npos.
   size_t RawBegin(size_t offset) const {
-    offset += 2;
-    if (offset < source_.size() && (source_[offset] == '-' || source_[offset] == '+')) ++offset;
-    offset = SkipSpace(offset);
-    if (!AtOffset(offset, "raw")) return std::string::npos;
-    offset = SkipSpace(offset + 3);
+    offset = TagNameEnd(offset, "raw");
+    if (offset == std::string::npos) return offset;
     if (AtOffset(offset, "-%}")) return SkipSpace(offset + 3);
     return AtOffset(offset, "%}") ? offset + 2 : std::string::npos;
   }
 
   // The end of `{% endraw %}` at `offset`, or npos.
   size_t RawEnd(size_t offset) const {
-    if (!AtOffset(offset, "{%")) return std::string::npos;
-    offset += 2;
-    if (offset < source_.size() && (source_[offset] == '-' || source_[offset] == '+')) ++offset;
-    offset = SkipSpace(offset);
-    if (!AtOffset(offset, "endraw")) return std::string::npos;
-    return ClosingEnd(SkipSpace(offset + 6), '%');
+    offset = TagNameEnd(offset, "endraw");
+    return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
   }
 
   // The end of `%}` (or `#}`) with its whitespace control at `offset`, or npos.
@@ -158,7 +160,7 @@ class Lexer {
   }
 
   absl::Status LexComment() {
-    for (size_t i = pos_; i < source_.size(); ++i) {
+    for (size_t i = source_.find_first_of("#+-", pos_); i < source_.size(); ++i) {
       if (const size_t end = ClosingEnd(i, '#'); end != std::string::npos) {
         MoveTo(end);
         return absl::OkStatus();
@@ -168,7 +170,7 @@ class Lexer {
   }
 
   absl::Status LexRaw() {
-    for (size_t i = pos_; i < source_.size(); ++i) {
+    for (size_t i = source_.find("{%", pos_); i < source_.size(); i = source_.find("{%", i + 1)) {
       if (const size_t end = RawEnd(i); end != std::string::npos) {
         EmitData(pos_, i);
         MoveTo(end);

@@ -1,9 +1,8 @@
-#include "text/jinja/literal.h"
-
 #include <charconv>
 #include <cstdlib>
 
 #include "base/status.h"
+#include "text/jinja/lexer.h"
 #include "text/jinja/numbers.h"
 #include "text/jinja/unicode.h"
 

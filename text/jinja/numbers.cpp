@@ -1,11 +1,11 @@
 #include "text/jinja/numbers.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <utility>
 
 #include "base/status.h"
 #include "text/jinja/unicode.h"
@@ -17,18 +17,16 @@ constexpr double kIntEnd = 9223372036854775808.0;  // 2^63
 
 absl::Status DivisionByZero() { return InvalidArgument("division by zero"); }
 
-absl::StatusOr<Value> IntPower(Int base, Int exponent) {
+absl::StatusOr<Int> IntPower(Int base, Int exponent) {
   Int result = 1;
-  while (exponent > 0) {
+  while (true) {
     if (exponent % 2 == 1) {
       INCIPIT_ASSIGN_OR_RETURN(result, MultiplyInts(result, base));
     }
     exponent /= 2;
-    if (exponent > 0) {
-      INCIPIT_ASSIGN_OR_RETURN(base, MultiplyInts(base, base));
-    }
+    if (exponent == 0) return result;
+    INCIPIT_ASSIGN_OR_RETURN(base, MultiplyInts(base, base));
   }
-  return Value::Integer(result);
 }
 
 absl::StatusOr<Value> RealPower(double base, double exponent) {
@@ -61,69 +59,57 @@ double RealFloorDivide(double left, double right) {
   return quotient - floor > 0.5 ? floor + 1 : floor;
 }
 
-absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
-  absl::StatusOr<Int> result = Int{0};
+absl::StatusOr<Int> IntResult(ArithmeticOp op, Int left, Int right) {
   switch (op) {
     case ArithmeticOp::kAdd:
-      result = AddInts(left, right);
-      break;
+      return AddInts(left, right);
     case ArithmeticOp::kSub:
-      if (Int difference; !__builtin_sub_overflow(left, right, &difference)) {
-        return Value::Integer(difference);
-      }
+      if (Int difference; !__builtin_sub_overflow(left, right, &difference)) return difference;
       return IntegerTooLarge();
     case ArithmeticOp::kMul:
-      result = MultiplyInts(left, right);
-      break;
-    case ArithmeticOp::kDiv:
-      if (right == 0) return DivisionByZero();
-      return Value::Real(
-          static_cast<double>(static_cast<long double>(left) / static_cast<long double>(right)));
-    case ArithmeticOp::kFloorDiv:
-      result = FloorDivideInts(left, right);
-      break;
+      return MultiplyInts(left, right);
     case ArithmeticOp::kMod:
-      result = ModuloInts(left, right);
-      break;
+      return ModuloInts(left, right);
     case ArithmeticOp::kPow:
-      if (right < 0) return RealPower(static_cast<double>(left), static_cast<double>(right));
       return IntPower(left, right);
+    default:
+      return FloorDivideInts(left, right);
   }
-  if (!result.ok()) return result.status();
-  return Value::Integer(*result);
+}
+
+absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
+  if (op == ArithmeticOp::kDiv) {
+    if (right == 0) return DivisionByZero();
+    return Value::Real(
+        static_cast<double>(static_cast<long double>(left) / static_cast<long double>(right)));
+  }
+  if (op == ArithmeticOp::kPow && right < 0) {
+    return RealPower(static_cast<double>(left), static_cast<double>(right));
+  }
+  INCIPIT_ASSIGN_OR_RETURN(const Int result, IntResult(op, left, right));
+  return Value::Integer(result);
 }
 
 // Text without surrounding space and underscores between digits, and with every decimal digit as
-// ASCII; nullopt if an underscore stands elsewhere.
-std::optional<std::string> NumberText(std::string_view text) {
-  std::string result;
-  size_t end = text.size();
-  while (end > 0 && IsSpace(DecodeAt(text, PreviousChar(text, end)).value)) {
-    end = PreviousChar(text, end);
-  }
-  bool after_underscore = false;
-  for (size_t i = 0; i < end;) {
+// ASCII.
+std::string NumberText(std::string_view text) {
+  std::string mapped;
+  for (size_t i = 0; i < text.size();) {
     const CodePoint c = DecodeAt(text, i);
-    i += c.size;
-    if (result.empty() && IsSpace(c.value)) continue;
-    if (c.value == '_') {
-      if (after_underscore || result.empty() || DigitValue(result.back()) >= 36) {
-        return std::nullopt;
-      }
-      after_underscore = true;
-      continue;
-    }
     const int digit = DecimalValue(c.value);
-    if (digit >= 0) {
-      result += static_cast<char>('0' + digit);
-    } else {
-      AppendUtf8(result, c.value);
-    }
-    if (std::exchange(after_underscore, false) && DigitValue(result.back()) >= 36) {
-      return std::nullopt;
-    }
+    AppendUtf8(mapped, digit >= 0         ? static_cast<uint32_t>('0' + digit)
+                       : IsSpace(c.value) ? uint32_t{' '}
+                                          : c.value);
+    i += c.size;
   }
-  if (after_underscore) return std::nullopt;
+  mapped.erase(mapped.find_last_not_of(' ') + 1);
+  mapped.erase(0, std::min(mapped.find_first_not_of(' '), mapped.size()));
+  std::string result;
+  for (size_t i = 0; i < mapped.size(); ++i) {
+    const bool between = mapped[i] == '_' && i > 0 && i + 1 < mapped.size() &&
+                         DigitValue(mapped[i - 1]) < 36 && DigitValue(mapped[i + 1]) < 36;
+    if (!between) result += mapped[i];
+  }
   return result;
 }
 
@@ -205,30 +191,9 @@ absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value
 
 std::string FormatReal(double value) {
   if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char buffer[64];
-  const auto end =
-      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific).ptr;
-  std::string_view text(buffer, static_cast<size_t>(end - buffer));
-  std::string result;
-  if (text.front() == '-') {
-    result = "-";
-    text.remove_prefix(1);
-  }
-  const size_t e = text.find('e');
-  const int exponent = std::atoi(std::string(text.substr(e + 1)).c_str());
-  std::string digits(text.substr(0, e));
-  std::erase(digits, '.');
-  if (exponent < -4 || exponent >= 16) {
-    result += digits[0];
-    if (digits.size() > 1) result += "." + digits.substr(1);
-    return result + fmt::format("e{}{:02d}", exponent < 0 ? '-' : '+', std::abs(exponent));
-  }
-  if (exponent < 0) return result + "0." + std::string(-exponent - 1, '0') + digits;
-  const size_t whole = static_cast<size_t>(exponent) + 1;
-  if (digits.size() <= whole)
-    return result + digits + std::string(whole - digits.size(), '0') + ".0";
-  return result + digits.substr(0, whole) + "." + digits.substr(whole);
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
 }
 
 absl::StatusOr<Int> TruncateReal(double value) {
@@ -239,9 +204,7 @@ absl::StatusOr<Int> TruncateReal(double value) {
 }
 
 absl::StatusOr<std::optional<Int>> ParseInt(std::string_view text, int base) {
-  const std::optional<std::string> number = NumberText(text);
-  if (!number) return std::optional<Int>();
-  std::string digits = *number;
+  std::string digits = NumberText(text);
   const bool has_sign = digits.starts_with('-') || digits.starts_with('+');
   const std::string sign = digits.starts_with('-') ? "-" : "";
   digits.erase(0, has_sign);
@@ -270,9 +233,7 @@ absl::StatusOr<std::optional<Int>> ParseInt(std::string_view text, int base) {
 }
 
 std::optional<double> ParseReal(std::string_view text) {
-  const std::optional<std::string> number = NumberText(text);
-  if (!number) return std::nullopt;
-  std::string word = *number;
+  std::string word = NumberText(text);
   for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   const bool has_sign = word.starts_with('-') || word.starts_with('+');
   const std::string_view magnitude = std::string_view(word).substr(has_sign);

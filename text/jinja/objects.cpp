@@ -1,7 +1,6 @@
 #include "text/jinja/objects.h"
 
 #include "base/status.h"
-#include "text/jinja/arguments.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operations.h"
 
@@ -19,15 +18,7 @@ absl::StatusOr<Value> LoopCycle(Interpreter&, Arguments& arguments) {
   return items[1 + index0 % (items.size() - 1)];
 }
 
-absl::StatusOr<Value> LoopChanged(Interpreter& in, Arguments& arguments) {
-  INCIPIT_RETURN_IF_ERROR(arguments.RefuseKeywords("changed"));
-  const std::vector<Value>& items = arguments.positional;
-  INCIPIT_ASSIGN_OR_RETURN(
-      const bool changed, As<LoopContext>(items[0])->Changed(in, {items.begin() + 1, items.end()}));
-  return Value::Bool(changed);
-}
-
-constexpr NamedBuiltin kCycle = {"cycle", LoopCycle}, kChanged = {"changed", LoopChanged};
+constexpr NamedBuiltin kCycle = {"cycle", LoopCycle};
 
 }  // namespace
 
@@ -44,11 +35,6 @@ absl::StatusOr<Value> MacroObject::Call(Interpreter& in, Arguments& arguments) {
 Attribute MacroObject::Attribute(Interpreter&, std::string_view name) {
   if (!IsMacroAttribute(name)) return std::optional<Value>();
   return Unimplemented("the attribute '{}' of a macro is not supported", name);
-}
-
-std::string BuiltinObject::Repr() const {
-  if (self_.is(Kind::kMissing)) return fmt::format("<function {}>", builtin_.name);
-  return fmt::format("<built-in method {} of {} object>", builtin_.name, TypeName(self_));
 }
 
 absl::StatusOr<Value> BuiltinObject::Call(Interpreter& in, Arguments& arguments) {
@@ -105,17 +91,16 @@ absl::StatusOr<std::optional<int64_t>> LoopContext::Length(Interpreter& in) {
 
 Attribute LoopContext::Attribute(Interpreter& in, std::string_view name) {
   const auto count = [](int64_t value) { return std::optional(Value::Integer(value)); };
-  const auto method = [&](const NamedBuiltin& builtin) {
-    return std::optional(
-        Value::OfObject(in.heap().New<BuiltinObject>(builtin, Value::OfObject(this))));
-  };
   if (name == "index") return count(index());
   if (name == "index0") return count(index0_);
   if (name == "first") return std::optional(Value::Bool(index0_ == 0));
   if (name == "depth") return count(1);
   if (name == "depth0") return count(0);
-  if (name == "cycle") return method(kCycle);
-  if (name == "changed") return method(kChanged);
+  if (name == "cycle") {
+    return std::optional(
+        Value::OfObject(in.heap().New<BuiltinObject>(kCycle, Value::OfObject(this))));
+  }
+  if (name == "changed") return Unimplemented("loop.changed is not supported");
   if (name == "last" || name == "nextitem") {
     INCIPIT_ASSIGN_OR_RETURN(const bool has_next, HasNext(in));
     if (name == "last") return std::optional(Value::Bool(!has_next));
@@ -131,16 +116,6 @@ Attribute LoopContext::Attribute(Interpreter& in, std::string_view name) {
     return count(*length - (name == "length" ? 0 : name == "revindex" ? index0_ : index()));
   }
   return std::optional<Value>();
-}
-
-absl::StatusOr<bool> LoopContext::Changed(Interpreter& in, std::vector<Value> values) {
-  bool same = last_changed_ && last_changed_->size() == values.size();
-  for (size_t i = 0; same && i < values.size(); ++i) {
-    if (values[i].IsSame((*last_changed_)[i])) continue;
-    INCIPIT_ASSIGN_OR_RETURN(same, Equal(in, values[i], (*last_changed_)[i]));
-  }
-  last_changed_ = std::move(values);
-  return !same;
 }
 
 }  // namespace incipit::jinja

@@ -43,7 +43,6 @@ class BuiltinObject final : public Object {
       : builtin_(builtin), self_(std::move(self)) {}
 
   std::string_view type_name() const override { return "function"; }
-  std::string Repr() const override;
   bool is_callable() const override { return true; }
   absl::StatusOr<Value> Call(Interpreter& in, Arguments& arguments) override;
 
@@ -82,9 +81,6 @@ class LoopContext final : public Object {
   absl::StatusOr<std::optional<int64_t>> Length(Interpreter& in) override;
   int64_t index() const { return index0_ + 1; }
 
-  // Whether the values differ from those of the last call.
-  absl::StatusOr<bool> Changed(Interpreter& in, std::vector<Value> values);
-
  private:
   absl::StatusOr<bool> HasNext(Interpreter& in);  // looks one item ahead
 
@@ -93,7 +89,6 @@ class LoopContext final : public Object {
   int64_t index0_ = -1;
   std::optional<int64_t> length_;
   std::optional<Value> after_, current_, before_;
-  std::optional<std::vector<Value>> last_changed_;
 };
 
 // The object as a T, or nullptr.

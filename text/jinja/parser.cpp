@@ -121,7 +121,10 @@ class Parser {
     }
     if (stream_.AtName("recursive")) return stream_.Refuse(line, "a 'recursive' loop");
     ++num_loops_;
+    const auto before = expressions_.num_special();
     INCIPIT_RETURN_IF_ERROR(ParseBody({"endfor", "else"}, node->body));
+    node->uses_loop =
+        expressions_.num_special()[ExpressionParser::kLoop] > before[ExpressionParser::kLoop];
     --num_loops_;
     if (stream_.Next().text == "else") {
       INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endfor", node->otherwise));
@@ -172,9 +175,11 @@ class Parser {
         INCIPIT_ASSIGN_OR_RETURN(macro.defaults.emplace_back(), expressions_.ParseExpression());
       } else if (!macro.defaults.empty()) {
         return stream_.Fail("non-default argument follows default argument");
+      } else if (parameter->name == "caller") {
+        return stream_.Fail("the special parameter 'caller' must be omitted or have a default");
       }
-      macro.not_provided.emplace_back(
-          fmt::format("parameter '{}' was not provided", parameter->name));
+      parameter->undefined.message =
+          fmt::format("parameter '{}' was not provided", parameter->name);
       macro.parameters.push_back(std::move(parameter));
     }
     return absl::OkStatus();
@@ -183,8 +188,21 @@ class Parser {
   // The body of what Jinja2 compiles to a function: loops outside of it cannot be left from inside.
   Result ParseFunctionBody(std::unique_ptr<MacroStmt> node, std::string_view end) {
     const int outer_loops = std::exchange(num_loops_, 0);
+    const auto before = expressions_.num_special();
     INCIPIT_RETURN_IF_ERROR(ParseWholeBody(end, node->body));
     num_loops_ = outer_loops;
+    const auto occurs = [&](ExpressionParser::Special special) {
+      return expressions_.num_special()[special] > before[special] &&
+             std::ranges::none_of(node->parameters, [&](const auto& parameter) {
+               return parameter->name == ExpressionParser::kSpecialNames[special];
+             });
+    };
+    for (const auto special : {ExpressionParser::kKwargs, ExpressionParser::kVarargs}) {
+      if (!occurs(special)) continue;
+      return stream_.Refuse(node->line, fmt::format("the special variable '{}'",
+                                                    ExpressionParser::kSpecialNames[special]));
+    }
+    node->uses_caller = occurs(ExpressionParser::kCaller);
     return node;
   }
 

@@ -35,6 +35,19 @@ const Value* ConstantString(const Expr* expr) {
   return value.is_string() ? &value : nullptr;
 }
 
+// Sets a flag while it lives.
+class FlagGuard {
+ public:
+  FlagGuard(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
+  ~FlagGuard() { flag_ = before_; }
+  FlagGuard(const FlagGuard&) = delete;
+  FlagGuard& operator=(const FlagGuard&) = delete;
+
+ private:
+  bool& flag_;
+  const bool before_;
+};
+
 class Resolver {
  public:
   absl::Status Run(Program& program) {
@@ -99,7 +112,7 @@ class Resolver {
   }
 
   absl::Status ResolveExpr(Expr& expr, const Symbols& symbols) {
-    const bool was_soft = soft_;
+    const FlagGuard guard(soft_, soft_ || expr.kind == ExprKind::kCondition);
     switch (expr.kind) {
       case ExprKind::kName:
         INCIPIT_RETURN_IF_ERROR(ResolveName(As<NameExpr>(expr), symbols));
@@ -111,9 +124,6 @@ class Resolver {
       }
       case ExprKind::kArithmetic:
         INCIPIT_RETURN_IF_ERROR(CheckPercent(As<ChainExpr>(expr)));
-        break;
-      case ExprKind::kCondition:
-        soft_ = true;
         break;
       case ExprKind::kGetAttribute:
         INCIPIT_RETURN_IF_ERROR(CheckAttribute(As<ValueExpr>(expr)));
@@ -137,7 +147,6 @@ class Resolver {
     ForEachChild(expr, [&](Expr& child) {
       if (status.ok()) status = ResolveExpr(child, symbols);
     });
-    soft_ = was_soft;
     return status;
   }
 
@@ -218,21 +227,24 @@ class Resolver {
 
   // `soft`: a filter or test that does not exist is an error only when it is reached.
   absl::Status ResolveBody(const Body& body, const Symbols& symbols, bool soft) {
-    const bool was_soft = std::exchange(soft_, soft);
+    const FlagGuard guard(soft_, soft);
     for (const auto& statement : body) {
       INCIPIT_RETURN_IF_ERROR(ResolveStatement(*statement, symbols));
     }
-    soft_ = was_soft;
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveAll(const std::vector<ExprPtr>& exprs, const Symbols& symbols) {
+    for (const ExprPtr& expr : exprs) {
+      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*expr, symbols));
+    }
     return absl::OkStatus();
   }
 
   absl::Status ResolveStatement(Stmt& statement, const Symbols& symbols) {
     switch (statement.kind) {
       case StmtKind::kOutput:
-        for (const ExprPtr& item : As<OutputStmt>(statement).items) {
-          INCIPIT_RETURN_IF_ERROR(ResolveExpr(*item, symbols));
-        }
-        return absl::OkStatus();
+        return ResolveAll(As<OutputStmt>(statement).items, symbols);
       case StmtKind::kIf:
         return ResolveIf(As<IfStmt>(statement), symbols);
       case StmtKind::kFor:
@@ -263,28 +275,26 @@ class Resolver {
   }
 
   absl::Status ResolveIf(IfStmt& node, const Symbols& symbols) {
-    const bool was_soft = std::exchange(soft_, true);
+    const FlagGuard guard(soft_, true);
     for (const IfStmt::Branch& branch : node.branches) {
       INCIPIT_RETURN_IF_ERROR(ResolveExpr(*branch.test, symbols));
       INCIPIT_RETURN_IF_ERROR(ResolveBody(branch.body, symbols, true));
     }
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.otherwise, symbols, true));
-    soft_ = was_soft;
     return absl::OkStatus();
   }
 
   absl::Status ResolveFor(ForStmt& node, const Symbols& outer) {
     INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.iterable, outer));
     ++num_loops_;
-    const bool was_soft = std::exchange(soft_, false);
+    const FlagGuard guard(soft_, false);
     if (node.test != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveLoopTest(node, outer));
     Symbols symbols = outer.Inner();
-    const bool uses_loop = !FindUndeclared(node.body, {"loop"}).empty();
-    if (uses_loop) symbols.DeclareParameter("loop");
+    if (node.uses_loop) symbols.DeclareParameter("loop");
     symbols.Visit(*node.target, true);
     symbols.Visit(node.body);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
-    if (uses_loop) {
+    if (node.uses_loop) {
       INCIPIT_ASSIGN_OR_RETURN(node.loop_slot, SlotOf(symbols.level(), "loop"));
     }
     INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, symbols));
@@ -293,7 +303,6 @@ class Resolver {
     otherwise.Visit(node.otherwise);
     INCIPIT_RETURN_IF_ERROR(BuildScope(otherwise, node.otherwise_scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.otherwise, otherwise, false));
-    soft_ = was_soft;
     --num_loops_;
     return absl::OkStatus();
   }
@@ -319,9 +328,8 @@ class Resolver {
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
     if (node.filter == nullptr) return absl::OkStatus();
-    const bool was_soft = std::exchange(soft_, false);
+    const FlagGuard guard(soft_, false);
     INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.filter, symbols));
-    soft_ = was_soft;
     return absl::OkStatus();
   }
 
@@ -334,35 +342,19 @@ class Resolver {
   absl::Status ResolveMacro(MacroStmt& macro, const Symbols& outer) {
     Symbols symbols = outer.Inner();
     Analyze(macro, symbols);
-    std::set<std::string> special = FindUndeclared(macro.body, {"caller", "kwargs", "varargs"});
-    for (size_t i = 0; i < macro.parameters.size(); ++i) {
-      const bool was_special = special.erase(macro.parameters[i]->name) > 0;
-      const bool has_default = i + macro.defaults.size() >= macro.parameters.size();
-      if (was_special && macro.parameters[i]->name == "caller" && !has_default) {
-        return InvalidArgument(
-            "chat template line {}: the special parameter 'caller' must be omitted or have a "
-            "default",
-            macro.line);
-      }
-    }
-    for (const std::string name : {"kwargs", "varargs"}) {
-      if (special.contains(name)) return Refuse(macro.line, "special variable", name);
-    }
-    const bool uses_caller = !special.empty();
-    if (uses_caller) symbols.DeclareParameter("caller");
+    if (macro.uses_caller) symbols.DeclareParameter("caller");
     Analyze(macro, symbols);
     PushFunction(symbols);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, macro.scope));
-    if (uses_caller) macro.caller_slot = SlotOf(symbols.level(), "caller")->slot;
-    const bool was_soft = std::exchange(soft_, false);
+    if (macro.uses_caller) {
+      INCIPIT_ASSIGN_OR_RETURN(macro.caller_slot, SlotOf(symbols.level(), "caller"));
+    }
+    const FlagGuard guard(soft_, false);
     for (const auto& parameter : macro.parameters) {
       INCIPIT_RETURN_IF_ERROR(ResolveExpr(*parameter, symbols));
     }
-    for (const ExprPtr& value : macro.defaults) {
-      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*value, symbols));
-    }
+    INCIPIT_RETURN_IF_ERROR(ResolveAll(macro.defaults, symbols));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(macro.body, symbols, false));
-    soft_ = was_soft;
     macro.num_slots = PopFunction();
     return absl::OkStatus();
   }

@@ -13,23 +13,19 @@ namespace incipit::jinja {
 namespace {
 
 using Result = absl::StatusOr<Value>;
-using Item = absl::StatusOr<std::optional<Value>>;
+using Produce = LazyItems::Produce;
 using Items = absl::StatusOr<std::vector<Value>>;
 
 // A filter or test that is applied to items, with the arguments that follow the item.
 class Application {
  public:
-  Application(std::string_view kind, Arguments rest) : kind_(kind), rest_(std::move(rest)) {}
-
   // Takes the name, which is the first of the arguments.
-  void TakeName() {
+  Application(std::string_view kind, Arguments rest) : kind_(kind), rest_(std::move(rest)) {
     name_ = std::move(rest_.positional.front());
     rest_.positional.erase(rest_.positional.begin());
     if (!name_.is_string()) return;
     builtin_ = kind_ == "filter" ? FindFilter(name_.bytes()) : FindTest(name_.bytes());
   }
-  bool has_name() const { return !name_.is(Kind::kMissing); }
-  Arguments& rest() { return rest_; }
 
   Result Apply(Interpreter& in, Value item) const {
     Arguments arguments;
@@ -49,142 +45,86 @@ class Application {
   const NamedBuiltin* builtin_ = nullptr;
 };
 
-// A generator over the items of `source`, which begins by looking at it.
-class Generator : public Iterator {
- public:
-  explicit Generator(Value source) : source_(std::move(source)) {}
+Value TakeFirst(std::vector<Value>& values) {
+  Value first = std::move(values.front());
+  values.erase(values.begin());
+  return first;
+}
 
-  // Generators over generators are a recursion.
-  Item Next(Interpreter& in) final {
-    INCIPIT_RETURN_IF_ERROR(in.Enter());
-    Item item = TryNext(in);
-    in.Leave();
-    return item;
-  }
+// nullptr if the value is false: then a filter does not look at its arguments.
+absl::StatusOr<Iterator*> IterateIfTrue(Interpreter& in, const Value& value) {
+  INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
+  if (!truth) return nullptr;
+  return Iterate(in, value);
+}
 
- protected:
-  // Before the first item, if there is any.
-  virtual absl::Status Start(Interpreter& in) = 0;
-  virtual Item Produce(Interpreter& in, Iterator& items) = 0;
-
- private:
-  Item TryNext(Interpreter& in) {
-    if (done_) return std::optional<Value>();
-    if (items_ == nullptr) {
-      done_ = true;  // unless it goes well
-      INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, source_));
-      if (!truth) return std::optional<Value>();
-      INCIPIT_RETURN_IF_ERROR(Start(in));
-      INCIPIT_ASSIGN_OR_RETURN(items_, Iterate(in, source_));
-    }
-    INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, Produce(in, *items_));
-    done_ = !item;
-    return item;
-  }
-
-  Value source_;
-  Iterator* items_ = nullptr;
-  bool done_ = false;
-};
-
-class MappedItems final : public Generator {
- public:
-  MappedItems(Value source, Arguments rest)
-      : Generator(std::move(source)), filter_("filter", std::move(rest)) {}
-
- protected:
-  absl::Status Start(Interpreter& in) override {
-    if (!filter_.rest().positional.empty()) {
-      filter_.TakeName();
-      return absl::OkStatus();
-    }
-    const Value attribute = filter_.rest().TakeKeyword("attribute");
+absl::StatusOr<Produce> StartMap(Interpreter& in, Arguments args) {
+  INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));
+  if (items == nullptr) return Produce();
+  std::function<Result(Interpreter&, Value)> map;
+  if (!args.positional.empty()) {
+    map = [filter = Application("filter", std::move(args))](Interpreter& interpreter, Value item) {
+      return filter.Apply(interpreter, std::move(item));
+    };
+  } else {
+    const Value attribute = args.TakeKeyword("attribute");
     if (attribute.is(Kind::kMissing)) return InvalidArgument("map requires a filter argument");
-    default_ = filter_.rest().TakeKeyword("default");
-    INCIPIT_RETURN_IF_ERROR(filter_.rest().RefuseKeywords("map"));
-    INCIPIT_ASSIGN_OR_RETURN(path_, AttributePath::Make(in, attribute));
-    return absl::OkStatus();
+    const Value otherwise = args.TakeKeyword("default");
+    INCIPIT_RETURN_IF_ERROR(args.RefuseKeywords("map"));
+    INCIPIT_ASSIGN_OR_RETURN(AttributePath path, AttributePath::Make(in, attribute));
+    map = [path = std::move(path), otherwise](Interpreter& interpreter, Value item) {
+      return path.Get(interpreter, std::move(item), otherwise);
+    };
   }
-
-  Item Produce(Interpreter& in, Iterator& items) override {
-    INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, items.Next(in));
+  return Produce([items, map = std::move(map)](Interpreter& interpreter) -> LazyItems::Item {
+    INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, items->Next(interpreter));
     if (!item) return item;
-    INCIPIT_ASSIGN_OR_RETURN(Value value, path_ ? path_->Get(in, std::move(*item), default_)
-                                                : filter_.Apply(in, std::move(*item)));
-    return std::optional(std::move(value));
-  }
-
- private:
-  Application filter_;
-  std::optional<AttributePath> path_;
-  Value default_;
-};
-
-class SelectedItems final : public Generator {
- public:
-  struct Mode {
-    bool keeps = true;  // what passes the test; else what does not
-    bool by_attribute = false;
-  };
-  SelectedItems(Value source, Arguments rest, Mode mode)
-      : Generator(std::move(source)), test_("test", std::move(rest)), mode_(mode) {}
-
- protected:
-  absl::Status Start(Interpreter& in) override {
-    std::vector<Value>& positional = test_.rest().positional;
-    if (mode_.by_attribute) {
-      if (positional.empty()) return InvalidArgument("missing parameter for attribute name");
-      INCIPIT_ASSIGN_OR_RETURN(path_, AttributePath::Make(in, positional.front()));
-      positional.erase(positional.begin());
-    }
-    if (!positional.empty()) test_.TakeName();
-    return absl::OkStatus();
-  }
-
-  Item Produce(Interpreter& in, Iterator& items) override {
-    while (true) {
-      INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, items.Next(in));
-      if (!item) return item;
-      INCIPIT_ASSIGN_OR_RETURN(Value value, path_.Get(in, *item));
-      if (test_.has_name()) {
-        INCIPIT_ASSIGN_OR_RETURN(value, test_.Apply(in, std::move(value)));
-      }
-      INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
-      if (truth == mode_.keeps) return item;
-    }
-  }
-
- private:
-  Application test_;
-  const Mode mode_;
-  AttributePath path_;
-};
-
-Result TakeSource(std::string_view name, Arguments& args) {
-  if (args.positional.empty()) return InvalidArgument("{}() is missing its value", name);
-  Value source = std::move(args.positional.front());
-  args.positional.erase(args.positional.begin());
-  return source;
+    INCIPIT_ASSIGN_OR_RETURN(item, map(interpreter, std::move(*item)));
+    return item;
+  });
 }
 
-Result Map(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(Value source, TakeSource("map", args));
-  return Value::OfIterator(in.heap().New<MappedItems>(std::move(source), std::move(args)));
-}
-
+// `keeps`: what passes the test; else what does not.
 template <bool keeps, bool by_attribute>
-Result Select(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(Value source, TakeSource("select", args));
-  return Value::OfIterator(in.heap().New<SelectedItems>(
-      std::move(source), std::move(args),
-      SelectedItems::Mode{.keeps = keeps, .by_attribute = by_attribute}));
+absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
+  INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));
+  if (items == nullptr) return Produce();
+  AttributePath path;
+  if (by_attribute) {
+    if (args.positional.empty()) return InvalidArgument("missing parameter for attribute name");
+    INCIPIT_ASSIGN_OR_RETURN(path, AttributePath::Make(in, TakeFirst(args.positional)));
+  }
+  std::optional<Application> test;
+  if (!args.positional.empty()) test.emplace("test", std::move(args));
+  return Produce([items, path, test](Interpreter& interpreter) -> LazyItems::Item {
+    while (true) {
+      INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> item, items->Next(interpreter));
+      if (!item) return item;
+      INCIPIT_ASSIGN_OR_RETURN(Value value, path.Get(interpreter, *item));
+      if (test) {
+        INCIPIT_ASSIGN_OR_RETURN(value, test->Apply(interpreter, std::move(value)));
+      }
+      INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(interpreter, value));
+      if (truth == keeps) return item;
+    }
+  });
 }
 
-// A generator whose items `make` makes of the arguments.
+// A generator that starts with the arguments.
+template <absl::StatusOr<Produce> (*start)(Interpreter&, Arguments)>
+Result Lazy(Interpreter& in, Arguments& args) {
+  return Value::OfIterator(in.heap().New<LazyItems>(
+      [args = std::move(args)](Interpreter& interpreter) { return start(interpreter, args); }));
+}
+
+// A generator whose items are made all at once.
 template <Items (*make)(Interpreter&, const Arguments&)>
-Result Defer(Interpreter& in, Arguments& args) {
-  return Value::OfIterator(in.heap().New<DeferredItems>(
-      [args = std::move(args)](Interpreter& interpreter) { return make(interpreter, args); }));
+absl::StatusOr<Produce> MakeAll(Interpreter& in, Arguments args) {
+  INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> items, make(in, args));
+  INCIPIT_ASSIGN_OR_RETURN(const Value list, in.heap().MakeList(std::move(items)));
+  return Produce([items = in.heap().New<ValueIterator>(list)](Interpreter& interpreter) {
+    return items->Next(interpreter);
+  });
 }
 
 Items MakeItems(Interpreter& in, const Arguments& args) {
@@ -270,15 +210,15 @@ Result Attribute(Interpreter& in, Arguments& args) {
 
 constexpr NamedBuiltin kSelectionFilters[] = {
     {"attr", Attribute, 2, {"obj", "name"}},
-    {"batch", Defer<MakeBatches>, 2, {"value", "linecount", "fill_with"}},
-    {"items", Defer<MakeItems>, 1, {"value"}},
-    {"map", Map},
-    {"reject", Select<false, false>},
-    {"rejectattr", Select<false, true>},
-    {"select", Select<true, false>},
-    {"selectattr", Select<true, true>},
-    {"slice", Defer<MakeSlices>, 2, {"value", "slices", "fill_with"}},
-    {"unique", Defer<MakeUnique>, 1, {"value", "case_sensitive", "attribute"}},
+    {"batch", Lazy<MakeAll<MakeBatches>>, 2, {"value", "linecount", "fill_with"}},
+    {"items", Lazy<MakeAll<MakeItems>>, 1, {"value"}},
+    {"map", Lazy<StartMap>},
+    {"reject", Lazy<StartSelect<false, false>>},
+    {"rejectattr", Lazy<StartSelect<false, true>>},
+    {"select", Lazy<StartSelect<true, false>>},
+    {"selectattr", Lazy<StartSelect<true, true>>},
+    {"slice", Lazy<MakeAll<MakeSlices>>, 2, {"value", "slices", "fill_with"}},
+    {"unique", Lazy<MakeAll<MakeUnique>>, 1, {"value", "case_sensitive", "attribute"}},
 };
 
 }  // namespace

@@ -14,12 +14,6 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-template <CaseOp op>
-Result CaseFilter(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
-  return ChangeCase(in, value, op);
-}
-
 bool StartsWord(uint32_t c) {
   return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || IsSpace(c);
 }
@@ -48,13 +42,6 @@ Result TitleFilter(Interpreter& in, Arguments& args) {
   return in.heap().Finish(builder);
 }
 
-Result Trim(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
-  if (args.IsNone(1)) return Strip(in, value, nullptr, Side::kBoth);
-  INCIPIT_ASSIGN_OR_RETURN(const Value chars, args.String(1));
-  return Strip(in, value, &chars, Side::kBoth);
-}
-
 Result Replace(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const Value value, ToString(in, args[0]));
   INCIPIT_ASSIGN_OR_RETURN(const Value old_text, ToString(in, args[1]));
@@ -77,13 +64,6 @@ Result Escape(Interpreter& in, Arguments& args) {
   TextBuilder builder;
   INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, args[0], builder));
   return in.heap().Finish(builder, true);
-}
-
-Result Center(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
-  INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 80));
-  INCIPIT_ASSIGN_OR_RETURN(const Value fill, in.heap().MakeString(" "));
-  return Pad(in, value, width, fill, Side::kBoth);
 }
 
 Result Indent(Interpreter& in, Arguments& args) {
@@ -204,21 +184,16 @@ Result ToJson(Interpreter& in, Arguments& args) {
 }
 
 constexpr NamedBuiltin kStringFilters[] = {
-    {"capitalize", CaseFilter<CaseOp::kCapitalize>, 1, {"s"}},
-    {"center", Center, 1, {"value", "width"}},
     {"e", Escape, 1, {"s"}},
     {"escape", Escape, 1, {"s"}},
     {"format", Format},
     {"indent", Indent, 1, {"s", "width", "first", "blank"}},
-    {"lower", CaseFilter<CaseOp::kLower>, 1, {"s"}},
     {"replace", Replace, 3, {"s", "old", "new", "count"}},
     {"safe", Safe, 1, {"value"}},
     {"string", String, 1, {"object"}},
     {"title", TitleFilter, 1, {"s"}},
     {"tojson", ToJson, 1, {"value", "ensure_ascii", "indent", "separators", "sort_keys"}},
-    {"trim", Trim, 1, {"value", "chars"}},
     {"truncate", Truncate, 1, {"s", "length", "killwords", "end", "leeway"}},
-    {"upper", CaseFilter<CaseOp::kUpper>, 1, {"s"}},
     {"wordcount", WordCount, 1, {"s"}},
 };
 

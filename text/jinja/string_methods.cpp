@@ -106,7 +106,7 @@ Result Partition(Interpreter& in, Arguments& args) {
 
 template <Side side>
 Result Justify(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 0));
+  INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 80));
   INCIPIT_ASSIGN_OR_RETURN(Value fill, in.heap().MakeString(" "));
   if (args.Has(2)) {
     INCIPIT_ASSIGN_OR_RETURN(fill, args.String(2));
@@ -156,8 +156,24 @@ constexpr NamedBuiltin kMethods[] = {
     {"zfill", ZeroFill, 2, {"self", "width"}, 2},
 };
 
+// The method as a filter, of whatever value.
+template <Result (*method)(Interpreter&, Arguments&)>
+Result OfAny(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(args.positional[0], ToSoftString(in, args[0]));
+  return method(in, args);
+}
+
+constexpr NamedBuiltin kFilters[] = {
+    {"capitalize", OfAny<Case<CaseOp::kCapitalize>>, 1, {"s"}},
+    {"center", OfAny<Justify<Side::kBoth>>, 1, {"value", "width"}},
+    {"lower", OfAny<Case<CaseOp::kLower>>, 1, {"s"}},
+    {"trim", OfAny<StripSide<Side::kBoth>>, 1, {"value", "chars"}},
+    {"upper", OfAny<Case<CaseOp::kUpper>>, 1, {"s"}},
+};
+
 }  // namespace
 
 Builtins StringMethods() { return kMethods; }
+Builtins StringMethodFilters() { return kFilters; }
 
 }  // namespace incipit::jinja

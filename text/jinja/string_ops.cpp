@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<Value>> Substrings(Interpreter& in, const Value& stri
   return parts;
 }
 
-size_t SkipSpaceForward(std::string_view bytes, size_t i, bool space) {
+size_t SkipSpace(std::string_view bytes, size_t i, bool space) {
   while (i < bytes.size()) {
     const CodePoint c = DecodeAt(bytes, i);
     if (IsSpace(c.value) != space) break;
@@ -75,44 +75,25 @@ size_t SkipSpaceForward(std::string_view bytes, size_t i, bool space) {
   return i;
 }
 
-size_t SkipSpaceBackward(std::string_view bytes, size_t i, bool space) {
-  while (i > 0) {
-    const size_t previous = PreviousChar(bytes, i);
-    if (IsSpace(DecodeAt(bytes, previous).value) != space) break;
-    i = previous;
-  }
-  return i;
-}
-
-Ranges SplitSpaceForward(std::string_view bytes, Int splits_max) {
-  Ranges ranges;
-  size_t i = SkipSpaceForward(bytes, 0, true);
-  while (i < bytes.size()) {
-    if (splits_max-- == 0) {
-      ranges.push_back({i, bytes.size()});
+// Words. What is not split from the left keeps the space behind it, from the right that before it.
+Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
+  Ranges words;
+  const size_t words_max = splits_max < 0 ? bytes.size() : static_cast<size_t>(splits_max);
+  for (size_t i = SkipSpace(bytes, 0, true); i < bytes.size();) {
+    if (!from_right && words.size() == words_max) {
+      words.push_back({i, bytes.size()});
       break;
     }
-    const size_t end = SkipSpaceForward(bytes, i, false);
-    ranges.push_back({i, end});
-    i = SkipSpaceForward(bytes, end, true);
+    const size_t end = SkipSpace(bytes, i, false);
+    words.push_back({i, end});
+    i = SkipSpace(bytes, end, true);
   }
-  return ranges;
-}
-
-Ranges SplitSpaceBackward(std::string_view bytes, Int splits_max) {
-  Ranges ranges;
-  size_t i = SkipSpaceBackward(bytes, bytes.size(), true);
-  while (i > 0) {
-    if (splits_max-- == 0) {
-      ranges.push_back({0, i});
-      break;
-    }
-    const size_t begin = SkipSpaceBackward(bytes, i, false);
-    ranges.push_back({begin, i});
-    i = SkipSpaceBackward(bytes, begin, true);
+  if (from_right && words.size() > words_max) {
+    const size_t rest = words.size() - words_max;  // words
+    words[rest - 1].begin = 0;
+    words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }
-  std::reverse(ranges.begin(), ranges.end());
-  return ranges;
+  return words;
 }
 
 Ranges SplitBy(std::string_view bytes, std::string_view separator, Int splits_max) {
@@ -244,9 +225,7 @@ absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
   const std::string_view bytes = string.bytes();
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size()));
   if (separator == nullptr) {
-    return Substrings(
-        in, string,
-        from_right ? SplitSpaceBackward(bytes, splits_max) : SplitSpaceForward(bytes, splits_max));
+    return Substrings(in, string, SplitSpace(bytes, splits_max, from_right));
   }
   if (separator->bytes().empty()) return InvalidArgument("empty separator");
   if (!from_right) return Substrings(in, string, SplitBy(bytes, separator->bytes(), splits_max));

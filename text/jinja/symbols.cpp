@@ -8,79 +8,6 @@ const T& As(const Stmt& statement) {
   return static_cast<const T&>(statement);
 }
 
-// Names in the order of Jinja2's generic visitor, which is the order of the nodes' fields.
-class UndeclaredFinder {
- public:
-  explicit UndeclaredFinder(std::set<std::string> names) : names_(std::move(names)) {}
-
-  void Visit(const Body& body) {
-    for (const auto& statement : body) VisitStatement(*statement);
-  }
-  std::set<std::string> TakeUndeclared() { return std::move(undeclared_); }
-
- private:
-  void Visit(const ExprPtr& expr) {
-    if (expr != nullptr) Visit(*expr);
-  }
-  void Visit(const Expr& expr) {
-    if (expr.kind == ExprKind::kName) {
-      const auto& name = static_cast<const NameExpr&>(expr);
-      if (name.context == NameContext::kLoad && names_.contains(name.name)) {
-        undeclared_.insert(name.name);
-      } else {
-        names_.erase(name.name);
-      }
-    }
-    ForEachChild(expr, [&](const Expr& child) { Visit(child); });
-  }
-
-  void VisitStatement(const Stmt& statement) {
-    switch (statement.kind) {
-      case StmtKind::kOutput:
-        for (const ExprPtr& item : As<OutputStmt>(statement).items) Visit(item);
-        return;
-      case StmtKind::kIf:
-        for (const IfStmt::Branch& branch : As<IfStmt>(statement).branches) {
-          Visit(branch.test);
-          Visit(branch.body);
-        }
-        return Visit(As<IfStmt>(statement).otherwise);
-      case StmtKind::kFor: {
-        const auto& node = As<ForStmt>(statement);
-        Visit(node.target);
-        Visit(node.iterable);
-        Visit(node.body);
-        Visit(node.otherwise);
-        return Visit(node.test);
-      }
-      case StmtKind::kSet:
-        Visit(As<SetStmt>(statement).target);
-        return Visit(As<SetStmt>(statement).value);
-      case StmtKind::kSetBlock:
-        Visit(As<BlockStmt>(statement).target);
-        Visit(As<BlockStmt>(statement).filter);
-        return Visit(As<BlockStmt>(statement).body);
-      case StmtKind::kFilterBlock:
-        Visit(As<BlockStmt>(statement).body);
-        return Visit(As<BlockStmt>(statement).filter);
-      case StmtKind::kMacro:
-      case StmtKind::kCallBlock: {
-        const auto& node = As<MacroStmt>(statement);
-        Visit(node.call);
-        for (const auto& parameter : node.parameters) Visit(*parameter);
-        for (const ExprPtr& value : node.defaults) Visit(value);
-        return Visit(node.body);
-      }
-      case StmtKind::kBreak:
-      case StmtKind::kContinue:
-        return;
-    }
-  }
-
-  std::set<std::string> names_;
-  std::set<std::string> undeclared_;
-};
-
 }  // namespace
 
 std::optional<int> Symbols::FindRef(const std::string& name) const {
@@ -192,12 +119,6 @@ void Symbols::Merge(std::span<const Symbols> branches) {
     loads_[name] =
         outer ? Load{ScopeLoad::Source::kOuter, *outer} : Load{ScopeLoad::Source::kContext};
   }
-}
-
-std::set<std::string> FindUndeclared(const Body& body, std::set<std::string> names) {
-  UndeclaredFinder finder(std::move(names));
-  finder.Visit(body);
-  return finder.TakeUndeclared();
 }
 
 }  // namespace incipit::jinja

@@ -47,8 +47,4 @@ class Symbols {
   std::set<std::string> stores_;
 };
 
-// Which of `names` are read somewhere below before they are written; unlike a scope, this looks
-// into inner scopes too.
-std::set<std::string> FindUndeclared(const Body& body, std::set<std::string> names);
-
 }  // namespace incipit::jinja

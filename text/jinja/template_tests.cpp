@@ -15,23 +15,14 @@ Result Is(Interpreter&, Arguments& args) {
   return Value::Bool(predicate(args[0]));
 }
 
+template <Kind... kinds>
+bool IsOf(const Value& v) {
+  return (v.is(kinds) || ...);
+}
 bool IsDefined(const Value& v) { return !v.is_undefined(); }
-bool IsUndefinedValue(const Value& v) { return v.is_undefined(); }
-bool IsNone(const Value& v) { return v.is_none(); }
-bool IsBoolean(const Value& v) { return v.is(Kind::kBool); }
 bool IsFalse(const Value& v) { return v.is(Kind::kBool) && !v.boolean(); }
 bool IsTrueValue(const Value& v) { return v.is(Kind::kBool) && v.boolean(); }
-bool IsInteger(const Value& v) { return v.is(Kind::kInt); }
-bool IsFloat(const Value& v) { return v.is(Kind::kFloat); }
-bool IsNumber(const Value& v) { return v.is_number(); }
-bool IsString(const Value& v) { return v.is_string(); }
-bool IsMapping(const Value& v) { return v.is(Kind::kDict); }
 bool IsEscaped(const Value& v) { return v.is_markup(); }
-// Whatever has a length and items by index; undefined values have both.
-bool IsSequence(const Value& v) {
-  return v.is_undefined() || v.is_string() || v.is_sequence() || v.is(Kind::kDict) ||
-         v.is(Kind::kRange);
-}
 bool IsCallable(const Value& v) {
   return v.is_undefined() || (v.is(Kind::kObject) && v.object().is_callable());
 }
@@ -83,7 +74,7 @@ constexpr NamedBuiltin Comparison(std::string_view name) {
 }
 
 constexpr NamedBuiltin kTests[] = {
-    Simple("boolean", Is<IsBoolean>),
+    Simple("boolean", Is<IsOf<Kind::kBool>>),
     Simple("callable", Is<IsCallable>),
     Simple("defined", Is<IsDefined>),
     {"divisibleby", IsDivisibleBy, 2, {"value", "num"}},
@@ -94,14 +85,14 @@ constexpr NamedBuiltin kTests[] = {
     Simple("even", IsParity<0>),
     Simple("false", Is<IsFalse>),
     Simple("filter", Is<IsFilterName>),
-    Simple("float", Is<IsFloat>),
+    Simple("float", Is<IsOf<Kind::kFloat>>),
     Comparison<CompareOp::kGreaterEqual>("ge"),
     Comparison<CompareOp::kGreaterEqual>(">="),
     Comparison<CompareOp::kGreater>("gt"),
     Comparison<CompareOp::kGreater>("greaterthan"),
     Comparison<CompareOp::kGreater>(">"),
     {"in", Compares<CompareOp::kIn>, 2, {"value", "seq"}},
-    Simple("integer", Is<IsInteger>),
+    Simple("integer", Is<IsOf<Kind::kInt>>),
     Simple("iterable", IsIterable),
     Comparison<CompareOp::kLessEqual>("le"),
     Comparison<CompareOp::kLessEqual>("<="),
@@ -109,18 +100,20 @@ constexpr NamedBuiltin kTests[] = {
     Comparison<CompareOp::kLess>("lt"),
     Comparison<CompareOp::kLess>("lessthan"),
     Comparison<CompareOp::kLess>("<"),
-    Simple("mapping", Is<IsMapping>),
+    Simple("mapping", Is<IsOf<Kind::kDict>>),
     Comparison<CompareOp::kNotEqual>("ne"),
     Comparison<CompareOp::kNotEqual>("!="),
-    Simple("none", Is<IsNone>),
-    Simple("number", Is<IsNumber>),
+    Simple("none", Is<IsOf<Kind::kNone>>),
+    Simple("number", Is<IsOf<Kind::kBool, Kind::kInt, Kind::kFloat>>),
     Simple("odd", IsParity<1>),
     {"sameas", IsSameAs, 2, {"value", "other"}},
-    Simple("sequence", Is<IsSequence>),
-    Simple("string", Is<IsString>),
+    // Whatever has a length and items by index.
+    Simple("sequence", Is<IsOf<Kind::kUndefined, Kind::kString, Kind::kList, Kind::kTuple,
+                               Kind::kDict, Kind::kRange>>),
+    Simple("string", Is<IsOf<Kind::kString>>),
     Simple("test", Is<IsTestName>),
     Simple("true", Is<IsTrueValue>),
-    Simple("undefined", Is<IsUndefinedValue>),
+    Simple("undefined", Is<IsOf<Kind::kUndefined>>),
     Simple("upper", IsCase<true>),
 };
 

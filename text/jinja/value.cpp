@@ -24,20 +24,9 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
+// The same for kinds whose values may be equal.
 int KeyRank(const Value& value) {
-  if (value.is_number()) return 0;
-  switch (value.kind()) {
-    case Kind::kString:
-      return 1;
-    case Kind::kNone:
-      return 2;
-    case Kind::kTuple:
-      return 3;
-    case Kind::kUndefined:
-      return 4;
-    default:
-      return 5;
-  }
+  return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }
 
 }  // namespace
@@ -110,29 +99,29 @@ int CompareNumbers(const Value& left, const Value& right) {
 }
 
 int CompareKeys(const Value& left, const Value& right) {
-  const int rank = KeyRank(left);
-  if (rank != KeyRank(right)) return ThreeWay(rank, KeyRank(right));
-  switch (rank) {
-    case 0: {
-      const bool left_nan = left.is(Kind::kFloat) && std::isnan(left.real());
-      const bool right_nan = right.is(Kind::kFloat) && std::isnan(right.real());
+  if (KeyRank(left) != KeyRank(right)) return ThreeWay(KeyRank(left), KeyRank(right));
+  switch (left.kind()) {
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat: {
+      const bool left_nan = std::isnan(left.real()), right_nan = std::isnan(right.real());
       if (left_nan || right_nan) return ThreeWay(left_nan, right_nan);
       return CompareNumbers(left, right);
     }
-    case 1:
+    case Kind::kString:
       return left.bytes().compare(right.bytes());
-    case 3: {
+    case Kind::kTuple: {
       const auto &a = left.list().items, &b = right.list().items;
       for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
         if (const int order = CompareKeys(a[i], b[i]); order != 0) return order;
       }
       return ThreeWay(a.size(), b.size());
     }
-    case 5: {
-      if (left.kind() != right.kind()) return ThreeWay(left.kind(), right.kind());
+    case Kind::kRange:
+    case Kind::kIterator:
+    case Kind::kObject:
       return ThreeWay(reinterpret_cast<uintptr_t>(left.Address()),
                       reinterpret_cast<uintptr_t>(right.Address()));
-    }
     default:
       return 0;
   }
@@ -189,34 +178,12 @@ absl::StatusOr<std::optional<int64_t>> Object::Length(Interpreter&) {
 }
 
 std::string_view TypeName(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kMissing:
-    case Kind::kUndefined:
-      return "Undefined";
-    case Kind::kNone:
-      return "NoneType";
-    case Kind::kBool:
-      return "bool";
-    case Kind::kInt:
-      return "int";
-    case Kind::kFloat:
-      return "float";
-    case Kind::kString:
-      return value.is_markup() ? "Markup" : "str";
-    case Kind::kList:
-      return "list";
-    case Kind::kTuple:
-      return "tuple";
-    case Kind::kDict:
-      return "dict";
-    case Kind::kRange:
-      return "range";
-    case Kind::kIterator:
-      return value.iterator().type_name();
-    case Kind::kObject:
-      return value.object().type_name();
-  }
-  return "object";
+  if (value.is_markup()) return "Markup";
+  if (value.is(Kind::kObject)) return value.object().type_name();
+  constexpr std::string_view kNames[] = {"Undefined", "Undefined", "NoneType", "bool",
+                                         "int",       "float",     "str",      "list",
+                                         "tuple",     "dict",      "range",    "generator"};
+  return kNames[static_cast<size_t>(value.kind())];
 }
 
 int32_t DepthOf(const Value& value) {

@@ -183,7 +183,6 @@ class Iterator : public Cell {
  public:
   // nullopt at the end, and from then on.
   virtual absl::StatusOr<std::optional<Value>> Next(Interpreter& interpreter) = 0;
-  virtual std::string_view type_name() const { return "generator"; }
 };
 
 // What has behaviour: macros, functions, methods, loops, namespaces.
