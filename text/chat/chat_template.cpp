@@ -54,7 +54,7 @@ absl::StatusOr<Value> ReadMessages(Heap& heap, const nlohmann::ordered_json& jso
     }
     INCIPIT_ASSIGN_OR_RETURN(items.back(), heap.Finish(copy));
   }
-  return heap.MakeList(std::move(items), Origin::kRequest);
+  return heap.MakeSequence(jinja::Kind::kList, std::move(items), Origin::kRequest);
 }
 
 absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::ordered_json& json) {

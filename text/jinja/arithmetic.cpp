@@ -34,12 +34,6 @@ absl::StatusOr<Value> Concatenate(Interpreter& in, const Value& left, const Valu
   return heap.Finish(builder, markup);
 }
 
-absl::StatusOr<Value> MakeSequence(Interpreter& in, Kind kind, std::vector<Value> items,
-                                   Origin origin) {
-  if (kind == Kind::kList) return in.heap().MakeList(std::move(items), origin);
-  return in.heap().MakeTuple(std::move(items), origin);
-}
-
 absl::StatusOr<Value> JoinSequences(Interpreter& in, const Value& left, const Value& right) {
   const auto &a = left.list().items, &b = right.list().items;
   INCIPIT_RETURN_IF_ERROR(in.heap().CheckMemory((a.size() + b.size()) * sizeof(Value)));
@@ -48,8 +42,8 @@ absl::StatusOr<Value> JoinSequences(Interpreter& in, const Value& left, const Va
   items.insert(items.end(), a.begin(), a.end());
   items.insert(items.end(), b.begin(), b.end());
   const bool both = left.list().origin == right.list().origin;
-  return MakeSequence(in, left.kind(), std::move(items),
-                      both ? left.list().origin : Origin::kTemplate);
+  return in.heap().MakeSequence(left.kind(), std::move(items),
+                                both ? left.list().origin : Origin::kTemplate);
 }
 
 absl::StatusOr<Value> Repeat(Interpreter& in, const Value& value, Int count) {
@@ -82,7 +76,7 @@ absl::StatusOr<Value> Repeat(Interpreter& in, const Value& value, Int count) {
     repeated.reserve(static_cast<size_t>(size * count));
     for (Int i = 0; i < count; ++i) repeated.insert(repeated.end(), items.begin(), items.end());
   }
-  return MakeSequence(in, value.kind(), std::move(repeated), value.list().origin);
+  return heap.MakeSequence(value.kind(), std::move(repeated), value.list().origin);
 }
 
 // Python's slice.indices(): where a slice of `length` items begins, ends and how it steps.
@@ -184,7 +178,7 @@ absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const Value& s
   std::vector<Value> slice;
   slice.reserve(static_cast<size_t>(size));
   for (Int i = 0; i < size; ++i) slice.push_back(items[static_cast<size_t>(indices.At(i))]);
-  return MakeSequence(in, object.kind(), std::move(slice), object.list().origin);
+  return in.heap().MakeSequence(object.kind(), std::move(slice), object.list().origin);
 }
 
 }  // namespace incipit::jinja

@@ -83,35 +83,23 @@ absl::StatusOr<Value> Heap::Substring(const Value& string, size_t begin, size_t 
   return Finish(builder, string.is_markup());
 }
 
-absl::StatusOr<List*> Heap::NewList(std::vector<Value> items, Origin origin) {
+absl::Status Heap::CheckDepth(int32_t depth) const {
+  if (depth <= value_depth_max()) return absl::OkStatus();
+  return InvalidArgument("a value is nested more than {} deep (twice the limit depth_max)",
+                         value_depth_max());
+}
+
+absl::StatusOr<Value> Heap::MakeSequence(Kind kind, std::vector<Value> items, Origin origin,
+                                         bool is_group) {
   INCIPIT_RETURN_IF_ERROR(Charge(static_cast<int64_t>(items.size())));
   INCIPIT_RETURN_IF_ERROR(Take(items.capacity() * sizeof(Value)));
   List* list = New<List>();
   for (const Value& item : items) list->depth = std::max(list->depth, 1 + DepthOf(item));
-  if (list->depth > value_depth_max()) {
-    return InvalidArgument("a value is nested more than {} deep (twice the limit depth_max)",
-                           value_depth_max());
-  }
+  INCIPIT_RETURN_IF_ERROR(CheckDepth(list->depth));
   list->items = std::move(items);
   list->origin = origin;
-  return list;
-}
-
-absl::StatusOr<Value> Heap::MakeList(std::vector<Value> items, Origin origin) {
-  INCIPIT_ASSIGN_OR_RETURN(const List* list, NewList(std::move(items), origin));
-  return Value::OfList(list);
-}
-
-absl::StatusOr<Value> Heap::MakeTuple(std::vector<Value> items, Origin origin) {
-  INCIPIT_ASSIGN_OR_RETURN(const List* list, NewList(std::move(items), origin));
-  return Value::OfTuple(list);
-}
-
-absl::StatusOr<Value> Heap::MakeGroup(Value grouper, Value list) {
-  INCIPIT_ASSIGN_OR_RETURN(List * pair,
-                           NewList({std::move(grouper), std::move(list)}, Origin::kTemplate));
-  pair->is_group = true;
-  return Value::OfTuple(pair);
+  list->is_group = is_group;
+  return kind == Kind::kList ? Value::OfList(list) : Value::OfTuple(list);
 }
 
 absl::StatusOr<Dict*> Heap::NewDict(size_t num_entries) {
@@ -121,10 +109,7 @@ absl::StatusOr<Dict*> Heap::NewDict(size_t num_entries) {
 }
 
 absl::StatusOr<Value> Heap::Finish(Dict* dict) {
-  if (dict->depth > value_depth_max()) {
-    return InvalidArgument("a value is nested more than {} deep (twice the limit depth_max)",
-                           value_depth_max());
-  }
+  INCIPIT_RETURN_IF_ERROR(CheckDepth(dict->depth));
   return Value::OfDict(dict);
 }
 

@@ -43,10 +43,15 @@ class Heap {
   // A range of bytes of another string, with its marks. The whole range shares it.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
 
-  absl::StatusOr<Value> MakeList(std::vector<Value> items, Origin origin = Origin::kTemplate);
-  absl::StatusOr<Value> MakeTuple(std::vector<Value> items, Origin origin = Origin::kTemplate);
-  // The pair of groupby, whose parts are also attributes.
-  absl::StatusOr<Value> MakeGroup(Value grouper, Value list);
+  // A list or a tuple. `is_group`: the pair of groupby, whose parts are also attributes.
+  absl::StatusOr<Value> MakeSequence(Kind kind, std::vector<Value> items,
+                                     Origin origin = Origin::kTemplate, bool is_group = false);
+  absl::StatusOr<Value> MakeList(std::vector<Value> items) {
+    return MakeSequence(Kind::kList, std::move(items));
+  }
+  absl::StatusOr<Value> MakeTuple(std::vector<Value> items) {
+    return MakeSequence(Kind::kTuple, std::move(items));
+  }
   // A dict that may still be Set, until it is passed to Finish.
   absl::StatusOr<Dict*> NewDict(size_t num_entries);
   absl::StatusOr<Value> Finish(Dict* dict);
@@ -64,7 +69,7 @@ class Heap {
  private:
   static constexpr size_t kCellOverhead = 48;  // of the allocator and the list of cells
 
-  absl::StatusOr<List*> NewList(std::vector<Value> items, Origin origin);
+  absl::Status CheckDepth(int32_t depth) const;
 
   const ChatTemplateLimits limits_;
   int64_t steps_ = 0;

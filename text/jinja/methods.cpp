@@ -32,7 +32,7 @@ Result CopyDict(Interpreter& in, Arguments& args) {
 }
 
 Result CopyList(Interpreter& in, Arguments& args) {
-  return in.heap().MakeList(args[0].list().items, args[0].list().origin);
+  return in.heap().MakeSequence(Kind::kList, args[0].list().items, args[0].list().origin);
 }
 
 Result SequenceCount(Interpreter& in, Arguments& args) {

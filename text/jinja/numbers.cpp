@@ -59,6 +59,21 @@ double RealFloorDivide(double left, double right) {
   return quotient - floor > 0.5 ? floor + 1 : floor;
 }
 
+// Toward minus infinity.
+absl::StatusOr<Int> FloorDivideInts(Int left, Int right) {
+  if (right == 0) return DivisionByZero();
+  if (right == -1) return NegateInt(left);
+  const Int quotient = left / right;
+  return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
+}
+
+absl::StatusOr<Int> ModuloInts(Int left, Int right) {
+  if (right == 0) return DivisionByZero();
+  if (right == -1) return Int{0};
+  const Int remainder = left % right;
+  return remainder != 0 && (remainder < 0) != (right < 0) ? remainder + right : remainder;
+}
+
 absl::StatusOr<Int> IntResult(ArithmeticOp op, Int left, Int right) {
   switch (op) {
     case ArithmeticOp::kAdd:
@@ -141,20 +156,6 @@ absl::StatusOr<Int> MultiplyInts(Int left, Int right) {
 absl::StatusOr<Int> NegateInt(Int value) {
   if (value == std::numeric_limits<Int>::min()) return IntegerTooLarge();
   return -value;
-}
-
-absl::StatusOr<Int> FloorDivideInts(Int left, Int right) {
-  if (right == 0) return DivisionByZero();
-  if (right == -1) return NegateInt(left);
-  const Int quotient = left / right;
-  return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
-}
-
-absl::StatusOr<Int> ModuloInts(Int left, Int right) {
-  if (right == 0) return DivisionByZero();
-  if (right == -1) return Int{0};
-  const Int remainder = left % right;
-  return remainder != 0 && (remainder < 0) != (right < 0) ? remainder + right : remainder;
 }
 
 std::string_view Spelling(ArithmeticOp op) {

@@ -17,10 +17,6 @@ absl::Status IntegerTooLarge();
 absl::StatusOr<Int> AddInts(Int left, Int right);
 absl::StatusOr<Int> MultiplyInts(Int left, Int right);
 absl::StatusOr<Int> NegateInt(Int value);
-// Toward minus infinity. INVALID_ARGUMENT for a division by zero.
-absl::StatusOr<Int> FloorDivideInts(Int left, Int right);
-absl::StatusOr<Int> ModuloInts(Int left, Int right);
-
 std::string_view Spelling(ArithmeticOp op);
 
 // REQUIRES: both are numbers.

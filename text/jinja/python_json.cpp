@@ -58,7 +58,7 @@ class JsonReader {
       INCIPIT_ASSIGN_OR_RETURN(Value value, Read(item, depth + 1));
       items.push_back(std::move(value));
     }
-    return heap_.MakeList(std::move(items), origin_);
+    return heap_.MakeSequence(Kind::kList, std::move(items), origin_);
   }
 
   absl::StatusOr<Value> ReadObject(const Json& json, int depth) {

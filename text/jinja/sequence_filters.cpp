@@ -193,8 +193,10 @@ Result GroupBy(Interpreter& in, Arguments& args) {
     }
     INCIPIT_ASSIGN_OR_RETURN(Value grouper, path.KeyOf(in, members[0], true, args.Get(2)));
     INCIPIT_ASSIGN_OR_RETURN(Value list, in.heap().MakeList(std::move(members)));
-    INCIPIT_ASSIGN_OR_RETURN(groups.emplace_back(),
-                             in.heap().MakeGroup(std::move(grouper), std::move(list)));
+    INCIPIT_ASSIGN_OR_RETURN(
+        groups.emplace_back(),
+        in.heap().MakeSequence(Kind::kTuple, {std::move(grouper), std::move(list)},
+                               Origin::kTemplate, true));
     begin = end;
   }
   return in.heap().MakeList(std::move(groups));
