@@ -137,7 +137,7 @@ class PercentFormatter {
     if (value.is_undefined()) return UndefinedError(value);
     if (spec.zero && spec.align != '<') {
       spec.align = '=';
-      spec.fill = "0";
+      spec.fill.assign(1, '0');
     }
     const bool is_real = std::string_view("eEfFgG").find(spec.type) != std::string_view::npos;
     if (is_real && value.is_number()) return AppendFormatted(in_, value, spec, out_);

@@ -161,7 +161,7 @@ absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text) {
   if (at("0")) {
     ++pos;
     spec.zero = true;
-    if (spec.align == '\0') spec.fill = "0";
+    if (spec.align == '\0') spec.fill.assign(1, '0');
   }
   spec.width = ParseFormatNumber(text, pos);
   if (at("_")) return Unimplemented("the '_' in a format is not supported");
