@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Renders the snippets, and random ones, with this project's driver and with Jinja2, and compares.
 
-  snippet_differential.py --driver build/dev/tests/engine/text/jinja/render_driver [--count 2000] [--seed 1]
+  snippet_differential.py --driver build/dev/tests/text/jinja/render_driver [--count 2000] [--seed 1]
 """
 
 import argparse

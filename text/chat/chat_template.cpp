@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/status.h"
-#include "text/jinja/heap.h"
-#include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
-#include "text/jinja/python_json.h"
+#include "text/jinja/runtime/heap.h"
+#include "text/jinja/runtime/interpreter.h"
+#include "text/jinja/runtime/python_json.h"
+#include "text/jinja/syntax/parser.h"
 #include "text/jinja/unicode.h"
 
 namespace incipit {

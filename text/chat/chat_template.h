@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "text/jinja/template_limits.h"
+#include "text/jinja/runtime/template_limits.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace incipit {

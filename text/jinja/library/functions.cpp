@@ -1,0 +1,150 @@
+// The globals: range, dict, namespace, raise_exception, strftime_now.
+#include <array>
+#include <ctime>
+
+#include "base/status.h"
+#include "text/jinja/library/builtins.h"
+#include "text/jinja/runtime/interpreter.h"
+#include "text/jinja/runtime/objects.h"
+#include "text/jinja/runtime/operations.h"
+
+namespace incipit::jinja {
+namespace {
+
+using Result = absl::StatusOr<Value>;
+
+constexpr Int kRangeBound = Int{1} << 61;  // so that no arithmetic on ranges overflows
+
+Result MakeRange(Interpreter& in, Arguments& args) {
+  INCIPIT_RETURN_IF_ERROR(args.RefuseKeywords("range"));
+  const auto& values = args.positional;
+  if (values.empty() || values.size() > 3) {
+    return InvalidArgument("range expected 1 to 3 arguments, got {}", values.size());
+  }
+  std::array<Int, 3> bounds = {0, 0, 1};
+  for (size_t i = 0; i < values.size(); ++i) {
+    INCIPIT_ASSIGN_OR_RETURN(const Int bound, ToIndex(values[i], "argument of range()"));
+    if (bound > kRangeBound || bound < -kRangeBound) {
+      return InvalidArgument("an argument of range() is too large");
+    }
+    bounds[values.size() == 1 ? 1 : i] = bound;
+  }
+  if (bounds[2] == 0) return InvalidArgument("range() arg 3 must not be zero");
+  Range* range = in.heap().New<Range>(bounds[0], bounds[1], bounds[2]);
+  if (range->size() > in.heap().limits().range_length_max) {
+    return InvalidArgument("range() has more than {} items (limit range_length_max)",
+                           in.heap().limits().range_length_max);
+  }
+  return Value::OfRange(range);
+}
+
+// What dict() and namespace() take: a mapping or pairs, then names.
+absl::Status FillDict(Interpreter& in, std::string_view function, Arguments& arguments,
+                      Dict& dict) {
+  if (arguments.positional.size() > 1) {
+    return InvalidArgument("{} expected at most 1 argument, got {}", function,
+                           arguments.positional.size());
+  }
+  const auto set = [&](const Value& key, Value value) -> absl::Status {
+    INCIPIT_RETURN_IF_ERROR(CheckHashable(key));
+    INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
+    INCIPIT_RETURN_IF_ERROR(in.heap().Take(Heap::kEntryBytes));
+    dict.Set(key, std::move(value));
+    return absl::OkStatus();
+  };
+  if (!arguments.positional.empty()) {
+    const Value& source = arguments.positional[0];
+    if (source.is(Kind::kDict)) {
+      for (const Dict::Entry& entry : source.dict().entries()) {
+        INCIPIT_RETURN_IF_ERROR(set(entry.key, entry.value));
+      }
+    } else {
+      INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> pairs, ToVector(in, source));
+      for (const Value& pair : pairs) {
+        INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> parts, ToVector(in, pair));
+        if (parts.size() != 2) {
+          return InvalidArgument("dictionary update sequence element has length {}; 2 is required",
+                                 parts.size());
+        }
+        INCIPIT_RETURN_IF_ERROR(set(parts[0], std::move(parts[1])));
+      }
+    }
+  }
+  for (auto& [name, value] : arguments.keyword) {
+    INCIPIT_RETURN_IF_ERROR(set(name, std::move(value)));
+  }
+  return absl::OkStatus();
+}
+
+Result MakeDict(Interpreter& in, Arguments& arguments) {
+  INCIPIT_ASSIGN_OR_RETURN(Dict * dict, in.heap().NewDict(0));
+  INCIPIT_RETURN_IF_ERROR(FillDict(in, "dict", arguments, *dict));
+  return in.heap().Finish(dict);
+}
+
+Result MakeNamespace(Interpreter& in, Arguments& arguments) {
+  auto* object = in.heap().New<NamespaceObject>();
+  INCIPIT_RETURN_IF_ERROR(FillDict(in, "namespace", arguments, object->attributes));
+  return Value::OfObject(object);
+}
+
+Result RaiseException(Interpreter& in, Arguments& arguments) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value message, ToString(in, arguments[0]));
+  return in.Raise(std::string(message.bytes()));
+}
+
+// Local time. Python does %f, and %z and %Z of a time without a zone, itself.
+Result StrftimeNow(Interpreter& in, Arguments& arguments) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value given, arguments.String(0));
+  const auto since_epoch = in.now().time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  const auto micros =
+      std::chrono::duration_cast<std::chrono::microseconds>(since_epoch - seconds).count();
+  std::string format;
+  for (size_t i = 0; i < given.bytes().size(); ++i) {
+    const char c = given.bytes()[i];
+    if (c == '\0') return InvalidArgument("the format of strftime_now() holds a null character");
+    const char next = i + 1 < given.bytes().size() ? given.bytes()[i + 1] : '\0';
+    if (c != '%' || next == '\0') {
+      format += c;
+      continue;
+    }
+    ++i;
+    if (next == 'f') {
+      format += fmt::format("{:06}", micros);
+    } else if (next != 'z' && next != 'Z') {
+      format += {c, next};
+    }
+  }
+  const std::time_t time = static_cast<std::time_t>(seconds.count());
+  std::tm local = {};
+  localtime_r(&time, &local);
+  std::string text(format.size() * 32 + 64, '\0');
+  INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(text.size()));
+  // An empty result and one that does not fit look the same; the room is ample for any directive.
+  text.resize(std::strftime(text.data(), text.size(), format.c_str(), &local));
+  return in.heap().MakeString(text);
+}
+
+Result RefuseFunction(Interpreter&, Arguments&) {
+  return Unimplemented("the functions cycler, joiner and lipsum are not supported");
+}
+
+constexpr NamedBuiltin kFunctions[] = {
+    {"cycler", RefuseFunction},   {"dict", MakeDict},
+    {"joiner", RefuseFunction},   {"lipsum", RefuseFunction},
+    {"namespace", MakeNamespace}, {"raise_exception", RaiseException, 1, {"message"}},
+    {"range", MakeRange},         {"strftime_now", StrftimeNow, 1, {"format"}},
+};
+
+}  // namespace
+
+Variables MakeGlobals(Heap& heap) {
+  Variables globals;
+  for (const NamedBuiltin& function : kFunctions) {
+    globals.emplace(function.name, Value::OfObject(heap.New<BuiltinObject>(function)));
+  }
+  return globals;
+}
+
+}  // namespace incipit::jinja

@@ -1,0 +1,273 @@
+#include "text/jinja/library/string_ops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/status.h"
+#include "text/jinja/runtime/interpreter.h"
+#include "text/jinja/runtime/operations.h"
+#include "text/jinja/unicode.h"
+#include "text/unicode/case_mapping.h"
+
+namespace incipit::jinja {
+namespace {
+
+constexpr uint32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2;
+
+// Whether the sigma at `offset` ends a word.
+bool IsFinalSigma(std::string_view bytes, size_t offset) {
+  size_t i = offset;
+  bool cased_before = false;
+  while (i > 0) {
+    i = PreviousChar(bytes, i);
+    const uint32_t c = DecodeAt(bytes, i).value;
+    if (IsCaseIgnorable(c)) continue;
+    cased_before = IsCased(c);
+    break;
+  }
+  if (!cased_before) return false;
+  for (i = offset + DecodeAt(bytes, offset).size; i < bytes.size();) {
+    const CodePoint c = DecodeAt(bytes, i);
+    if (!IsCaseIgnorable(c.value)) return !IsCased(c.value);
+    i += c.size;
+  }
+  return true;
+}
+
+CaseMapping MappingFor(CaseOp op, bool is_first, bool after_cased) {
+  switch (op) {
+    case CaseOp::kUpper:
+      return CaseMapping::kUpper;
+    case CaseOp::kTitle:
+      return after_cased ? CaseMapping::kLower : CaseMapping::kTitle;
+    case CaseOp::kCapitalize:
+      return is_first ? CaseMapping::kTitle : CaseMapping::kLower;
+    case CaseOp::kLower:
+      break;
+  }
+  return CaseMapping::kLower;
+}
+
+std::string Reversed(std::string_view text) { return {text.rbegin(), text.rend()}; }
+
+using Ranges = std::vector<ByteRange>;
+
+absl::StatusOr<std::vector<Value>> Substrings(Interpreter& in, const Value& string,
+                                              const Ranges& ranges) {
+  std::vector<Value> parts;
+  INCIPIT_RETURN_IF_ERROR(in.heap().CheckMemory(ranges.size() * sizeof(Value)));
+  parts.reserve(ranges.size());
+  for (const ByteRange& range : ranges) {
+    INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
+    INCIPIT_ASSIGN_OR_RETURN(Value part, in.heap().Substring(string, range.begin, range.end));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+size_t SkipSpace(std::string_view bytes, size_t i, bool space) {
+  while (i < bytes.size()) {
+    const CodePoint c = DecodeAt(bytes, i);
+    if (IsSpace(c.value) != space) break;
+    i += c.size;
+  }
+  return i;
+}
+
+// Words. What is not split from the left keeps the space behind it, from the right that before it.
+Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
+  Ranges words;
+  const size_t words_max = splits_max < 0 ? bytes.size() : static_cast<size_t>(splits_max);
+  for (size_t i = SkipSpace(bytes, 0, true); i < bytes.size();) {
+    if (!from_right && words.size() == words_max) {
+      words.push_back({i, bytes.size()});
+      break;
+    }
+    const size_t end = SkipSpace(bytes, i, false);
+    words.push_back({i, end});
+    i = SkipSpace(bytes, end, true);
+  }
+  if (from_right && words.size() > words_max) {
+    const size_t rest = words.size() - words_max;  // words
+    words[rest - 1].begin = 0;
+    words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
+  }
+  return words;
+}
+
+Ranges SplitBy(std::string_view bytes, std::string_view separator, Int splits_max) {
+  Ranges ranges;
+  size_t begin = 0;
+  while (splits_max-- != 0) {
+    const std::optional<size_t> found = FindBytes(bytes.substr(begin), separator);
+    if (!found) break;
+    ranges.push_back({begin, begin + *found});
+    begin += *found + separator.size();
+  }
+  ranges.push_back({begin, bytes.size()});
+  return ranges;
+}
+
+}  // namespace
+
+absl::Status AppendCase(Interpreter& in, const Text& source, size_t begin, size_t end, CaseOp op,
+                        TextBuilder& out) {
+  const std::string_view bytes = std::string_view(source.bytes).substr(begin, end - begin);
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size() * 8));
+  std::string run;  // of characters of one origin
+  Origin origin = Origin::kTemplate;
+  bool after_cased = false;
+  for (size_t i = 0; i < bytes.size();) {
+    const CodePoint c = DecodeAt(bytes, i);
+    const bool literal = !source.literal.empty() && source.IsLiteralAt(begin + i);
+    const Origin from = literal ? Origin::kRequest : Origin::kTemplate;
+    if (from != origin) {
+      out.Append(run, origin);
+      run.clear();
+      origin = from;
+    }
+    const CaseMapping mapping = MappingFor(op, i == 0, after_cased);
+    if (c.value == kCapitalSigma && mapping == CaseMapping::kLower && IsFinalSigma(bytes, i)) {
+      AppendUtf8(run, kFinalSigma);
+    } else {
+      AppendMapped(c.value, mapping, run);
+    }
+    after_cased = op == CaseOp::kTitle && IsCased(c.value);
+    i += c.size;
+  }
+  out.Append(run, origin);
+  return in.heap().CheckSize(out.size());
+}
+
+absl::StatusOr<Value> ChangeCase(Interpreter& in, const Value& string, CaseOp op) {
+  TextBuilder builder;
+  builder.Reserve(string.bytes().size());
+  INCIPIT_RETURN_IF_ERROR(AppendCase(in, string.text(), 0, string.bytes().size(), op, builder));
+  return in.heap().Finish(builder, string.is_markup());
+}
+
+absl::StatusOr<Value> Strip(Interpreter& in, const Value& string, const Value* chars, Side side) {
+  const std::string_view bytes = string.bytes();
+  std::set<uint32_t> members;
+  if (chars != nullptr) {
+    INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(chars->bytes().size() * 16));
+    for (size_t i = 0; i < chars->bytes().size();) {
+      const CodePoint c = DecodeAt(chars->bytes(), i);
+      members.insert(c.value);
+      i += c.size;
+    }
+  }
+  const auto is_stripped = [&](uint32_t c) {
+    return chars == nullptr ? IsSpace(c) : members.contains(c);
+  };
+  size_t begin = 0, end = bytes.size();
+  while (side != Side::kRight && begin < end) {
+    const CodePoint c = DecodeAt(bytes, begin);
+    if (!is_stripped(c.value)) break;
+    begin += c.size;
+  }
+  while (side != Side::kLeft && end > begin) {
+    const size_t previous = PreviousChar(bytes, end);
+    if (!is_stripped(DecodeAt(bytes, previous).value)) break;
+    end = previous;
+  }
+  return in.heap().Substring(string, begin, end);
+}
+
+absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Value& old_text,
+                                 const Value& new_text, Int count) {
+  const Text& text = string.text();
+  const std::string_view bytes = text.bytes, needle = old_text.bytes();
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size()));
+  TextBuilder builder;
+  size_t begin = 0;
+  size_t search = 0;
+  while (count-- != 0 && search <= bytes.size()) {
+    const std::optional<size_t> found = FindBytes(bytes.substr(search), needle);
+    if (!found) break;
+    const size_t at = search + *found;
+    builder.Append(text, begin, at);
+    builder.Append(new_text.text());
+    INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(builder.size()));
+    begin = at + needle.size();
+    // An empty needle is found before every character and at the end.
+    search = !needle.empty()     ? begin
+             : at < bytes.size() ? at + DecodeAt(bytes, at).size
+                                 : bytes.size() + 1;
+  }
+  builder.Append(text, begin, bytes.size());
+  return in.heap().Finish(builder, string.is_markup());
+}
+
+absl::StatusOr<std::vector<Value>> SplitLines(Interpreter& in, const Value& string,
+                                              bool keep_ends) {
+  const std::string_view bytes = string.bytes();
+  Ranges ranges;
+  for (size_t begin = 0; begin < bytes.size();) {
+    size_t end = begin;
+    CodePoint c;
+    while (end < bytes.size()) {
+      c = DecodeAt(bytes, end);
+      if (IsLineBreak(c.value)) break;
+      end += c.size;
+    }
+    size_t next = end < bytes.size() ? end + c.size : end;
+    if (next > end && c.value == '\r' && next < bytes.size() && bytes[next] == '\n') ++next;
+    ranges.push_back({begin, keep_ends ? next : end});
+    begin = next;
+  }
+  return Substrings(in, string, ranges);
+}
+
+absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
+                                         const Value* separator, Int splits_max, bool from_right) {
+  const std::string_view bytes = string.bytes();
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size()));
+  if (separator == nullptr) {
+    return Substrings(in, string, SplitSpace(bytes, splits_max, from_right));
+  }
+  if (separator->bytes().empty()) return InvalidArgument("empty separator");
+  if (!from_right) return Substrings(in, string, SplitBy(bytes, separator->bytes(), splits_max));
+  Ranges ranges = SplitBy(Reversed(bytes), Reversed(separator->bytes()), splits_max);
+  for (ByteRange& range : ranges) {
+    range = {bytes.size() - range.end, bytes.size() - range.begin};
+  }
+  std::reverse(ranges.begin(), ranges.end());
+  return Substrings(in, string, ranges);
+}
+
+std::optional<size_t> FindBytes(std::string_view haystack, std::string_view needle) {
+  const void* found = memmem(haystack.data(), haystack.size(), needle.data(), needle.size());
+  if (needle.empty()) return 0;
+  if (found == nullptr) return std::nullopt;
+  return static_cast<size_t>(static_cast<const char*>(found) - haystack.data());
+}
+
+std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle) {
+  const std::string reversed = Reversed(haystack);
+  const std::optional<size_t> found = FindBytes(reversed, Reversed(needle));
+  if (!found) return std::nullopt;
+  return haystack.size() - *found - needle.size();
+}
+
+absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
+                          Side side) {
+  const Text& text = string.text();
+  const Int num_chars = static_cast<Int>(text.num_chars);
+  if (width <= num_chars) return string;
+  const Int size_max = static_cast<Int>(in.heap().limits().output_bytes_max);
+  const Int padding = std::min(width - num_chars, size_max + 1);
+  INCIPIT_RETURN_IF_ERROR(
+      in.heap().CheckSize(text.bytes.size() + static_cast<size_t>(padding) * fill.bytes().size()));
+  const Int left = side == Side::kLeft    ? padding
+                   : side == Side::kRight ? 0
+                                          : padding / 2 + (padding & width & 1);
+  TextBuilder builder;
+  for (Int i = 0; i < left; ++i) builder.Append(fill.text());
+  builder.Append(text);
+  for (Int i = left; i < padding; ++i) builder.Append(fill.text());
+  return in.heap().Finish(builder, string.is_markup());
+}
+
+}  // namespace incipit::jinja

@@ -1,0 +1,88 @@
+// Attributes and items, by the rules of Jinja2's immutable sandbox.
+#include "base/status.h"
+#include "text/jinja/library/builtins.h"
+#include "text/jinja/runtime/interpreter.h"
+#include "text/jinja/runtime/objects.h"
+#include "text/jinja/runtime/operations.h"
+#include "text/jinja/unicode.h"
+
+namespace incipit::jinja {
+namespace {
+
+absl::StatusOr<Value> MissingAttribute(Interpreter& in, const Value& object, const Value& key) {
+  if (!key.is_string()) {
+    return in.heap().MakeUndefined(
+        fmt::format("'{} object' has no such element", TypeName(object)));
+  }
+  return in.heap().MakeUndefined(fmt::format("'{} object' has no attribute '{}'", TypeName(object),
+                                             key.bytes().substr(0, 100)));
+}
+
+// The attribute if the sandbox lets it through, else undefined; nullopt if there is none.
+absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value& object,
+                                                   std::string_view name) {
+  if (object.is_undefined()) return UndefinedError(object);
+  INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> value, FindAttribute(in, object, name));
+  if ((!value || !name.starts_with('_')) && !IsMutatingMethod(object.kind(), name)) return value;
+  return std::optional(in.heap().MakeUndefined(
+      fmt::format("access to attribute '{}' of '{}' object is unsafe", name, TypeName(object))));
+}
+
+// object[key] alone; nullopt where Python raises TypeError or LookupError.
+absl::StatusOr<std::optional<Value>> FindItem(Interpreter& in, const Value& object,
+                                              const Value& key) {
+  if (object.is_undefined()) return UndefinedError(object);
+  if (object.is(Kind::kDict)) {
+    const Value* found = IsHashable(key) ? object.dict().Find(key) : nullptr;
+    return found == nullptr ? std::optional<Value>() : *found;
+  }
+  const bool indexable = object.is_string() || object.is_sequence() || object.is(Kind::kRange);
+  if (!indexable || !key.is_integral()) return std::optional<Value>();
+  INCIPIT_ASSIGN_OR_RETURN(const int64_t length, Length(in, object));
+  Int index = key.integer();
+  if (index < 0) index += length;
+  if (index < 0 || index >= length) return std::optional<Value>();
+  if (object.is(Kind::kRange)) return std::optional(Value::Integer(object.range().At(index)));
+  if (object.is_sequence()) return std::optional(object.list().items[static_cast<size_t>(index)]);
+  const size_t begin = object.text().OffsetOf(static_cast<size_t>(index));
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(object.text().is_ascii() ? 0 : begin));
+  const size_t end = begin + DecodeAt(object.bytes(), begin).size;
+  INCIPIT_ASSIGN_OR_RETURN(Value character, in.heap().Substring(object, begin, end));
+  return std::optional(std::move(character));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Value>> FindAttribute(Interpreter& in, const Value& object,
+                                                   std::string_view name) {
+  if (object.is(Kind::kObject)) return object.object().Attribute(in, name);
+  if (object.is(Kind::kTuple) && object.list().is_group && (name == "grouper" || name == "list")) {
+    return std::optional(object.list().items[name == "list"]);
+  }
+  const NamedBuiltin* method = FindMethod(object.kind(), name);
+  if (method == nullptr) return std::optional<Value>();
+  if (method->function == nullptr) {
+    return Unimplemented("the attribute '{}' of '{}' is not supported", name, TypeName(object));
+  }
+  return std::optional(Value::OfObject(in.heap().New<BuiltinObject>(*method, object)));
+}
+
+absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const Value& name) {
+  INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> value, SafeAttribute(in, object, name.bytes()));
+  if (value) return *value;
+  INCIPIT_ASSIGN_OR_RETURN(value, FindItem(in, object, name));
+  if (value) return *value;
+  return MissingAttribute(in, object, name);
+}
+
+absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value& key) {
+  INCIPIT_ASSIGN_OR_RETURN(std::optional<Value> value, FindItem(in, object, key));
+  if (value) return *value;
+  if (key.is_string()) {
+    INCIPIT_ASSIGN_OR_RETURN(value, SafeAttribute(in, object, key.bytes()));
+    if (value) return *value;
+  }
+  return MissingAttribute(in, object, key);
+}
+
+}  // namespace incipit::jinja

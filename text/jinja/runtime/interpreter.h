@@ -1,0 +1,107 @@
+// Runs a parsed template over a request's variables.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "text/jinja/runtime/heap.h"
+#include "text/jinja/runtime/iterators.h"
+#include "text/jinja/runtime/value.h"
+#include "text/jinja/syntax/ast.h"
+
+namespace incipit::jinja {
+
+using Variables = std::map<std::string, Value, std::less<>>;
+
+// The local variables of one running function: template, macro or filtered loop.
+struct Activation final : Cell {
+  explicit Activation(Activation* outer, size_t num_slots) : parent(outer), slots(num_slots) {}
+  Activation* parent;
+  std::vector<Value> slots;
+};
+
+// One rendering; not thread-safe. The program is only read.
+class Interpreter {
+ public:
+  // `now` is what strftime_now() formats, in local time. The variables' values are the heap's.
+  Interpreter(Heap& heap, const Variables& variables, std::chrono::system_clock::time_point now);
+  ~Interpreter();
+
+  // INVALID_ARGUMENT: what a template raised is its message alone, everything else names the line.
+  absl::StatusOr<Value> Render(const Program& program);
+
+  // For filters, methods and objects.
+  Heap& heap() { return heap_; }
+  std::chrono::system_clock::time_point now() const { return now_; }
+  // A filter or test (`kind`) by name; `builtin` may be null: there is none.
+  absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
+                              const NamedBuiltin* builtin, Arguments& arguments);
+  // One level of recursion deeper; undone by Leave.
+  absl::Status Enter();
+  void Leave() { --recursion_; }
+  // What raise_exception(message) returns.
+  absl::Status Raise(std::string message);
+
+  // For the objects that templates define.
+  absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
+
+ private:
+  enum class Flow : uint8_t { kNormal, kBreak, kContinue };
+  using FlowOr = absl::StatusOr<Flow>;
+
+  absl::Status EnterScope(const Scope& scope, Activation& activation);
+  void LeaveScope(const Scope& scope, Activation& activation);
+  absl::Status Assign(const Expr& target, const Value& value, Activation& activation);
+
+  // Statements.
+  FlowOr Run(const Body& body, Activation& activation, TextBuilder& out);
+  FlowOr RunStatement(const Stmt& statement, Activation& activation, TextBuilder& out);
+  FlowOr RunOutput(const OutputStmt& node, Activation& activation, TextBuilder& out);
+  FlowOr RunIf(const IfStmt& node, Activation& activation, TextBuilder& out);
+  FlowOr RunFor(const ForStmt& node, Activation& activation, TextBuilder& out);
+  absl::StatusOr<LazyItems::Produce> StartTested(const ForStmt& node, Iterator* items,
+                                                 Activation* closure);
+  FlowOr RunSet(const SetStmt& node, Activation& activation);
+  FlowOr RunBlock(const BlockStmt& node, Activation& activation, TextBuilder& out);
+  FlowOr RunCallBlock(const MacroStmt& node, Activation& activation, TextBuilder& out);
+  absl::Status BindMacro(const MacroStmt& code, Arguments& arguments, Activation& activation);
+  absl::Status Write(const Value& value, TextBuilder& out);
+
+  // Expressions.
+  absl::StatusOr<Value> Eval(const Expr& expr, Activation& activation);
+  absl::StatusOr<bool> EvalTruth(const Expr& expr, Activation& activation);
+  absl::StatusOr<Value> EvalNode(const Expr& expr, Activation& activation);
+  absl::StatusOr<Value> EvalDict(const Expr& node, Activation& activation);
+  absl::StatusOr<Value> EvalSign(const Expr& node, Activation& activation);
+  absl::StatusOr<Value> EvalArithmetic(const ChainExpr& node, Activation& activation);
+  absl::StatusOr<Value> EvalCompare(const ChainExpr& node, Activation& activation);
+  absl::StatusOr<Value> EvalAndOr(const Expr& node, Activation& activation);
+  absl::StatusOr<Value> EvalConcat(const Expr& node, Activation& activation);
+  absl::StatusOr<Value> EvalCondition(const ConditionExpr& node, Activation& activation);
+  absl::StatusOr<Value> EvalSlice(const Expr& node, Activation& activation);
+  absl::StatusOr<Value> EvalCall(const CallExpr& node, Activation& activation, const Value* caller);
+  // `block`: what the filter without operand is applied to.
+  absl::StatusOr<Value> EvalFilter(const CallExpr& node, Activation& activation,
+                                   const Value* block);
+  absl::StatusOr<Value> EvalTest(const CallExpr& node, Activation& activation);
+  absl::StatusOr<std::vector<Value>> EvalAll(const Expr& node, Activation& activation);
+  // Appends all children but the first.
+  absl::Status EvalArguments(const CallExpr& node, Activation& activation, Arguments& arguments);
+
+  Value& SlotAt(const SlotRef& ref, Activation& activation);
+  Heap& heap_;
+  const Variables& variables_;
+  const std::chrono::system_clock::time_point now_;
+  Variables globals_;
+  int line_ = 0;       // of the node that was reached last
+  int recursion_ = 0;  // of Eval and RunStatement
+  int calls_ = 0;      // of macros
+  bool raised_ = false;
+};
+
+}  // namespace incipit::jinja

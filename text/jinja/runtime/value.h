@@ -1,0 +1,212 @@
+// What a template computes with: Python's values, as far as chat templates meet them. Containers
+// are immutable once made, as in Jinja2's immutable sandbox, and belong to the rendering's Heap;
+// strings are shared, because a template's constants outlive a rendering.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "text/jinja/runtime/text.h"
+
+namespace incipit::jinja {
+
+// Python's integers have no bound; a result that has no room in this type is an error.
+using Int = int64_t;
+
+class Interpreter;
+class Object;
+class Iterator;
+struct List;
+class Dict;
+struct Range;
+struct UndefinedReason;
+class Arguments;
+
+// What a Heap owns.
+struct Cell {
+  virtual ~Cell() = default;
+};
+
+enum class Kind : uint8_t {
+  kMissing,  // a variable that nothing was assigned to; never the result of an expression
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kList,
+  kTuple,
+  kDict,
+  kRange,
+  kIterator,  // can be iterated once
+  kObject,    // macros, functions, bound methods, namespaces, loops
+};
+
+class Value {
+ public:
+  Value() : Value(Kind::kMissing, {.integer = 0}) {}
+  static Value None() { return {Kind::kNone, {.integer = 0}}; }
+  static Value Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
+  static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
+  static Value Real(double value) { return {Kind::kFloat, {.real = value}}; }
+  static Value String(TextPtr text, bool markup = false);
+  static Value OfList(const List* list) { return {Kind::kList, {.list = list}}; }
+  static Value OfTuple(const List* tuple) { return {Kind::kTuple, {.list = tuple}}; }
+  static Value OfDict(const Dict* dict) { return {Kind::kDict, {.dict = dict}}; }
+  static Value OfRange(const Range* range) { return {Kind::kRange, {.range = range}}; }
+  static Value OfIterator(Iterator* iterator) { return {Kind::kIterator, {.iterator = iterator}}; }
+  static Value OfObject(Object* object) { return {Kind::kObject, {.object = object}}; }
+  static Value Undefined(const UndefinedReason* reason) {
+    return {Kind::kUndefined, {.undefined = reason}};
+  }
+
+  Kind kind() const { return kind_; }
+  bool is(Kind kind) const { return kind_ == kind; }
+  bool is_string() const { return kind_ == Kind::kString; }
+  bool is_undefined() const { return kind_ == Kind::kUndefined; }
+  bool is_none() const { return kind_ == Kind::kNone; }
+  bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
+  bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
+  bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
+  bool is_markup() const { return markup_; }  // a string marked safe
+
+  // REQUIRES of each: the kind that its name says.
+  bool boolean() const { return data_.boolean; }
+  Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
+  double real() const {  // any number
+    return kind_ == Kind::kFloat ? data_.real : static_cast<double>(integer());
+  }
+  const Text& text() const { return *text_; }
+  const TextPtr& text_ptr() const { return text_; }
+  std::string_view bytes() const { return text_->bytes; }
+  const List& list() const { return *data_.list; }  // lists and tuples
+  const Dict& dict() const { return *data_.dict; }
+  const Range& range() const { return *data_.range; }
+  Iterator& iterator() const { return *data_.iterator; }
+  Object& object() const { return *data_.object; }
+  const UndefinedReason& undefined() const { return *data_.undefined; }
+
+  // Of numbers, booleans and none: whether they came with the request.
+  Origin origin() const { return origin_; }
+  Value WithOrigin(Origin origin) const;
+
+  // `is`: the same object, or equal values of the kinds that Python keeps once.
+  bool IsSame(const Value& other) const;
+  // REQUIRES: a value that is a cell, and no string.
+  const Cell* Address() const;
+
+ private:
+  union Data {
+    bool boolean;
+    Int integer;
+    double real;
+    const List* list;
+    const Dict* dict;
+    const Range* range;
+    Iterator* iterator;
+    Object* object;
+    const UndefinedReason* undefined;
+  };
+  Value(Kind kind, Data data) : kind_(kind), data_(data) {}
+
+  Kind kind_;
+  bool markup_ = false;
+  Origin origin_ = Origin::kTemplate;
+  Data data_;
+  TextPtr text_;
+};
+
+// Lists and tuples.
+struct List final : Cell {
+  std::vector<Value> items;
+  Origin origin = Origin::kTemplate;
+  int32_t depth = 1;      // of nesting; bounded, so that values can be walked recursively
+  bool is_group = false;  // the tuple (grouper, list) of groupby
+};
+
+struct Range final : Cell {
+  Range() = default;
+  Range(Int begin, Int end, Int by) : start(begin), stop(end), step(by) {}
+  Int start = 0, stop = 0, step = 1;
+
+  Int size() const;
+  Int At(Int index) const { return start + index * step; }
+  bool Contains(Int value) const;
+};
+
+// Why a value is undefined: the message of the error that using it gives.
+struct UndefinedReason final : Cell {
+  explicit UndefinedReason(std::string text) : message(std::move(text)) {}
+  std::string message;
+};
+
+// A total order over hashable values, in which numbers, and only numbers, are equal across kinds.
+struct KeyLess {
+  bool operator()(const Value& left, const Value& right) const;
+};
+int CompareKeys(const Value& left, const Value& right);
+int CompareNumbers(const Value& left, const Value& right);  // REQUIRES: no NaN
+
+// In order of insertion. Finding is logarithmic at worst, whatever keys a client chooses.
+class Dict final : public Cell {
+ public:
+  struct Entry {
+    Value key, value;
+  };
+
+  // REQUIRES of both: a hashable key.
+  const Value* Find(const Value& key) const;
+  void Set(const Value& key, Value value);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  size_t size() const { return entries_.size(); }
+
+  Origin origin = Origin::kTemplate;
+  int32_t depth = 1;
+
+ private:
+  std::optional<size_t> IndexOf(const Value& key) const;
+
+  std::vector<Entry> entries_;
+  std::map<Value, size_t, KeyLess> index_;  // empty while there are few entries
+};
+
+// Gives its values once, as late as possible, as Python's generators do.
+class Iterator : public Cell {
+ public:
+  // nullopt at the end, and from then on.
+  virtual absl::StatusOr<std::optional<Value>> Next(Interpreter& interpreter) = 0;
+};
+
+// What has behaviour: macros, functions, methods, loops, namespaces.
+class Object : public Cell {
+ public:
+  virtual std::string_view type_name() const = 0;
+  virtual std::string Repr() const;
+  virtual bool is_callable() const { return false; }
+  virtual absl::StatusOr<Value> Call(Interpreter& interpreter, Arguments& arguments);
+  // nullopt if there is no such attribute.
+  virtual absl::StatusOr<std::optional<Value>> Attribute(Interpreter& interpreter,
+                                                         std::string_view name);
+  // nullptr if it cannot be iterated.
+  virtual absl::StatusOr<Iterator*> Iterate(Interpreter& interpreter);
+  // nullopt if it has no length.
+  virtual absl::StatusOr<std::optional<int64_t>> Length(Interpreter& interpreter);
+};
+
+// The type's name in messages, as Python spells it.
+std::string_view TypeName(const Value& value);
+
+int32_t DepthOf(const Value& value);  // 0 unless it is a container
+
+// False for what cannot be a dict's key.
+bool IsHashable(const Value& value);
+
+}  // namespace incipit::jinja

@@ -1,0 +1,294 @@
+#include "text/jinja/runtime/value_writer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/functional/function_ref.h"
+#include "base/status.h"
+#include "text/jinja/runtime/interpreter.h"
+#include "text/jinja/runtime/numbers.h"
+#include "text/jinja/runtime/objects.h"
+#include "text/jinja/runtime/operations.h"
+#include "text/jinja/unicode.h"
+
+namespace incipit::jinja {
+namespace {
+
+// The escape of a character, or nothing if it stands for itself.
+using EscapeFunction = absl::FunctionRef<std::string(uint32_t c)>;
+
+// What no style escapes.
+bool IsPlain(char c) {
+  return c >= ' ' && c < 0x7F && c != '"' && c != '\'' && c != '\\' && c != '&' && c != '<' &&
+         c != '>';
+}
+
+void AppendWithEscapes(const Text& text, EscapeFunction escape_of, TextBuilder& out) {
+  size_t begin = 0;  // of the characters that stand for themselves
+  for (size_t i = 0; i < text.bytes.size();) {
+    if (IsPlain(text.bytes[i])) {
+      ++i;
+      continue;
+    }
+    const CodePoint c = DecodeAt(text.bytes, i);
+    if (const std::string escape = escape_of(c.value); !escape.empty()) {
+      out.Append(text, begin, i);
+      out.Append(escape, text.IsLiteralAt(i) ? Origin::kRequest : Origin::kTemplate);
+      begin = i + c.size;
+    }
+    i += c.size;
+  }
+  out.Append(text, begin, text.bytes.size());
+}
+
+std::string ShortEscape(uint32_t c, std::string_view characters, std::string_view letters) {
+  const size_t index = c < 0x80 ? characters.find(static_cast<char>(c)) : std::string_view::npos;
+  return index == std::string_view::npos ? std::string() : std::string{'\\', letters[index]};
+}
+
+std::string ReprEscape(uint32_t c, char quote) {
+  if (c == '\\' || c == static_cast<uint32_t>(quote)) return {'\\', static_cast<char>(c)};
+  if (c >= 0x20 && c < 0x7F) return {};
+  if (std::string escape = ShortEscape(c, "\n\r\t", "nrt"); !escape.empty()) return escape;
+  if (c >= 0x80 && IsPrintable(c)) return {};
+  if (c < 0x100) return fmt::format("\\x{:02x}", c);
+  return c < 0x10000 ? fmt::format("\\u{:04x}", c) : fmt::format("\\U{:08x}", c);
+}
+
+std::string JsonEscape(uint32_t c, bool ensure_ascii) {
+  if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') return {};
+  if (c >= 0x7F && !ensure_ascii) return {};
+  if (std::string escape = ShortEscape(c, "\"\\\n\r\t\f\b", "\"\\nrtfb"); !escape.empty()) {
+    return escape;
+  }
+  if (c < 0x10000) return fmt::format("\\u{:04x}", c);
+  return fmt::format("\\u{:04x}\\u{:04x}", 0xD7C0 + (c >> 10), 0xDC00 + (c & 0x3FF));
+}
+
+std::string HtmlEscape(uint32_t c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '\'':
+      return "&#39;";
+    case '"':
+      return "&#34;";
+    default:
+      return {};
+  }
+}
+
+// Writes nested values. `style` is that of JSON, or null: repr().
+class ValueWriter {
+ public:
+  ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
+      : in_(in), json_(style), out_(out) {}
+
+  // `origin` is that of the quotes and of what carries no mark of its own.
+  absl::Status Write(const Value& value, Origin origin) {
+    INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
+    INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
+    if (value.is_string()) return WriteString(value, origin);
+    if (value.is_number() || value.is_none()) {
+      out_.Append(Scalar(value), value.origin());
+      return absl::OkStatus();
+    }
+    if (value.is_sequence()) return WriteSequence(value);
+    if (value.is(Kind::kDict)) return WriteDict(value.dict());
+    if (json_ == nullptr) return WriteOther(value);
+    return InvalidArgument("Object of type {} is not JSON serializable", TypeName(value));
+  }
+
+ private:
+  using WriteItem = absl::FunctionRef<absl::Status(size_t index)>;
+
+  std::string Scalar(const Value& value) const {
+    const bool json = json_ != nullptr;
+    if (value.is_none()) return json ? "null" : "None";
+    if (value.is(Kind::kBool)) {
+      return value.boolean() ? json ? "true" : "True" : json ? "false" : "False";
+    }
+    if (value.is(Kind::kInt)) return fmt::format("{}", value.integer());
+    if (json && std::isnan(value.real())) return "NaN";
+    if (json && std::isinf(value.real())) return value.real() > 0 ? "Infinity" : "-Infinity";
+    return FormatReal(value.real());
+  }
+
+  absl::Status WriteString(const Value& string, Origin origin) {
+    const Text& text = string.text();
+    INCIPIT_RETURN_IF_ERROR(in_.heap().ChargeBytes(text.bytes.size()));
+    const bool double_quotes = json_ != nullptr || (text.bytes.find('\'') != std::string::npos &&
+                                                    text.bytes.find('"') == std::string::npos);
+    const char quote = double_quotes ? '"' : '\'';
+    const bool markup = string.is_markup() && json_ == nullptr;
+    if (markup) out_.Append("Markup(", origin);
+    out_.Append(std::string_view(&quote, 1), origin);
+    if (json_ != nullptr) {
+      AppendWithEscapes(
+          text, [&](uint32_t c) { return JsonEscape(c, json_->ensure_ascii); }, out_);
+    } else {
+      AppendWithEscapes(
+          text, [&](uint32_t c) { return ReprEscape(c, quote); }, out_);
+    }
+    out_.Append(std::string_view(&quote, 1), origin);
+    if (markup) out_.Append(")", origin);
+    return absl::OkStatus();
+  }
+
+  absl::Status NewLine(Origin origin) {
+    if (json_ == nullptr || !json_->indent) return absl::OkStatus();
+    out_.Append("\n", origin);
+    INCIPIT_RETURN_IF_ERROR(
+        in_.heap().CheckSize(out_.size() + json_->indent->size() * static_cast<size_t>(level_)));
+    for (int i = 0; i < level_; ++i) out_.Append(*json_->indent, origin);
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteItems(std::string_view open, std::string_view close, size_t size, Origin origin,
+                          WriteItem write_item) {
+    out_.Append(open, origin);
+    ++level_;
+    for (size_t i = 0; i < size; ++i) {
+      if (i > 0) out_.Append(json_ == nullptr ? ", " : json_->item_separator, origin);
+      INCIPIT_RETURN_IF_ERROR(NewLine(origin));
+      INCIPIT_RETURN_IF_ERROR(write_item(i));
+    }
+    --level_;
+    if (size > 0) INCIPIT_RETURN_IF_ERROR(NewLine(origin));
+    out_.Append(close, origin);
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteSequence(const Value& value) {
+    const List& list = value.list();
+    const bool brackets = json_ != nullptr || value.is(Kind::kList);
+    return WriteItems(brackets ? "[" : "(",
+                      brackets                 ? "]"
+                      : list.items.size() == 1 ? ",)"
+                                               : ")",
+                      list.items.size(), list.origin,
+                      [&](size_t i) { return Write(list.items[i], list.origin); });
+  }
+
+  absl::Status WriteKey(const Value& key, Origin origin) {
+    if (json_ == nullptr || key.is_string()) return Write(key, origin);
+    if (!key.is_number() && !key.is_none()) {
+      return InvalidArgument("keys must be str, int, float, bool or None, not {}", TypeName(key));
+    }
+    out_.Append(fmt::format("\"{}\"", Scalar(key)), origin);
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteDict(const Dict& dict) {
+    std::vector<const Dict::Entry*> entries;
+    for (const Dict::Entry& entry : dict.entries()) entries.push_back(&entry);
+    if (json_ != nullptr && json_->sort_keys) {
+      absl::Status status;
+      std::stable_sort(entries.begin(), entries.end(), [&](const auto* left, const auto* right) {
+        const absl::StatusOr<bool> less = Less(in_, left->key, right->key);
+        if (!less.ok()) status = less.status();
+        return less.ok() && *less;
+      });
+      INCIPIT_RETURN_IF_ERROR(status);
+    }
+    return WriteItems("{", "}", entries.size(), dict.origin, [&](size_t i) -> absl::Status {
+      INCIPIT_RETURN_IF_ERROR(WriteKey(entries[i]->key, dict.origin));
+      out_.Append(json_ == nullptr ? ": " : json_->key_separator, dict.origin);
+      return Write(entries[i]->value, dict.origin);
+    });
+  }
+
+  absl::Status WriteOther(const Value& value) {
+    if (value.is(Kind::kRange)) {
+      const Range& range = value.range();
+      const std::string step = range.step == 1 ? "" : fmt::format(", {}", range.step);
+      out_.Append(fmt::format("range({}, {}{})", range.start, range.stop, step));
+    } else if (auto* object = As<NamespaceObject>(value)) {
+      if (++namespace_depth_ > in_.heap().limits().depth_max) {
+        return InvalidArgument("a namespace that holds itself cannot be printed");
+      }
+      out_.Append("<Namespace ");
+      INCIPIT_RETURN_IF_ERROR(WriteDict(object->attributes));
+      out_.Append(">");
+      --namespace_depth_;
+    } else if (auto* view = As<DictView>(value)) {
+      return WriteView(*view);
+    } else if (auto* loop = As<LoopContext>(value)) {
+      INCIPIT_ASSIGN_OR_RETURN(const std::optional<int64_t> length, loop->Length(in_));
+      out_.Append(fmt::format("<LoopContext {}/{}>", loop->index(), *length));
+    } else if (value.is(Kind::kObject)) {
+      out_.Append(value.object().Repr());
+    } else {
+      out_.Append(value.is(Kind::kIterator) ? "<generator object>" : "Undefined");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteView(const DictView& view) {
+    const Origin origin = view.dict().origin;
+    out_.Append(view.type_name());
+    return WriteItems("([", "])", view.dict().size(), origin, [&](size_t i) -> absl::Status {
+      const Dict::Entry& entry = view.dict().entries()[i];
+      if (view.part() != DictPart::kItems) {
+        return Write(view.part() == DictPart::kKeys ? entry.key : entry.value, origin);
+      }
+      out_.Append("(", origin);
+      INCIPIT_RETURN_IF_ERROR(Write(entry.key, origin));
+      out_.Append(", ", origin);
+      INCIPIT_RETURN_IF_ERROR(Write(entry.value, origin));
+      out_.Append(")", origin);
+      return absl::OkStatus();
+    });
+  }
+
+  Interpreter& in_;
+  const JsonStyle* json_;
+  TextBuilder& out_;
+  int level_ = 0;
+  int namespace_depth_ = 0;
+};
+
+}  // namespace
+
+absl::Status AppendRepr(Interpreter& in, const Value& value, TextBuilder& out) {
+  return ValueWriter(in, nullptr, out).Write(value, Origin::kTemplate);
+}
+
+absl::Status AppendJson(Interpreter& in, const Value& value, const JsonStyle& style,
+                        TextBuilder& out) {
+  return ValueWriter(in, &style, out).Write(value, Origin::kTemplate);
+}
+
+absl::Status AppendString(Interpreter& in, const Value& value, TextBuilder& out) {
+  if (value.is_undefined()) return absl::OkStatus();
+  if (!value.is_string()) return AppendRepr(in, value, out);
+  INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(out.size() + value.bytes().size()));
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(value.bytes().size()));
+  out.Append(value.text());
+  return absl::OkStatus();
+}
+
+absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value string, ToSoftString(in, value));
+  if (string.is_markup()) return AppendString(in, string, out);
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(string.bytes().size()));
+  AppendWithEscapes(string.text(), HtmlEscape, out);
+  return in.heap().CheckSize(out.size());
+}
+
+absl::StatusOr<Value> ToString(Interpreter& in, const Value& value) {
+  if (value.is_string()) return Value::String(value.text_ptr());
+  TextBuilder builder;
+  INCIPIT_RETURN_IF_ERROR(AppendString(in, value, builder));
+  return in.heap().Finish(builder);
+}
+
+absl::StatusOr<Value> ToSoftString(Interpreter& in, const Value& value) {
+  return value.is_string() ? value : ToString(in, value);
+}
+
+}  // namespace incipit::jinja

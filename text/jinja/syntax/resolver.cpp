@@ -1,0 +1,374 @@
+#include "text/jinja/syntax/resolver.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "base/status.h"
+#include "text/jinja/library/builtins.h"
+#include "text/jinja/library/format.h"
+#include "text/jinja/syntax/symbols.h"
+
+namespace incipit::jinja {
+namespace {
+
+constexpr size_t kSlotsMax = std::numeric_limits<uint16_t>::max();
+
+template <typename T>
+T& As(Expr& expr) {
+  return static_cast<T&>(expr);
+}
+template <typename T>
+T& As(Stmt& statement) {
+  return static_cast<T&>(statement);
+}
+
+absl::Status Refuse(int line, std::string_view what, std::string_view name) {
+  return Unimplemented("chat template line {}: the {} '{}' is not supported", line, what, name);
+}
+
+// The constant string that the expression is; nullptr if it is none.
+const Value* ConstantString(const Expr* expr) {
+  if (expr == nullptr || expr->kind != ExprKind::kConst) return nullptr;
+  const Value& value = static_cast<const ValueExpr*>(expr)->value;
+  return value.is_string() ? &value : nullptr;
+}
+
+// Sets a flag while it lives.
+class FlagGuard {
+ public:
+  FlagGuard(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
+  ~FlagGuard() { flag_ = before_; }
+  FlagGuard(const FlagGuard&) = delete;
+  FlagGuard& operator=(const FlagGuard&) = delete;
+
+ private:
+  bool& flag_;
+  const bool before_;
+};
+
+class Resolver {
+ public:
+  absl::Status Run(Program& program) {
+    functions_.push_back({.first_level = 0, .slots = {}});
+    Symbols symbols(nullptr, 0);
+    symbols.Visit(program.body);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, program.scope));
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(program.body, symbols, false));
+    program.num_slots = PopFunction();
+    for (const auto& [name, line] : refused_calls_) {
+      if (!assigned_.contains(name)) return Refuse(line, "function", name);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Function {
+    int first_level;  // of the outermost scope that belongs to it
+    std::map<std::pair<int, std::string>, uint16_t> slots;
+  };
+
+  void PushFunction(const Symbols& scope) {
+    functions_.push_back({.first_level = scope.level(), .slots = {}});
+  }
+  uint16_t PopFunction() {
+    const size_t num_slots = functions_.back().slots.size();
+    functions_.pop_back();
+    return static_cast<uint16_t>(num_slots);
+  }
+
+  absl::StatusOr<SlotRef> SlotOf(int level, const std::string& name) {
+    size_t index = functions_.size() - 1;
+    while (functions_[index].first_level > level) --index;
+    auto& slots = functions_[index].slots;
+    if (slots.size() >= kSlotsMax) {
+      return InvalidArgument("the chat template has more than {} variables", kSlotsMax);
+    }
+    const auto it = slots.try_emplace({level, name}, static_cast<uint16_t>(slots.size())).first;
+    return SlotRef{static_cast<uint16_t>(functions_.size() - 1 - index), it->second};
+  }
+
+  absl::StatusOr<SlotRef> SlotOf(const std::string& name, const Symbols& symbols, int line) {
+    const std::optional<int> level = symbols.FindRef(name);
+    if (!level) {
+      return InvalidArgument("chat template line {}: the name '{}' is not known to this scope",
+                             line, name);
+    }
+    return SlotOf(*level, name);
+  }
+
+  absl::Status BuildScope(const Symbols& symbols, Scope& scope) {
+    for (const auto& [name, load] : symbols.loads()) {
+      ScopeLoad entry{.source = load.source, .slot = 0, .outer = {}, .name = name};
+      INCIPIT_ASSIGN_OR_RETURN(const SlotRef slot, SlotOf(symbols.level(), name));
+      entry.slot = slot.slot;
+      if (load.source == ScopeLoad::Source::kOuter) {
+        INCIPIT_ASSIGN_OR_RETURN(entry.outer, SlotOf(load.outer_level, name));
+      }
+      scope.push_back(std::move(entry));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveExpr(Expr& expr, const Symbols& symbols) {
+    const FlagGuard guard(soft_, soft_ || expr.kind == ExprKind::kCondition);
+    switch (expr.kind) {
+      case ExprKind::kName:
+        INCIPIT_RETURN_IF_ERROR(ResolveName(As<NameExpr>(expr), symbols));
+        break;
+      case ExprKind::kNamespaceRef: {
+        auto& ref = As<NameExpr>(expr);
+        INCIPIT_ASSIGN_OR_RETURN(ref.slot, SlotOf(ref.name, symbols, ref.line));
+        break;
+      }
+      case ExprKind::kArithmetic:
+        INCIPIT_RETURN_IF_ERROR(CheckPercent(As<ChainExpr>(expr)));
+        break;
+      case ExprKind::kGetAttribute:
+        INCIPIT_RETURN_IF_ERROR(CheckAttribute(As<ValueExpr>(expr)));
+        break;
+      case ExprKind::kCall:
+        INCIPIT_RETURN_IF_ERROR(CheckCall(As<CallExpr>(expr)));
+        break;
+      case ExprKind::kFilter:
+        INCIPIT_RETURN_IF_ERROR(ResolveFilter(As<CallExpr>(expr)));
+        break;
+      case ExprKind::kTest: {
+        auto& test = As<CallExpr>(expr);
+        test.builtin = FindTest(test.name);
+        if (test.builtin == nullptr) INCIPIT_RETURN_IF_ERROR(Missing("test", test));
+        break;
+      }
+      default:
+        break;
+    }
+    absl::Status status;
+    ForEachChild(expr, [&](Expr& child) {
+      if (status.ok()) status = ResolveExpr(child, symbols);
+    });
+    return status;
+  }
+
+  absl::Status ResolveName(NameExpr& name, const Symbols& symbols) {
+    if (name.context != NameContext::kLoad) assigned_.insert(name.name);
+    if (num_loops_ > 0 && name.context == NameContext::kStore && name.name == "loop") {
+      return InvalidArgument(
+          "chat template line {}: the special variable 'loop' cannot be assigned in a loop",
+          name.line);
+    }
+    INCIPIT_ASSIGN_OR_RETURN(name.slot, SlotOf(name.name, symbols, name.line));
+    return absl::OkStatus();
+  }
+
+  absl::Status Missing(std::string_view kind, const CallExpr& node) const {
+    if (soft_) return absl::OkStatus();
+    return InvalidArgument("chat template line {}: no {} named '{}'", node.line, kind, node.name);
+  }
+
+  absl::Status ResolveFilter(CallExpr& filter) {
+    filter.builtin = FindFilter(filter.name);
+    if (filter.builtin == nullptr) return Missing("filter", filter);
+    if (filter.builtin->function == nullptr) return Refuse(filter.line, "filter", filter.name);
+    if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line, true);
+    if (filter.name != "map" || filter.children.size() < 2) return absl::OkStatus();
+    // What map applies is refused as early as what is applied directly.
+    const Value* name = ConstantString(filter.children[1].get());
+    if (name == nullptr || filter.keywords.size() == filter.children.size() - 1) {
+      return absl::OkStatus();
+    }
+    const NamedBuiltin* mapped = FindFilter(name->bytes());
+    if (mapped == nullptr || mapped->function != nullptr) return absl::OkStatus();
+    return Refuse(filter.line, "filter", name->bytes());
+  }
+
+  absl::Status CheckPercent(const ChainExpr& node) {
+    if (node.ops[0] != static_cast<uint8_t>(ArithmeticOp::kMod)) return absl::OkStatus();
+    return CheckFormat(*node.children[0], node.line, true);
+  }
+
+  // A constant format with a directive that is not supported.
+  static absl::Status CheckFormat(const Expr& expr, int line, bool is_percent) {
+    const Value* format = ConstantString(&expr);
+    if (format == nullptr) return absl::OkStatus();
+    const absl::Status status =
+        is_percent ? CheckPercentFormat(format->bytes()) : CheckBracesFormat(format->bytes());
+    if (status.code() != absl::StatusCode::kUnimplemented) return absl::OkStatus();
+    return Annotate(status, fmt::format("chat template line {}", line));
+  }
+
+  absl::Status CheckAttribute(const ValueExpr& node) const {
+    const std::string_view name = node.value.bytes();
+    if (name.starts_with("__") && name.ends_with("__")) {
+      return Refuse(node.line, "attribute", name);
+    }
+    if (node.children[0]->kind != ExprKind::kName || !IsMacroAttribute(name)) {
+      return absl::OkStatus();
+    }
+    const std::string& object = static_cast<const NameExpr&>(*node.children[0]).name;
+    if (!macros_.contains(object)) return absl::OkStatus();
+    return Refuse(node.line, fmt::format("attribute of the macro '{}'", object), name);
+  }
+
+  absl::Status CheckCall(const CallExpr& call) {
+    const Expr& callee = *call.children[0];
+    if (callee.kind == ExprKind::kName) {
+      const std::string& name = static_cast<const NameExpr&>(callee).name;
+      // Unless the template has a function of this name.
+      if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
+      return absl::OkStatus();
+    }
+    if (callee.kind != ExprKind::kGetAttribute) return absl::OkStatus();
+    const std::string_view name = static_cast<const ValueExpr&>(callee).value.bytes();
+    if (IsRefusedMethod(name)) return Refuse(call.line, "method", name);
+    if (name == "format") return CheckFormat(*callee.children[0], call.line, false);
+    return absl::OkStatus();
+  }
+
+  // `soft`: a filter or test that does not exist is an error only when it is reached.
+  absl::Status ResolveBody(const Body& body, const Symbols& symbols, bool soft) {
+    const FlagGuard guard(soft_, soft);
+    for (const auto& statement : body) {
+      INCIPIT_RETURN_IF_ERROR(ResolveStatement(*statement, symbols));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveAll(const std::vector<ExprPtr>& exprs, const Symbols& symbols) {
+    for (const ExprPtr& expr : exprs) {
+      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*expr, symbols));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveStatement(Stmt& statement, const Symbols& symbols) {
+    switch (statement.kind) {
+      case StmtKind::kOutput:
+        return ResolveAll(As<OutputStmt>(statement).items, symbols);
+      case StmtKind::kIf:
+        return ResolveIf(As<IfStmt>(statement), symbols);
+      case StmtKind::kFor:
+        return ResolveFor(As<ForStmt>(statement), symbols);
+      case StmtKind::kSet:
+        INCIPIT_RETURN_IF_ERROR(ResolveExpr(*As<SetStmt>(statement).target, symbols));
+        return ResolveExpr(*As<SetStmt>(statement).value, symbols);
+      case StmtKind::kSetBlock:
+      case StmtKind::kFilterBlock:
+        return ResolveBlock(As<BlockStmt>(statement), symbols);
+      case StmtKind::kMacro: {
+        auto& node = As<MacroStmt>(statement);
+        assigned_.insert(node.name);
+        macros_.insert(node.name);
+        INCIPIT_ASSIGN_OR_RETURN(node.slot, SlotOf(node.name, symbols, node.line));
+        return ResolveMacro(node, symbols);
+      }
+      case StmtKind::kCallBlock: {
+        auto& node = As<MacroStmt>(statement);
+        INCIPIT_RETURN_IF_ERROR(ResolveMacro(node, symbols));
+        return node.call == nullptr ? absl::OkStatus() : ResolveExpr(*node.call, symbols);
+      }
+      case StmtKind::kBreak:
+      case StmtKind::kContinue:
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveIf(IfStmt& node, const Symbols& symbols) {
+    const FlagGuard guard(soft_, true);
+    for (const IfStmt::Branch& branch : node.branches) {
+      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*branch.test, symbols));
+      INCIPIT_RETURN_IF_ERROR(ResolveBody(branch.body, symbols, true));
+    }
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.otherwise, symbols, true));
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveFor(ForStmt& node, const Symbols& outer) {
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.iterable, outer));
+    ++num_loops_;
+    const FlagGuard guard(soft_, false);
+    if (node.test != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveLoopTest(node, outer));
+    Symbols symbols = outer.Inner();
+    if (node.uses_loop) symbols.DeclareParameter("loop");
+    symbols.Visit(*node.target, true);
+    symbols.Visit(node.body);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
+    if (node.uses_loop) {
+      INCIPIT_ASSIGN_OR_RETURN(node.loop_slot, SlotOf(symbols.level(), "loop"));
+    }
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, symbols));
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
+    Symbols otherwise = outer.Inner();
+    otherwise.Visit(node.otherwise);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(otherwise, node.otherwise_scope));
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.otherwise, otherwise, false));
+    --num_loops_;
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveLoopTest(ForStmt& node, const Symbols& outer) {
+    Symbols symbols = outer.Inner();
+    symbols.Visit(*node.test_target, true);
+    symbols.Visit(*node.test);
+    PushFunction(symbols);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.test_scope));
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.test_target, symbols));
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.test, symbols));
+    node.num_test_slots = PopFunction();
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveBlock(BlockStmt& node, const Symbols& outer) {
+    if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
+    Symbols symbols = outer.Inner();
+    symbols.Visit(node.body);
+    // Jinja2 knows no names of a set block's filters but those of its body.
+    if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
+    if (node.filter == nullptr) return absl::OkStatus();
+    const FlagGuard guard(soft_, false);
+    INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.filter, symbols));
+    return absl::OkStatus();
+  }
+
+  static void Analyze(const MacroStmt& macro, Symbols& symbols) {
+    for (const auto& parameter : macro.parameters) symbols.Visit(*parameter);
+    for (const ExprPtr& value : macro.defaults) symbols.Visit(*value);
+    symbols.Visit(macro.body);
+  }
+
+  absl::Status ResolveMacro(MacroStmt& macro, const Symbols& outer) {
+    Symbols symbols = outer.Inner();
+    Analyze(macro, symbols);
+    if (macro.uses_caller) symbols.DeclareParameter("caller");
+    Analyze(macro, symbols);
+    PushFunction(symbols);
+    INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, macro.scope));
+    if (macro.uses_caller) {
+      INCIPIT_ASSIGN_OR_RETURN(macro.caller_slot, SlotOf(symbols.level(), "caller"));
+    }
+    const FlagGuard guard(soft_, false);
+    for (const auto& parameter : macro.parameters) {
+      INCIPIT_RETURN_IF_ERROR(ResolveExpr(*parameter, symbols));
+    }
+    INCIPIT_RETURN_IF_ERROR(ResolveAll(macro.defaults, symbols));
+    INCIPIT_RETURN_IF_ERROR(ResolveBody(macro.body, symbols, false));
+    macro.num_slots = PopFunction();
+    return absl::OkStatus();
+  }
+
+  std::vector<Function> functions_;
+  int num_loops_ = 0;  // around the current place, through functions
+  bool soft_ = false;
+  std::map<std::string, int> refused_calls_;  // by name, with the first line
+  std::set<std::string> assigned_;            // names, those of macros too
+  std::set<std::string> macros_;              // names
+};
+
+}  // namespace
+
+absl::Status ResolveNames(Program& program) { return Resolver().Run(program); }
+
+}  // namespace incipit::jinja

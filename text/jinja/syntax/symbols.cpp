@@ -1,0 +1,124 @@
+#include "text/jinja/syntax/symbols.h"
+
+namespace incipit::jinja {
+namespace {
+
+template <typename T>
+const T& As(const Stmt& statement) {
+  return static_cast<const T&>(statement);
+}
+
+}  // namespace
+
+std::optional<int> Symbols::FindRef(const std::string& name) const {
+  for (const Symbols* scope = this; scope != nullptr; scope = scope->parent_) {
+    if (scope->refs_.contains(name)) return scope->level_;
+  }
+  return std::nullopt;
+}
+
+void Symbols::Store(const std::string& name) {
+  stores_.insert(name);
+  if (refs_.contains(name)) return;
+  Load load{ScopeLoad::Source::kMissing};
+  if (parent_ != nullptr) {
+    if (const std::optional<int> outer = parent_->FindRef(name)) {
+      load = {ScopeLoad::Source::kOuter, *outer};
+    }
+  }
+  refs_.insert(name);
+  loads_[name] = load;
+}
+
+void Symbols::DeclareParameter(const std::string& name) {
+  stores_.insert(name);
+  refs_.insert(name);
+  loads_[name] = {ScopeLoad::Source::kParameter};
+}
+
+void Symbols::Read(const std::string& name) {
+  if (FindRef(name)) return;
+  refs_.insert(name);
+  loads_[name] = {ScopeLoad::Source::kContext};
+}
+
+void Symbols::Visit(const Expr& expr, bool store_as_parameter) {
+  if (expr.kind == ExprKind::kName) {
+    const auto& name = static_cast<const NameExpr&>(expr);
+    if (store_as_parameter || name.context == NameContext::kParameter) {
+      DeclareParameter(name.name);
+    } else if (name.context == NameContext::kStore) {
+      Store(name.name);
+    } else {
+      Read(name.name);
+    }
+  } else if (expr.kind == ExprKind::kNamespaceRef) {
+    Read(static_cast<const NameExpr&>(expr).name);
+  }
+  ForEachChild(expr, [&](const Expr& child) { Visit(child, store_as_parameter); });
+}
+
+void Symbols::Visit(const Body& body) {
+  for (const auto& statement : body) VisitStatement(*statement);
+}
+
+void Symbols::VisitStatement(const Stmt& statement) {
+  switch (statement.kind) {
+    case StmtKind::kOutput:
+      for (const ExprPtr& item : As<OutputStmt>(statement).items) Visit(*item);
+      return;
+    case StmtKind::kIf:
+      return VisitIf(As<IfStmt>(statement), 0);
+    case StmtKind::kFor:
+      return Visit(*As<ForStmt>(statement).iterable);
+    case StmtKind::kSet:
+      Visit(*As<SetStmt>(statement).value);
+      return Visit(*As<SetStmt>(statement).target);
+    case StmtKind::kSetBlock:
+      return Visit(*As<BlockStmt>(statement).target);
+    case StmtKind::kFilterBlock:
+      return Visit(*As<BlockStmt>(statement).filter);
+    case StmtKind::kMacro:
+      return Store(As<MacroStmt>(statement).name);
+    case StmtKind::kCallBlock:
+      if (const ExprPtr& call = As<MacroStmt>(statement).call) Visit(*call);
+      return;
+    case StmtKind::kBreak:
+    case StmtKind::kContinue:
+      return;
+  }
+}
+
+// To Jinja2 an elif is an if of its own, without elif and else.
+void Symbols::VisitIf(const IfStmt& node, size_t index) {
+  Visit(*node.branches[index].test);
+  Symbols branches[3] = {*this, *this, *this};
+  branches[0].Visit(node.branches[index].body);
+  if (index == 0) {
+    for (size_t i = 1; i < node.branches.size(); ++i) branches[1].VisitIf(node, i);
+    branches[2].Visit(node.otherwise);
+  }
+  Merge(branches);
+}
+
+// A name that only some branches write falls back to what it means without them.
+void Symbols::Merge(std::span<const Symbols> branches) {
+  std::set<std::string> stored;
+  for (const Symbols& branch : branches) {
+    for (const std::string& name : branch.stores_) {
+      if (!stores_.contains(name)) stored.insert(name);
+    }
+  }
+  for (const Symbols& branch : branches) {
+    refs_.insert(branch.refs_.begin(), branch.refs_.end());
+    for (const auto& [name, load] : branch.loads_) loads_[name] = load;
+    stores_.insert(branch.stores_.begin(), branch.stores_.end());
+  }
+  for (const std::string& name : stored) {
+    const std::optional<int> outer = parent_ == nullptr ? std::nullopt : parent_->FindRef(name);
+    loads_[name] =
+        outer ? Load{ScopeLoad::Source::kOuter, *outer} : Load{ScopeLoad::Source::kContext};
+  }
+}
+
+}  // namespace incipit::jinja
