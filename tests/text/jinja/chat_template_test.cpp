@@ -220,6 +220,15 @@ TEST(ChatTemplateRefusalTest, WhatIsKnownOnlyWhenItIsReachedIsRefusedThen) {
   }
 }
 
+TEST(ChatTemplateRefusalTest, AVariableWithTheNameOfAMacroHasAttributes) {
+  const auto prompt = Render(
+      "{% macro tool(t) %}[{{ t.name }}]{% endmacro %}{{ tool(tools[0]) }}"
+      "{% for tool in tools %}{{ tool.name }}{% endfor %}",
+      {{"tools", {{{"name", "f"}}}}});
+  ASSERT_TRUE(prompt.ok()) << MessageOf(prompt.status());
+  EXPECT_EQ(prompt->text, "[f]f");
+}
+
 TEST(ChatTemplateRefusalTest, WhatMayWorkIsNotRefusedAtLoad) {
   for (const std::string expression :
        {"x['encode']()", "'a'.encode", "[].append(1)", "{}.update({})", "lipsum", "x|map(y)|list",

@@ -58,7 +58,14 @@ class Resolver {
     INCIPIT_RETURN_IF_ERROR(ResolveBody(program.body, symbols, false));
     program.num_slots = PopFunction();
     for (const auto& [name, line] : refused_calls_) {
-      if (!assigned_.contains(name)) return Refuse(line, "function", name);
+      if (!variables_.contains(name) && !macros_.contains(name)) {
+        return Refuse(line, "function", name);
+      }
+    }
+    for (const auto& [name, node] : macro_attributes_) {
+      if (variables_.contains(name) || !macros_.contains(name)) continue;
+      return Refuse(node->line, fmt::format("attribute of the macro '{}'", name),
+                    node->value.bytes());
     }
     return absl::OkStatus();
   }
@@ -151,7 +158,7 @@ class Resolver {
   }
 
   absl::Status ResolveName(NameExpr& name, const Symbols& symbols) {
-    if (name.context != NameContext::kLoad) assigned_.insert(name.name);
+    if (name.context != NameContext::kLoad) variables_.insert(name.name);
     if (num_loops_ > 0 && name.context == NameContext::kStore && name.name == "loop") {
       return InvalidArgument(
           "chat template line {}: the special variable 'loop' cannot be assigned in a loop",
@@ -197,17 +204,16 @@ class Resolver {
     return Annotate(status, fmt::format("chat template line {}", line));
   }
 
-  absl::Status CheckAttribute(const ValueExpr& node) const {
+  absl::Status CheckAttribute(const ValueExpr& node) {
     const std::string_view name = node.value.bytes();
     if (name.starts_with("__") && name.ends_with("__")) {
       return Refuse(node.line, "attribute", name);
     }
-    if (node.children[0]->kind != ExprKind::kName || !IsMacroAttribute(name)) {
-      return absl::OkStatus();
+    const Expr& object = *node.children[0];
+    if (object.kind == ExprKind::kName && IsMacroAttribute(name)) {
+      macro_attributes_.emplace(static_cast<const NameExpr&>(object).name, &node);
     }
-    const std::string& object = static_cast<const NameExpr&>(*node.children[0]).name;
-    if (!macros_.contains(object)) return absl::OkStatus();
-    return Refuse(node.line, fmt::format("attribute of the macro '{}'", object), name);
+    return absl::OkStatus();
   }
 
   absl::Status CheckCall(const CallExpr& call) {
@@ -257,7 +263,6 @@ class Resolver {
         return ResolveBlock(As<BlockStmt>(statement), symbols);
       case StmtKind::kMacro: {
         auto& node = As<MacroStmt>(statement);
-        assigned_.insert(node.name);
         macros_.insert(node.name);
         INCIPIT_ASSIGN_OR_RETURN(node.slot, SlotOf(node.name, symbols, node.line));
         return ResolveMacro(node, symbols);
@@ -363,8 +368,9 @@ class Resolver {
   int num_loops_ = 0;  // around the current place, through functions
   bool soft_ = false;
   std::map<std::string, int> refused_calls_;  // by name, with the first line
-  std::set<std::string> assigned_;            // names, those of macros too
-  std::set<std::string> macros_;              // names
+  // Of names that are macros, if those are no variables too.
+  std::map<std::string, const ValueExpr*> macro_attributes_;
+  std::set<std::string> variables_, macros_;  // names that something is assigned to
 };
 
 }  // namespace
