@@ -168,7 +168,7 @@ PARTS = {
 {% for x in l %}{% macro f() %}{% break %}{% endmacro %}{% endfor %}
 {% for x in l %}{{ loop(x) }}{% endfor %}
 {% for loop in l %}{% endfor %}
-{% for x in l %}{{ loop.nope }}|{{ loop }}{% endfor %}
+{% for x in l %}{{ loop.nope }}|{{ loop }}{{ loop is callable }}{% endfor %}
 {% for x in l %}{% for y in l %}{% if y == 2 %}{% break %}{% endif %}{{ x }}{{ y }}{% endfor %};{% endfor %}
 """,
     "scopes": r"""

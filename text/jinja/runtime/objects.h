@@ -77,6 +77,7 @@ class LoopContext final : public Object {
   absl::StatusOr<std::optional<Value>> Advance(Interpreter& in);
 
   std::string_view type_name() const override { return "LoopContext"; }
+  bool is_callable() const override { return true; }  // with recursion, which is not here
   absl::StatusOr<std::optional<Value>> Attribute(Interpreter& in, std::string_view name) override;
   absl::StatusOr<std::optional<int64_t>> Length(Interpreter& in) override;
   int64_t index() const { return index0_ + 1; }
