@@ -268,11 +268,13 @@ std::vector<BadCase> RetentionCases() {
   using Time = google::protobuf::Duration;
   const std::pair<const char*, Time* (Wish::*)()> times[] = {{"ttl", &Wish::mutable_ttl},
                                                              {"pin", &Wish::mutable_pin}};
-  for (const auto& [field, time] : times) {
+  for (const auto& named : times) {
+    const char* const field = named.first;
+    const auto time = named.second;
     const auto add = [&](const char* name, int64_t seconds, int32_t nanos, const char* text) {
       cases.push_back(Retained(
           std::string(name) + field,
-          [time = time, seconds, nanos](Wish& w) {
+          [time, seconds, nanos](Wish& w) {
             (w.*time)()->set_seconds(seconds);
             (w.*time)()->set_nanos(nanos);
           },
