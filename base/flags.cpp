@@ -180,18 +180,24 @@ void Flags::Switch(FlagText text, bool& target) {
   flags_.back().is_switch = true;
 }
 
-void Flags::Choice(FlagText text, std::string& target, std::vector<string_view> values) {
-  std::string all = fmt::format("{}", fmt::join(values, ", "));
+void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
+                     std::function<size_t()> get) {
+  std::string all = fmt::format("{}", fmt::join(names, ", "));
+  // The value set last, by the index of its own name, and the name it was given by.
+  auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
-      [&target, values = std::move(values), all](string_view value) {
-        if (std::find(values.begin(), values.end(), value) == values.end()) {
-          return WrongValue(value, "one of", all);
-        }
-        target = value;
+      [names, all, given, set = std::move(set), get](string_view value) {
+        const auto found = std::ranges::find(names, value);
+        if (found == names.end()) return WrongValue(value, "one of", all);
+        set(static_cast<size_t>(found - names.begin()));
+        *given = {get(), *found};
         return absl::OkStatus();
       },
-      [&target] { return target; });
+      [names, given, get] {
+        const size_t index = get();
+        return std::string(index == given->first ? given->second : names[index]);
+      });
 }
 
 void Flags::Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range) {

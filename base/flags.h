@@ -2,6 +2,7 @@
 // every command would have its own parser, its own help and its own messages.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -16,7 +17,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/check.h"
 #include "base/clock.h"
+#include "base/enum_names.h"
 
 namespace incipit {
 
@@ -50,8 +53,31 @@ class Flags {
   void Strings(FlagText text, std::vector<std::string>& target);
   // `--flag`, `--flag=on|off|true|false`, `--flag on|off|true|false`.
   void Switch(FlagText text, bool& target);
-  // `target` takes one of `values` (literals).
-  void Choice(FlagText text, std::string& target, std::vector<std::string_view> values);
+  // Binds the value that one of `names` stands for. `names` outlives the table. An alias is shown
+  // as it was given.
+  template <typename T>
+  requires std::is_enum_v<T>
+  void Enum(FlagText text, T& target, std::type_identity_t<EnumNames<T>> names) {
+    std::vector<std::string_view> all;
+    for (const EnumName<T>& one : names) all.push_back(one.name);
+    AddNames(
+        text, std::move(all), [&target, names](size_t index) { target = names[index].value; },
+        [&target, names] { return IndexOf(names, target); });
+  }
+  // The same for a value that may be absent: `absent` is the name of that, and stands first.
+  template <typename T>
+  requires std::is_enum_v<T>
+  void Enum(FlagText text, std::optional<T>& target, std::string_view absent,
+            std::type_identity_t<EnumNames<T>> names) {
+    std::vector<std::string_view> all = {absent};
+    for (const EnumName<T>& one : names) all.push_back(one.name);
+    AddNames(
+        text, std::move(all),
+        [&target, names](size_t index) {
+          target = index == 0 ? std::nullopt : std::optional<T>(names[index - 1].value);
+        },
+        [&target, names] { return target ? IndexOf(names, *target) + 1 : 0; });
+  }
   // A number of bytes, with or without KiB, MiB, GiB or TiB.
   void Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range = {0});
   // A time with its unit: ms, s, m or h; a bare number is in seconds.
@@ -129,6 +155,15 @@ class Flags {
     static_assert(sizeof(T) < sizeof(int64_t) || std::is_signed_v<T>);
     return {static_cast<int64_t>(range.min), static_cast<int64_t>(range.max)};
   }
+  template <typename T>
+  static size_t IndexOf(EnumNames<T> names, T value) {
+    const auto found = std::ranges::find(names, value, &EnumName<T>::value);
+    INCIPIT_CHECK(found != names.end());
+    return static_cast<size_t>(found - names.begin());
+  }
+  // `set` takes the index of a name; `get` returns that of the value's own name.
+  void AddNames(FlagText text, std::vector<std::string_view> names, std::function<void(size_t)> set,
+                std::function<size_t()> get);
   void AddInteger(FlagText text, FlagRange<int64_t> range, std::function<void(int64_t)> set,
                   std::function<std::optional<int64_t>()> get);
   void AddReal(FlagText text, FlagRange<double> range, std::function<void(double)> set,

@@ -55,13 +55,6 @@ struct Loaded {
   ServerParts parts;
 };
 
-std::optional<DType> DTypeOf(std::string_view name) {
-  if (name == "f32") return DType::kF32;
-  if (name == "f16") return DType::kF16;
-  if (name == "bf16") return DType::kBF16;
-  return std::nullopt;
-}
-
 // Empty: nowhere.
 std::string TuningFileOf(const Options& options) {
   if (options.gpu_tuning_file == "none") return "";
@@ -77,7 +70,7 @@ std::string TuningFileOf(const Options& options) {
 
 CudaOptions CudaOptionsOf(const Options& options) {
   CudaOptions cuda;
-  if (options.gpu_large_products == "fastest") cuda.large_products = LargeProducts::kFastest;
+  cuda.large_products = options.gpu_large_products;
   cuda.tuning_file = TuningFileOf(options);
   cuda.note = [](std::string_view note, bool is_warning) {
     spdlog::log(is_warning ? spdlog::level::warn : spdlog::level::info, "{}", note);
@@ -86,9 +79,9 @@ CudaOptions CudaOptionsOf(const Options& options) {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
-  if (options.backend != "cpu") {
+  if (options.backend != Device::kCpu) {
     auto cuda = CreateCudaBackend(CudaOptionsOf(options));
-    if (cuda.ok() || options.backend == "cuda") return cuda;
+    if (cuda.ok() || options.backend == Device::kCuda) return cuda;
     // A card that is there and cannot be used is for the operator to decide about.
     const absl::StatusCode code = cuda.status().code();
     if (code != absl::StatusCode::kUnimplemented && code != absl::StatusCode::kUnavailable) {
@@ -101,20 +94,19 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   CpuOptions cpu;
   cpu.num_threads = options.threads;
   cpu.pin_threads = options.pin_threads;
-  if (options.cpu_isa != "auto") cpu.isa = options.cpu_isa;
+  if (options.cpu_isa) cpu.isa = NameOf(*options.cpu_isa);
   return CreateCpuBackend(cpu);
 }
 
 absl::Status CheckKvDtype(const Options& options, const BackendLimits& limits) {
-  const std::optional<DType> dtype = DTypeOf(options.kv_dtype);
   const std::vector<DType>& offered = limits.kv_dtypes;
-  if (!dtype || std::find(offered.begin(), offered.end(), *dtype) != offered.end()) {
+  if (!options.kv_dtype || std::ranges::find(offered, *options.kv_dtype) != offered.end()) {
     return absl::OkStatus();
   }
   std::vector<std::string_view> names;
   for (const DType one : offered) names.push_back(NameOf(one));
-  return InvalidArgument("--kv-dtype is {}; the backend {} takes {}", options.kv_dtype, limits.name,
-                         fmt::join(names, ", "));
+  return InvalidArgument("--kv-dtype is {}; the backend {} takes {}", NameOf(*options.kv_dtype),
+                         limits.name, fmt::join(names, ", "));
 }
 
 absl::StatusOr<std::string> ReadText(const std::filesystem::path& path) {
@@ -204,7 +196,7 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptions(const Options& options,
   // The end of a prompt samples for every choice.
   out.samples_max = options.running_max * kChoicesMax;
   out.max_model_len = options.max_model_len.value_or(0);
-  out.kv_dtype = DTypeOf(options.kv_dtype);
+  out.kv_dtype = options.kv_dtype;
   if (options.step_tokens) {
     out.step_tokens_max = *options.step_tokens;
   } else {
@@ -270,8 +262,7 @@ Failure Load(const Options& options, Loaded& loaded) {
   if (absl::Status status = CheckKvDtype(options, loaded.backend->limits()); !status.ok()) {
     return {kExitUsage, status};
   }
-  const auto format = options.weights == "int8" ? WeightFormat::kInt8 : WeightFormat::kAsStored;
-  auto model = LoadModel(options.model, *loaded.backend, format);
+  auto model = LoadModel(options.model, *loaded.backend, options.weights);
   if (absl::IsResourceExhausted(model.status())) {
     return {kExitDevice,
             WithFlags(model.status(), OffersInt8(*loaded.backend)

@@ -5,14 +5,16 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/enum_names.h"
+
 namespace incipit {
 
 enum class DType : uint8_t { kF32, kF16, kBF16 };
 
 constexpr size_t ByteSize(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
-constexpr std::string_view NameOf(DType dtype) {
-  return dtype == DType::kF32 ? "f32" : dtype == DType::kF16 ? "f16" : "bf16";
-}
+inline constexpr EnumName<DType> kDTypeNames[] = {
+    {DType::kF32, "f32"}, {DType::kF16, "f16"}, {DType::kBF16, "bf16"}};
+constexpr std::string_view NameOf(DType dtype) { return NameIn(kDTypeNames, dtype); }
 
 // A dense row-major matrix that somebody else owns. A vector is one row.
 struct TensorView {

@@ -10,6 +10,24 @@
 namespace incipit {
 namespace {
 
+spdlog::level::level_enum LevelOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      return spdlog::level::off;
+  }
+  INCIPIT_CHECK(false);
+}
+
 // gRPC reports what it could not do for one connection as errors of its own; the status of the
 // call, or of the start, says what matters to an operator.
 void ForwardGrpcLog(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
@@ -22,29 +40,16 @@ void ForwardProtobufLog(google::protobuf::LogLevel /*level*/, const char* /*file
 
 }  // namespace
 
-void SetLogLevel(std::string_view level) {
-  // spdlog's own names; an unknown one would silently become off.
-  const auto parsed = level == "warn"    ? spdlog::level::warn
-                      : level == "error" ? spdlog::level::err
-                                         : spdlog::level::from_str(std::string(level));
-  INCIPIT_CHECK(parsed != spdlog::level::off || level == "off");
-  spdlog::set_level(parsed);
-}
+void SetLogLevel(LogLevel level) { spdlog::set_level(LevelOf(level)); }
 
-std::string LogLevel() {
-  switch (spdlog::get_level()) {
-    case spdlog::level::warn:
-      return "warn";
-    case spdlog::level::err:
-      return "error";
-    default: {
-      const auto name = spdlog::level::to_string_view(spdlog::get_level());
-      return std::string(name.data(), name.size());
-    }
+LogLevel CurrentLogLevel() {
+  for (const EnumName<LogLevel>& named : kLogLevelNames) {
+    if (LevelOf(named.value) == spdlog::get_level()) return named.value;
   }
+  INCIPIT_CHECK(false);
 }
 
-void StartLogging(std::string_view level) {
+void StartLogging(LogLevel level) {
   auto logger = spdlog::stderr_color_mt("incipit");
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
   logger->flush_on(spdlog::level::trace);

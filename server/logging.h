@@ -2,16 +2,22 @@
 // checked to be printable.
 #pragma once
 
-#include <string>
-#include <string_view>
+#include <cstdint>
+
+#include "base/enum_names.h"
 
 namespace incipit {
 
-// REQUIRES: one of trace, debug, info, warn, error, off.
-void SetLogLevel(std::string_view level);
-std::string LogLevel();
+enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarn, kError, kOff };
+
+inline constexpr EnumName<LogLevel> kLogLevelNames[] = {
+    {LogLevel::kTrace, "trace"}, {LogLevel::kDebug, "debug"}, {LogLevel::kInfo, "info"},
+    {LogLevel::kWarn, "warn"},   {LogLevel::kError, "error"}, {LogLevel::kOff, "off"}};
+
+void SetLogLevel(LogLevel level);
+LogLevel CurrentLogLevel();
 
 // Once, before the first thread: the format, and gRPC's own messages among ours.
-void StartLogging(std::string_view level);
+void StartLogging(LogLevel level);
 
 }  // namespace incipit

@@ -11,12 +11,21 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "server/net/address.h"
+#include "transformer/weights.h"
 
 namespace incipit {
 namespace {
 
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 constexpr bool kPrivate = true;  // of a flag: a path or a secret
+constexpr std::string_view kAuto = "auto";
+
+constexpr EnumName<Device> kDeviceNames[] = {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
+// What an operator may ask for; kLibrary is for comparisons.
+constexpr EnumName<LargeProducts> kLargeProductsNames[] = {{LargeProducts::kOwn, "own"},
+                                                           {LargeProducts::kFastest, "fastest"}};
+constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone, "none"},
+                                                           {MetricsCompat::kVllm, "vllm"}};
 
 // A whole number from `min` on, or "auto".
 void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
@@ -24,7 +33,7 @@ void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, in
   flags.Custom(
       text,
       [&target, min, max](std::string_view value) -> absl::Status {
-        if (value == "auto") {
+        if (value == kAuto) {
           target.reset();
           return absl::OkStatus();
         }
@@ -39,7 +48,7 @@ void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, in
         target = number;
         return absl::OkStatus();
       },
-      [&target] { return target ? fmt::to_string(*target) : std::string("auto"); });
+      [&target] { return target ? fmt::to_string(*target) : std::string(kAuto); });
 }
 
 void Address(Flags& flags, FlagText text, std::string& target, bool may_be_empty) {
@@ -86,29 +95,29 @@ void BindModel(Options& o, Flags& flags) {
       flags,
       {"max-model-len", "N|auto", "Tokens of prompt and answer together. auto: the model's."},
       o.max_model_len, 2);
-  flags.Choice({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
-               o.weights, {"auto", "int8"});
-  flags.Choice({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
-               o.kv_dtype, {"auto", "f32", "f16", "bf16"});
+  flags.Enum({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
+             o.weights, kWeightFormatNames);
+  flags.Enum({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
+             o.kv_dtype, kAuto, kDTypeNames);
   flags.String(
       {"chat-template", "FILE|none",
        "Instead of the model's own chat template; none: the server does not Chat.", kPrivate},
       o.chat_template);
   flags.Group("Device");
-  flags.Choice({"backend", "NAME", "auto: cuda if the build and the machine have it, else cpu."},
-               o.backend, {"auto", "cpu", "cuda"});
+  flags.Enum({"backend", "NAME", "auto: cuda if the build and the machine have it, else cpu."},
+             o.backend, kAuto, kDeviceNames);
   flags.Integer({"threads", "N", "Of the CPU backend. 0: the CPUs that the process may use."},
                 o.threads, {0, 4096});
   flags.Switch({"pin-threads", "", "Keep each of these threads on a CPU of its own (on or off)."},
                o.pin_threads);
-  flags.Choice({"cpu-isa", "NAME", "Instruction set of the CPU backend. auto: the machine's best."},
-               o.cpu_isa, {"auto", "avx512_bf16", "avx512_vnni", "avx512", "avx2", "portable"});
-  flags.Choice({"gpu-large-products", "NAME",
-                "Whose matrix products steps of 1,024 tokens and more take. own: our kernels', so "
-                "that an answer has the same bits in any batch, if the card's tensor instructions "
-                "for few and for many rows add up alike (gpu_check says it). fastest: per size "
-                "ours or cuBLASLt's, measured at the start."},
-               o.gpu_large_products, {"own", "fastest"});
+  flags.Enum({"cpu-isa", "NAME", "Instruction set of the CPU backend. auto: the machine's best."},
+             o.cpu_isa, kAuto, kCpuIsaNames);
+  flags.Enum({"gpu-large-products", "NAME",
+              "Whose matrix products steps of 1,024 tokens and more take. own: our kernels', so "
+              "that an answer has the same bits in any batch, if the card's tensor instructions "
+              "for few and for many rows add up alike (gpu_check says it). fastest: per size "
+              "ours or cuBLASLt's, measured at the start."},
+             o.gpu_large_products, kLargeProductsNames);
   flags.String({"gpu-tuning-file", "FILE|auto|none",
                 "Keeps what fastest has measured. auto: incipit/gpu_products in XDG_CACHE_HOME or "
                 "~/.cache. none: each start measures.",
@@ -119,18 +128,17 @@ void BindModel(Options& o, Flags& flags) {
 void BindPrefixCache(Options& o, Flags& flags) {
   flags.Switch({"prefix-cache", "", "Keep computed prefixes and share them (on or off)."},
                o.prefix_cache);
-  const auto hashes = HashAlgorithmNames();
-  flags.Choice({"prefix-cache-hash", "NAME",
-                "What blocks are found by. xxh3_128 is faster and its hits are compared token by "
-                "token; the cbor forms give keys that other engines compute too; xxhash stands "
-                "for xxh3_128."},
-               o.prefix_cache_hash, {hashes.begin(), hashes.end()});
+  flags.Enum({"prefix-cache-hash", "NAME",
+              "What blocks are found by. xxh3_128 is faster and its hits are compared token by "
+              "token; the cbor forms give keys that other engines compute too; xxhash stands "
+              "for xxh3_128."},
+             o.prefix_cache_hash, kHashAlgorithmNames);
   flags.String(
       {"prefix-cache-seed", "TEXT",
        "What keys start from: servers with the same one give equal blocks equal keys.", kPrivate},
       o.prefix_cache_seed);
-  flags.Choice({"prefix-cache-policy", "NAME", "Which cached blocks are given up first."},
-               o.prefix_cache_policy, {"lru", "lfu-aging", "lru-2", "arc", "s3-fifo", "adaptive"});
+  flags.Enum({"prefix-cache-policy", "NAME", "Which cached blocks are given up first."},
+             o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
                 "Of a cached block that differs after a quarter of its tokens or more, copy those "
                 "instead of computing them."},
@@ -192,8 +200,8 @@ void BindAddresses(Options& o, Flags& flags) {
   flags.String(
       {"port-file", "FILE", "Written once ready: {\"grpc\": N, \"metrics\": N}.", kPrivate},
       o.port_file);
-  flags.Choice({"metrics-compat", "NAME", "vllm: the same values also under vllm:... names."},
-               o.metrics_compat, {"none", "vllm"});
+  flags.Enum({"metrics-compat", "NAME", "vllm: the same values also under vllm:... names."},
+             o.metrics_compat, kMetricsCompatNames);
 }
 
 void BindServerLimits(Options& o, Flags& flags) {
@@ -270,8 +278,8 @@ void BindOperation(Options& o, Flags& flags) {
   flags.Group("Operation");
   flags.String({"config", "FILE", "YAML: the same names as these flags; a flag wins.", kPrivate},
                o.config);
-  flags.Choice({"log-level", "LEVEL", "To stderr. Prompts and tokens are never logged."},
-               o.log_level, {"trace", "debug", "info", "warn", "error", "off"});
+  flags.Enum({"log-level", "LEVEL", "To stderr. Prompts and tokens are never logged."}, o.log_level,
+             kLogLevelNames);
   flags.Interval({"drain-timeout", "TIME", "After SIGTERM, for running requests to finish."},
                  o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
 }
@@ -311,10 +319,10 @@ std::string ServeHelp(const Flags& flags) {
 KvCacheOptions CacheOptionsOf(const Options& options) {
   KvCacheOptions cache;
   cache.block_size = options.block_size;
-  cache.hash = *HashAlgorithmOf(options.prefix_cache_hash);  // a choice of its names
+  cache.hash = options.prefix_cache_hash;
   cache.seed = options.prefix_cache_seed;
   cache.prefix_cache = options.prefix_cache;
-  cache.policy = *EvictionPolicyOf(options.prefix_cache_policy);  // likewise
+  cache.policy = options.prefix_cache_policy;
   cache.copy_on_write = options.copy_on_write;
   cache.retention.tenant_share_max = options.cache_retention_share_max;
   cache.retention.duration_max = std::chrono::seconds(options.cache_retention_max_s);

@@ -12,6 +12,9 @@
 #include "base/clock.h"
 #include "base/flags.h"
 #include "engine/engine.h"
+#include "kernels/cuda/cuda_options.h"
+#include "kernels/cpu/cpu_isa.h"
+#include "server/logging.h"
 #include "server/session/request_limits.h"
 
 namespace incipit {
@@ -19,27 +22,32 @@ namespace incipit {
 // The most that --metadata-bytes-max may allow.
 inline constexpr int64_t kMetadataBytesLimitMax = 1 << 20;
 
+enum class Device : uint8_t { kCpu, kCuda };
+// Other names that the metrics are also published under.
+enum class MetricsCompat : uint8_t { kNone, kVllm };
+
+// An absent value is chosen by the program.
 struct Options {
   std::string config;  // a YAML file of flags
 
   std::string model;       // folder
   std::string model_name;  // empty: the folder's name
   std::optional<int32_t> max_model_len;
-  std::string weights = "auto";
-  std::string kv_dtype = "auto";
+  WeightFormat weights = WeightFormat::kAsStored;
+  std::optional<DType> kv_dtype;
   std::string chat_template;  // file; empty: the model's own; "none"
 
-  std::string backend = "auto";
+  std::optional<Device> backend;
   int32_t threads = 0;  // 0: the CPUs that the process may use
   bool pin_threads = false;
-  std::string cpu_isa = "auto";
-  std::string gpu_large_products = "own";
+  std::optional<CpuIsa> cpu_isa;
+  LargeProducts gpu_large_products = LargeProducts::kOwn;
   std::string gpu_tuning_file = "auto";  // or "none"
 
   bool prefix_cache = true;
-  std::string prefix_cache_hash = "sha256";
+  HashAlgorithm prefix_cache_hash = HashAlgorithm::kSha256;
   std::string prefix_cache_seed;
-  std::string prefix_cache_policy = "adaptive";
+  EvictionPolicyKind prefix_cache_policy = EvictionPolicyKind::kAdaptive;
   bool copy_on_write = true;
   double gpu_memory_fraction = 0.9;
   double cache_retention_share_max = 0.25;  // of the blocks, of each tenant
@@ -59,7 +67,7 @@ struct Options {
   std::string metrics_address = "127.0.0.1:9464";
   std::string admin_address;  // empty: on `address`
   std::string port_file;
-  std::string metrics_compat = "none";
+  MetricsCompat metrics_compat = MetricsCompat::kNone;
 
   int32_t streams_max = 1024;
   int32_t connection_streams_max = 256;
@@ -78,7 +86,7 @@ struct Options {
   bool isolate_tenants = true;
   bool allow_special_tokens_in_chat = false;
 
-  std::string log_level = "info";
+  LogLevel log_level = LogLevel::kInfo;
   Duration drain_timeout = std::chrono::seconds(30);
 };
 

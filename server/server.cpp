@@ -224,7 +224,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       chat_template(std::move(parts.chat_template)),
       calls({.calls_max = options.streams_max,
              .connection_calls_max = ConnectionCallsMax(options.connection_streams_max)}),
-      metrics({.vllm_names = options.metrics_compat == "vllm"}),
+      metrics({.vllm_names = options.metrics_compat == MetricsCompat::kVllm}),
       dispatcher({.tokenizer = tokenizer.get(),
                   .write_stall_timeout = options.write_stall_timeout,
                   .on_fatal =

@@ -8,11 +8,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/enum_names.h"
 #include "kernels/backend.h"
 #include "transformer/checkpoint.h"
 #include "transformer/config.h"
 
 namespace incipit {
+
+// As users name them.
+inline constexpr EnumName<WeightFormat> kWeightFormatNames[] = {{WeightFormat::kAsStored, "auto"},
+                                                                {WeightFormat::kInt8, "int8"}};
 
 // One decoder layer. Pointers that the configuration does not ask for are null.
 struct LayerWeights {

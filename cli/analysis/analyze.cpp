@@ -62,7 +62,8 @@ constexpr CommandText kAnalyzeText = {
 
 struct AnalyzeFlags {
   std::string log, tokenizer, model, svg;
-  std::string kv_dtype = "auto", time_unit = "ms";
+  std::optional<DType> kv_dtype;
+  TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;
   std::optional<int32_t> block_size;
   std::optional<int64_t> bytes_per_token;
   Duration window{};
@@ -78,7 +79,7 @@ void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
                  "Tokens of the smallest block, or of one hash id. 8 for texts and token ids, 512 "
                  "for hash ids if it is not given."},
                 values.block_size, {1, kAnalyzedBlockSizeMax});
-  flags.Choice({"time-unit", "UNIT", "Of timestamps."}, values.time_unit, {"s", "ms", "us", "ns"});
+  flags.Enum({"time-unit", "UNIT", "Of timestamps."}, values.timestamp_unit, kTimestampUnitNames);
   flags.Group("Figures");
   flags.Interval(
       {"window", "TIME", "Of the working set. 0s: three round parts of the log's length."},
@@ -88,9 +89,9 @@ void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
                 values.bytes_per_token, {1, int64_t{1} << 40});
   flags.String({"model", "DIR", "A model folder; its config.json tells the bytes of a token."},
                values.model);
-  flags.Choice({"kv-dtype", "TYPE",
-                "Of keys and values, with --model. auto: f32 for f32 checkpoints, else bf16."},
-               values.kv_dtype, {"auto", "f32", "f16", "bf16"});
+  flags.Enum({"kv-dtype", "TYPE",
+              "Of keys and values, with --model. auto: f32 for f32 checkpoints, else bf16."},
+             values.kv_dtype, "auto", kDTypeNames);
   flags.Group("Output");
   flags.Switch({"json", "", "Print one JSON object."}, values.json);
   flags.String({"svg", "DIR",
@@ -112,19 +113,15 @@ absl::Status CheckAnalyzeFlags(const Flags& flags, const AnalyzeFlags& values) {
 absl::StatusOr<std::optional<int64_t>> BytesPerToken(const AnalyzeFlags& values) {
   if (values.model.empty()) return values.bytes_per_token;
   INCIPIT_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(values.model));
-  int32_t bytes_per_element = values.kv_dtype == "f32" ? 4 : 2;
-  if (values.kv_dtype == "auto") {
-    if (!config.dtype) {
-      return FailedPrecondition(
-          "{}: config.json does not say which type the weights have; --kv-dtype does",
-          values.model);
-    }
-    bytes_per_element = static_cast<int32_t>(ByteSize(*config.dtype));
+  const std::optional<DType> dtype = values.kv_dtype ? values.kv_dtype : config.dtype;
+  if (!dtype) {
+    return FailedPrecondition(
+        "{}: config.json does not say which type the weights have; --kv-dtype does", values.model);
   }
   return BytesPerBlock({.num_layers = config.num_layers,
                         .num_kv_heads = config.num_kv_heads,
                         .head_dim = config.head_dim,
-                        .bytes_per_element = bytes_per_element,
+                        .bytes_per_element = static_cast<int32_t>(ByteSize(*dtype)),
                         .block_size = 1});
 }
 
@@ -145,7 +142,7 @@ absl::StatusOr<Analysis> AnalyzeLog(const AnalyzeFlags& values) {
       const AnalysisInput input,
       MakeBlocks(std::move(trace), {.name = values.log == "-" ? "stdin" : values.log,
                                     .block_size = values.block_size,
-                                    .seconds_per_unit = SecondsPerUnit(values.time_unit)}));
+                                    .timestamp_unit = values.timestamp_unit}));
   if (values.window > Duration::zero()) options.window = ToSeconds(values.window);
   options.num_top_prefixes = static_cast<size_t>(values.top);
   return Analyze(input, options);

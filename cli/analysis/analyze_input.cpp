@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/check.h"
 #include "base/status.h"
 
 namespace incipit {
@@ -86,11 +87,21 @@ int64_t NumTokens(const TraceRequest& request, TraceForm form, int32_t block_siz
                                   : static_cast<int64_t>(request.hash_ids.size()) * block_size;
 }
 
-}  // namespace
-
-double SecondsPerUnit(std::string_view unit) {
-  return unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "us" ? 1e-6 : 1e-9;
+double SecondsOf(TimestampUnit unit) {
+  switch (unit) {
+    case TimestampUnit::kSeconds:
+      return 1;
+    case TimestampUnit::kMilliseconds:
+      return 1e-3;
+    case TimestampUnit::kMicroseconds:
+      return 1e-6;
+    case TimestampUnit::kNanoseconds:
+      return 1e-9;
+  }
+  INCIPIT_CHECK(false);
 }
+
+}  // namespace
 
 absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& options) {
   const bool is_hashed = trace.form == TraceForm::kHashIds;
@@ -109,7 +120,7 @@ absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& opt
   for (TraceRequest& request : trace.requests) {
     notes.Look(request);
     const double time =
-        (request.timestamp - trace.requests[0].timestamp) * options.seconds_per_unit;
+        (request.timestamp - trace.requests[0].timestamp) * SecondsOf(options.timestamp_unit);
     if (!(std::abs(time) <= kLogSecondsMax)) {
       return InvalidArgument(
           "{}:{}: the timestamp is {} s from the first one, of at most {}; is --time-unit right?",

@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/enum_names.h"
 #include "cli/analysis/analyze_blocks.h"
 #include "cli/analysis/trace.h"
 
@@ -29,14 +29,19 @@ struct AnalysisInput {
   std::vector<std::string> notes;  // what a reader should know before trusting the figures
 };
 
+enum class TimestampUnit : uint8_t { kSeconds, kMilliseconds, kMicroseconds, kNanoseconds };
+
+inline constexpr EnumName<TimestampUnit> kTimestampUnitNames[] = {
+    {TimestampUnit::kSeconds, "s"},
+    {TimestampUnit::kMilliseconds, "ms"},
+    {TimestampUnit::kMicroseconds, "us"},
+    {TimestampUnit::kNanoseconds, "ns"}};
+
 struct BlockingOptions {
   std::string name;
   std::optional<int32_t> block_size;  // of the smallest block; of a hash id
-  double seconds_per_unit = 1e-3;     // of timestamps
+  TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;  // of timestamps
 };
-
-// "s", "ms", "us" or "ns".
-double SecondsPerUnit(std::string_view unit);
 
 // Between the first request and any other; timestamps further apart are in another unit.
 inline constexpr double kLogSecondsMax = 1e10;

@@ -26,11 +26,6 @@
 namespace incipit {
 namespace {
 
-constexpr EvictionPolicyKind kReplayedPolicies[] = {
-    EvictionPolicyKind::kLru, EvictionPolicyKind::kLfuAging, EvictionPolicyKind::kLru2,
-    EvictionPolicyKind::kArc, EvictionPolicyKind::kS3Fifo,   EvictionPolicyKind::kAdaptive};
-constexpr std::string_view kAllPolicies = "all";
-
 // Where --block-size does not say. Mooncake's traces have 512 tokens an id.
 constexpr int32_t kReplayedTokenBlock = 16;
 constexpr double kCapacityShareMin = 1e-9;
@@ -68,7 +63,8 @@ constexpr CommandText kReplayText = {
 
 struct ReplayFlags {
   std::string log, tokenizer;
-  std::string policy = std::string(kAllPolicies), time_unit = "ms";
+  std::optional<EvictionPolicyKind> policy;  // absent: all
+  TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;
   std::optional<int64_t> num_blocks;
   std::optional<double> capacity_share;
   std::optional<int32_t> block_size;
@@ -82,9 +78,8 @@ void BindReplayFlags(Flags& flags, ReplayFlags& values) {
               "The same as a part of the log's distinct blocks, rounded down. One of the two is "
               "needed."},
              values.capacity_share, {kCapacityShareMin, 1});
-  std::vector<std::string_view> policies = {kAllPolicies};
-  for (const EvictionPolicyKind kind : kReplayedPolicies) policies.push_back(NameOf(kind));
-  flags.Choice({"policy", "P", "Which block is given up."}, values.policy, std::move(policies));
+  flags.Enum({"policy", "P", "Which block is given up."}, values.policy, "all",
+             kEvictionPolicyNames);
   flags.Switch({"make-room-first", "",
                 "Make room before a prompt enters, so that none of its own blocks is given up."},
                values.make_room_first);
@@ -97,7 +92,7 @@ void BindReplayFlags(Flags& flags, ReplayFlags& values) {
       values.block_size, {1, kAnalyzedBlockSizeMax});
   flags.String({"tokenizer", "DIR", "A folder with tokenizer.json, for logs of texts."},
                values.tokenizer);
-  flags.Choice({"time-unit", "UNIT", "Of timestamps."}, values.time_unit, {"s", "ms", "us", "ns"});
+  flags.Enum({"time-unit", "UNIT", "Of timestamps."}, values.timestamp_unit, kTimestampUnitNames);
   flags.Group("Output");
   flags.Switch({"json", "", "Print one JSON object."}, values.json);
 }
@@ -122,7 +117,7 @@ absl::StatusOr<AnalysisInput> ReadBlocks(const ReplayFlags& values) {
   INCIPIT_ASSIGN_OR_RETURN(Trace trace, ReadTraceFile(values.log, encode));
   BlockingOptions options = {.name = values.log == "-" ? "stdin" : values.log,
                              .block_size = values.block_size,
-                             .seconds_per_unit = SecondsPerUnit(values.time_unit)};
+                             .timestamp_unit = values.timestamp_unit};
   if (trace.form == TraceForm::kTokenIds) {
     if (!options.block_size) options.block_size = kReplayedTokenBlock;
     const absl::Status status =
@@ -162,10 +157,10 @@ absl::StatusOr<Replay> ReplayLog(const ReplayFlags& values) {
   }
   INCIPIT_ASSIGN_OR_RETURN(replay.capacity, CapacityOf(values, replay.num_distinct));
   replay.optimum_hits = OfflineOptimumHits(log, replay.capacity);
-  for (const EvictionPolicyKind kind : kReplayedPolicies) {
-    if (values.policy != kAllPolicies && values.policy != NameOf(kind)) continue;
+  for (const EnumName<EvictionPolicyKind>& policy : kEvictionPolicyNames) {
+    if (values.policy && values.policy != policy.value) continue;
     replay.results.push_back(ReplayPolicy(log, {.form = input.form,
-                                                .policy = kind,
+                                                .policy = policy.value,
                                                 .capacity = replay.capacity,
                                                 .make_room_first = values.make_room_first}));
   }

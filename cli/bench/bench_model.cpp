@@ -14,6 +14,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_text.h"
+#include "kernels/cpu/cpu_isa.h"
 
 namespace incipit {
 namespace {
@@ -44,10 +45,14 @@ constexpr int32_t kPositionsMaxFlag = 1 << 20;
 constexpr int32_t kSequencesMaxFlag = 4096;
 constexpr int32_t kDecodePromptDefault = 128;
 
+// Those that the CPU backend stores.
+constexpr EnumName<DType> kKvDTypeNames[] = {{DType::kF32, NameOf(DType::kF32)},
+                                             {DType::kBF16, NameOf(DType::kBF16)}};
+
 struct BenchModelOptions {
   BenchModelPlan plan;
   std::optional<int32_t> decode_prompt;
-  std::string weights = "auto", kv_dtype = "auto", cpu_isa = "auto";
+  std::optional<CpuIsa> cpu_isa;
   bool profile = false, json = false;
 };
 
@@ -74,10 +79,10 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   BenchModelPlan& plan = options.plan;
   flags.Group("Model");
   flags.String({"model", "DIR", "The model's folder."}, plan.folder);
-  flags.Choice({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
-               options.weights, {"auto", "int8"});
-  flags.Choice({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
-               options.kv_dtype, {"auto", "f32", "bf16"});
+  flags.Enum({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
+             plan.weights, kWeightFormatNames);
+  flags.Enum({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
+             plan.kv_dtype, "auto", kKvDTypeNames);
   flags.Group("Work");
   flags.Integer({"prompt", "N", "Tokens of the prompt whose prefill is measured."}, plan.prompt,
                 {1, kPositionsMaxFlag});
@@ -97,8 +102,8 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   flags.Group("Machine");
   flags.Integer({"threads", "N", "0: the CPUs that the process may use."}, plan.cpu.num_threads,
                 {0, 4096});
-  flags.Choice({"cpu-isa", "NAME", "Instruction set. auto: the machine's best."}, options.cpu_isa,
-               {"auto", "avx512_bf16", "avx512_vnni", "avx512", "avx2", "portable"});
+  flags.Enum({"cpu-isa", "NAME", "Instruction set. auto: the machine's best."}, options.cpu_isa,
+             "auto", kCpuIsaNames);
   flags.Group("Output");
   flags.Switch(
       {"profile", "", "Say what each operation takes, and how near it is to its own limit."},
@@ -109,10 +114,7 @@ void Bind(Flags& flags, BenchModelOptions& options) {
 void Complete(BenchModelOptions& options) {
   BenchModelPlan& plan = options.plan;
   plan.decode_prompt = options.decode_prompt.value_or(std::min(plan.prompt, kDecodePromptDefault));
-  if (options.weights == "int8") plan.weights = WeightFormat::kInt8;
-  if (options.cpu_isa != "auto") plan.cpu.isa = options.cpu_isa;
-  if (options.kv_dtype == "f32") plan.kv_dtype = DType::kF32;
-  if (options.kv_dtype == "bf16") plan.kv_dtype = DType::kBF16;
+  if (options.cpu_isa) plan.cpu.isa = NameOf(*options.cpu_isa);
 }
 
 }  // namespace

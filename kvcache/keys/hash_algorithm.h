@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string_view>
+
+#include "base/enum_names.h"
 
 namespace incipit {
 
@@ -16,12 +16,16 @@ enum class HashAlgorithm : uint8_t {
   kXxh3Cbor,
 };
 
-// "sha256", "xxh3_128", "sha256_cbor" or "xxh3_128_cbor".
-std::string_view NameOf(HashAlgorithm algorithm);
-// Takes the aliases "xxhash" and "xxhash_cbor" too.
-std::optional<HashAlgorithm> HashAlgorithmOf(std::string_view name);
-// Every name that HashAlgorithmOf takes.
-std::span<const std::string_view> HashAlgorithmNames();
+inline constexpr EnumName<HashAlgorithm> kHashAlgorithmNames[] = {
+    {HashAlgorithm::kSha256, "sha256"},
+    {HashAlgorithm::kXxh3, "xxh3_128"},
+    {HashAlgorithm::kSha256Cbor, "sha256_cbor"},
+    {HashAlgorithm::kXxh3Cbor, "xxh3_128_cbor"},
+    {HashAlgorithm::kXxh3, "xxhash"},
+    {HashAlgorithm::kXxh3Cbor, "xxhash_cbor"}};
+constexpr std::string_view NameOf(HashAlgorithm algorithm) {
+  return NameIn(kHashAlgorithmNames, algorithm);
+}
 
 constexpr bool IsCbor(HashAlgorithm algorithm) {
   return algorithm == HashAlgorithm::kSha256Cbor || algorithm == HashAlgorithm::kXxh3Cbor;

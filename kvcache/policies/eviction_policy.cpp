@@ -1,8 +1,5 @@
 #include "kvcache/policies/eviction_policy.h"
 
-#include <array>
-#include <utility>
-
 #include "base/check.h"
 #include "kvcache/policies/adaptive_policy.h"
 #include "kvcache/policies/arc_policy.h"
@@ -12,32 +9,6 @@
 #include "kvcache/policies/s3_fifo_policy.h"
 
 namespace incipit {
-namespace {
-
-constexpr std::array<std::pair<EvictionPolicyKind, std::string_view>, 6> kEvictionPolicyNames = {
-    {{EvictionPolicyKind::kLru, "lru"},
-     {EvictionPolicyKind::kLfuAging, "lfu-aging"},
-     {EvictionPolicyKind::kLru2, "lru-2"},
-     {EvictionPolicyKind::kArc, "arc"},
-     {EvictionPolicyKind::kS3Fifo, "s3-fifo"},
-     {EvictionPolicyKind::kAdaptive, "adaptive"}}};
-
-}  // namespace
-
-std::string_view NameOf(EvictionPolicyKind kind) {
-  for (const auto& [named, name] : kEvictionPolicyNames) {
-    if (named == kind) return name;
-  }
-  return "";
-}
-
-std::optional<EvictionPolicyKind> EvictionPolicyOf(std::string_view name) {
-  for (const auto& [kind, kind_name] : kEvictionPolicyNames) {
-    if (kind_name == name) return kind;
-  }
-  return std::nullopt;
-}
-
 std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind kind, std::span<Block> blocks,
                                                    int32_t capacity, int32_t block_size) {
   INCIPIT_CHECK(capacity >= 1 && block_size >= 1);

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/enum_names.h"
 #include "base/types.h"
 #include "kvcache/pool/block.h"
 
@@ -16,9 +16,13 @@ namespace incipit {
 
 enum class EvictionPolicyKind : uint8_t { kLru, kLfuAging, kLru2, kArc, kS3Fifo, kAdaptive };
 
-// "lru", "lfu-aging", "lru-2", "arc", "s3-fifo", "adaptive".
-std::string_view NameOf(EvictionPolicyKind kind);
-std::optional<EvictionPolicyKind> EvictionPolicyOf(std::string_view name);
+inline constexpr EnumName<EvictionPolicyKind> kEvictionPolicyNames[] = {
+    {EvictionPolicyKind::kLru, "lru"},        {EvictionPolicyKind::kLfuAging, "lfu-aging"},
+    {EvictionPolicyKind::kLru2, "lru-2"},     {EvictionPolicyKind::kArc, "arc"},
+    {EvictionPolicyKind::kS3Fifo, "s3-fifo"}, {EvictionPolicyKind::kAdaptive, "adaptive"}};
+constexpr std::string_view NameOf(EvictionPolicyKind kind) {
+  return NameIn(kEvictionPolicyNames, kind);
+}
 
 // What a policy remembers of one sequence from call to call. Starts out as it is here.
 struct SequenceUse {

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "base/status.h"
@@ -202,20 +201,19 @@ grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call
 grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext* call,
                                                     const v1::SetLogLevelRequest* message,
                                                     v1::SetLogLevelResponse* response) {
-  constexpr std::array<std::string_view, 6> kLevels = {"trace", "debug", "info",
-                                                       "warn",  "error", "off"};
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
   }
-  if (std::find(kLevels.begin(), kLevels.end(), message->level()) == kLevels.end()) {
+  const auto level = ValueIn(kLogLevelNames, message->level());
+  if (!level) {
     reactor->Finish(
-        ToGrpcStatus(InvalidField("level", "must be one of {}", fmt::join(kLevels, ", "))));
+        ToGrpcStatus(InvalidField("level", "must be one of {}", JoinedNames(kLogLevelNames))));
     return reactor;
   }
-  response->set_previous_level(LogLevel());
-  incipit::SetLogLevel(message->level());
+  response->set_previous_level(std::string(NameIn(kLogLevelNames, CurrentLogLevel())));
+  incipit::SetLogLevel(*level);
   reactor->Finish(grpc::Status::OK);
   return reactor;
 }

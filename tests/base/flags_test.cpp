@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/status.h"
 
 namespace incipit {
@@ -15,12 +17,19 @@ using ::testing::Pair;
 
 using Args = std::vector<std::string_view>;
 
+enum class Device { kCpu, kCuda };
+constexpr EnumName<Device> kDeviceNames[] = {
+    {Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}, {Device::kCuda, "gpu"}};
+enum class Level { kLow, kHigh };
+constexpr EnumName<Level> kLevelNames[] = {{Level::kLow, "low"}, {Level::kHigh, "high"}};
+
 struct Values {
   std::string model = "models/tiny";
   std::optional<std::string> template_file;
   std::vector<std::string> stops = {"default"};
   bool json = false;
-  std::string backend = "auto";
+  std::optional<Device> device;
+  Level level = Level::kHigh;
   int32_t max_tokens = 16;
   std::optional<int64_t> seed;
   double rate = 1.5;
@@ -38,8 +47,8 @@ class FlagsTest : public ::testing::Test {
     flags_.Strings({"stop", "TEXT", "Ends the answer. May be given several times."}, values_.stops);
     flags_.Group("How");
     flags_.Switch({"json", "", "Print one JSON object."}, values_.json);
-    flags_.Choice({"backend", "NAME", "Which device computes."}, values_.backend,
-                  {"auto", "cpu", "cuda"});
+    flags_.Enum({"device", "NAME", "Which device computes."}, values_.device, "auto", kDeviceNames);
+    flags_.Enum({"level", "NAME", "How hard."}, values_.level, kLevelNames);
     flags_.Integer({"max-tokens", "N", "Length."}, values_.max_tokens, {1, 4096});
     flags_.Integer({"seed", "N", "Seed."}, values_.seed);
     flags_.Real({"rate", "R", "Requests per second."}, values_.rate, {0.001, 1e6});
@@ -55,17 +64,19 @@ class FlagsTest : public ::testing::Test {
 };
 
 TEST_F(FlagsTest, ValuesFollowAfterASpaceOrAnEqualsSign) {
-  ASSERT_TRUE(flags_
-                  .ParseAll(Args{"--model", "a=b", "--max-tokens=7", "--seed", "-5", "--rate=2e3",
-                                 "--temperature", "0.5", "--template=", "--backend", "cpu"})
-                  .ok());
+  ASSERT_TRUE(
+      flags_
+          .ParseAll(Args{"--model", "a=b", "--max-tokens=7", "--seed", "-5", "--rate=2e3",
+                         "--temperature", "0.5", "--template=", "--device", "cpu", "--level=low"})
+          .ok());
   EXPECT_EQ(values_.model, "a=b");
   EXPECT_EQ(values_.max_tokens, 7);
   EXPECT_EQ(values_.seed, -5);
   EXPECT_EQ(values_.rate, 2000);
   EXPECT_EQ(values_.temperature, 0.5f);
   EXPECT_EQ(values_.template_file, "");
-  EXPECT_EQ(values_.backend, "cpu");
+  EXPECT_EQ(values_.device, Device::kCpu);
+  EXPECT_EQ(values_.level, Level::kLow);
   EXPECT_TRUE(flags_.IsSet("seed"));
   EXPECT_FALSE(flags_.IsSet("json"));
 }
@@ -89,6 +100,27 @@ TEST_F(FlagsTest, ARepeatedFlagCountsLastAndAListGrows) {
   EXPECT_THAT(values_.stops, ElementsAre("a", "b"));
 }
 
+TEST_F(FlagsTest, AnEnumIsShownByTheNameThatItWasGivenBy) {
+  const auto shown = [&](const std::string& name) {
+    const auto values = flags_.Values();
+    return std::map<std::string, std::string>(values.begin(), values.end()).at(name);
+  };
+  EXPECT_EQ(shown("device"), "auto");
+  EXPECT_EQ(shown("level"), "high");
+  ASSERT_TRUE(flags_.ParseAll(Args{"--device=gpu"}).ok());
+  EXPECT_EQ(values_.device, Device::kCuda);
+  EXPECT_EQ(shown("device"), "gpu");
+  ASSERT_TRUE(flags_.ParseAll(Args{"--device=cuda"}).ok());
+  EXPECT_EQ(shown("device"), "cuda");
+  ASSERT_TRUE(flags_.ParseAll(Args{"--device=gpu", "--device=auto"}).ok());
+  EXPECT_FALSE(values_.device.has_value());
+  EXPECT_EQ(shown("device"), "auto");
+  values_.device = Device::kCpu;  // as code does that is no flag
+  EXPECT_EQ(shown("device"), "cpu");
+  EXPECT_THAT(flags_.Help(),
+              HasSubstr("Which device computes. Takes auto, cpu, cuda, gpu. Default: auto.\n"));
+}
+
 TEST_F(FlagsTest, SizesAndTimesTakeUnits) {
   ASSERT_TRUE(flags_.ParseAll(Args{"--memory=1.5GiB", "--timeout", "250ms"}).ok());
   EXPECT_EQ(values_.memory, int64_t{3} << 29);
@@ -107,7 +139,9 @@ TEST_F(FlagsTest, AWrongValueIsNamedWithItsFlagAndItsBound) {
             "--seed is \"9223372036854775808\"; it must be a whole number");
   EXPECT_EQ(ErrorOf({"--rate=nan"}), "--rate is \"nan\"; it must be a number from 0.001 to 1e+06");
   EXPECT_EQ(ErrorOf({"--temperature=inf"}), "--temperature is \"inf\"; it must be a number");
-  EXPECT_EQ(ErrorOf({"--backend=gpu"}), "--backend is \"gpu\"; it must be one of auto, cpu, cuda");
+  EXPECT_EQ(ErrorOf({"--device=tpu"}),
+            "--device is \"tpu\"; it must be one of auto, cpu, cuda, gpu");
+  EXPECT_EQ(ErrorOf({"--level="}), "--level is \"\"; it must be one of low, high");
   EXPECT_EQ(
       ErrorOf({"--memory=10KiB"}),
       "--memory is \"10KiB\"; it must be a size in bytes, KiB, MiB, GiB or TiB at least 1MiB");

@@ -23,7 +23,7 @@ std::vector<TokenId> CachePrompt(int32_t first, int32_t num_tokens = kPromptToke
 // Of which the tests know what is given up first.
 TestServerConfig SmallCache() {
   TestServerConfig config;
-  config.options.prefix_cache_policy = "lru";
+  config.options.prefix_cache_policy = EvictionPolicyKind::kLru;
   config.num_blocks = 12;
   return config;
 }
@@ -198,9 +198,9 @@ TEST(RetentionTest, TenantsThatAreNotIsolatedHaveOneShare) {
 }
 
 TEST(RetentionTest, WishesAndAnswersAreKeptByEveryPolicy) {
-  for (const char* const policy : {"lru", "lfu-aging", "lru-2", "arc", "s3-fifo", "adaptive"}) {
+  for (const auto& [kind, policy] : kEvictionPolicyNames) {
     TestServerConfig config = SmallCache();
-    config.options.prefix_cache_policy = policy;
+    config.options.prefix_cache_policy = kind;
     TestServer server(std::move(config));
     Ask(server.inference(), WithRetention(0, Pinned()));
     for (int i = 0; i < 40; ++i) {

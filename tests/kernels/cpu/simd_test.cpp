@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/cpu/cpu_isa.h"
 #include "kernels/cpu/simd/select.h"
 #include "kernels/numeric.h"
 #include "kernels/quantize.h"
@@ -180,6 +181,17 @@ TEST_P(SimdTest, RowsThatCannotBeQuantizedGiveZeros) {
     const bool is_finite = std::abs(value) < kInfinity;
     EXPECT_TRUE(is_finite ? scale == 0 : std::isnan(scale)) << value;
   }
+}
+
+TEST(CpuIsaTest, EveryTableIsOfANamedSetTheBestFirst) {
+  std::vector<CpuIsa> sets;
+  for (const simd::Kernels* const kernels : simd::SupportedKernels()) {
+    const auto isa = ValueIn(kCpuIsaNames, kernels->name);
+    ASSERT_TRUE(isa.has_value()) << kernels->name;
+    sets.push_back(*isa);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(sets));
+  EXPECT_EQ(sets.back(), CpuIsa::kPortable);
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, SimdTest, testing::ValuesIn(simd::SupportedKernels()),

@@ -10,7 +10,7 @@ namespace {
 TEST(HashAlgorithmTest, EveryNameLeadsToAnAlgorithmAndBack) {
   for (const auto algorithm : {HashAlgorithm::kSha256, HashAlgorithm::kXxh3,
                                HashAlgorithm::kSha256Cbor, HashAlgorithm::kXxh3Cbor}) {
-    EXPECT_EQ(HashAlgorithmOf(NameOf(algorithm)), algorithm);
+    EXPECT_EQ(ValueIn(kHashAlgorithmNames, NameOf(algorithm)), algorithm);
   }
   EXPECT_EQ(NameOf(HashAlgorithm::kSha256), "sha256");
   EXPECT_EQ(NameOf(HashAlgorithm::kXxh3), "xxh3_128");
@@ -19,29 +19,29 @@ TEST(HashAlgorithmTest, EveryNameLeadsToAnAlgorithmAndBack) {
 }
 
 TEST(HashAlgorithmTest, TheFieldsNamesAreAliases) {
-  EXPECT_EQ(HashAlgorithmOf("xxhash"), HashAlgorithm::kXxh3);
-  EXPECT_EQ(HashAlgorithmOf("xxhash_cbor"), HashAlgorithm::kXxh3Cbor);
+  EXPECT_EQ(ValueIn(kHashAlgorithmNames, "xxhash"), HashAlgorithm::kXxh3);
+  EXPECT_EQ(ValueIn(kHashAlgorithmNames, "xxhash_cbor"), HashAlgorithm::kXxh3Cbor);
 }
 
 TEST(HashAlgorithmTest, NoOtherNameIsTaken) {
   for (const std::string_view name : {"", "SHA256", "sha256 ", "sha", "xxh3", "md5", "builtin"}) {
-    EXPECT_FALSE(HashAlgorithmOf(name).has_value()) << name;
+    EXPECT_FALSE(ValueIn(kHashAlgorithmNames, name).has_value()) << name;
   }
 }
 
 TEST(HashAlgorithmTest, TheListOfNamesIsWhatIsTaken) {
   std::set<HashAlgorithm> algorithms;
-  for (const std::string_view name : HashAlgorithmNames()) {
-    ASSERT_TRUE(HashAlgorithmOf(name).has_value()) << name;
-    algorithms.insert(*HashAlgorithmOf(name));
+  for (const auto& named : kHashAlgorithmNames) {
+    EXPECT_EQ(ValueIn(kHashAlgorithmNames, named.name), named.value) << named.name;
+    algorithms.insert(named.value);
   }
-  EXPECT_EQ(HashAlgorithmNames().size(), 6u);
+  EXPECT_EQ(std::size(kHashAlgorithmNames), 6u);
   EXPECT_EQ(algorithms.size(), 4u);
 }
 
 TEST(HashAlgorithmTest, HitsOfWhatCanCollideAreVerified) {
-  for (const std::string_view name : HashAlgorithmNames()) {
-    EXPECT_EQ(NeedsVerification(*HashAlgorithmOf(name)), name != "sha256");
+  for (const auto& named : kHashAlgorithmNames) {
+    EXPECT_EQ(NeedsVerification(named.value), named.name != "sha256");
   }
 }
 
