@@ -299,8 +299,8 @@ Failure LoadApart(const Options& options, Loaded& loaded) {
 Failure CheckAddresses(const Options& options) {
   absl::Status status = CheckAddressFree("address", options.address);
   if (status.ok()) status = CheckAddressFree("metrics-address", options.metrics_address);
-  if (status.ok() && !options.admin_address.empty()) {
-    status = CheckAddressFree("admin-address", options.admin_address);
+  if (status.ok() && options.admin_address) {
+    status = CheckAddressFree("admin-address", *options.admin_address);
   }
   return {kExitAddress, status};
 }
@@ -317,7 +317,7 @@ void RaiseFileLimit() {
 absl::Status WritePortFile(const Options& options, const Server& server) {
   std::string text =
       fmt::format(R"({{"grpc": {}, "metrics": {})", server.grpc_port(), server.metrics_port());
-  if (!options.admin_address.empty()) text += fmt::format(R"(, "admin": {})", server.admin_port());
+  if (options.admin_address) text += fmt::format(R"(, "admin": {})", server.admin_port());
   const std::string part = options.port_file + ".part";
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
   file << text << "}\n";
@@ -333,16 +333,16 @@ bool Say(std::FILE* out, std::string_view text) {
   return std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0;
 }
 
-std::string WithPort(std::string_view address, int32_t port) {
-  return fmt::format("{}:{}", address.substr(0, address.rfind(':')), port);
+std::string WithPort(const HostPort& address, int32_t port) {
+  return ToString({address.host, static_cast<uint16_t>(port)});
 }
 
 void SayReady(const Options& options, const Server& server) {
   std::string line = fmt::format("serving gRPC on {}, metrics on http://{}/metrics",
                                  WithPort(options.address, server.grpc_port()),
                                  WithPort(options.metrics_address, server.metrics_port()));
-  if (!options.admin_address.empty()) {
-    line += fmt::format(", Admin on {}", WithPort(options.admin_address, server.admin_port()));
+  if (options.admin_address) {
+    line += fmt::format(", Admin on {}", WithPort(*options.admin_address, server.admin_port()));
   }
   // The server goes on, whether or not somebody reads this.
   Say(stdout, line + "\n");

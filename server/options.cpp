@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "engine/engine.h"
-#include "server/net/address.h"
 #include "transformer/weights.h"
 
 namespace incipit {
@@ -51,17 +50,29 @@ void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, in
       [&target] { return target ? fmt::to_string(*target) : std::string(kAuto); });
 }
 
-void Address(Flags& flags, FlagText text, std::string& target, bool may_be_empty) {
+void Address(Flags& flags, FlagText text, HostPort& target) {
   flags.Custom(
       text,
-      [&target, may_be_empty](std::string_view value) -> absl::Status {
-        if (!(value.empty() && may_be_empty)) {
-          INCIPIT_RETURN_IF_ERROR(ParseHostPort(value).status());
-        }
-        target = value;
+      [&target](std::string_view value) -> absl::Status {
+        INCIPIT_ASSIGN_OR_RETURN(target, ParseHostPort(value));
         return absl::OkStatus();
       },
-      [&target] { return target; });
+      [&target] { return ToString(target); });
+}
+
+// Empty: absent.
+void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
+  flags.Custom(
+      text,
+      [&target](std::string_view value) -> absl::Status {
+        if (value.empty()) {
+          target.reset();
+        } else {
+          INCIPIT_ASSIGN_OR_RETURN(target, ParseHostPort(value));
+        }
+        return absl::OkStatus();
+      },
+      [&target] { return target ? ToString(*target) : std::string(); });
 }
 
 void PriorityRange(Flags& flags, RequestLimits& limits) {
@@ -192,11 +203,11 @@ void BindAddresses(Options& o, Flags& flags) {
   flags.Group("Addresses");
   Address(flags,
           {"address", "HOST:PORT", "gRPC. Port 0 picks one. 0.0.0.0 lets other machines in."},
-          o.address, false);
+          o.address);
   Address(flags, {"metrics-address", "HOST:PORT", "Prometheus, at /metrics. Port 0 picks one."},
-          o.metrics_address, false);
+          o.metrics_address);
   Address(flags, {"admin-address", "HOST:PORT", "The Admin service apart. Empty: on --address."},
-          o.admin_address, true);
+          o.admin_address);
   flags.String(
       {"port-file", "FILE", "Written once ready: {\"grpc\": N, \"metrics\": N}.", kPrivate},
       o.port_file);
@@ -329,7 +340,7 @@ KvCacheOptions CacheOptionsOf(const Options& options) {
   return cache;
 }
 
-absl::Status Validate(const Options& options, const Flags& flags) {
+absl::Status Validate(const Options& options) {
   if (options.model.empty()) return InvalidArgument("--model is missing: the folder to serve");
   if ((options.block_size & (options.block_size - 1)) != 0) {
     return InvalidArgument("--block-size is {}; it must be a power of two from 1 to 256",
@@ -338,14 +349,13 @@ absl::Status Validate(const Options& options, const Flags& flags) {
   if (options.kv_blocks && options.kv_memory > 0) {
     return InvalidArgument("--kv-blocks and --kv-memory exclude each other");
   }
-  if (flags.IsSet("admin-address") && options.admin_address == options.address &&
-      ParseHostPort(options.address)->port != 0) {
+  if (options.admin_address == options.address && options.address.port != 0) {
     return InvalidArgument("--admin-address is {}, the same as --address; leave it empty for that",
-                           options.admin_address);
+                           ToString(options.address));
   }
-  if (options.metrics_address == options.address && ParseHostPort(options.address)->port != 0) {
+  if (options.metrics_address == options.address && options.address.port != 0) {
     return InvalidArgument("--metrics-address is {}, the same as --address",
-                           options.metrics_address);
+                           ToString(options.address));
   }
   return absl::OkStatus();
 }
@@ -385,7 +395,7 @@ absl::Status ParseOptions(std::span<const std::string_view> args, Options& optio
   }
   INCIPIT_RETURN_IF_ERROR(flags.ParseAll(args));
   if (flags.help_requested()) return absl::OkStatus();
-  return Validate(options, flags);
+  return Validate(options);
 }
 
 }  // namespace incipit

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/flags.h"
+#include "base/host_port.h"
 #include "engine/engine.h"
 #include "kernels/cuda/cuda_options.h"
 #include "kernels/cpu/cpu_isa.h"
@@ -63,9 +64,9 @@ struct Options {
   int32_t requests_max = 1024;
   int64_t waiting_prompt_tokens_max = 4'000'000;
 
-  std::string address = "127.0.0.1:50051";
-  std::string metrics_address = "127.0.0.1:9464";
-  std::string admin_address;  // empty: on `address`
+  HostPort address{"127.0.0.1", 50051};
+  HostPort metrics_address{"127.0.0.1", 9464};
+  std::optional<HostPort> admin_address;  // absent: on `address`
   std::string port_file;
   MetricsCompat metrics_compat = MetricsCompat::kNone;
 
@@ -100,7 +101,7 @@ std::string ServeHelp(const Flags& flags);
 KvCacheOptions CacheOptionsOf(const Options& options);
 
 // What spans several flags. Names the flags that contradict each other.
-absl::Status Validate(const Options& options, const Flags& flags);
+absl::Status Validate(const Options& options);
 
 // Sets `flags` from the YAML text of a configuration file: a mapping of flag names to values.
 // `name` is the file's, for messages.

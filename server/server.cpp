@@ -76,7 +76,7 @@ class Endpoint {
  public:
   static absl::StatusOr<std::unique_ptr<Endpoint>> Start(const Options& options,
                                                          std::string_view flag,
-                                                         std::string_view address,
+                                                         const HostPort& address,
                                                          grpc::ServerBuilder& builder) {
     std::unique_ptr<Endpoint> endpoint(new Endpoint);
     INCIPIT_ASSIGN_OR_RETURN(endpoint->listener_,
@@ -86,7 +86,7 @@ class Endpoint {
         grpc::InsecureServerCredentials());
     endpoint->server_ = builder.BuildAndStart();
     if (endpoint->server_ == nullptr)
-      return Unavailable("--{} {}: gRPC did not start", flag, address);
+      return Unavailable("--{} {}: gRPC did not start", flag, ToString(address));
     endpoint->listener_->Start(
         [acceptor = endpoint->acceptor_.get()](int listening, int connection) {
           grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -277,14 +277,15 @@ absl::Status Server::Parts::Listen() {
   grpc::ServerBuilder builder;
   Configure(options, builder);
   builder.RegisterService(&inference);
-  if (options.admin_address.empty()) {
+  if (!options.admin_address) {
     builder.RegisterService(&admin);
   } else {
     grpc::ServerBuilder admin_builder;
     Configure(options, admin_builder);
     admin_builder.RegisterService(&admin);
-    INCIPIT_ASSIGN_OR_RETURN(admin_endpoint, Endpoint::Start(options, "admin-address",
-                                                             options.admin_address, admin_builder));
+    INCIPIT_ASSIGN_OR_RETURN(
+        admin_endpoint,
+        Endpoint::Start(options, "admin-address", *options.admin_address, admin_builder));
     services.push_back(admin_endpoint->health());
   }
   INCIPIT_ASSIGN_OR_RETURN(endpoint, Endpoint::Start(options, "address", options.address, builder));

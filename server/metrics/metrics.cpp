@@ -136,7 +136,7 @@ void Metrics::OnRequestFinished(const RequestOutcome& outcome) {
   if (outcome.decode_seconds) values.decode.Observe(*outcome.decode_seconds);
 }
 
-absl::StatusOr<int> Metrics::Start(std::string_view address) {
+absl::StatusOr<int> Metrics::Start(const HostPort& address) {
   auto endpoint = MetricsEndpoint::Start(address, [this] { return Text(); });
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/host_port.h"
 #include "base/types.h"
 #include "engine/engine.h"
 #include "server/session/reason.h"
@@ -71,8 +72,8 @@ class Metrics {
   void OnRequestFinished(const RequestOutcome& outcome);
 
   // Serves http://`address`/metrics; returns the port, which it picks where `address` says 0.
-  // INVALID_ARGUMENT if `address` is not HOST:PORT, UNAVAILABLE if it cannot be bound.
-  absl::StatusOr<int> Start(std::string_view address);
+  // UNAVAILABLE if `address` cannot be bound.
+  absl::StatusOr<int> Start(const HostPort& address);
 
   // The exposition text, as /metrics serves it.
   std::string Text() const;

@@ -10,9 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,27 +22,6 @@ namespace {
 
 // How long to wait before accepting again when the process is out of file descriptors.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-
-struct HostAndPort {
-  std::string host, port;
-};
-
-std::optional<HostAndPort> SplitAddress(std::string_view address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::string_view host = address.substr(0, colon);
-  const std::string_view digits = address.substr(colon + 1);
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return std::nullopt;
-  }
-  if (host.empty()) return std::nullopt;
-  return HostAndPort{std::string(host), std::string(digits)};
-}
 
 absl::StatusOr<OwnedSocket> Listen(const addrinfo& info) {
   OwnedSocket listener(
@@ -59,12 +36,13 @@ absl::StatusOr<OwnedSocket> Listen(const addrinfo& info) {
   return listener;
 }
 
-absl::StatusOr<OwnedSocket> Listen(const HostAndPort& address) {
+absl::StatusOr<OwnedSocket> Listen(const HostPort& address) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found)) {
+  if (const int error =
+          getaddrinfo(address.host.c_str(), fmt::to_string(address.port).c_str(), &hints, &found)) {
     return Unavailable("{}", gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, &freeaddrinfo);
@@ -92,14 +70,11 @@ int PollTimeoutMs(Time deadline, Time now) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
-    std::string_view address, std::function<std::string()> text) {
-  const auto parts = SplitAddress(address);
-  if (!parts) {
-    return InvalidArgument("metrics address is \"{}\"; it must be HOST:PORT", address);
-  }
-  auto listener = Listen(*parts);
+    const HostPort& address, std::function<std::string()> text) {
+  auto listener = Listen(address);
   if (!listener.ok()) {
-    return Annotate(listener.status(), fmt::format("cannot serve metrics at {}", address));
+    return Annotate(listener.status(),
+                    fmt::format("cannot serve metrics at {}", ToString(address)));
   }
   OwnedSocket wake(eventfd(0, EFD_CLOEXEC));
   if (wake.fd() < 0) return Unavailable("cannot serve metrics: {}", std::strerror(errno));

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/host_port.h"
 #include "server/net/owned_socket.h"
 
 namespace incipit {
@@ -25,9 +26,8 @@ class MetricsEndpoint {
   static constexpr size_t kRequestBytesMax = 8192;
   static constexpr Duration kClientTimeout = std::chrono::seconds(5);
 
-  // `address` is HOST:PORT, with brackets around an IPv6 host; port 0 picks one. `text` is called
-  // on the endpoint's thread. INVALID_ARGUMENT or UNAVAILABLE, naming the address.
-  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(std::string_view address,
+  // Calls `text` on the endpoint's thread. UNAVAILABLE, naming the address, if it cannot be bound.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(const HostPort& address,
                                                                 std::function<std::string()> text);
   ~MetricsEndpoint();  // cuts off whoever is being served
 

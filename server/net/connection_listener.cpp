@@ -109,15 +109,13 @@ int FilesMax() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Bind(
-    std::string_view flag, std::string_view address, Duration unacknowledged_max) {
-  const std::string what = fmt::format("--{} {}", flag, address);
-  auto parsed = ParseHostPort(address);
-  if (!parsed.ok()) return Annotate(parsed.status(), what);
-  const bool is_any = parsed->host == "0.0.0.0" || parsed->host == "::";
+    std::string_view flag, const HostPort& address, Duration unacknowledged_max) {
+  const std::string what = fmt::format("--{} {}", flag, ToString(address));
+  const bool is_any = address.host == "0.0.0.0" || address.host == "::";
   absl::StatusOr<std::vector<OwnedSocket>> sockets;
   for (const std::string& host : is_any ? std::vector<std::string>{"::", "0.0.0.0"}
-                                        : std::vector<std::string>{parsed->host}) {
-    sockets = ListenAt({host, parsed->port}, unacknowledged_max);
+                                        : std::vector<std::string>{address.host}) {
+    sockets = ListenAt({host, address.port}, unacknowledged_max);
     if (sockets.ok()) break;
   }
   if (!sockets.ok()) return Annotate(sockets.status(), what);

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/host_port.h"
 #include "server/net/owned_socket.h"
 
 namespace incipit {
@@ -22,11 +23,11 @@ class ConnectionListener {
   // Takes the descriptors: that of the socket it came through stays ours, the connection's not.
   using OnConnection = std::function<void(int listening, int connection)>;
 
-  // Binds every address that HOST:PORT stands for and that can be bound; 0.0.0.0 and [::] take IPv4
+  // Binds every address that `address` stands for and that can be bound; 0.0.0.0 and [::] take IPv4
   // and IPv6. Port 0 picks one. A connection whose client acknowledges nothing for
   // `unacknowledged_max` is given up. UNAVAILABLE, naming `flag`, the address and the reason.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Bind(std::string_view flag,
-                                                                  std::string_view address,
+                                                                  const HostPort& address,
                                                                   Duration unacknowledged_max);
   ~ConnectionListener();  // accepts no more
 

@@ -146,7 +146,7 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
 }
 
 absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call) const {
-  if (!context_.options.admin_address.empty() || IsLocalPeer(call.peer())) return absl::OkStatus();
+  if (context_.options.admin_address || IsLocalPeer(call.peer())) return absl::OkStatus();
   return Refuse(Reason::kAdminNotLocal,
                 "a call from another machine; ask on the server's own machine, "
                 "or give Admin an address with --admin-address");

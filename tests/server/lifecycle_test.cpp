@@ -176,7 +176,7 @@ TEST(LifecycleTest, ValuesThatAreNotFiniteEndOneRequest) {
 
 TEST(LifecycleTest, AdminMayHaveAnAddressOfItsOwn) {
   TestServerConfig config;
-  config.options.admin_address = "127.0.0.1:0";
+  config.options.admin_address = {"127.0.0.1", 0};
   TestServer server(std::move(config));
   EXPECT_NE(server.server().admin_port(), server.server().grpc_port());
   EXPECT_EQ(server.Load().blocks(), 256u);
@@ -297,7 +297,7 @@ TEST(AdminTest, OtherMachinesMayAskButNotChangeUnlessAdminHasAnAddress) {
   constexpr auto kDenied = StatusCode::PERMISSION_DENIED;
   constexpr auto kOk = StatusCode::OK;
   TestServerConfig config;
-  config.address = "0.0.0.0:0";
+  config.address = {"0.0.0.0", 0};
   TestServer shared(config);
   const auto from_elsewhere = [&](int32_t port) {
     return v1::Admin::NewStub(
@@ -306,7 +306,7 @@ TEST(AdminTest, OtherMachinesMayAskButNotChangeUnlessAdminHasAnAddress) {
   EXPECT_THAT(AdminCodes(*from_elsewhere(shared.server().grpc_port())),
               ElementsAre(kDenied, kDenied, kDenied, kDenied, kOk));
   EXPECT_FALSE(shared.Load().draining());
-  config.options.admin_address = "0.0.0.0:0";
+  config.options.admin_address = {"0.0.0.0", 0};
   TestServer own(config);
   EXPECT_THAT(AdminCodes(*from_elsewhere(own.server().admin_port())),
               ElementsAre(kOk, kOk, kOk, kOk, kOk));

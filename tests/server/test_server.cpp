@@ -168,7 +168,7 @@ TestServer::TestServer(TestServerConfig config) {
 
   if (config.options.model.empty()) config.options.model = "fake";
   config.options.address = config.address;
-  config.options.metrics_address = "127.0.0.1:0";
+  config.options.metrics_address = {"127.0.0.1", 0};
   ServerHooks hooks;
   hooks.on_fatal = [this](const absl::Status& status) {
     {

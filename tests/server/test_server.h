@@ -72,7 +72,7 @@ struct TestServerConfig {
   bool has_tokenizer = true;
   std::string chat_template, tool_chat_template;  // which know bos_token and eos_token
   std::vector<TokenId> eos_ids;                   // the fake model draws every token
-  std::string address = "127.0.0.1:0";            // of Inference
+  HostPort address{"127.0.0.1", 0};               // of Inference
 };
 
 class TestServer {

@@ -420,7 +420,7 @@ class Connection {
 
 TEST(MetricsTest, ServesTheTextOverHttpOnAPortOfItsChoice) {
   const auto metrics = FilledMetrics(false);
-  const auto port = metrics->Start("127.0.0.1:0");
+  const auto port = metrics->Start({"127.0.0.1", 0});
   ASSERT_TRUE(port.ok()) << port.status();
   ASSERT_GT(*port, 0);
   const std::string answer = Connection(*port).Answer("GET /metrics HTTP/1.0\r\n\r\n");
@@ -435,7 +435,7 @@ TEST(MetricsTest, ServesTheTextOverHttpOnAPortOfItsChoice) {
 
 TEST(MetricsTest, WhatIsNoScrapeIsRefused) {
   const auto metrics = FilledMetrics(false);
-  const auto port = metrics->Start("127.0.0.1:0");
+  const auto port = metrics->Start({"127.0.0.1", 0});
   ASSERT_TRUE(port.ok()) << port.status();
   const auto answer = [&](const std::string& request) { return Connection(*port).Answer(request); };
   EXPECT_THAT(answer("GET / HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404"));
@@ -450,7 +450,7 @@ TEST(MetricsTest, WhatIsNoScrapeIsRefused) {
 
 TEST(MetricsTest, ScrapersThatSayNothingLeaveRoomForOthers) {
   const auto metrics = FilledMetrics(false);
-  const auto port = metrics->Start("127.0.0.1:0");
+  const auto port = metrics->Start({"127.0.0.1", 0});
   ASSERT_TRUE(port.ok()) << port.status();
   std::list<Connection> silent;
   for (int i = 0; i < 32; ++i) silent.emplace_back(*port);
@@ -459,7 +459,7 @@ TEST(MetricsTest, ScrapersThatSayNothingLeaveRoomForOthers) {
 
 TEST(MetricsTest, ScrapersThatSayNothingMakeRoomWhenThereIsNone) {
   const auto metrics = FilledMetrics(false);
-  const auto port = metrics->Start("127.0.0.1:0");
+  const auto port = metrics->Start({"127.0.0.1", 0});
   ASSERT_TRUE(port.ok()) << port.status();
   std::list<Connection> silent;
   for (int i = 0; i < 64; ++i) silent.emplace_back(*port);
@@ -473,18 +473,12 @@ TEST(MetricsTest, ScrapersThatSayNothingMakeRoomWhenThereIsNone) {
 
 TEST(MetricsTest, AnAddressThatCannotBeServedIsNamed) {
   Metrics metrics({});
-  for (const std::string address : {"", "9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
-                                    "127.0.0.1:9464s", "127.0.0.1:80,127.0.0.1:81", ":0"}) {
-    const auto port = metrics.Start(address);
-    EXPECT_EQ(port.status().code(), absl::StatusCode::kInvalidArgument) << address;
-    EXPECT_THAT(MessageOf(port.status()), HasSubstr("\"" + address + "\""));
-  }
-  const auto port = metrics.Start("127.0.0.1:0");
+  const auto port = metrics.Start({"127.0.0.1", 0});
   ASSERT_TRUE(port.ok()) << port.status();
-  const std::string taken = "127.0.0.1:" + std::to_string(*port);
+  const HostPort taken{"127.0.0.1", static_cast<uint16_t>(*port)};
   const auto again = Metrics({}).Start(taken);
   EXPECT_EQ(again.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(MessageOf(again.status()), HasSubstr(taken));
+  EXPECT_THAT(MessageOf(again.status()), HasSubstr(ToString(taken)));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr Duration kPatience = std::chrono::seconds(20);
 
-std::unique_ptr<ConnectionListener> Bind(const std::string& address) {
+std::unique_ptr<ConnectionListener> Bind(const HostPort& address) {
   auto listener = ConnectionListener::Bind("address", address, kPatience);
   EXPECT_TRUE(listener.ok()) << listener.status();
   return *std::move(listener);
@@ -67,7 +67,7 @@ class Connections {
 
 TEST(ConnectionListenerTest, HandsOverWhatCameBeforeAndAfterItsStart) {
   Connections connections;
-  const auto listener = Bind("127.0.0.1:0");
+  const auto listener = Bind({"127.0.0.1", 0});
   EXPECT_GT(listener->port(), 0);
   const OwnedSocket early = Connect(listener->port());
   ASSERT_GE(early.fd(), 0);
@@ -83,7 +83,7 @@ TEST(ConnectionListenerTest, HandsOverWhatCameBeforeAndAfterItsStart) {
 
 TEST(ConnectionListenerTest, AConnectionThatCouldTakeADescriptorOfTheReserveIsClosed) {
   Connections connections;
-  const auto listener = Bind("127.0.0.1:0");
+  const auto listener = Bind({"127.0.0.1", 0});
   listener->Start(connections.Taker());
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -100,9 +100,9 @@ TEST(ConnectionListenerTest, AConnectionThatCouldTakeADescriptorOfTheReserveIsCl
 }
 
 TEST(ConnectionListenerTest, AllAddressesTakeIpv4WhateverFamilyTheyAreWrittenIn) {
-  for (const std::string address : {"0.0.0.0:0", "[::]:0"}) {
+  for (const char* const host : {"0.0.0.0", "::"}) {
     Connections connections;
-    const auto listener = ConnectionListener::Bind("address", address, kPatience);
+    const auto listener = ConnectionListener::Bind("address", {host, 0}, kPatience);
     if (!listener.ok()) GTEST_SKIP() << listener.status();
     (*listener)->Start(connections.Taker());
     const OwnedSocket client = Connect((*listener)->port());
@@ -111,22 +111,22 @@ TEST(ConnectionListenerTest, AllAddressesTakeIpv4WhateverFamilyTheyAreWrittenIn)
 }
 
 TEST(ConnectionListenerTest, AnEndedOneLeavesItsPort) {
-  const int port = Bind("127.0.0.1:0")->port();
+  const int port = Bind({"127.0.0.1", 0})->port();
   EXPECT_LT(Connect(port).fd(), 0);
   Connections connections;
-  const auto again = Bind("127.0.0.1:" + std::to_string(port));
+  const auto again = Bind({"127.0.0.1", static_cast<uint16_t>(port)});
   again->Start(connections.Taker());
   EXPECT_EQ(again->port(), port);
 }
 
 TEST(ConnectionListenerTest, WhatCannotBeBoundIsNamedWithItsFlag) {
-  const auto listener = Bind("127.0.0.1:0");
-  const std::string taken = "127.0.0.1:" + std::to_string(listener->port());
-  for (const std::string& address : {taken, std::string("203.0.113.1:1"), std::string("a..b:1")}) {
+  const auto listener = Bind({"127.0.0.1", 0});
+  const HostPort taken{"127.0.0.1", static_cast<uint16_t>(listener->port())};
+  for (const HostPort& address : {taken, HostPort{"203.0.113.1", 1}, HostPort{"a..b", 1}}) {
     const absl::Status status =
         ConnectionListener::Bind("admin-address", address, kPatience).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-    EXPECT_THAT(MessageOf(status), HasSubstr("--admin-address " + address + ": "));
+    EXPECT_THAT(MessageOf(status), HasSubstr("--admin-address " + ToString(address) + ": "));
   }
 }
 
