@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Adds up CTest's JUnit reports: ci_summary.py "FAILED STEPS" REPORT...
+"""Adds up CTest's JUnit reports: ci_summary.py STEPS REPORT...
 
-Counts GoogleTest cases and Python tests where a program reports them, and the program itself where it
-does not. Adds up the CPU time of the programs that have a limit of it (tools/cpu_time.py). Prints "N passed, N failed" as the last line; exits 1 if anything failed.
+STEPS has a line for each step, "SECONDS ok NAME" or "SECONDS FAILED NAME". Prints them, and the longest
+tests of each report. Counts GoogleTest cases and Python tests where a program reports them, and the program
+itself where it does not. Adds up the CPU time of the programs that have a limit of it (tools/cpu_time.py).
+Prints "N passed, N failed" as the last line; exits 1 if anything failed.
 """
 import re
 import sys
@@ -32,7 +34,21 @@ def count(case: ElementTree.Element) -> tuple[int, int, int]:
     return passed, max(broken, int(failed)), skipped
 
 
-def main(failed_steps: str, reports: list[str]) -> int:
+def longest(root: ElementTree.Element) -> str:
+    cases = sorted(root.iter("testcase"), key=lambda case: -float(case.get("time", 0)))
+    return ", ".join(f"{case.get('name')} {float(case.get('time', 0)):.0f} s" for case in cases[:5])
+
+
+def print_steps(steps: list[list[str]]) -> None:
+    for seconds, outcome, name in steps:
+        print(f"{seconds:>6} s  {name}{'' if outcome == 'ok' else ': ' + outcome}")
+    total = sum(int(seconds) for seconds, _, _ in steps)
+    print(f"{total:6} s  in all, {total / 60:.0f} minutes")
+
+
+def main(step_lines: str, reports: list[str]) -> int:
+    steps = [line.split(" ", 2) for line in step_lines.splitlines()]
+    failed_steps = ", ".join(name for _, outcome, name in steps if outcome != "ok")
     totals = [0, 0, 0]
     for report in reports:
         try:
@@ -45,6 +61,7 @@ def main(failed_steps: str, reports: list[str]) -> int:
             case.findtext("system-out") or "" for case in root.iter("testcase")), re.M)]
         if cpu:
             print(f"{report}: the emulated device took {sum(cpu):.0f} s of CPU time")
+        print(f"{report}: longest are {longest(root)}")
         for case in root.iter("testcase"):
             counts = count(case)
             totals = [a + b for a, b in zip(totals, counts)]
@@ -53,6 +70,7 @@ def main(failed_steps: str, reports: list[str]) -> int:
     if failed_steps:
         print(f"failed steps: {failed_steps}")
         totals[1] = max(totals[1], 1)
+    print_steps(steps)
     print(f"{totals[2]} skipped")
     print(f"{totals[0]} passed, {totals[1]} failed")
     return 1 if totals[1] else 0
