@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "base/scheduling.h"
 #include "base/status.h"
 #include "cli/commands.h"
@@ -42,11 +43,18 @@ namespace {
 constexpr int32_t kAutoBlocksMax = 1 << 18;
 constexpr double kCpuMemoryFraction = 0.5;  // the machine is not ours alone
 
-// An error and what the process returns for it.
-struct Failure {
-  int exit_code = kExitModel;
-  absl::Status status;
-};
+constexpr char kExitCodePayload[] = "incipit.exit_code";
+
+// Attaches what the process returns for an error.
+absl::Status WithExitCode(absl::Status status, int exit_code) {
+  if (!status.ok()) status.SetPayload(kExitCodePayload, absl::Cord(fmt::to_string(exit_code)));
+  return status;
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kExitCodePayload);
+  return payload ? std::stoi(std::string(*payload)) : kExitFailure;
+}
 
 // What the server computes with; outlives it.
 struct Loaded {
@@ -221,13 +229,17 @@ std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
   return "lower --gpu-memory-fraction, --step-tokens, --running-max or --max-model-len";
 }
 
-Failure LoadRunner(const Options& options, Loaded& loaded) {
-  auto runner_options = RunnerOptions(options, loaded);
-  absl::Status status = runner_options.status();
-  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options, loaded))};
-  auto runner = TransformerRunner::Create(*loaded.backend, *loaded.model, *runner_options);
-  status = runner.status();
-  if (!status.ok()) return {kExitDevice, WithFlags(status, FlagsOfMemory(options, loaded))};
+absl::StatusOr<std::unique_ptr<TransformerRunner>> CreateRunner(const Options& options,
+                                                                const Loaded& loaded) {
+  INCIPIT_ASSIGN_OR_RETURN(const auto runner_options, RunnerOptions(options, loaded));
+  return TransformerRunner::Create(*loaded.backend, *loaded.model, runner_options);
+}
+
+absl::Status LoadRunner(const Options& options, Loaded& loaded) {
+  auto runner = CreateRunner(options, loaded);
+  if (!runner.ok()) {
+    return WithExitCode(WithFlags(runner.status(), FlagsOfMemory(options, loaded)), kExitDevice);
+  }
   const TransformerRunnerOptions& decided = (*runner)->options();
   EngineOptions& engine = loaded.parts.engine;
   engine.scheduler.step_tokens_max = decided.step_tokens_max;
@@ -250,59 +262,58 @@ Failure LoadRunner(const Options& options, Loaded& loaded) {
         "refused",
         capacity, decided.max_model_len);
   }
-  status = Describe(options, loaded, decided, loaded.parts);
+  INCIPIT_RETURN_IF_ERROR(
+      WithExitCode(Describe(options, loaded, decided, loaded.parts), kExitModel));
   loaded.parts.runner = *std::move(runner);
-  return {kExitModel, status};
+  return absl::OkStatus();
 }
 
-Failure Load(const Options& options, Loaded& loaded) {
+// Fills `loaded`, whose runner refers to its backend and its model. Errors have an exit code.
+absl::Status Load(const Options& options, Loaded& loaded) {
   auto backend = CreateBackend(options);
-  if (!backend.ok()) return {kExitDevice, backend.status()};
+  if (!backend.ok()) return WithExitCode(backend.status(), kExitDevice);
   loaded.backend = *std::move(backend);
-  if (absl::Status status = CheckKvDtype(options, loaded.backend->limits()); !status.ok()) {
-    return {kExitUsage, status};
-  }
+  INCIPIT_RETURN_IF_ERROR(
+      WithExitCode(CheckKvDtype(options, loaded.backend->limits()), kExitUsage));
   auto model = LoadModel(options.model, *loaded.backend, options.weights);
   if (absl::IsResourceExhausted(model.status())) {
-    return {kExitDevice,
-            WithFlags(model.status(), OffersInt8(*loaded.backend)
-                                          ? "--weights int8 takes less"
-                                          : "the model needs a device with more memory")};
+    return WithExitCode(
+        WithFlags(model.status(), OffersInt8(*loaded.backend)
+                                      ? "--weights int8 takes less"
+                                      : "the model needs a device with more memory"),
+        kExitDevice);
   }
-  if (!model.ok()) return {kExitModel, model.status()};
+  if (!model.ok()) return WithExitCode(model.status(), kExitModel);
   loaded.model.emplace(*std::move(model));
   const int32_t context = loaded.model->config.max_positions;
   if (options.max_model_len.value_or(0) > context) {
-    return {kExitUsage, InvalidArgument("--max-model-len is {}; the model's context is {}",
-                                        *options.max_model_len, context)};
+    return WithExitCode(InvalidArgument("--max-model-len is {}; the model's context is {}",
+                                        *options.max_model_len, context),
+                        kExitUsage);
   }
   const auto& non_finite = loaded.model->weights.non_finite;
   if (!non_finite.empty()) {
     spdlog::warn("{} tensors hold values that are not finite, first {}", non_finite.size(),
                  non_finite.front());
   }
-  if (absl::Status status = LoadText(options, loaded.parts); !status.ok()) {
-    return {kExitModel, status};
-  }
+  INCIPIT_RETURN_IF_ERROR(WithExitCode(LoadText(options, loaded.parts), kExitModel));
   return LoadRunner(options, loaded);
 }
 
 // On a thread of its own, so that what a backend ties to the thread that drives it ends with that
 // thread: OpenMP's helpers, which hardly spin where they and those of the engine's thread together
 // are more than the CPUs, and a place on one CPU, which threads started later would inherit.
-Failure LoadApart(const Options& options, Loaded& loaded) {
-  Failure failure;
-  std::thread([&] { failure = Load(options, loaded); }).join();
-  return failure;
+absl::Status LoadApart(const Options& options, Loaded& loaded) {
+  absl::Status status;
+  std::thread([&] { status = Load(options, loaded); }).join();
+  return status;
 }
 
-Failure CheckAddresses(const Options& options) {
-  absl::Status status = CheckAddressFree("address", options.address);
-  if (status.ok()) status = CheckAddressFree("metrics-address", options.metrics_address);
-  if (status.ok() && options.admin_address) {
-    status = CheckAddressFree("admin-address", *options.admin_address);
-  }
-  return {kExitAddress, status};
+absl::Status CheckAddresses(const Options& options) {
+  INCIPIT_RETURN_IF_ERROR(CheckAddressFree("address", options.address));
+  INCIPIT_RETURN_IF_ERROR(CheckAddressFree("metrics-address", options.metrics_address));
+  if (!options.admin_address) return absl::OkStatus();
+  return CheckAddressFree("admin-address", *options.admin_address);
 }
 
 // A connection takes a descriptor.
@@ -374,9 +385,9 @@ void StopAtOnceOnSignal(StopSignals& signals, int exit_code) {
   }).detach();
 }
 
-int Report(const Failure& failure) {
-  Say(stderr, fmt::format("incipit serve: {}\n", MessageOf(failure.status)));
-  return failure.exit_code;
+int Report(const absl::Status& status, int exit_code) {
+  Say(stderr, fmt::format("incipit serve: {}\n", MessageOf(status)));
+  return exit_code;
 }
 
 }  // namespace
@@ -385,7 +396,7 @@ int RunServe(std::span<const std::string_view> args) {
   Options options;
   Flags flags;
   if (absl::Status status = ParseOptions(args, options, flags); !status.ok()) {
-    return Report({kExitUsage, status});
+    return Report(status, kExitUsage);
   }
   if (flags.help_requested()) {
     return Say(stdout, ServeHelp(flags)) ? kExitOk : kExitFailure;
@@ -395,12 +406,16 @@ int RunServe(std::span<const std::string_view> args) {
   RaiseFileLimit();
   ExitOnFileFault(options.model, kExitModel);
   StopSignals signals;
-  if (Failure failure = CheckAddresses(options); !failure.status.ok()) return Report(failure);
+  if (absl::Status status = CheckAddresses(options); !status.ok()) {
+    return Report(status, kExitAddress);
+  }
   std::error_code ignored;
   if (!options.port_file.empty()) std::filesystem::remove(options.port_file, ignored);
 
   Loaded loaded;
-  if (Failure failure = LoadApart(options, loaded); !failure.status.ok()) return Report(failure);
+  if (absl::Status status = LoadApart(options, loaded); !status.ok()) {
+    return Report(status, ExitCodeOf(status));
+  }
   // A step's many small messages go out a little later, but together: whoever interrupts one of the
   // threads that compute makes the others wait for it.
   if (IsCpu(loaded)) InterruptNobody();
@@ -416,10 +431,10 @@ int RunServe(std::span<const std::string_view> args) {
   // seconds.
   grpc_init();
   auto server = Server::Start(options, std::move(loaded.parts), std::move(hooks));
-  if (!server.ok()) return Report({kExitAddress, server.status()});
+  if (!server.ok()) return Report(server.status(), kExitAddress);
   if (!options.port_file.empty()) {
     if (absl::Status status = WritePortFile(options, **server); !status.ok()) {
-      return Report({kExitAddress, status});
+      return Report(status, kExitAddress);
     }
   }
   SayReady(options, **server);
