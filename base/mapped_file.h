@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -30,5 +31,10 @@ class MappedFile {
 // Takes what lies in whole pages of `bytes`, a part of a mapping, out of this process's memory: it
 // comes back from the file when it is read again. Only speed and memory change.
 void ReleasePages(std::span<const std::byte> bytes);
+
+// Returns the bytes of a regular file of at most `bytes_max` bytes. Errors as of MappedFile::Open;
+// FAILED_PRECONDITION if the file is larger.
+absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path,
+                                         size_t bytes_max = size_t{4} << 20);
 
 }  // namespace incipit

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json/json.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/json_text.h"
@@ -15,6 +16,12 @@ namespace incipit {
 namespace {
 
 using nlohmann::ordered_json;
+
+// What people write nests less. A line's bytes are what bounds its values.
+constexpr JsonLimits kLineLimits = {.bytes_max = kJsonLineBytesMax,
+                                    .values_max = kJsonLineBytesMax,
+                                    .depth_max = 512,
+                                    .duplicate_keys = DuplicateKeys::kLastCounts};
 
 }  // namespace
 
@@ -26,7 +33,7 @@ absl::Status TransformJsonLines(
       return InvalidArgument("the line has {} bytes; at most {} are read", line.size(),
                              kJsonLineBytesMax);
     }
-    INCIPIT_ASSIGN_OR_RETURN(ordered_json value, ParseJson(line));
+    INCIPIT_ASSIGN_OR_RETURN(ordered_json value, ParseJson<ordered_json>(line, kLineLimits));
     return transform(std::move(value));
   };
   LineReader reader(in);

@@ -5,9 +5,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/json/json.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
-#include "transformer/config_fields.h"
-#include "transformer/json.h"
 
 namespace incipit {
 namespace {

@@ -5,10 +5,11 @@
 #include <span>
 #include <utility>
 
+#include "base/json/json.h"
+#include "base/json/json_fields.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
-#include "transformer/config_fields.h"
 #include "transformer/family.h"
-#include "transformer/json.h"
 #include "transformer/rope_config.h"
 
 namespace incipit {
@@ -19,7 +20,7 @@ using Json = nlohmann::json;
 constexpr JsonLimits kConfigJsonLimits = {
     .bytes_max = size_t{4} << 20, .values_max = 100'000, .depth_max = 64};
 
-absl::Status ReadHeads(const ConfigFields& fields, const Family& family, ModelConfig& config) {
+absl::Status ReadHeads(const JsonFields& fields, const Family& family, ModelConfig& config) {
   config.num_heads = 32;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_attention_heads", {1, kHeadsMax}, config.num_heads));
   config.num_kv_heads = family.num_kv_heads.value_or(config.num_heads);
@@ -46,7 +47,7 @@ absl::Status ReadHeads(const ConfigFields& fields, const Family& family, ModelCo
   return absl::OkStatus();
 }
 
-absl::Status ReadShape(const ConfigFields& fields, const Family& family, ModelConfig& config) {
+absl::Status ReadShape(const JsonFields& fields, const Family& family, ModelConfig& config) {
   config.hidden_size = 4096;
   config.intermediate_size = family.intermediate_size;
   config.num_layers = 32;
@@ -67,15 +68,16 @@ absl::Status ReadShape(const ConfigFields& fields, const Family& family, ModelCo
   return ReadHeads(fields, family, config);
 }
 
-absl::Status ReadActivation(const ConfigFields& fields) {
-  INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name, fields.String("hidden_act"));
+absl::Status ReadActivation(const JsonFields& fields) {
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name,
+                           fields.OptionalString("hidden_act"));
   if (!name || *name == "silu" || *name == "swish") return absl::OkStatus();
   return Unimplemented("hidden_act is \"{}\"; supported: silu", *name);
 }
 
 // A key that a family's model does not read is not read here either: weights that it would need
 // are then tensors too many, and refused by name.
-absl::Status ReadBiases(const ConfigFields& fields, const Family& family, ModelConfig& config) {
+absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const bool is_llama = family.model_type == "llama", is_qwen3 = family.model_type == "qwen3";
   bool attention_bias = false;
   if (is_llama || is_qwen3) {
@@ -91,7 +93,7 @@ absl::Status ReadBiases(const ConfigFields& fields, const Family& family, ModelC
 enum class LayerType : uint8_t { kFull, kSliding };
 
 // Empty where config.json has no such list.
-absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const ConfigFields& fields,
+absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
                                                       int32_t num_layers) {
   std::vector<LayerType> types;
   const Json* names = fields.Find("layer_types");
@@ -116,7 +118,7 @@ absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const ConfigFields& fields
 }
 
 // 0: none.
-absl::StatusOr<int32_t> ReadWindow(const ConfigFields& fields, const Family& family) {
+absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& family) {
   if (!fields.Contains("sliding_window")) return family.sliding_window;
   int32_t window = 0;
   INCIPIT_RETURN_IF_ERROR(
@@ -136,7 +138,7 @@ absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expe
                        architecture);
 }
 
-absl::Status ReadWindows(const ConfigFields& fields, const Family& family, ModelConfig& config) {
+absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelConfig& config) {
   INCIPIT_ASSIGN_OR_RETURN(std::vector<LayerType> types, ReadLayerTypes(fields, config.num_layers));
   INCIPIT_ASSIGN_OR_RETURN(int32_t window, ReadWindow(fields, family));
   const bool is_mistral = family.model_type == "mistral";
@@ -175,9 +177,9 @@ absl::Status ReadWindows(const ConfigFields& fields, const Family& family, Model
   return absl::OkStatus();
 }
 
-absl::Status ReadDType(const ConfigFields& fields, ModelConfig& config) {
+absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
   const std::string_view key = fields.Find("dtype") != nullptr ? "dtype" : "torch_dtype";
-  INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name, fields.String(key));
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name, fields.OptionalString(key));
   if (!name || *name == "auto") return absl::OkStatus();
   if (*name == "float32") {
     config.dtype = DType::kF32;
@@ -195,7 +197,7 @@ constexpr double kTemperatureMax = 100;
 constexpr double kRepetitionPenaltyMax = 100;
 
 // Adds one id or a list of them to config.eos_ids.
-absl::Status ReadEosIds(const ConfigFields& fields, ModelConfig& config) {
+absl::Status ReadEosIds(const JsonFields& fields, ModelConfig& config) {
   const Json* value = fields.Find("eos_token_id");
   if (value == nullptr) return absl::OkStatus();
   const Json list = value->is_array() ? *value : Json::array({*value});
@@ -204,8 +206,9 @@ absl::Status ReadEosIds(const ConfigFields& fields, ModelConfig& config) {
   }
   for (const Json& id : list) {
     const Json object = {{"eos_token_id", id}};
-    INCIPIT_ASSIGN_OR_RETURN(const std::optional<int64_t> number,
-                             ConfigFields(object).Int("eos_token_id", {0, config.vocab_size - 1}));
+    INCIPIT_ASSIGN_OR_RETURN(
+        const std::optional<int64_t> number,
+        JsonFields(object).OptionalInteger("eos_token_id", {0, config.vocab_size - 1}));
     if (!number) return InvalidArgument("eos_token_id holds null; it must hold integers");
     config.eos_ids.push_back(static_cast<TokenId>(*number));
   }
@@ -215,15 +218,9 @@ absl::Status ReadEosIds(const ConfigFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Json> ParseObject(std::string_view text) {
-  INCIPIT_ASSIGN_OR_RETURN(Json json, ParseJson(text, kConfigJsonLimits));
-  if (!json.is_object()) return InvalidArgument("not a JSON object");
-  return json;
-}
-
 absl::StatusOr<ModelConfig> ParseConfig(std::string_view text) {
-  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
-  const ConfigFields fields(json);
+  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, kConfigJsonLimits));
+  const JsonFields fields(json);
   INCIPIT_ASSIGN_OR_RETURN(const Family* family, ReadFamily(fields));
   ModelConfig config;
   config.architecture = family->architecture;
@@ -238,24 +235,25 @@ absl::StatusOr<ModelConfig> ParseConfig(std::string_view text) {
   return config;
 }
 
-absl::Status ReadOptional(const ConfigFields& fields, std::string_view key, NumberRange range,
+absl::Status ReadOptional(const JsonFields& fields, std::string_view key, NumberRange range,
                           std::optional<float>& target) {
-  INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> value, fields.Number(key, range));
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> value, fields.OptionalNumber(key, range));
   if (value) target = static_cast<float>(*value);
   return absl::OkStatus();
 }
 
 absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text) {
-  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
-  const ConfigFields fields(json);
+  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, kConfigJsonLimits));
+  const JsonFields fields(json);
   GenerationDefaults defaults;
   INCIPIT_RETURN_IF_ERROR(
       ReadOptional(fields, "temperature", {0, kTemperatureMax, true}, defaults.temperature));
   INCIPIT_RETURN_IF_ERROR(ReadOptional(fields, "top_p", {0, 1}, defaults.top_p));
   INCIPIT_RETURN_IF_ERROR(ReadOptional(fields, "repetition_penalty", {0, kRepetitionPenaltyMax},
                                        defaults.repetition_penalty));
-  INCIPIT_ASSIGN_OR_RETURN(const std::optional<int64_t> top_k,
-                           fields.Int("top_k", {-1, std::numeric_limits<int32_t>::max()}));
+  INCIPIT_ASSIGN_OR_RETURN(
+      const std::optional<int64_t> top_k,
+      fields.OptionalInteger("top_k", {-1, std::numeric_limits<int32_t>::max()}));
   if (top_k) defaults.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: all
   INCIPIT_RETURN_IF_ERROR(fields.Read("do_sample", defaults.do_sample));
   return defaults;
@@ -263,8 +261,8 @@ absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text
 
 absl::Status AddGenerationEosIds(std::string_view text, ModelConfig& config) {
   if (text.empty()) return absl::OkStatus();
-  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
-  return ReadEosIds(ConfigFields(json), config);
+  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, kConfigJsonLimits));
+  return ReadEosIds(JsonFields(json), config);
 }
 
 }  // namespace

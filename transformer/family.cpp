@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/json/json.h"
 #include "base/status.h"
 
 namespace incipit {
@@ -92,9 +93,9 @@ const Family* FindFamily(std::string_view name, std::string_view Family::*member
 
 }  // namespace
 
-absl::StatusOr<const Family*> ReadFamily(const ConfigFields& fields) {
+absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields) {
   INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> model_type,
-                           fields.String("model_type"));
+                           fields.OptionalString("model_type"));
   const Family* by_type = model_type ? FindFamily(*model_type, &Family::model_type) : nullptr;
   const Json* names = fields.Find("architectures");
   if (names == nullptr) {
@@ -118,7 +119,7 @@ absl::StatusOr<const Family*> ReadFamily(const ConfigFields& fields) {
   return family;
 }
 
-absl::Status RefuseForeignKeys(const ConfigFields& fields) {
+absl::Status RefuseForeignKeys(const JsonFields& fields) {
   for (const ForeignKey& foreign : kForeignKeys) {
     const Json* value = fields.Find(foreign.key);
     if (value == nullptr || IsNeutral(*value, foreign.neutral)) continue;

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "transformer/config_fields.h"
+#include "base/json/json_fields.h"
 
 namespace incipit {
 
@@ -21,10 +21,10 @@ struct Family {
 };
 
 // By `architectures` and `model_type`, which must agree. UNIMPLEMENTED for another architecture.
-absl::StatusOr<const Family*> ReadFamily(const ConfigFields& fields);
+absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields);
 
 // UNIMPLEMENTED, naming key and value, where a configuration asks for quantisation, experts, soft
 // caps or anything else that would be computed wrongly here.
-absl::Status RefuseForeignKeys(const ConfigFields& fields);
+absl::Status RefuseForeignKeys(const JsonFields& fields);
 
 }  // namespace incipit

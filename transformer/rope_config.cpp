@@ -3,8 +3,9 @@
 #include <optional>
 #include <string>
 
+#include "base/json/json.h"
+#include "base/json/json_fields.h"
 #include "base/status.h"
-#include "transformer/config_fields.h"
 
 namespace incipit {
 namespace {
@@ -17,31 +18,31 @@ constexpr NumberRange kAttentionFactorRange = {1e-6, 1e3};
 constexpr NumberRange kScaleRange = {0, 1e3, true};
 constexpr NumberRange kBetaRange = {0, 1e6, true};
 
-absl::StatusOr<RopeType> TypeOf(const ConfigFields& scaling) {
+absl::StatusOr<RopeType> TypeOf(const JsonFields& scaling) {
   const std::string_view key = scaling.Find("rope_type") != nullptr ? "rope_type" : "type";
-  INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name, scaling.String(key));
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name, scaling.OptionalString(key));
   if (!name || *name == "default") return RopeType::kDefault;
   if (*name == "linear") return RopeType::kLinear;
   if (*name == "llama3") return RopeType::kLlama3;
   if (*name == "yarn") return RopeType::kYarn;
   return Unimplemented("{} is \"{}\"; supported: default, linear, llama3, yarn",
-                       scaling.NameOf(key), *name);
+                       scaling.PathOf(key), *name);
 }
 
-absl::Status Require(const ConfigFields& scaling, std::string_view key) {
+absl::Status Require(const JsonFields& scaling, std::string_view key) {
   if (scaling.Find(key) != nullptr) return absl::OkStatus();
-  return InvalidArgument("{} is missing", scaling.NameOf(key));
+  return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
 // The length before scaling: beside the scaling where given, else within it, else the model's.
-absl::Status ReadOriginalMaxPositions(const ConfigFields& config, const ConfigFields& scaling,
+absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
   INCIPIT_RETURN_IF_ERROR(scaling.Read(kKey, {1, kPositionsMax}, rope.original_max_positions));
   return config.Read(kKey, {1, kPositionsMax}, rope.original_max_positions);
 }
 
-absl::Status ReadLlama3(const ConfigFields& scaling, RopeConfig& rope) {
+absl::Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
   for (const std::string_view key : {"factor", "low_freq_factor", "high_freq_factor"}) {
     INCIPIT_RETURN_IF_ERROR(Require(scaling, key));
   }
@@ -50,43 +51,44 @@ absl::Status ReadLlama3(const ConfigFields& scaling, RopeConfig& rope) {
   INCIPIT_RETURN_IF_ERROR(scaling.Read("high_freq_factor", kFactorRange, rope.high_freq_factor));
   if (rope.high_freq_factor <= rope.low_freq_factor) {
     return InvalidArgument("{} is {}; it must be above low_freq_factor, {}",
-                           scaling.NameOf("high_freq_factor"), rope.high_freq_factor,
+                           scaling.PathOf("high_freq_factor"), rope.high_freq_factor,
                            rope.low_freq_factor);
   }
   return absl::OkStatus();
 }
 
 // A zero counts as absent for the betas and mscales, as it does where these models were trained.
-absl::Status ReadYarn(const ConfigFields& scaling, int32_t max_positions, RopeConfig& rope) {
+absl::Status ReadYarn(const JsonFields& scaling, int32_t max_positions, RopeConfig& rope) {
   rope.factor = static_cast<double>(max_positions) / rope.original_max_positions;
   INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
   INCIPIT_ASSIGN_OR_RETURN(rope.attention_factor,
-                           scaling.Number("attention_factor", kAttentionFactorRange));
-  INCIPIT_ASSIGN_OR_RETURN(rope.mscale, scaling.Number("mscale", kScaleRange));
-  INCIPIT_ASSIGN_OR_RETURN(rope.mscale_all_dim, scaling.Number("mscale_all_dim", kScaleRange));
+                           scaling.OptionalNumber("attention_factor", kAttentionFactorRange));
+  INCIPIT_ASSIGN_OR_RETURN(rope.mscale, scaling.OptionalNumber("mscale", kScaleRange));
+  INCIPIT_ASSIGN_OR_RETURN(rope.mscale_all_dim,
+                           scaling.OptionalNumber("mscale_all_dim", kScaleRange));
   if (rope.mscale == 0) rope.mscale.reset();
   if (rope.mscale_all_dim == 0) rope.mscale_all_dim.reset();
   INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> fast,
-                           scaling.Number("beta_fast", kBetaRange));
+                           scaling.OptionalNumber("beta_fast", kBetaRange));
   INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> slow,
-                           scaling.Number("beta_slow", kBetaRange));
+                           scaling.OptionalNumber("beta_slow", kBetaRange));
   if (fast && *fast != 0) rope.beta_fast = *fast;
   if (slow && *slow != 0) rope.beta_slow = *slow;
   rope.truncate = !scaling.Contains("truncate");
   return scaling.Read("truncate", rope.truncate);
 }
 
-absl::Status RefusePartialRotation(const ConfigFields& scaling) {
+absl::Status RefusePartialRotation(const JsonFields& scaling) {
   const Json* value = scaling.Find("partial_rotary_factor");
   if (value == nullptr || (value->is_number() && value->get<double>() == 1)) {
     return absl::OkStatus();
   }
-  return Unimplemented("{} is {}; supported: 1", scaling.NameOf("partial_rotary_factor"),
+  return Unimplemented("{} is {}; supported: 1", scaling.PathOf("partial_rotary_factor"),
                        ShownValue(*value));
 }
 
 // `rope_scaling` where it holds anything, else `rope_parameters`.
-std::string_view KeyOfScaling(const ConfigFields& config) {
+std::string_view KeyOfScaling(const JsonFields& config) {
   const Json* older = config.Find("rope_scaling");
   return older != nullptr && !older->empty() ? "rope_scaling" : "rope_parameters";
 }
@@ -94,7 +96,7 @@ std::string_view KeyOfScaling(const ConfigFields& config) {
 }  // namespace
 
 absl::StatusOr<RopeConfig> ParseRopeConfig(const Json& config_json, int32_t max_positions) {
-  const ConfigFields config(config_json);
+  const JsonFields config(config_json);
   const std::string_view key = KeyOfScaling(config);
   const Json* found = config.Find(key);
   const Json scaling_json = found == nullptr ? Json::object() : *found;
@@ -105,7 +107,7 @@ absl::StatusOr<RopeConfig> ParseRopeConfig(const Json& config_json, int32_t max_
     if (!scaling_json.contains(nested)) continue;
     return Unimplemented("{} differs by layer ({}); this option is not supported", key, nested);
   }
-  const ConfigFields scaling(scaling_json, std::string(key) + ".");
+  const JsonFields scaling(scaling_json, std::string(key));
   INCIPIT_RETURN_IF_ERROR(RefusePartialRotation(scaling));
 
   RopeConfig rope;

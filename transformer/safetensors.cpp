@@ -5,9 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/json/json.h"
 #include "base/status.h"
-#include "transformer/config_fields.h"
-#include "transformer/json.h"
 
 namespace incipit {
 namespace {

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "base/json/json.h"
 #include "base/status.h"
-#include "transformer/config_fields.h"
 
 namespace incipit {
 namespace {

@@ -3,10 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json/json.h"
+#include "base/mapped_file.h"
 #include "base/types.h"
 #include "gtest/gtest.h"
 #include "tests/golden/checkpoint_run.h"
-#include "transformer/json.h"
 
 namespace incipit {
 namespace {

@@ -4,11 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json/json.h"
+#include "base/mapped_file.h"
 #include "base/types.h"
 #include "gtest/gtest.h"
 #include "tests/golden/checkpoint_run.h"
 #include "tests/support/source_folder.h"
-#include "transformer/json.h"
 
 namespace incipit {
 namespace {

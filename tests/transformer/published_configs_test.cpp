@@ -3,10 +3,11 @@
 #include <map>
 #include <string>
 
+#include "base/json/json.h"
+#include "base/mapped_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "transformer/config.h"
-#include "transformer/json.h"
 #include "transformer/rope.h"
 #include "transformer/tensor_names.h"
 

@@ -105,7 +105,7 @@ absl::StatusOr<AddedVocabulary> AddedVocabulary::Create(const nlohmann::json* li
   for (size_t i = 0; i < list->size(); ++i) {
     INCIPIT_ASSIGN_OR_RETURN(const JsonFields fields,
                              JsonFields::Of((*list)[i], fmt::format("added_tokens[{}]", i)));
-    INCIPIT_ASSIGN_OR_RETURN(const int64_t given_id, fields.Integer("id", 0, kTokenIdMax));
+    INCIPIT_ASSIGN_OR_RETURN(const int64_t given_id, fields.Integer("id", {0, kTokenIdMax}));
     INCIPIT_ASSIGN_OR_RETURN(Token token, ReadToken(fields, normalizer));
     const auto [same_id, is_new_id] = index_of_given_id.emplace(given_id, i);
     if (!is_new_id) {

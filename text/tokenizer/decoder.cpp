@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "text/tokenizer/decoder_stages.h"
+#include "text/tokenizer/read_character.h"
 #include "text/unicode/utf8.h"
 
 namespace incipit {
@@ -66,7 +67,7 @@ absl::Status AddSequence(const JsonFields& fields, TokenDecoder& decoder) {
 }
 
 absl::Status AddMetaspace(const JsonFields& fields, TokenDecoder& decoder) {
-  INCIPIT_ASSIGN_OR_RETURN(const char32_t replacement, fields.Character("replacement"));
+  INCIPIT_ASSIGN_OR_RETURN(const char32_t replacement, ReadCharacter(fields, "replacement"));
   INCIPIT_ASSIGN_OR_RETURN(const bool adds_space, fields.Bool("add_prefix_space", true));
   INCIPIT_ASSIGN_OR_RETURN(const auto scheme, fields.OptionalString("prepend_scheme"));
   decoder.steps.push_back(MetaspaceStep(replacement, adds_space && scheme != "never"));
@@ -75,9 +76,9 @@ absl::Status AddMetaspace(const JsonFields& fields, TokenDecoder& decoder) {
 
 absl::Status AddStrip(const JsonFields& fields, TokenDecoder& decoder) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
-  INCIPIT_ASSIGN_OR_RETURN(const char32_t content, fields.Character("content"));
-  INCIPIT_ASSIGN_OR_RETURN(const int64_t start, fields.Integer("start", 0, kMax));
-  INCIPIT_ASSIGN_OR_RETURN(const int64_t stop, fields.Integer("stop", 0, kMax));
+  INCIPIT_ASSIGN_OR_RETURN(const char32_t content, ReadCharacter(fields, "content"));
+  INCIPIT_ASSIGN_OR_RETURN(const int64_t start, fields.Integer("start", {0, kMax}));
+  INCIPIT_ASSIGN_OR_RETURN(const int64_t stop, fields.Integer("stop", {0, kMax}));
   decoder.steps.push_back(StripStep(content, start, stop));
   return absl::OkStatus();
 }

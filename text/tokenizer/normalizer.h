@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "text/tokenizer/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace incipit {
 

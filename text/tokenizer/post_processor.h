@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/json/json_fields.h"
 #include "base/types.h"
-#include "text/tokenizer/json_fields.h"
 
 namespace incipit {
 

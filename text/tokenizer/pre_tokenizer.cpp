@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/read_character.h"
 #include "text/tokenizer/split_behavior.h"
 #include "text/tokenizer/text_pattern.h"
 #include "text/unicode/code_point_set.h"
@@ -193,7 +194,7 @@ class Metaspace : public PreTokenizer {
 };
 
 absl::Status AddMetaspace(const JsonFields& fields, PreTokenization& result) {
-  INCIPIT_ASSIGN_OR_RETURN(const char32_t replacement, fields.Character("replacement"));
+  INCIPIT_ASSIGN_OR_RETURN(const char32_t replacement, ReadCharacter(fields, "replacement"));
   INCIPIT_ASSIGN_OR_RETURN(const bool adds_space, fields.Bool("add_prefix_space", true));
   INCIPIT_ASSIGN_OR_RETURN(const auto scheme, fields.OptionalString("prepend_scheme"));
   INCIPIT_ASSIGN_OR_RETURN(const bool split, fields.Bool("split", true));
@@ -262,7 +263,7 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
     steps.push_back(std::make_unique<CharacterSplit>(
         NumericCharacters(), individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
   } else if (type == "CharDelimiterSplit" || type == "Delimiter") {
-    INCIPIT_ASSIGN_OR_RETURN(const char32_t delimiter, fields.Character("delimiter"));
+    INCIPIT_ASSIGN_OR_RETURN(const char32_t delimiter, ReadCharacter(fields, "delimiter"));
     std::string text;
     AppendUtf8(delimiter, text);
     steps.push_back(std::make_unique<PatternSplit>(TextPattern::FromLiteral(std::move(text)),
@@ -271,7 +272,7 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
     steps.push_back(std::make_unique<WordRuns>());
   } else if (type == "FixedLength") {
     INCIPIT_ASSIGN_OR_RETURN(const int64_t length,
-                             fields.Integer("length", 1, std::numeric_limits<int32_t>::max()));
+                             fields.Integer("length", {1, std::numeric_limits<int32_t>::max()}));
     steps.push_back(std::make_unique<FixedLength>(length));
   } else {
     return Unimplemented("{} is {}, which is not supported", fields.PathOf("type"), type);

@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "text/tokenizer/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace incipit {
 

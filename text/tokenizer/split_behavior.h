@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "base/json/json_fields.h"
 #include "text/regex/regex.h"
-#include "text/tokenizer/json_fields.h"
 
 namespace incipit {
 

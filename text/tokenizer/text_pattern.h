@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
+#include "base/json/json_fields.h"
 #include "text/regex/regex.h"
-#include "text/tokenizer/json_fields.h"
 
 namespace incipit {
 

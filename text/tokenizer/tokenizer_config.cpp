@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json/json_fields.h"
 #include "base/mapped_file.h"
 #include "base/status.h"
-#include "text/tokenizer/json_fields.h"
 #include "text/unicode/utf8.h"
 
 namespace incipit {
@@ -98,15 +98,15 @@ absl::Status CheckTemplate(const std::optional<std::string>& source,
 
 // Whether it lists the tokens that were added to the vocabulary, and with them all special ones.
 absl::StatusOr<bool> ReadConfig(std::string_view text, TokenizerConfig& config) {
-  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text));
-  INCIPIT_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(json, ""));
+  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, kTokenizerJsonLimits));
+  const JsonFields fields(json);
   INCIPIT_RETURN_IF_ERROR(ReadSpecialTokens(json, config));
   INCIPIT_RETURN_IF_ERROR(ReadChatTemplates(fields, config));
   return json.contains("added_tokens_decoder");
 }
 
 absl::Status ReadTokenMap(std::string_view text, TokenizerConfig& config) {
-  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text));
+  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, kTokenizerJsonLimits));
   return ReadSpecialTokens(json, config);
 }
 

@@ -4,11 +4,18 @@
 #include <filesystem>
 
 #include "absl/status/statusor.h"
+#include "base/json/json.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
 
 inline constexpr size_t kChatTemplateBytesMax = 1 << 20;
+
+// Of each file of a tokenizer. Vocabularies have as many values as fit.
+inline constexpr JsonLimits kTokenizerJsonLimits = {.bytes_max = size_t{256} << 20,
+                                                    .values_max = int64_t{256} << 20,
+                                                    .depth_max = 32,
+                                                    .duplicate_keys = DuplicateKeys::kLastCounts};
 
 // As transformers reads a folder, from the files that are there:
 // - tokenizer_config.json, and special_tokens_map.json where the former is of the old kind that

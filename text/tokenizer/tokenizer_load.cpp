@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/json/json.h"
 #include "base/mapped_file.h"
 #include "base/status.h"
 #include "text/tokenizer/tokenizer_config.h"
@@ -22,8 +23,9 @@ absl::StatusOr<std::optional<JsonFields>> Section(const JsonFields& file, const 
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Build(std::string_view tokenizer_json,
                                                             TokenizerConfig config) {
-  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(tokenizer_json));
-  INCIPIT_ASSIGN_OR_RETURN(const JsonFields file, JsonFields::Of(json, ""));
+  INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json,
+                           ParseJsonObject(tokenizer_json, kTokenizerJsonLimits));
+  const JsonFields file(json);
   INCIPIT_ASSIGN_OR_RETURN(const auto normalizer_json, Section(file, "normalizer"));
   INCIPIT_ASSIGN_OR_RETURN(const auto pre_tokenizer_json, Section(file, "pre_tokenizer"));
   INCIPIT_ASSIGN_OR_RETURN(const auto model_json, Section(file, "model"));

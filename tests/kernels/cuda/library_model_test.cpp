@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json/json.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/runtime/product_library.h"
@@ -15,7 +17,6 @@
 #include "tests/golden/checkpoint_run.h"
 #include "tests/kernels/cuda/random_checkpoint.h"
 #include "tests/support/source_folder.h"
-#include "transformer/json.h"
 
 namespace incipit {
 namespace {

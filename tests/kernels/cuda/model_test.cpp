@@ -10,6 +10,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/json/json.h"
+#include "base/mapped_file.h"
 #include "kernels/cuda/cuda_options.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/golden/checkpoint_run.h"
@@ -17,7 +19,6 @@
 #include "tests/support/checkpoint_name.h"
 #include "tests/support/source_folder.h"
 #include "tests/support/step_builder.h"
-#include "transformer/json.h"
 
 namespace incipit {
 namespace {

@@ -1,33 +1,36 @@
-#include "transformer/json.h"
+#include "base/json/json.h"
 
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "base/mapped_file.h"
 #include "base/status.h"
 
 namespace incipit {
 namespace {
 
-using Json = nlohmann::json;
-
 // Builds the value and stops at the first thing that is wrong. `open_` holds the containers that
 // are still being read, outermost first; they stay where they are because each is the last element
 // of the one before it.
+template <typename Json>
 class LimitedBuilder final : public nlohmann::json_sax<Json> {
  public:
+  using string_t = typename Json::string_t;
+
   explicit LimitedBuilder(const JsonLimits& limits) : limits_(limits) {}
 
   bool null() override { return Add(nullptr) != nullptr; }
   bool boolean(bool value) override { return Add(value) != nullptr; }
-  bool number_integer(number_integer_t value) override { return Add(value) != nullptr; }
-  bool number_unsigned(number_unsigned_t value) override { return Add(value) != nullptr; }
-  bool number_float(number_float_t value, const string_t&) override {
+  bool number_integer(typename Json::number_integer_t value) override {
+    return Add(value) != nullptr;
+  }
+  bool number_unsigned(typename Json::number_unsigned_t value) override {
+    return Add(value) != nullptr;
+  }
+  bool number_float(typename Json::number_float_t value, const string_t&) override {
     return Add(value) != nullptr;
   }
   bool string(string_t& value) override { return Add(std::move(value)) != nullptr; }
-  bool binary(binary_t&) override { return Fail("binary values are not JSON"); }
+  bool binary(typename Json::binary_t&) override { return Fail("binary values are not JSON"); }
   bool start_object(size_t) override { return Open(Json::object()); }
   bool start_array(size_t) override { return Open(Json::array()); }
   bool end_object() override { return Close(); }
@@ -35,13 +38,15 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
 
   bool key(string_t& name) override {
     const auto [slot, is_new] = open_.back()->emplace(name, nullptr);
-    if (!is_new) return Fail(fmt::format("the key \"{}\" stands twice in one object", name));
+    if (!is_new && limits_.duplicate_keys == DuplicateKeys::kRefused) {
+      return Fail(fmt::format("the key \"{}\" stands twice in one object", name));
+    }
     slot_ = &*slot;
     return true;
   }
 
   // The library's own words repeat what it read: any bytes, of any length.
-  bool parse_error(size_t position, const std::string&, const Json::exception&) override {
+  bool parse_error(size_t position, const std::string&, const typename Json::exception&) override {
     return Fail(fmt::format("not valid JSON: error at byte {}", position));
   }
 
@@ -99,11 +104,16 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+template <typename Json>
 absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes_max) {
     return InvalidArgument("{} bytes of JSON; at most {}", text.size(), limits.bytes_max);
   }
-  LimitedBuilder builder(limits);
+  // The library takes a NUL for the end of the input.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
+  }
+  LimitedBuilder<Json> builder(limits);
   try {
     const bool is_complete = Json::sax_parse(text, &builder);
     return builder.Result(is_complete);
@@ -112,13 +122,20 @@ absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits) 
   }
 }
 
-absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size_t bytes_max) {
-  INCIPIT_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  if (file.bytes().size() > bytes_max) {
-    return FailedPrecondition("{}: {} bytes; at most {}", path.string(), file.bytes().size(),
-                              bytes_max);
-  }
-  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+template absl::StatusOr<nlohmann::json> ParseJson(std::string_view, const JsonLimits&);
+template absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view, const JsonLimits&);
+
+absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, const JsonLimits& limits) {
+  INCIPIT_ASSIGN_OR_RETURN(nlohmann::json json, ParseJson(text, limits));
+  if (!json.is_object()) return InvalidArgument("not a JSON object but {}", json.type_name());
+  return json;
+}
+
+std::string ShownValue(const nlohmann::json& value) {
+  constexpr size_t kShownMax = 80;
+  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kShownMax) text = text.substr(0, kShownMax) + "...";
+  return text;
 }
 
 }  // namespace incipit

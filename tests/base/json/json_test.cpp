@@ -1,4 +1,4 @@
-#include "transformer/json.h"
+#include "base/json/json.h"
 
 #include <string>
 
@@ -31,11 +31,29 @@ TEST(JsonTest, RefusesWhatIsNotJson) {
                                       "'a'", "{\"a\":01}", "\"\xc3\x28\"", "\"\n\""}) {
     EXPECT_THAT(ErrorOf(text), HasSubstr("not valid JSON"));
   }
+  EXPECT_EQ(ErrorOf(std::string_view("{}\0", 3)), "not valid JSON: error at byte 3");
 }
 
 TEST(JsonTest, RefusesAKeyThatStandsTwice) {
   EXPECT_THAT(ErrorOf(R"({"a":1,"b":{"c":1,"c":2}})"), HasSubstr("\"c\" stands twice"));
   EXPECT_TRUE(ParseJson(R"([{"a":1},{"a":2}])").ok());
+}
+
+TEST(JsonTest, TheLastOfAllowedDuplicatesCounts) {
+  constexpr JsonLimits kLimits = {.duplicate_keys = DuplicateKeys::kLastCounts};
+  const std::string_view text = R"({"a":[1],"b":2,"a":{"c":3,"c":4}})";
+  EXPECT_EQ(ParseJson(text, kLimits)->dump(), R"({"a":{"c":4},"b":2})");
+  EXPECT_EQ(ParseJson<nlohmann::ordered_json>(text, kLimits)->dump(), R"({"a":{"c":4},"b":2})");
+}
+
+TEST(JsonTest, AnOrderedValueKeepsTheOrderOfItsKeys) {
+  const std::string_view text = R"({"b":{"z":[{"y":1,"x":[]}],"a":2},"a":3})";
+  EXPECT_EQ(ParseJson<nlohmann::ordered_json>(text)->dump(), text);
+}
+
+TEST(JsonTest, AnObjectIsNeededWhereItIsAskedFor) {
+  EXPECT_TRUE(ParseJsonObject("{}", {}).ok());
+  EXPECT_EQ(MessageOf(ParseJsonObject("[1]", {}).status()), "not a JSON object but array");
 }
 
 TEST(JsonTest, LimitsDepthNumberAndSize) {
