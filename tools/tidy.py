@@ -30,6 +30,7 @@ LIBRARIES = [
     (r"omp\.h", ("kernels/cpu/",)),
     (r"cuda|cublas", ("kernels/cuda/",)),
     (r"pcre2", ("text/",)),
+    (r"nlohmann/", ("base/json/", "text/", "transformer/", "server/", "cli/")),
     (r"yaml-cpp/", ("server/",)),
     (r"openssl/", ("kvcache/",)),
     (r"xxh", ("kvcache/keys/xxh3",)),
