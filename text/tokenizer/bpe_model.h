@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,53 +12,13 @@
 #include "absl/status/statusor.h"
 #include "base/json/json_fields.h"
 #include "base/types.h"
+#include "text/tokenizer/merge_table.h"
 #include "text/tokenizer/text_map.h"
 
 namespace incipit {
 
 inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 inline constexpr size_t kMergesMax = 1 << 22;
-
-// Which two neighbours become which token, and how early; the hot look-up of BPE. It also knows
-// which symbols a merge may ever join, by what the two tokens of a merge end and begin with.
-class MergeTable {
- public:
-  static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
-  struct Merge {
-    TokenId left = -1, right = -1;
-    int32_t rank = kNoRank;  // kNoRank: the two are joined only as parts of longer tokens
-  };
-
-  // A later merge of the same pair replaces an earlier one, but the rank of the earlier one is not
-  // used again. REQUIRES: less than kMergesMax so far.
-  void Add(TokenId left, TokenId right, TokenId merged);
-  // Notes which symbols the merges may join. `num_tokens` is more than any id.
-  void FinishAdding(size_t num_tokens);
-
-  // Null if no merge ever joins the two.
-  const Merge* Find(TokenId left, TokenId right) const {
-    for (size_t slot = SlotOf(left, right);; slot = (slot + 1) & mask_) {
-      const Merge& merge = slots_[slot];
-      if (merge.left == left && merge.right == right) return &merge;
-      if (merge.left < 0) return nullptr;
-    }
-  }
-  TokenId MergedAt(int32_t rank) const { return merged_[rank]; }
-  size_t num_ranks() const { return merged_.size(); }
-
- private:
-  size_t SlotOf(TokenId left, TokenId right) const {
-    const uint64_t key =
-        static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-    return static_cast<size_t>(key * 0x9E3779B97F4A7C15u >> 32) & mask_;
-  }
-  Merge& SlotFor(TokenId left, TokenId right);
-
-  std::vector<Merge> slots_ = std::vector<Merge>(16);  // open addressing, at most half full
-  size_t mask_ = 15;
-  size_t num_used_ = 0;
-  std::vector<TokenId> merged_;  // by rank
-};
 
 // How words reach the model: as text, or as bytes that stand for characters of the byte alphabet.
 // Both mean the same; bytes are shorter.
