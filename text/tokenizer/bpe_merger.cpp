@@ -11,6 +11,8 @@ constexpr size_t kEverywhereSpacing = 8;
 // Passes for rarer merges are worth it as long as they look at no more than so many symbols for
 // each that there was: often a common merge waits behind them.
 constexpr size_t kRarePassesMax = 6;
+// Symbols of a window, as long as its tokens fit to those before it.
+constexpr size_t kWindowMin = 24;
 
 }  // namespace
 
@@ -38,7 +40,47 @@ size_t BpeMerger::MergeShort(std::span<TokenId> symbols) const {
   return num_symbols;
 }
 
-size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
+bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
+  const PairCheck* check = model_.pair_check();
+  return check != nullptr &&
+         std::ranges::none_of(symbols, [&](TokenId symbol) { return check->IsMerged(symbol); });
+}
+
+// Merges some symbols as if there were no others, and keeps the tokens in the first three quarters:
+// mostly, what comes later does not change them. The next window begins behind them. If its first
+// token is not compatible with the last one kept, it begins earlier and is twice as long. So each
+// window brings the word forward by a part of its size, and at worst becomes the whole word.
+size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
+  const PairCheck& check = *model_.pair_check();
+  placed_.clear();
+  size_t begin = 0, size = kWindowMin;
+  while (begin < symbols.size()) {
+    const size_t end = std::min(symbols.size(), begin + size);
+    window_.assign(symbols.begin() + static_cast<ptrdiff_t>(begin),
+                   symbols.begin() + static_cast<ptrdiff_t>(end));
+    const size_t num_tokens =
+        window_.size() <= kShortSymbolsMax ? MergeShort(window_) : MergeLong(window_, false);
+    if (!placed_.empty() && !check.AreCompatible(placed_.back().token, window_[0])) {
+      size *= 2;
+      for (const size_t old_begin = begin; !placed_.empty() && begin + size / 4 > old_begin;) {
+        begin = placed_.back().begin;
+        placed_.pop_back();
+      }
+      continue;
+    }
+    const size_t keep_end = end == symbols.size() ? end : begin + (end - begin) / 4 * 3;
+    for (size_t i = 0; i < num_tokens && begin < keep_end; ++i) {
+      placed_.push_back({.token = window_[i], .begin = begin});
+      const size_t length = check.LengthOf(window_[i]);
+      for (size_t done = 0; done < length; ++begin) done += check.LengthOf(symbols[begin]);
+    }
+    size = std::max(kWindowMin, size - size / 8);
+  }
+  std::ranges::transform(placed_, symbols.begin(), &Placed::token);
+  return placed_.size();
+}
+
+size_t BpeMerger::MergeLong(std::span<TokenId> symbols, bool in_windows) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
   ranks_.back() = MergeTable::kNoRank;
@@ -49,6 +91,7 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
     if (best == MergeTable::kNoRank) return symbols.size();
     const auto num_places = static_cast<size_t>(std::count(begin, end, best));
     if (num_places * kEverywhereSpacing < symbols.size()) {
+      if (in_windows) return MergeInWindows(symbols);
       if (symbols.size() > rare_symbols_left) return MergeByPlaces(symbols);
       rare_symbols_left -= symbols.size();
     }

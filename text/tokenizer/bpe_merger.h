@@ -24,7 +24,8 @@ class BpeMerger {
 
   // Merges in place; returns how many symbols are left, at the front.
   size_t Merge(std::span<TokenId> symbols) {
-    return symbols.size() <= kShortSymbolsMax ? MergeShort(symbols) : MergeLong(symbols);
+    if (symbols.size() <= kShortSymbolsMax) return MergeShort(symbols);
+    return MergeLong(symbols, CanMergeInWindows(symbols));
   }
 
  private:
@@ -43,13 +44,23 @@ class BpeMerger {
 
   int32_t RankOf(TokenId left, TokenId right) const;
   size_t MergeShort(std::span<TokenId> symbols) const;
-  size_t MergeLong(std::span<TokenId> symbols);
+  bool CanMergeInWindows(std::span<const TokenId> symbols) const;
+  size_t MergeInWindows(std::span<TokenId> symbols);
+  size_t MergeLong(std::span<TokenId> symbols, bool in_windows);
   size_t MergeEverywhere(int32_t rank, std::span<TokenId> symbols);
   size_t MergeByPlaces(std::span<TokenId> symbols);
   void AddPlace(int32_t place, int32_t rank);
   void MergeAt(int32_t place, int32_t rank, std::span<TokenId> symbols);
 
+  // A token of a word, and the first of its symbols.
+  struct Placed {
+    TokenId token;
+    size_t begin;
+  };
+
   const BpeModel& model_;
+  std::vector<Placed> placed_;
+  std::vector<TokenId> window_;
   std::vector<int32_t> ranks_;  // ranks_[i]: of the merge of symbols i and i + 1, or kNoRank
   // The symbols as a linked list; -1 where it ends, and for a symbol that was merged away.
   std::vector<int32_t> next_, previous_;

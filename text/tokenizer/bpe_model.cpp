@@ -139,6 +139,7 @@ absl::Status BpeModel::ReadMerges(const JsonFields& model) {
     }
     INCIPIT_RETURN_IF_ERROR(AddMerge(line.substr(0, space), line.substr(space + 1), path()));
   }
+  pair_check_ = PairCheck::Create(merges_, tokens_.size());
   merges_.FinishAdding(tokens_.size());
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "base/json/json_fields.h"
 #include "base/types.h"
 #include "text/tokenizer/merge_table.h"
+#include "text/tokenizer/pair_check.h"
 #include "text/tokenizer/text_map.h"
 
 namespace incipit {
@@ -39,6 +41,8 @@ class BpeModel {
   // For the encoder. kText if the model marks the ends of words, which bytes cannot express.
   WordForm word_form() const { return word_form_; }
   const MergeTable& merges() const { return merges_; }
+  // Null if the order of the merges does not allow it.
+  const PairCheck* pair_check() const { return pair_check_.get(); }
 
   // The token that is the whole word, where the model prefers that over merging.
   std::optional<TokenId> WholeWord(std::string_view word) const;
@@ -79,6 +83,7 @@ class BpeModel {
   IdMap ids_of_bytes_;               // of whole words, if ignore_merges and words are bytes
   std::vector<std::string> tokens_;  // by id; empty where no token has the id
   MergeTable merges_;
+  std::unique_ptr<const PairCheck> pair_check_;
   // Tokens of one character, by code point, in pages of 256; -1 where there is none.
   std::vector<int32_t> character_pages_;
   std::vector<TokenId> character_ids_;

@@ -1,5 +1,6 @@
 #include "text/tokenizer/merge_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace incipit {
@@ -51,6 +52,15 @@ void MergeTable::FinishAdding(size_t num_tokens) {
   for (const Merge& merge : merges) {
     if (merge.left >= 0) SlotFor(follow(right_of, merge.left), follow(left_of, merge.right));
   }
+}
+
+std::vector<MergeTable::Merge> MergeTable::InOrder() const {
+  std::vector<Merge> merges;
+  for (const Merge& merge : slots_) {
+    if (merge.left >= 0 && merge.rank != kNoRank) merges.push_back(merge);
+  }
+  std::ranges::sort(merges, {}, &Merge::rank);
+  return merges;
 }
 
 }  // namespace incipit

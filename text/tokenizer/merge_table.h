@@ -38,6 +38,8 @@ class MergeTable {
   }
   TokenId MergedAt(int32_t rank) const { return merged_[rank]; }
   size_t num_ranks() const { return merged_.size(); }
+  // Returns the merges that apply, in the order of their ranks.
+  std::vector<Merge> InOrder() const;
 
  private:
   static constexpr size_t kSlotsMin = 16;

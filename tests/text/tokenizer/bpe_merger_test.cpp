@@ -1,0 +1,86 @@
+#include "text/tokenizer/bpe_merger.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer/json_fields.h"
+
+namespace incipit {
+namespace {
+
+using nlohmann::json;
+
+// What merging means, pair by pair.
+std::vector<TokenId> MergedOneByOne(const MergeTable& merges, std::vector<TokenId> symbols) {
+  while (true) {
+    int32_t best = MergeTable::kNoRank;
+    size_t place = 0;
+    for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+      const MergeTable::Merge* merge = merges.Find(symbols[i], symbols[i + 1]);
+      if (merge == nullptr || merge->rank >= best) continue;
+      best = merge->rank;
+      place = i;
+    }
+    if (best == MergeTable::kNoRank) return symbols;
+    symbols[place] = merges.MergedAt(best);
+    symbols.erase(symbols.begin() + static_cast<ptrdiff_t>(place) + 1);
+  }
+}
+
+// Random merges of the first letters. All splits of a token may be merges, in any order if
+// `shuffle`.
+json RandomModel(std::mt19937& random, int num_letters, int num_merges, bool shuffle) {
+  json model = {{"type", "BPE"}, {"vocab", json::object()}, {"merges", json::array()}};
+  std::vector<std::string> tokens;
+  for (int i = 0; i < num_letters; ++i) tokens.emplace_back(1, static_cast<char>('a' + i));
+  std::vector<json> merges;
+  for (int i = 0; i < num_merges; ++i) {
+    const std::string& left = tokens[random() % tokens.size()];
+    const std::string& right = tokens[random() % tokens.size()];
+    if (left.size() + right.size() > 12) continue;
+    const std::string merged = left + right;
+    merges.push_back({left, right});
+    if (std::ranges::find(tokens, merged) == tokens.end()) tokens.push_back(merged);
+  }
+  if (shuffle) std::ranges::shuffle(merges, random);
+  for (size_t i = 0; i < tokens.size(); ++i) model["vocab"][tokens[i]] = i;
+  model["merges"] = merges;
+  return model;
+}
+
+TEST(BpeMergerTest, LongWordsAreMergedAsOneByOne) {
+  std::mt19937 random(5);
+  int num_in_windows = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const int num_letters = 2 + static_cast<int>(random() % 25);
+    const json file = RandomModel(random, num_letters, 1 + static_cast<int>(random() % 600),
+                                  /*shuffle=*/round % 4 == 0);
+    const auto fields = JsonFields::Of(file, "model");
+    ASSERT_TRUE(fields.ok());
+    const auto model = BpeModel::Create(*fields, /*prefer_bytes=*/false);
+    ASSERT_TRUE(model.ok()) << model.status();
+    num_in_windows += model->pair_check() != nullptr ? 1 : 0;
+    BpeMerger merger(*model);
+    for (const size_t length : {30, 49, 60, 150, 400}) {
+      std::vector<TokenId> symbols(length);
+      const size_t period = random() % 2 == 0 ? length : 1 + random() % 9;
+      for (size_t i = 0; i < length; ++i) {
+        symbols[i] =
+            i < period ? static_cast<TokenId>(random() % num_letters) : symbols[i - period];
+      }
+      const std::vector<TokenId> expected = MergedOneByOne(model->merges(), symbols);
+      symbols.resize(merger.Merge(symbols));
+      ASSERT_EQ(symbols, expected) << "round " << round << ", " << file;
+    }
+  }
+  EXPECT_GT(num_in_windows, 100);
+  EXPECT_LT(num_in_windows, 3000);
+}
+
+}  // namespace
+}  // namespace incipit
