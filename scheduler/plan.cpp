@@ -49,9 +49,7 @@ bool Scheduler::MayPlanAhead() const {
   for (const Sequence* sequence : running_) {
     if (sequence->end_at_commit) return false;
     if (!GoesOn(*sequence)) continue;
-    SequenceGroup& group = *sequence->group;
-    const bool must_know = group.sampling.has_penalties() || FindUnborn(group) != nullptr;
-    if (sequence->num_pending > 0 && must_know) return false;
+    if (sequence->num_pending > 0 && NeedsPendingToken(*sequence)) return false;
     const int32_t num_tokens = std::min(sequence->num_missing(), options_.step_tokens_max);
     num_needed += cache_.BlocksNeeded(sequence->table, {}, sequence->num_planned + num_tokens);
   }

@@ -54,6 +54,11 @@ void Sequence::Append(TokenId token) {
   ++it->in_answer;
 }
 
+bool NeedsPendingToken(const Sequence& sequence) {
+  SequenceGroup& group = *sequence.group;
+  return group.sampling.has_penalties() || FindUnborn(group) != nullptr;
+}
+
 std::unique_ptr<SequenceGroup> MakeSequenceGroup(Request request, const KvCacheManager& cache) {
   INCIPIT_CHECK(!request.prompt.empty() && request.answer_tokens_max > 0);
   INCIPIT_CHECK(request.num_choices >= 1 && request.num_choices <= kChoicesMax);

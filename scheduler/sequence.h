@@ -104,6 +104,11 @@ inline Sequence* FindUnborn(SequenceGroup& group) {
   return nullptr;
 }
 
+// Returns true if the next step of `sequence` cannot be planned before its pending token is known:
+// penalties count the token, or other choices are born with the token. Whatever else must know a
+// token that is in flight belongs here.
+bool NeedsPendingToken(const Sequence& sequence);
+
 // Turns a request into sequences with all the memory that they will ever need, and hashes the
 // prompt, on the caller's thread. REQUIRES: a prompt, an answer and at least one choice; the whole
 // fits the cache.

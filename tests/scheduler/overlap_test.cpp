@@ -110,6 +110,24 @@ TEST(OverlapTest, NothingIsPlannedAheadOfChoicesThatStart) {
   }
 }
 
+TEST(OverlapTest, PenaltiesAndChoicesThatAreNotBornNeedThePendingToken) {
+  OverlapFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(1, 10, 4));
+  fixture.Add(AskPenalised(2, 10, 4, 2));
+  Request request = SchedulerFixture::Ask(3, 10, 4);
+  request.num_choices = 2;
+  fixture.Add(request);
+  fixture.Begin();
+  const auto running = fixture.scheduler.running();
+  ASSERT_EQ(running.size(), 3u);
+  EXPECT_FALSE(NeedsPendingToken(*running[0]));
+  EXPECT_TRUE(NeedsPendingToken(*running[1]));
+  EXPECT_TRUE(NeedsPendingToken(*running[2]));
+  fixture.End();
+  EXPECT_FALSE(NeedsPendingToken(*running[2])) << "both choices are born";
+  fixture.RunToTheEnd();
+}
+
 TEST(OverlapTest, NothingIsPlannedAheadThatWouldPreempt) {
   OverlapFixture fixture(64, 4);
   fixture.Add(SchedulerFixture::Ask(1, 7, 6, 1));
