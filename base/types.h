@@ -14,6 +14,8 @@ enum class BlockId : int32_t {};
 
 inline constexpr BlockId kNoBlock{-1};
 
+inline constexpr int32_t kBlockSizeMax = 256;  // maximum number of tokens in a block
+
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
 
 // What became of one row of logits.

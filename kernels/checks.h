@@ -9,8 +9,6 @@
 
 namespace incipit {
 
-inline constexpr int32_t kBlockSizeMax = 256;
-
 // INVALID_ARGUMENT naming the field that is out of range.
 absl::Status CheckKvPoolShape(const KvPoolShape& shape);
 

@@ -7,7 +7,6 @@
 namespace incipit {
 
 inline constexpr int32_t kBlocksMax = 1 << 28;
-inline constexpr int32_t kBlockSizeMax = 256;  // tokens
 
 // Keys and values of one token in one layer are num_kv_heads * head_dim elements each.
 struct KvLayout {

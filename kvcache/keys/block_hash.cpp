@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "kvcache/keys/xxh3.h"
-#include "kvcache/kv_layout.h"
 
 namespace incipit {
 namespace {

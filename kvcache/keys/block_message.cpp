@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "kvcache/kv_layout.h"
 
 namespace incipit {
 namespace {
