@@ -80,7 +80,7 @@ class Engine::Loop {
 
   absl::Status Submit(Request request);
   void Cancel(CancelOrder order);
-  void ResetPrefixCache(std::function<void(bool)> done);
+  absl::Status ResetPrefixCache(std::function<void(bool)> done);
   absl::Status PreviewAdmission(Request request, std::function<void(const AdmissionPreview&)> done);
   bool Drain(Time deadline);
   absl::Status Resume();
@@ -145,6 +145,7 @@ class Engine::Loop {
   mutable Mutex mutex_;
   std::condition_variable_any work_arrived_, drained_;
   Inbox inbox_ ABSL_GUARDED_BY(mutex_);
+  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // asked for and not answered
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
@@ -253,10 +254,17 @@ void Engine::Loop::Cancel(CancelOrder order) {
   work_arrived_.notify_one();
 }
 
-void Engine::Loop::ResetPrefixCache(std::function<void(bool)> done) {
+absl::Status Engine::Loop::ResetPrefixCache(std::function<void(bool)> done) {
   MutexLock lock(mutex_);
+  if (stopping_) return Unavailable("the engine is stopping");
+  if (num_resets_ >= kResetsMax) {
+    return ResourceExhausted("{} resets wait for their outcome; the limit is {}", num_resets_,
+                             kResetsMax);
+  }
+  ++num_resets_;
   inbox_.resets.push_back(std::move(done));
   work_arrived_.notify_one();
+  return absl::OkStatus();
 }
 
 absl::Status Engine::Loop::PreviewAdmission(Request request,
@@ -368,6 +376,11 @@ void Engine::Loop::AnswerResets() {
   // Who asks may have been told that all has ended: blocks that only a step in flight uses are not
   // in use.
   if (scheduler_.all_ended() && scheduler_.num_in_flight() > 0) return;
+  if (resets_.empty()) return;
+  {
+    MutexLock lock(mutex_);
+    num_resets_ -= resets_.size();
+  }
   for (const auto& done : resets_) {
     const bool was_reset = !failed_ && cache_.ResetPrefixCache();
     // No step may follow that would tell of it.
@@ -541,8 +554,8 @@ void Engine::CancelChoice(RequestId id, int32_t choice) {
   if (choice < 0 || choice >= kChoicesMax) return;
   loop_->Cancel({.id = id, .choice = choice});
 }
-void Engine::ResetPrefixCache(std::function<void(bool)> done) {
-  loop_->ResetPrefixCache(std::move(done));
+absl::Status Engine::ResetPrefixCache(std::function<void(bool)> done) {
+  return loop_->ResetPrefixCache(std::move(done));
 }
 absl::Status Engine::PreviewAdmission(Request request,
                                       std::function<void(const AdmissionPreview&)> done) {

@@ -74,6 +74,7 @@ struct EngineOptions {
 
 // Previews that may be under way; each holds its prompt until the step that runs has ended.
 inline constexpr size_t kPreviewsMax = 64;
+inline constexpr size_t kResetsMax = 64;  // maximum number of resets that wait for their outcome
 
 class Engine {
  public:
@@ -94,9 +95,9 @@ class Engine {
   void Cancel(RequestId id);
   void CancelChoice(RequestId id, int32_t choice);
 
-  // Thread-safe. `done` is called on the engine thread: true if the cache was emptied, false if
-  // blocks were in use.
-  void ResetPrefixCache(std::function<void(bool)> done);
+  // Thread-safe. After OK `done` is called on the engine thread: true if the cache was emptied,
+  // false if blocks were in use. RESOURCE_EXHAUSTED: kResetsMax wait already. UNAVAILABLE: stopped.
+  absl::Status ResetPrefixCache(std::function<void(bool)> done);
 
   // Thread-safe; hashes the prompt on the calling thread. `done` is called on the engine thread,
   // after the step that runs, with what admitting the request would take then, as if it were the

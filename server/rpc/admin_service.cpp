@@ -49,8 +49,14 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// After this a preview that was refused finds most of the others gone.
-constexpr Duration kPreviewRetryDelay = std::chrono::seconds(1);
+// A preview or a reset that was refused finds most of the others gone after this delay.
+constexpr Duration kRetryDelay = std::chrono::seconds(1);
+
+// Returns `status` as the client gets it if a limit on previews or resets caused it.
+absl::Status RetryLater(absl::Status status) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return WithRetryDelay(status, kRetryDelay);
+}
 
 void FillLoad(const EngineLoad& load, v1::GetLoadResponse& out) {
   out.set_running(static_cast<uint32_t>(load.num_running));
@@ -131,9 +137,7 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
           });
       if (status.ok()) return reactor.get();
     }
-    if (absl::IsResourceExhausted(status)) {
-      status = WithRetryDelay(status, kPreviewRetryDelay);
-    }
+    status = RetryLater(std::move(status));
   } else if (message->prompt_case() == v1::GetLoadRequest::kPromptTokens) {
     if (message->prompt_tokens() == 0) {
       status = InvalidField("prompt_tokens", "is 0; it must be at least 1");
@@ -160,11 +164,12 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
     reactor->Complete(status);
     return reactor.get();
   }
-  context_.engine.ResetPrefixCache([reactor](bool was_reset) {
+  absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
     if (was_reset) spdlog::info("prefix cache reset");
     reactor->Complete(was_reset ? absl::OkStatus()
                                 : Refuse(Reason::kBlocksInUse, "a request holds blocks"));
   });
+  if (!status.ok()) reactor->Complete(RetryLater(std::move(status)));
   return reactor.get();
 }
 

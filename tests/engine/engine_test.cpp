@@ -77,7 +77,8 @@ TEST(EngineTest, AResetIsToldAtOnceThoughNoStepFollows) {
   ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 21, 2)).ok());
   fixture.listener.WaitForEnd(1);
   std::promise<bool> done;
-  fixture.engine->ResetPrefixCache([&](bool was_reset) { done.set_value(was_reset); });
+  ASSERT_TRUE(
+      fixture.engine->ResetPrefixCache([&](bool was_reset) { done.set_value(was_reset); }).ok());
   EXPECT_TRUE(done.get_future().get());
   const EvictionStats evictions = fixture.listener.last_stats().cache.evictions;
   EXPECT_EQ(evictions.by_reason[static_cast<size_t>(EvictionReason::kReset)], 5);
@@ -284,11 +285,12 @@ void ExpectFatal(EngineFixture& fixture, std::string_view message) {
   Mutex mutex;
   std::condition_variable_any changed;
   std::optional<bool> reset;
-  fixture.engine->ResetPrefixCache([&](bool done) {
+  const auto record = [&](bool done) {
     MutexLock lock(mutex);
     reset = done;
     changed.notify_all();
-  });
+  };
+  ASSERT_TRUE(fixture.engine->ResetPrefixCache(record).ok());
   MutexLock lock(mutex);
   while (!reset) changed.wait(mutex);
   EXPECT_EQ(reset, false);
@@ -354,18 +356,37 @@ TEST(EngineTest, ResettingTheCacheSaysWhetherItWasPossible) {
   fixture.gate.Close();
   ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(3, 21, 2)).ok());
   fixture.gate.WaitForStep();
-  fixture.engine->ResetPrefixCache(record);
+  ASSERT_TRUE(fixture.engine->ResetPrefixCache(record).ok());
   fixture.gate.Pass(1);
   EXPECT_EQ(wait(1), std::vector<bool>({false}));
   fixture.gate.Open();
   fixture.listener.WaitForEnd(3);
   EXPECT_GT(fixture.engine->Load().num_cached_blocks, 0);
-  fixture.engine->ResetPrefixCache(record);
+  ASSERT_TRUE(fixture.engine->ResetPrefixCache(record).ok());
   EXPECT_EQ(wait(2), std::vector<bool>({false, true}));
   EXPECT_EQ(fixture.engine->Load().num_cached_blocks, 0);
   ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(6, 21, 2)).ok());
   fixture.listener.WaitForEnd(6);
   EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 0);
+}
+
+TEST(EngineTest, ResetsAreLimitedUntilTheyHaveTheirOutcome) {
+  EngineFixture fixture;
+  fixture.gate.Close();
+  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).ok());
+  fixture.gate.WaitForStep();
+  std::atomic<size_t> num_answered = 0;
+  const auto ask = [&] { return fixture.engine->ResetPrefixCache([&](bool) { ++num_answered; }); };
+  for (size_t i = 0; i < kResetsMax; ++i) ASSERT_TRUE(ask().ok());
+  const absl::Status status = ask();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(status), HasSubstr("64"));
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(1);
+  std::promise<void> last;
+  ASSERT_TRUE(fixture.engine->ResetPrefixCache([&](bool) { last.set_value(); }).ok());
+  last.get_future().get();
+  EXPECT_EQ(num_answered, kResetsMax);
 }
 
 TEST(EngineTest, TheHeartbeatStandsStillWhileAStepHangs) {

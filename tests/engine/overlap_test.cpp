@@ -23,7 +23,7 @@ struct OverlapFixture : EngineFixture {
 
   bool Reset() {
     std::promise<bool> done;
-    engine->ResetPrefixCache([&](bool was_reset) { done.set_value(was_reset); });
+    EXPECT_TRUE(engine->ResetPrefixCache([&](bool was_reset) { done.set_value(was_reset); }).ok());
     return done.get_future().get();
   }
 };
