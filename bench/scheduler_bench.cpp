@@ -27,7 +27,10 @@ class Stepper {
   Stepper(const KvCacheOptions& cache, const SchedulerOptions& limits)
       : cache_(cache), scheduler_(limits, cache_) {}
 
-  void Add(const Request& request) { scheduler_.Add(MakeSequenceGroup(request, cache_)); }
+  void Add(Request request) {
+    auto shared = std::make_shared<const Request>(std::move(request));
+    scheduler_.Add(MakeSequenceGroup(std::move(shared), cache_));
+  }
   void Plan() { scheduler_.Plan({}, plan_); }
   void Build() { benchmark::DoNotOptimize(builder_.Build(plan_)); }
   void Commit() {
@@ -35,6 +38,8 @@ class Stepper {
     status_.assign(plan_.draws.size(), RowStatus::kOk);
     scheduler_.Commit(plan_, {.tokens = tokens_, .status = status_, .score_status = {}});
     scheduler_.ClearEvents();
+    scheduler_.TakeEnded(ended_);
+    ended_.clear();
   }
   const Scheduler& scheduler() const { return scheduler_; }
   const StepPlan& plan() const { return plan_; }
@@ -46,6 +51,7 @@ class Stepper {
   StepPlan plan_;
   std::vector<TokenId> tokens_;
   std::vector<RowStatus> status_;
+  std::vector<std::unique_ptr<SequenceGroup>> ended_;
 };
 
 // Every running sequence of 1,024 tokens and more gets one token. Steps in which a block fills are

@@ -46,14 +46,14 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
     const Sequence& sequence = *plan.draws[i];
-    const SequenceGroup& group = *sequence.group;
+    const Request& request = sequence.request();
     StepSample sample = {.row = static_cast<int32_t>(tokens_.size()) - 1,
-                         .params = &group.sampling,
+                         .params = &request.sampling,
                          .choice = sequence.choice,
                          .position = position,
                          .counts = sequence.counts};
-    const int32_t num_answered = position - group.num_prompt;
-    if (num_answered < group.answer_tokens_min) sample.banned = group.stop_tokens;
+    const int32_t num_answered = position - request.num_prompt();
+    if (num_answered < request.answer_tokens_min) sample.banned = request.stop_tokens;
     samples_.push_back(sample);
   }
   sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
@@ -67,7 +67,7 @@ void BatchBuilder::AddScores(const StepPlan::Item& item) {
     scores_.push_back(
         {.row = static_cast<int32_t>(tokens_.size()) + position - 1 - item.first_token,
          .target = sequence.tokens[static_cast<size_t>(position)],
-         .num_top = sequence.group->prompt_logprobs});
+         .num_top = sequence.request().prompt_logprobs});
   }
   score_begin_.push_back(static_cast<int32_t>(scores_.size()));
 }

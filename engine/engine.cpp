@@ -19,6 +19,8 @@ namespace {
 
 constexpr int32_t kAllChoices = -1;
 
+using Groups = std::vector<std::unique_ptr<SequenceGroup>>;
+
 struct CancelOrder {
   RequestId id{};
   int32_t choice = kAllChoices;
@@ -31,7 +33,7 @@ struct PreviewOrder {
 
 // What other threads ask of the loop between two steps.
 struct Inbox {
-  std::vector<std::unique_ptr<SequenceGroup>> submitted;
+  Groups submitted;
   std::vector<CancelOrder> cancelled;
   std::vector<std::function<void(bool)>> resets;
   std::vector<PreviewOrder> previews;
@@ -78,10 +80,11 @@ class Engine::Loop {
        const Clock& clock);
   ~Loop();
 
-  absl::Status Submit(Request request);
+  absl::Status Submit(std::shared_ptr<const Request> request);
   void Cancel(CancelOrder order);
   absl::Status ResetPrefixCache(std::function<void(bool)> done);
-  absl::Status PreviewAdmission(Request request, std::function<void(const AdmissionPreview&)> done);
+  absl::Status PreviewAdmission(std::shared_ptr<const Request> request,
+                                std::function<void(const AdmissionPreview&)> done);
   bool Drain(Time deadline);
   absl::Status Resume();
   EngineLoad Load() const;
@@ -96,12 +99,14 @@ class Engine::Loop {
 
   absl::Status Reserve(const Request& request, Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Groups TakeEnded() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Run();
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
   void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // into taken_
   void ApplyInbox();
   void AnswerResets();
+  void AnswerPreviews();
   void Step();
   absl::Status TryStep(bool& stepped);
   absl::Status BeginStep();
@@ -146,6 +151,7 @@ class Engine::Loop {
   std::condition_variable_any work_arrived_, drained_;
   Inbox inbox_ ABSL_GUARDED_BY(mutex_);
   size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // asked for and not answered
+  Groups ended_ ABSL_GUARDED_BY(mutex_);           // for the next TakeEnded
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
@@ -185,11 +191,12 @@ Engine::Loop::~Loop() {
   thread_.join();
 }
 
-absl::Status Engine::Loop::Submit(Request request) {
-  INCIPIT_RETURN_IF_ERROR(CheckRequest(request, cache_));
-  INCIPIT_RETURN_IF_ERROR(Reserve(request, clock_.Now()));
-  const RequestId id = request.id;
-  const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
+absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
+  const Groups ended = TakeEnded();  // freed here, after the new request is on its way
+  INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
+  INCIPIT_RETURN_IF_ERROR(Reserve(*request, clock_.Now()));
+  const RequestId id = request->id;
+  const int32_t num_prompt_tokens = request->num_prompt();
   auto group = MakeSequenceGroup(std::move(request), cache_);
 
   MutexLock lock(mutex_);
@@ -233,6 +240,11 @@ absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
   return absl::OkStatus();
 }
 
+Groups Engine::Loop::TakeEnded() {
+  MutexLock lock(mutex_);
+  return std::exchange(ended_, {});
+}
+
 absl::Status Engine::Loop::Refusal() const {
   if (!fatal_.ok()) return Unavailable("the engine has failed: {}", MessageOf(fatal_));
   if (stopping_) return Unavailable("the engine is stopping");
@@ -267,9 +279,10 @@ absl::Status Engine::Loop::ResetPrefixCache(std::function<void(bool)> done) {
   return absl::OkStatus();
 }
 
-absl::Status Engine::Loop::PreviewAdmission(Request request,
+absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> request,
                                             std::function<void(const AdmissionPreview&)> done) {
-  INCIPIT_RETURN_IF_ERROR(CheckRequest(request, cache_));
+  const Groups ended = TakeEnded();
+  INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   auto group = MakeSequenceGroup(std::move(request), cache_);
   MutexLock lock(mutex_);
   if (stopping_) return Unavailable("the engine is stopping");
@@ -352,9 +365,11 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  for (const auto& group : taken_.submitted) inbox_prompt_tokens_ -= group->num_prompt;
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
-  for (const auto& group : taken_.submitted) load_.num_waiting_prompt_tokens += group->num_prompt;
+  for (const auto& group : taken_.submitted) {
+    inbox_prompt_tokens_ -= group->request->num_prompt();
+    load_.num_waiting_prompt_tokens += group->request->num_prompt();
+  }
 }
 
 void Engine::Loop::ApplyInbox() {
@@ -368,8 +383,15 @@ void Engine::Loop::ApplyInbox() {
   }
   for (auto& done : taken_.resets) resets_.push_back(std::move(done));
   AnswerResets();
-  for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
+  AnswerPreviews();
   taken_.Clear();
+}
+
+void Engine::Loop::AnswerPreviews() {
+  if (taken_.previews.empty()) return;
+  for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
+  MutexLock lock(mutex_);
+  for (PreviewOrder& order : taken_.previews) ended_.push_back(std::move(order.group));
 }
 
 void Engine::Loop::AnswerResets() {
@@ -511,6 +533,7 @@ void Engine::Loop::Tell(bool stepped) {
     // Whoever hears of an end may submit again at once, so the place is free before.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
+    scheduler_.TakeEnded(ended_);
     computing_ = scheduler_.num_in_flight() > 0;
     RecordLoad();
     if (stats_.cache.query_tokens > 0) {
@@ -548,7 +571,9 @@ Engine::Engine(EngineOptions options, std::unique_ptr<ModelRunner> runner, Engin
     : loop_(std::make_unique<Loop>(options, std::move(runner), listener, clock)) {}
 Engine::~Engine() = default;
 
-absl::Status Engine::Submit(Request request) { return loop_->Submit(std::move(request)); }
+absl::Status Engine::Submit(std::shared_ptr<const Request> request) {
+  return loop_->Submit(std::move(request));
+}
 void Engine::Cancel(RequestId id) { loop_->Cancel({.id = id}); }
 void Engine::CancelChoice(RequestId id, int32_t choice) {
   if (choice < 0 || choice >= kChoicesMax) return;
@@ -557,7 +582,7 @@ void Engine::CancelChoice(RequestId id, int32_t choice) {
 absl::Status Engine::ResetPrefixCache(std::function<void(bool)> done) {
   return loop_->ResetPrefixCache(std::move(done));
 }
-absl::Status Engine::PreviewAdmission(Request request,
+absl::Status Engine::PreviewAdmission(std::shared_ptr<const Request> request,
                                       std::function<void(const AdmissionPreview&)> done) {
   return loop_->PreviewAdmission(std::move(request), std::move(done));
 }

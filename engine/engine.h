@@ -88,7 +88,11 @@ class Engine {
   // request only after OK, and then always of the end of each of its choices.
   // INVALID_ARGUMENT: can never fit the cache. RESOURCE_EXHAUSTED: a limit above is reached.
   // UNAVAILABLE: draining or stopped. DEADLINE_EXCEEDED: the deadline has passed.
-  absl::Status Submit(Request request);
+  //
+  // The engine thread never frees a request, because a prompt may be megabytes. The next call of
+  // Submit or PreviewAdmission, or the destructor, frees the requests that have ended. So no more
+  // is kept than was live at the last such call.
+  absl::Status Submit(std::shared_ptr<const Request> request);
 
   // Thread-safe, idempotent, harmless for an unknown id. Events already under way still arrive; the
   // last one of each choice is kCancelled unless it finished first.
@@ -103,7 +107,8 @@ class Engine {
   // after the step that runs, with what admitting the request would take then, as if it were the
   // next. INVALID_ARGUMENT: can never fit the cache. RESOURCE_EXHAUSTED: kPreviewsMax are under
   // way. UNAVAILABLE: stopped.
-  absl::Status PreviewAdmission(Request request, std::function<void(const AdmissionPreview&)> done);
+  absl::Status PreviewAdmission(std::shared_ptr<const Request> request,
+                                std::function<void(const AdmissionPreview&)> done);
 
   // Refuses new requests until Resume; true when none are left, false at the deadline.
   bool Drain(Time deadline);

@@ -62,7 +62,7 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
     if (sequence.admission_pending && !sequence.ended()) CountAdmission(sequence);
   }
   if (item.num_scores > 0 && !group.failed && !sequence.ended()) {
-    events_.prompt_logprobs.push_back({.request = group.id,
+    events_.prompt_logprobs.push_back({.request = group.request->id,
                                        .position = item.score_begin,
                                        .first_row = cursor.score_row,
                                        .num_rows = item.num_scores});
@@ -76,22 +76,23 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
 // Once per admission, however often it was tried or taken back.
 void Scheduler::CountAdmission(Sequence& sequence) {
   SequenceGroup& group = *sequence.group;
+  const Request& request = *group.request;
   sequence.admission_pending = false;
   if (!group.admitted) {
     group.admitted = true;
-    num_waiting_prompt_tokens_ -= group.num_prompt;
-    events_.admissions.push_back({.request = group.id,
-                                  .num_prompt_tokens = group.num_prompt,
+    num_waiting_prompt_tokens_ -= request.num_prompt();
+    events_.admissions.push_back({.request = request.id,
+                                  .num_prompt_tokens = request.num_prompt(),
                                   .num_cached_tokens = sequence.num_hit_tokens,
                                   .num_copied_tokens = sequence.num_copied_tokens,
                                   .miss = sequence.miss,
-                                  .queue_time = group.first_planned - group.arrival});
+                                  .queue_time = group.first_planned - request.arrival});
   }
   if (!cache_.options().prefix_cache) return;
   if (sequence.returning) {
     cache_.CountSelfQuery(sequence.num_tokens(), sequence.num_hit_tokens);
-  } else if (group.read_cache && group.prompt_logprobs < 0) {
-    cache_.CountQuery(group.num_prompt, sequence.num_hit_tokens, sequence.num_copied_tokens);
+  } else if (request.read_cache && request.prompt_logprobs < 0) {
+    cache_.CountQuery(request.num_prompt(), sequence.num_hit_tokens, sequence.num_copied_tokens);
   }
 }
 
@@ -103,7 +104,7 @@ void Scheduler::DeliverDraws(const StepPlan& plan, const StepPlan::Item& item,
   bool itself_finished = false;
   for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
     Sequence& sequence = *plan.draws[i];
-    const int32_t row = group.sampling.num_logprobs >= 0 ? cursor.logprobs_row++ : -1;
+    const int32_t row = group.request->sampling.num_logprobs >= 0 ? cursor.logprobs_row++ : -1;
     if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
     if (&sequence == item.sequence) {
@@ -118,17 +119,17 @@ void Scheduler::DeliverDraws(const StepPlan& plan, const StepPlan::Item& item,
 }
 
 bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row) {
-  const SequenceGroup& group = *sequence.group;
-  const bool may_stop = sequence.num_answered() >= group.answer_tokens_min;
+  const Request& request = sequence.request();
+  const bool may_stop = sequence.num_answered() >= request.answer_tokens_min;
   sequence.Append(token);
-  TokenEvent event = {.request = group.id,
+  TokenEvent event = {.request = request.id,
                       .choice = sequence.choice,
                       .token = token,
                       .logprobs_row = logprobs_row,
                       .finish = std::nullopt};
-  if (may_stop && std::ranges::find(group.stop_tokens, token) != group.stop_tokens.end()) {
+  if (may_stop && std::ranges::find(request.stop_tokens, token) != request.stop_tokens.end()) {
     event.finish = FinishReason::kStop;
-  } else if (sequence.num_tokens() == group.length_max) {
+  } else if (sequence.num_tokens() == request.length_max()) {
     event.finish = FinishReason::kLength;
   }
   events_.tokens.push_back(event);
@@ -138,7 +139,7 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
 // A choice whose prompt has been computed by `prompt` begins to run on the same blocks. Where there
 // is no room for that it waits like one that was preempted, and finds them in the cache.
 void Scheduler::Start(Sequence& choice, const Sequence& prompt) {
-  const int32_t num_prompt = choice.group->num_prompt;
+  const int32_t num_prompt = choice.request().num_prompt();
   choice.num_computed_max = num_prompt;
   if (num_running() < options_.running_max && cache_.Fork(prompt.table, choice.table, num_prompt)) {
     choice.num_computed = choice.num_planned = num_prompt;

@@ -40,7 +40,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
 // Whether there is anything to compute for it: the step in flight may be its last.
 bool Scheduler::GoesOn(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning) return false;
-  return sequence.num_pending == 0 || sequence.length() < sequence.group->length_max;
+  return sequence.num_pending == 0 || sequence.length() < sequence.request().length_max();
 }
 
 // Whether a step can follow the one in flight before that is committed: see the class.
@@ -61,10 +61,11 @@ void Scheduler::EndExpired(Time now) {
   next_deadline_ = kNoDeadline;
   const auto look_at = [&](const Sequence* sequence) {
     SequenceGroup& group = *sequence->group;
-    if (group.deadline <= now) {
+    const Time deadline = group.request->deadline;
+    if (deadline <= now) {
       expired_.push_back(&group);
     } else {
-      next_deadline_ = std::min(next_deadline_, group.deadline);
+      next_deadline_ = std::min(next_deadline_, deadline);
     }
   };
   std::ranges::for_each(running_, look_at);
@@ -173,7 +174,7 @@ AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
 // A copy is left out where there is room for the sequence but not for its source beside it.
 ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   const SequenceGroup& group = *sequence.group;
-  const bool copies = group.read_cache && !group.scores_prompt();
+  const bool copies = group.request->read_cache && !group.scores_prompt();
   const auto partial = copies ? PartialMatch::kAllowed : PartialMatch::kNo;
   ComputedBlocks computed = cache_.GetComputedBlocks(Matchable(sequence), sequence.table, partial);
   const int32_t num_needed = cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens());
@@ -189,7 +190,7 @@ ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
 std::span<const TokenId> Scheduler::Matchable(const Sequence& sequence) const {
   const SequenceGroup& group = *sequence.group;
   int32_t num_findable = sequence.num_tokens() - 1;
-  if (!group.read_cache) num_findable = std::min(num_findable, sequence.num_computed_max);
+  if (!group.request->read_cache) num_findable = std::min(num_findable, sequence.num_computed_max);
   if (group.scores_prompt()) num_findable = std::min(num_findable, group.num_scored);
   return std::span(sequence.tokens).first(static_cast<size_t>(num_findable) + 1);
 }
@@ -211,7 +212,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   if (token_end > sequence.num_tokens()) item.fed_draw = sequence.pending_draw;
   if (token_end == sequence.length()) {
     plan.draws.push_back(&sequence);
-    const bool is_prompt = token_end == group.num_prompt;
+    const bool is_prompt = token_end == group.request->num_prompt();
     if (!is_prompt) ++plan.num_decode_tokens;
     for (Sequence& other : group.sequences) {
       if (is_prompt && other.state == SequenceState::kUnborn) plan.draws.push_back(&other);
@@ -221,7 +222,8 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   if (group.scores_prompt()) {
     // The row of a token scores the one after it; a step in flight scores all up to its end.
     item.score_begin = std::max(group.num_scored, item.first_token) + 1;
-    item.num_scores = std::max(0, std::min(token_end + 1, group.num_prompt) - item.score_begin);
+    item.num_scores =
+        std::max(0, std::min(token_end + 1, group.request->num_prompt()) - item.score_begin);
   }
   const bool is_first = sequence.num_in_flight == 0;
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);

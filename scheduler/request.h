@@ -14,7 +14,9 @@ namespace incipit {
 
 inline constexpr int32_t kChoicesMax = 16;
 
-// The caller draws a fresh id.
+// What the engine is asked for, in token ids and numbers. Preparation fills a Request; after Submit
+// it is immutable and shared: whatever follows reads it and copies nothing. The caller chooses a
+// fresh id.
 struct Request {
   RequestId id{};
   std::vector<TokenId> prompt{};
@@ -31,6 +33,10 @@ struct Request {
   int32_t priority = 0;  // higher goes first
   Time arrival{};
   Time deadline = kNoDeadline;
+
+  int32_t num_prompt() const { return static_cast<int32_t>(prompt.size()); }
+  // Prompt and output. REQUIRES: the sum fits, as it does in every request that fits the cache.
+  int32_t length_max() const { return num_prompt() + answer_tokens_max; }
 };
 
 // A request got its first slots: what it waited and what it did not have to compute.

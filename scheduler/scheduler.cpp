@@ -1,6 +1,7 @@
 #include "scheduler/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -27,17 +28,18 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache)
 void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   group->order = next_order_++;
   num_choices_ += group->sequences.size();
-  num_waiting_prompt_tokens_ += group->num_prompt;
-  next_deadline_ = std::min(next_deadline_, group->deadline);
+  num_waiting_prompt_tokens_ += group->request->num_prompt();
+  next_deadline_ = std::min(next_deadline_, group->request->deadline);
   SequenceGroup& added = *group;
-  INCIPIT_CHECK(groups_.emplace(added.id, std::move(group)).second);
+  INCIPIT_CHECK(groups_.emplace(added.request->id, std::move(group)).second);
 
   // Whatever a step does with these requests, it finds the memory for it.
   waiting_.Reserve(num_choices_);
   ReserveAtLeast(events_.tokens, 2 * num_choices_);
   ReserveAtLeast(events_.admissions, groups_.size());
   ReserveAtLeast(events_.ended, events_.ended.size() + groups_.size());
-  ReserveAtLeast(ended_groups_, ended_groups_.size() + groups_.size());
+  ReserveAtLeast(ending_groups_, ending_groups_.size() + groups_.size());
+  ReserveAtLeast(ended_groups_, ended_groups_.size() + ending_groups_.size() + groups_.size());
   ReserveAtLeast(expired_, num_choices_);
   Enqueue(added.sequences.front());
 }
@@ -107,7 +109,7 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
 
 void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
   events_.tokens.push_back(
-      {.request = sequence.group->id, .choice = sequence.choice, .finish = reason});
+      {.request = sequence.request().id, .choice = sequence.choice, .finish = reason});
 }
 
 // Takes back what the sequence holds, unless a step in flight uses it. Sweep then forgets it.
@@ -122,11 +124,12 @@ void Scheduler::Retire(Sequence& sequence) {
   }
   sequence.end_at_commit.reset();
   if (--group.num_unended > 0) return;
-  if (!group.admitted) num_waiting_prompt_tokens_ -= group.num_prompt;
-  events_.ended.push_back(group.id);
+  const Request& request = *group.request;
+  if (!group.admitted) num_waiting_prompt_tokens_ -= request.num_prompt();
+  events_.ended.push_back(request.id);
   // The id may be used again from now on.
-  const auto it = groups_.find(group.id);
-  ended_groups_.push_back(std::move(it->second));
+  const auto it = groups_.find(request.id);
+  ending_groups_.push_back(std::move(it->second));
   groups_.erase(it);
 }
 
@@ -144,11 +147,19 @@ void Scheduler::Sweep() {
     });
     num_to_sweep_ = 0;
   }
-  std::erase_if(ended_groups_, [this](const std::unique_ptr<SequenceGroup>& group) {
-    if (group->in_flight()) return false;
+  const auto over = std::ranges::partition(
+      ending_groups_,
+      [](const std::unique_ptr<SequenceGroup>& group) { return group->in_flight(); });
+  for (std::unique_ptr<SequenceGroup>& group : over) {
     num_choices_ -= group->sequences.size();
-    return true;
-  });
+    ended_groups_.push_back(std::move(group));
+  }
+  ending_groups_.erase(over.begin(), over.end());
+}
+
+void Scheduler::TakeEnded(std::vector<std::unique_ptr<SequenceGroup>>& ended) {
+  std::ranges::move(ended_groups_, std::back_inserter(ended));
+  ended_groups_.clear();
 }
 
 void Scheduler::ClearEvents() {

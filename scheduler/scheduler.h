@@ -91,7 +91,8 @@ struct SchedulerEvents {
 //  - Whose end is told while steps compute for it keeps its blocks until the last of them is
 //    committed; what they draw for it is dropped.
 // Threading: one thread. Plan and Commit allocate nothing and take O(running) time, preemptions and
-// admissions aside.
+// admissions aside. Only the destructor frees a group: the caller decides where the groups that
+// have ended are freed (TakeEnded).
 class Scheduler {
  public:
   // `cache` outlives the scheduler. REQUIRES: positive limits.
@@ -121,10 +122,13 @@ class Scheduler {
   // What admitting `group` would take now, as if it were the next. Changes nothing.
   AdmissionPreview Preview(const SequenceGroup& group);
 
+  // Appends to `ended` the groups that have ended and that no step computes for any more.
+  void TakeEnded(std::vector<std::unique_ptr<SequenceGroup>>& ended);
+
   const SchedulerEvents& events() const { return events_; }
   void ClearEvents();
 
-  bool idle() const { return groups_.empty() && ended_groups_.empty(); }
+  bool idle() const { return groups_.empty() && ending_groups_.empty(); }
   bool all_ended() const { return groups_.empty(); }  // though steps may still compute for some
   int32_t num_in_flight() const { return num_in_flight_; }                       // steps
   int32_t num_running() const { return static_cast<int32_t>(running_.size()); }  // sequences
@@ -181,7 +185,8 @@ class Scheduler {
   int64_t num_waiting_prompt_tokens_ = 0;
   Time next_deadline_ = kNoDeadline;  // no deadline is earlier
   int32_t num_to_sweep_ = 0;          // sequences still in running_ that hold no blocks
-  std::vector<std::unique_ptr<SequenceGroup>> ended_groups_;  // steps may still compute for them
+  std::vector<std::unique_ptr<SequenceGroup>> ending_groups_;  // steps may still compute for them
+  std::vector<std::unique_ptr<SequenceGroup>> ended_groups_;   // until TakeEnded
   std::vector<SequenceGroup*> expired_;
 };
 

@@ -52,6 +52,7 @@ struct Sequence {
   Miss miss;                                  // why it found no more
   std::optional<FinishReason> end_at_commit;  // others go on in its place, when it can be left
 
+  const Request& request() const;
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
   int32_t num_answered() const;
   int32_t length() const { return num_tokens() + num_pending; }
@@ -60,20 +61,9 @@ struct Sequence {
   void Append(TokenId token);  // to the answer; keeps `counts` right
 };
 
-// One request: what its choices share.
+// One request and the progress of its choices.
 struct SequenceGroup {
-  RequestId id{};
-  int32_t num_prompt = 0;
-  int32_t length_max = 0;         // prompt and answer
-  int32_t answer_tokens_min = 0;  // stop tokens are not drawn before
-  std::vector<TokenId> stop_tokens;
-  SamplingParams sampling;
-  int32_t prompt_logprobs = -1;
-  bool read_cache = true;
-  int32_t priority = 0;
-  Time arrival{};
-  Time deadline = kNoDeadline;
-
+  std::shared_ptr<const Request> request;
   std::vector<Sequence> sequences;  // one per choice; never resized
 
   // The scheduler's own.
@@ -90,10 +80,13 @@ struct SequenceGroup {
     }
     return false;
   }
-  bool scores_prompt() const { return prompt_logprobs >= 0 && num_scored < num_prompt - 1; }
+  bool scores_prompt() const {
+    return request->prompt_logprobs >= 0 && num_scored < request->num_prompt() - 1;
+  }
 };
 
-inline int32_t Sequence::num_answered() const { return num_tokens() - group->num_prompt; }
+inline const Request& Sequence::request() const { return *group->request; }
+inline int32_t Sequence::num_answered() const { return num_tokens() - request().num_prompt(); }
 
 // The choice that computes the prompt is always the first element; while there are unborn ones, it
 // is the only other.
@@ -112,6 +105,7 @@ bool NeedsPendingToken(const Sequence& sequence);
 // Turns a request into sequences with all the memory that they will ever need, and hashes the
 // prompt, on the caller's thread. REQUIRES: a prompt, an answer and at least one choice; the whole
 // fits the cache.
-std::unique_ptr<SequenceGroup> MakeSequenceGroup(Request request, const KvCacheManager& cache);
+std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> request,
+                                                 const KvCacheManager& cache);
 
 }  // namespace incipit

@@ -7,11 +7,11 @@
 namespace incipit {
 
 bool GoesBefore(const Sequence& a, const Sequence& b) {
-  const SequenceGroup& first = *a.group;
-  const SequenceGroup& second = *b.group;
+  const Request& first = a.request();
+  const Request& second = b.request();
   if (first.priority != second.priority) return first.priority > second.priority;
   if (first.arrival != second.arrival) return first.arrival < second.arrival;
-  if (first.order != second.order) return first.order < second.order;
+  if (a.group->order != b.group->order) return a.group->order < b.group->order;
   return a.choice < b.choice;
 }
 

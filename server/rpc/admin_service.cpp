@@ -131,7 +131,8 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
     if (status.ok()) {
       // Only the engine's thread knows what is cached.
       status = context_.engine.PreviewAdmission(
-          *std::move(request), [reactor, response](const AdmissionPreview& preview) {
+          std::make_shared<const Request>(*std::move(request)),
+          [reactor, response](const AdmissionPreview& preview) {
             reactor->Complete(absl::OkStatus(),
                               [&] { FillPreview(preview, *response->mutable_admission()); });
           });

@@ -177,7 +177,8 @@ absl::Status SessionStarter::Submit(const Job& job, CheckedRequest checked) {
   output.after_prompt = context_.encoder.ShowsText(request.prompt);
   output.reads_cache = context_.options.prefix_cache && request.read_cache;
   context_.dispatcher.Add(id, std::move(output));
-  const absl::Status status = context_.engine.Submit(std::move(request));
+  const absl::Status status =
+      context_.engine.Submit(std::make_shared<const Request>(std::move(request)));
   if (!status.ok()) {
     context_.dispatcher.Remove(id);
     return SubmitError(status);

@@ -27,8 +27,8 @@ class RecordingListener final : public EngineListener {
 
   void OnStep(const StepEvents& events) override {
     MutexLock lock(mutex_);
-    ++num_steps_;
     last_stats_ = events.stats;
+    num_preemptions_ += events.stats.num_preemptions;
     for (const AdmissionEvent& event : events.admissions) admissions_[event.request] = event;
     for (const PromptLogprobsEvent& event : events.prompt_logprobs_events) {
       for (int32_t row = event.first_row; row < event.first_row + event.num_rows; ++row) {
@@ -78,6 +78,10 @@ class RecordingListener final : public EngineListener {
     MutexLock lock(mutex_);
     return last_stats_;
   }
+  int64_t num_preemptions() {
+    MutexLock lock(mutex_);
+    return num_preemptions_;
+  }
   int64_t num_events_after_end() {
     MutexLock lock(mutex_);
     return num_events_after_end_;
@@ -100,7 +104,7 @@ class RecordingListener final : public EngineListener {
   std::map<RequestId, std::vector<TokenLogprob>> prompt_logprobs_ ABSL_GUARDED_BY(mutex_);
   StepStats last_stats_ ABSL_GUARDED_BY(mutex_);
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
-  int64_t num_steps_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_preemptions_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_events_after_end_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -191,6 +195,13 @@ struct EngineFixture {
     }
     request.answer_tokens_max = num_answer;
     return request;
+  }
+  absl::Status Submit(Request request) {
+    return engine->Submit(std::make_shared<const Request>(std::move(request)));
+  }
+  absl::Status Preview(Request request, std::function<void(const AdmissionPreview&)> done) {
+    return engine->PreviewAdmission(std::make_shared<const Request>(std::move(request)),
+                                    std::move(done));
   }
   // What the fake model answers to `request` alone, without stop tokens or penalties.
   static std::vector<TokenId> Expected(const Request& request, int32_t choice = 0) {

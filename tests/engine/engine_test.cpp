@@ -24,7 +24,7 @@ TEST(EngineTest, StreamsTheAnswerOfTheModel) {
   request.num_choices = 2;
   request.prompt_logprobs = 0;
   request.sampling.num_logprobs = 1;
-  ASSERT_TRUE(fixture.engine->Submit(request).ok());
+  ASSERT_TRUE(fixture.Submit(request).ok());
   fixture.listener.WaitForEnd(1, 2);
   for (const int32_t choice : {0, 1}) {
     EXPECT_EQ(fixture.listener.AnswerOf(1, choice).tokens,
@@ -40,7 +40,7 @@ TEST(EngineTest, StreamsTheAnswerOfTheModel) {
 TEST(EngineTest, TheSecondOfTwoEqualPromptsReadsTheCache) {
   EngineFixture fixture;
   for (const uint64_t id : {3, 6}) {
-    ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(id, 21, 2)).ok());
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(id, 21, 2)).ok());
     fixture.listener.WaitForEnd(id);
   }
   EXPECT_EQ(fixture.listener.AdmissionOf(3).num_cached_tokens, 0);
@@ -50,7 +50,7 @@ TEST(EngineTest, TheSecondOfTwoEqualPromptsReadsTheCache) {
 TEST(EngineTest, AnAdmissionSaysWhatWasCopiedAndWhyNoMoreWasFound) {
   EngineFixture fixture;
   for (const uint64_t id : {3, 6}) {
-    ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(id, 20, 2)).ok());
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(id, 20, 2)).ok());
     fixture.listener.WaitForEnd(id);
   }
   EXPECT_EQ(fixture.listener.AdmissionOf(3).miss.reason, MissReason::kUnseen);
@@ -62,7 +62,7 @@ TEST(EngineTest, AnAdmissionSaysWhatWasCopiedAndWhyNoMoreWasFound) {
 TEST(EngineTest, HitRatiosAreThoseOfTheLastMinutes) {
   EngineFixture fixture;
   for (const uint64_t id : {3, 6}) {
-    ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(id, 20, 2)).ok());
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(id, 20, 2)).ok());
     fixture.listener.WaitForEnd(id);
   }
   EXPECT_DOUBLE_EQ(fixture.engine->Load().hit_ratios.minute, 19.0 / 40);
@@ -74,7 +74,7 @@ TEST(EngineTest, HitRatiosAreThoseOfTheLastMinutes) {
 
 TEST(EngineTest, AResetIsToldAtOnceThoughNoStepFollows) {
   EngineFixture fixture;
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 21, 2)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 21, 2)).ok());
   fixture.listener.WaitForEnd(1);
   std::promise<bool> done;
   ASSERT_TRUE(
@@ -88,16 +88,15 @@ TEST(EngineTest, AResetIsToldAtOnceThoughNoStepFollows) {
 
 AdmissionPreview PreviewOf(EngineFixture& fixture, Request request) {
   std::promise<AdmissionPreview> preview;
-  EXPECT_TRUE(fixture.engine
-                  ->PreviewAdmission(std::move(request),
-                                     [&](const AdmissionPreview& p) { preview.set_value(p); })
-                  .ok());
+  EXPECT_TRUE(
+      fixture.Preview(std::move(request), [&](const AdmissionPreview& p) { preview.set_value(p); })
+          .ok());
   return preview.get_future().get();
 }
 
 TEST(EngineTest, APreviewIsWhatTheAdmissionThenDoes) {
   EngineFixture fixture;
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(3, 21, 2)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(3, 21, 2)).ok());
   fixture.listener.WaitForEnd(3);
   const AdmissionPreview preview = PreviewOf(fixture, EngineFixture::Ask(6, 40, 1));
   EXPECT_TRUE(preview.fits);
@@ -105,7 +104,7 @@ TEST(EngineTest, APreviewIsWhatTheAdmissionThenDoes) {
   EXPECT_EQ(preview.blocks_needed, 10);
   EXPECT_EQ(preview.blocks_evicted, 0);
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(6, 40, 1)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(6, 40, 1)).ok());
   fixture.gate.WaitForStep();
   fixture.gate.Open();
   fixture.listener.WaitForEnd(6);
@@ -116,14 +115,12 @@ TEST(EngineTest, APreviewIsWhatTheAdmissionThenDoes) {
 TEST(EngineTest, APreviewIsAnsweredBetweenStepsAndSaysWhoMustWait) {
   EngineFixture fixture;  // 64 blocks of 4 tokens
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 40, 50)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 40, 50)).ok());
   fixture.gate.WaitForStep();
   std::promise<AdmissionPreview> preview;
   Request other = EngineFixture::Ask(2, 220, 1);
   ASSERT_TRUE(
-      fixture.engine
-          ->PreviewAdmission(other, [&](const AdmissionPreview& p) { preview.set_value(p); })
-          .ok());
+      fixture.Preview(other, [&](const AdmissionPreview& p) { preview.set_value(p); }).ok());
   fixture.gate.Pass(1);
   const AdmissionPreview answer = preview.get_future().get();
   EXPECT_FALSE(answer.fits);
@@ -135,12 +132,11 @@ TEST(EngineTest, APreviewIsAnsweredBetweenStepsAndSaysWhoMustWait) {
 TEST(EngineTest, PreviewsAreLimitedAndCheckedLikeRequests) {
   EngineFixture fixture;
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 2)).ok());
   fixture.gate.WaitForStep();
   std::atomic<size_t> num_answered = 0;
   const auto ask = [&](Request request) {
-    return fixture.engine->PreviewAdmission(std::move(request),
-                                            [&](const AdmissionPreview&) { ++num_answered; });
+    return fixture.Preview(std::move(request), [&](const AdmissionPreview&) { ++num_answered; });
   };
   EXPECT_EQ(ask(EngineFixture::Ask(2, 0, 1)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ask(EngineFixture::Ask(2, 256, 1)).code(), absl::StatusCode::kInvalidArgument);
@@ -156,7 +152,7 @@ TEST(EngineTest, PreviewsAreLimitedAndCheckedLikeRequests) {
 
 TEST(EngineTest, ARequestThatCanNeverRunIsRefusedWithTheReason) {
   EngineFixture fixture;
-  const auto refusal = [&](Request request) { return fixture.engine->Submit(std::move(request)); };
+  const auto refusal = [&](Request request) { return fixture.Submit(std::move(request)); };
   const absl::Status too_long = refusal(EngineFixture::Ask(1, 200, 57));
   EXPECT_EQ(too_long.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(MessageOf(too_long), HasSubstr("200"));
@@ -180,31 +176,30 @@ TEST(EngineTest, LimitsOfTheQueueAreKept) {
   options.scheduler.running_max = 1;
   EngineFixture fixture(options);
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 30, 2)).ok());  // the queue is empty
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 30, 2)).ok());  // the queue is empty
   fixture.gate.WaitForStep();
-  const auto refused = fixture.engine->Submit(EngineFixture::Ask(2, 5, 2));
+  const auto refused = fixture.Submit(EngineFixture::Ask(2, 5, 2));
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);  // 30 tokens still wait
   EXPECT_THAT(MessageOf(refused), HasSubstr("20"));
   fixture.gate.Pass(1);
   fixture.gate.WaitForStep();
-  EXPECT_EQ(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).code(),
-            absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(fixture.engine->Submit(EngineFixture::Ask(2, 5, 2)).ok());
-  EXPECT_TRUE(fixture.engine->Submit(EngineFixture::Ask(3, 5, 2)).ok());
+  EXPECT_EQ(fixture.Submit(EngineFixture::Ask(1, 5, 2)).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fixture.Submit(EngineFixture::Ask(2, 5, 2)).ok());
+  EXPECT_TRUE(fixture.Submit(EngineFixture::Ask(3, 5, 2)).ok());
   EXPECT_EQ(fixture.engine->Load().num_waiting, 2);
   EXPECT_EQ(fixture.engine->Load().num_waiting_prompt_tokens, 10);
-  const auto full = fixture.engine->Submit(EngineFixture::Ask(4, 1, 1));
+  const auto full = fixture.Submit(EngineFixture::Ask(4, 1, 1));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(full), HasSubstr("limit is 3"));
   fixture.gate.Open();
   fixture.listener.WaitForEnd(3);
-  EXPECT_TRUE(fixture.engine->Submit(EngineFixture::Ask(4, 1, 1)).ok());
+  EXPECT_TRUE(fixture.Submit(EngineFixture::Ask(4, 1, 1)).ok());
 }
 
 TEST(EngineTest, ACancelledRequestEndsWithTheStepThatHoldsIt) {
   EngineFixture fixture;
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 200)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 200)).ok());
   fixture.gate.WaitForStep();
   fixture.gate.Pass(1);
   fixture.gate.WaitForStep();
@@ -225,7 +220,7 @@ TEST(EngineTest, ACancelledChoiceLeavesTheOthers) {
   fixture.gate.Close();
   Request request = EngineFixture::Ask(1, 5, 20);
   request.num_choices = 3;
-  ASSERT_TRUE(fixture.engine->Submit(request).ok());
+  ASSERT_TRUE(fixture.Submit(request).ok());
   fixture.gate.WaitForStep();
   fixture.engine->CancelChoice(RequestId{1}, 0);
   fixture.engine->CancelChoice(RequestId{1}, -1);
@@ -246,7 +241,7 @@ TEST(EngineTest, ADeadlineEndsARequestWhereverItIs) {
   for (const uint64_t id : {1, 2}) {
     Request request = EngineFixture::Ask(id, 5, 20);
     request.deadline = Later(fixture, 50);
-    ASSERT_TRUE(fixture.engine->Submit(request).ok());
+    ASSERT_TRUE(fixture.Submit(request).ok());
   }
   fixture.gate.WaitForStep();
   fixture.clock.Advance(std::chrono::milliseconds(60));
@@ -264,17 +259,17 @@ TEST(EngineTest, AnAbortedStepIsDoneAgain) {
   EngineFixture fixture;
   fixture.gate.Fail({absl::AbortedError("busy"), absl::OkStatus(), absl::AbortedError("busy")});
   const Request request = EngineFixture::Ask(1, 9, 5);
-  ASSERT_TRUE(fixture.engine->Submit(request).ok());
+  ASSERT_TRUE(fixture.Submit(request).ok());
   fixture.listener.WaitForEnd(1);
   EXPECT_EQ(fixture.listener.AnswerOf(1).tokens, EngineFixture::Expected(request));
 }
 
 void ExpectFatal(EngineFixture& fixture, std::string_view message) {
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 9, 5)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 9, 5)).ok());
   const absl::Status fatal = fixture.listener.WaitForFatal();
   EXPECT_THAT(MessageOf(fatal), HasSubstr(std::string(message)));
   EXPECT_EQ(fixture.listener.AnswerOf(1).finish, FinishReason::kError);
-  const absl::Status refused = fixture.engine->Submit(EngineFixture::Ask(2, 9, 5));
+  const absl::Status refused = fixture.Submit(EngineFixture::Ask(2, 9, 5));
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(refused), HasSubstr(std::string(message)));
   EXPECT_TRUE(fixture.engine->Load().failed);
@@ -317,7 +312,7 @@ TEST(EngineTest, WhatIsInFlightAtTheEndIsCancelled) {
         EngineFixture::DefaultOptions(),
         std::make_unique<GatedRunner>(FakeRunnerOptions{.num_blocks = 64, .block_size = 4}, gate),
         listener, clock);
-    ASSERT_TRUE(engine.Submit(EngineFixture::Ask(1, 5, 200)).ok());
+    ASSERT_TRUE(engine.Submit(std::make_shared<const Request>(EngineFixture::Ask(1, 5, 200))).ok());
     listener.WaitForTokens(1, 1);
   }
   const auto answer = listener.AnswerOf(1);
@@ -327,12 +322,11 @@ TEST(EngineTest, WhatIsInFlightAtTheEndIsCancelled) {
 TEST(EngineTest, DrainingRefusesNewRequestsAndWaitsForTheOthers) {
   EngineFixture fixture;
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 3)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 3)).ok());
   EXPECT_FALSE(fixture.engine->Drain(fixture.clock.Now()));
   EXPECT_TRUE(fixture.engine->Load().draining);
   EXPECT_FALSE(fixture.engine->Load().failed);
-  EXPECT_EQ(fixture.engine->Submit(EngineFixture::Ask(2, 5, 3)).code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(fixture.Submit(EngineFixture::Ask(2, 5, 3)).code(), absl::StatusCode::kUnavailable);
   fixture.gate.Open();
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 3u);
@@ -354,7 +348,7 @@ TEST(EngineTest, ResettingTheCacheSaysWhetherItWasPossible) {
     return std::vector<bool>(results);
   };
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(3, 21, 2)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(3, 21, 2)).ok());
   fixture.gate.WaitForStep();
   ASSERT_TRUE(fixture.engine->ResetPrefixCache(record).ok());
   fixture.gate.Pass(1);
@@ -365,7 +359,7 @@ TEST(EngineTest, ResettingTheCacheSaysWhetherItWasPossible) {
   ASSERT_TRUE(fixture.engine->ResetPrefixCache(record).ok());
   EXPECT_EQ(wait(2), std::vector<bool>({false, true}));
   EXPECT_EQ(fixture.engine->Load().num_cached_blocks, 0);
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(6, 21, 2)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(6, 21, 2)).ok());
   fixture.listener.WaitForEnd(6);
   EXPECT_EQ(fixture.listener.AdmissionOf(6).num_cached_tokens, 0);
 }
@@ -373,7 +367,7 @@ TEST(EngineTest, ResettingTheCacheSaysWhetherItWasPossible) {
 TEST(EngineTest, ResetsAreLimitedUntilTheyHaveTheirOutcome) {
   EngineFixture fixture;
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 2)).ok());
   fixture.gate.WaitForStep();
   std::atomic<size_t> num_answered = 0;
   const auto ask = [&] { return fixture.engine->ResetPrefixCache([&](bool) { ++num_answered; }); };
@@ -394,7 +388,7 @@ TEST(EngineTest, TheHeartbeatStandsStillWhileAStepHangs) {
   fixture.clock.Advance(std::chrono::hours(1));
   EXPECT_EQ(fixture.engine->heartbeat(), fixture.clock.Now());  // idle
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 2)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 2)).ok());
   fixture.gate.WaitForStep();
   const Time begin = fixture.clock.Now();
   fixture.clock.Advance(std::chrono::minutes(5));
@@ -407,7 +401,7 @@ TEST(EngineTest, TheHeartbeatStandsStillWhileAStepHangs) {
 TEST(EngineTest, EachStepIsAccountedFor) {
   EngineFixture fixture;
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 10, 3)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 10, 3)).ok());
   fixture.gate.WaitForStep();
   fixture.clock.Advance(std::chrono::milliseconds(7));
   fixture.gate.Pass(1);

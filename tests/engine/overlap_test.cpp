@@ -42,8 +42,8 @@ TEST(OverlapTest, StreamsTheAnswersOfTheModel) {
   request.prompt_logprobs = 0;
   request.sampling.num_logprobs = 1;
   const Request other = EngineFixture::Ask(2, 100, 30);
-  ASSERT_TRUE(fixture.engine->Submit(request).ok());
-  ASSERT_TRUE(fixture.engine->Submit(other).ok());
+  ASSERT_TRUE(fixture.Submit(request).ok());
+  ASSERT_TRUE(fixture.Submit(other).ok());
   fixture.listener.WaitForEnd(1, 3);
   fixture.listener.WaitForEnd(2);
   for (const int32_t choice : {0, 1, 2}) {
@@ -61,7 +61,7 @@ TEST(OverlapTest, WhicheverStepDoesNothingIsDoneAgain) {
     statuses.push_back(absl::AbortedError("busy"));
     fixture.gate.Fail(statuses);
     const Request request = EngineFixture::Ask(1, 100, 5);  // two chunks
-    ASSERT_TRUE(fixture.engine->Submit(request).ok());
+    ASSERT_TRUE(fixture.Submit(request).ok());
     fixture.listener.WaitForEnd(1);
     EXPECT_EQ(fixture.listener.AnswerOf(1).tokens, EngineFixture::Expected(request));
     EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
@@ -75,7 +75,7 @@ TEST(OverlapTest, ADeviceThatFailsEndsEveryRequestWhateverIsInFlight) {
     std::vector<absl::Status> statuses(failing, absl::OkStatus());
     statuses.push_back(absl::InternalError("the device is gone"));
     fixture.gate.Fail(statuses);
-    ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 9, 100)).ok());
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 9, 100)).ok());
     EXPECT_THAT(MessageOf(fixture.listener.WaitForFatal()), testing::HasSubstr("device is gone"));
     EXPECT_EQ(fixture.listener.AnswerOf(1).finish, FinishReason::kError);
     EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), failing);
@@ -91,7 +91,7 @@ TEST(OverlapTest, WhatIsInFlightAtTheEndIsCancelled) {
     StepGate gate;
     const FakeRunnerOptions runner = {.num_blocks = 64, .block_size = 4, .asynchronous = true};
     Engine engine(TwoSteps(), std::make_unique<GatedRunner>(runner, gate), listener, clock);
-    ASSERT_TRUE(engine.Submit(EngineFixture::Ask(1, 5, 200)).ok());
+    ASSERT_TRUE(engine.Submit(std::make_shared<const Request>(EngineFixture::Ask(1, 5, 200))).ok());
     listener.WaitForTokens(1, 3);
   }
   const auto answer = listener.AnswerOf(1);
@@ -103,7 +103,7 @@ TEST(OverlapTest, WhoWasToldThatAllHasEndedCanEmptyTheCache) {
   OverlapFixture fixture;
   for (uint64_t id = 1; id <= 20; ++id) {
     const Request request = AskToStop(id);
-    ASSERT_TRUE(fixture.engine->Submit(request).ok());
+    ASSERT_TRUE(fixture.Submit(request).ok());
     fixture.listener.WaitForEnd(id);
     EXPECT_EQ(fixture.listener.AnswerOf(id).finish, FinishReason::kStop);
     EXPECT_TRUE(fixture.Reset());  // its next step is under way
@@ -112,8 +112,8 @@ TEST(OverlapTest, WhoWasToldThatAllHasEndedCanEmptyTheCache) {
 
 TEST(OverlapTest, NothingIsUsedOnceAllHasDrained) {
   OverlapFixture fixture;
-  ASSERT_TRUE(fixture.engine->Submit(AskToStop(1)).ok());
-  ASSERT_TRUE(fixture.engine->Submit(AskToStop(2)).ok());
+  ASSERT_TRUE(fixture.Submit(AskToStop(1)).ok());
+  ASSERT_TRUE(fixture.Submit(AskToStop(2)).ok());
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
   EXPECT_EQ(fixture.engine->Load().num_running, 0);
@@ -121,9 +121,9 @@ TEST(OverlapTest, NothingIsUsedOnceAllHasDrained) {
 
 TEST(OverlapTest, AnIdIsFreeOnceItsEndIsTold) {
   OverlapFixture fixture;
-  ASSERT_TRUE(fixture.engine->Submit(AskToStop(1)).ok());
+  ASSERT_TRUE(fixture.Submit(AskToStop(1)).ok());
   fixture.listener.WaitForEnd(1);
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 5, 3)).ok());  // a step computes for it
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 3)).ok());  // a step computes for it
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 7u);  // of both
 }
@@ -131,7 +131,7 @@ TEST(OverlapTest, AnIdIsFreeOnceItsEndIsTold) {
 TEST(OverlapTest, TheTimesOfStepsDoNotOverlap) {
   EngineFixture fixture(TwoSteps());
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.engine->Submit(EngineFixture::Ask(1, 10, 5)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 10, 5)).ok());
   fixture.gate.WaitForStep();
   for (const int64_t milliseconds : {7, 5, 3}) {  // the next one is launched all the while
     fixture.clock.Advance(std::chrono::milliseconds(milliseconds));
@@ -150,7 +150,7 @@ void AskAndCheck(EngineFixture& fixture, uint64_t id, uint64_t i) {
   const bool stops = i % 4 == 0;
   if (stops) request.stop_tokens = {answer[answer.size() / 2]};
   if (i % 11 == 0) request.sampling.presence_penalty = 1;
-  const absl::Status status = fixture.engine->Submit(request);
+  const absl::Status status = fixture.Submit(request);
   if (!status.ok()) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     return;

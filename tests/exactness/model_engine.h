@@ -127,7 +127,8 @@ class ModelEngine {
     request.answer_tokens_max = answer_tokens;
     request.sampling.temperature = 0;
     request.sampling.num_logprobs = kTop;
-    const absl::Status submitted = engine_->Submit(std::move(request));
+    const absl::Status submitted =
+        engine_->Submit(std::make_shared<const Request>(std::move(request)));
     EXPECT_TRUE(submitted.ok()) << submitted;
   }
   AnswerListener& listener() { return listener_; }

@@ -21,7 +21,7 @@ class OverlapFixture : public SchedulerFixture {
     scheduler.Plan(now, step.plan);
     Shares shares;
     for (const StepPlan::Item& item : step.plan.items) {
-      shares.emplace_back(static_cast<uint64_t>(item.sequence->group->id), item.num_tokens);
+      shares.emplace_back(static_cast<uint64_t>(item.sequence->request().id), item.num_tokens);
     }
     if (shares.empty()) return shares;
     EXPECT_TRUE(runner.Launch(step.step = step.builder.Build(step.plan)).ok());

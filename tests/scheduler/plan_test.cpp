@@ -140,7 +140,7 @@ TEST(PlanTest, LowestPriorityGivesWayFirst) {
   fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
   fixture.Step();
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 1)));
-  EXPECT_EQ(fixture.scheduler.running().front()->group->id, RequestId{2});
+  EXPECT_EQ(fixture.scheduler.running().front()->request().id, RequestId{2});
 }
 
 TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsAnswerAgain) {

@@ -35,7 +35,10 @@ class SchedulerFixture {
     request.answer_tokens_max = num_answer;
     return request;
   }
-  void Add(const Request& request) { scheduler.Add(MakeSequenceGroup(request, cache)); }
+  void Add(Request request) {
+    auto shared = std::make_shared<const Request>(std::move(request));
+    scheduler.Add(MakeSequenceGroup(std::move(shared), cache));
+  }
 
   // The plan's items as (request, tokens).
   using Shares = std::vector<std::pair<uint64_t, int32_t>>;
@@ -43,7 +46,7 @@ class SchedulerFixture {
     scheduler.Plan(now, plan);
     Shares shares;
     for (const StepPlan::Item& item : plan.items) {
-      shares.emplace_back(static_cast<uint64_t>(item.sequence->group->id), item.num_tokens);
+      shares.emplace_back(static_cast<uint64_t>(item.sequence->request().id), item.num_tokens);
     }
     return shares;
   }
@@ -80,6 +83,8 @@ class SchedulerFixture {
       }
     }
     scheduler.ClearEvents();
+    std::vector<std::unique_ptr<SequenceGroup>> ended;
+    scheduler.TakeEnded(ended);
     std::vector<const BlockTable*> tables;
     for (const Sequence* sequence : scheduler.running()) tables.push_back(&sequence->table);
     cache.CheckInvariants(tables);

@@ -19,8 +19,10 @@ TEST(WaitingQueueTest, EqualsASortedSetAfterAnySequenceOfCalls) {
   };
   for (size_t i = 0; i < kNumSequences; ++i) {
     sequences[i].group = &groups[i];
-    groups[i].priority = static_cast<int32_t>(random(3));
-    groups[i].arrival = Time(std::chrono::seconds(random(4)));
+    Request request;
+    request.priority = static_cast<int32_t>(random(3));
+    request.arrival = Time(std::chrono::seconds(random(4)));
+    groups[i].request = std::make_shared<const Request>(std::move(request));
     groups[i].order = i;
   }
   const auto before = [](const Sequence* a, const Sequence* b) { return GoesBefore(*a, *b); };

@@ -141,13 +141,14 @@ void Simulation::SubmitOne() {
   }
   ++counts_.requests;
   const auto id = static_cast<uint64_t>(request.id);
-  auto group = MakeSequenceGroup(request, *cache_);
+  auto group = MakeSequenceGroup(std::make_shared<const Request>(request), *cache_);
   const auto [it, inserted] = live_.emplace(id, ExpectedRequest(request, runner_->model()));
   it->second.group = group.get();
   for (int32_t choice = 0; choice < request.num_choices; ++choice) {
     texts_.push_back({.request = request.id, .tokens = it->second.TokensOf(choice)});
   }
   scheduler_->Add(std::move(group));
+  ++num_groups_;
 }
 
 void Simulation::CancelOne() {

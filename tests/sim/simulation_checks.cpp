@@ -11,8 +11,8 @@ namespace {
 // Who is served first, said once more: the product's own order is what is checked.
 bool ComesFirst(const Sequence& a, const Sequence& b) {
   const auto key = [](const Sequence& sequence) {
-    const SequenceGroup& group = *sequence.group;
-    return std::make_tuple(-group.priority, group.arrival, group.id, sequence.choice);
+    const Request& request = sequence.request();
+    return std::make_tuple(-request.priority, request.arrival, request.id, sequence.choice);
   };
   return key(a) < key(b);
 }
@@ -20,7 +20,7 @@ bool ComesFirst(const Sequence& a, const Sequence& b) {
 // Whether the step in flight is certainly its last, or was.
 bool IsAtItsEnd(const Sequence& sequence) {
   return sequence.ended() ||
-         (sequence.num_pending > 0 && sequence.length() == sequence.group->length_max);
+         (sequence.num_pending > 0 && sequence.length() == sequence.request().length_max());
 }
 
 bool IsIn(const StepPlan& plan, const Sequence& sequence) {
@@ -37,7 +37,7 @@ bool IsAdmitted(const StepPlan::Item& item) {
 void Simulation::PlanAndCheck() {
   std::vector<Sequence*> running_before;
   for (Sequence* sequence : scheduler_->running()) {
-    if (sequence->group->deadline <= now_ || IsAtItsEnd(*sequence)) continue;
+    if (sequence->request().deadline <= now_ || IsAtItsEnd(*sequence)) continue;
     running_before.push_back(sequence);
   }
   const int32_t num_in_flight = scheduler_->num_in_flight();
@@ -57,7 +57,7 @@ void Simulation::PlanAndCheck() {
     Expect(plan_->num_preemptions == 0, "a plan ahead preempted");
     for (const Sequence* drawn : steps_[oldest_].plan.draws) {
       const bool starts = drawn->state == SequenceState::kUnborn &&
-                          drawn->num_tokens() + 1 < drawn->group->length_max;
+                          drawn->num_tokens() + 1 < drawn->request().length_max();
       Expect(!starts, "choices that start are left behind");
     }
   }
@@ -81,7 +81,7 @@ void Simulation::CheckBudgets() {
     Expect(item.num_tokens > 0, "an item without tokens");
     Expect(item.first_token == sequence.num_computed || sequence.num_in_flight == 2,
            "an item at the wrong place");
-    Expect(token_end < sequence.group->length_max, "an item beyond the end");
+    Expect(token_end < sequence.request().length_max(), "an item beyond the end");
     Expect((item.fed_draw >= 0) == (token_end > sequence.num_tokens()), "fed what is known");
   }
   for (const Sequence* sequence : scheduler_->running()) {
@@ -105,9 +105,9 @@ void Simulation::CheckComputedOnce() {
   const int32_t block_size = cache_->block_size();
   for (const StepPlan::Item& item : plan_->items) {
     const Sequence& sequence = *item.sequence;
-    const SequenceGroup& group = *sequence.group;
+    const Request& request = sequence.request();
     const int32_t block = item.first_token / block_size;
-    const bool reads = group.read_cache && group.prompt_logprobs < 0;
+    const bool reads = request.read_cache && request.prompt_logprobs < 0;
     const bool whole = (block + 1) * block_size < sequence.num_tokens();
     if (!IsAdmitted(item) || !reads || !whole || !cache_options_.prefix_cache) continue;
     for (const Sequence* other : scheduler_->running()) {
@@ -260,6 +260,12 @@ void Simulation::TakeEvents() {
   }
   scheduler_->ClearEvents();
   stats_ += cache_->TakeStats();
+  std::vector<std::unique_ptr<SequenceGroup>> ended;
+  scheduler_->TakeEnded(ended);
+  num_groups_ -= std::ssize(ended);
+  for (const auto& group : ended) {
+    Expect(group->num_unended == 0 && !group->in_flight(), "a request is given back too early");
+  }
 }
 
 // What was found has been computed by somebody of the same namespace.
@@ -283,7 +289,7 @@ void Simulation::CheckGone(const ExpectedRequest& request) {
   if (!request.has_received()) return;
   Request probe = request.request();
   probe.num_choices = 1;
-  const auto group = MakeSequenceGroup(probe, *cache_);
+  const auto group = MakeSequenceGroup(std::make_shared<const Request>(std::move(probe)), *cache_);
   const Sequence& sequence = group->sequences.front();
   std::vector<TokenId> tokens = sequence.tokens;
   tokens.push_back(0);
@@ -293,6 +299,7 @@ void Simulation::CheckGone(const ExpectedRequest& request) {
 
 void Simulation::CheckEnd() {
   Expect(live_.empty(), "a request never ended");
+  Expect(num_groups_ == 0, "an ended request is not given back");
   Expect(cache_->num_used() == 0, "blocks leaked");
   Expect(scheduler_->num_waiting_prompt_tokens() == 0, "waiting tokens do not add up");
   CheckCache();
@@ -323,7 +330,7 @@ void Simulation::CheckLastIsThere() {
   echo.prompt.assign(last_finished_.begin(), last_finished_.end() - 1);
   echo.answer_tokens_max = 1;
   echo.cache_namespace = last_namespace_;
-  const auto group = MakeSequenceGroup(echo, *cache_);
+  const auto group = MakeSequenceGroup(std::make_shared<const Request>(std::move(echo)), *cache_);
   const BlockTable& table = group->sequences.front().table;
   const auto num_found = [&](int32_t num_tokens) {
     const auto tokens = std::span(last_finished_).first(static_cast<size_t>(num_tokens));

@@ -113,6 +113,7 @@ class Simulation {
   uint64_t next_id_ = 1;
   Time now_{};
   std::map<uint64_t, ExpectedRequest> live_;
+  int64_t num_groups_ = 0;  // that the scheduler holds
   KvCacheStats stats_;
   int64_t hits_told_ = 0, queries_told_ = 0;
   struct Text {  // prompt and answer

@@ -159,7 +159,8 @@ class Traffic final : public Recorder {
       request.deadline = request.arrival + std::chrono::milliseconds(10 + numbers_.Below(25));
     }
     Expect(request);
-    const absl::Status submitted = engine_->engine().Submit(std::move(request));
+    const absl::Status submitted =
+        engine_->engine().Submit(std::make_shared<const Request>(std::move(request)));
     EXPECT_TRUE(submitted.ok()) << submitted;
   }
 
@@ -218,7 +219,7 @@ std::vector<Outcome> AnswersAlone(const std::string& checkpoint,
     request.deadline = kNoDeadline;
     recorder.Expect(request);
     const RequestId id = request.id;
-    EXPECT_TRUE(engine.engine().Submit(std::move(request)).ok());
+    EXPECT_TRUE(engine.engine().Submit(std::make_shared<const Request>(std::move(request))).ok());
     alone.push_back(recorder.WaitFor(id));
   }
   return alone;
