@@ -1,5 +1,8 @@
 #include "engine/batch.h"
 
+#include <algorithm>
+#include <cstddef>
+
 namespace incipit {
 
 Step BatchBuilder::Build(const StepPlan& plan) {
@@ -31,9 +34,16 @@ Step BatchBuilder::Build(const StepPlan& plan) {
 
 void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   const Sequence& sequence = *item.sequence;
-  const auto begin = sequence.tokens.begin() + item.first_token;
+  const SequenceTokens tokens = sequence.tokens();
   const bool is_fed = item.fed_draw >= 0;
-  tokens_.insert(tokens_.end(), begin, begin + item.num_tokens - is_fed);
+  auto begin = static_cast<size_t>(item.first_token);
+  const size_t end = begin + static_cast<size_t>(item.num_tokens - is_fed);
+  while (begin < end) {
+    const auto piece = tokens.From(begin);
+    const size_t count = std::min(piece.size(), end - begin);
+    tokens_.insert(tokens_.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(count));
+    begin += count;
+  }
   if (is_fed) tokens_.push_back(-1 - item.fed_draw);
   for (int32_t i = 0; i < item.num_tokens; ++i) positions_.push_back(item.first_token + i);
   blocks_.insert(blocks_.end(), sequence.table.blocks.begin(), sequence.table.blocks.end());
@@ -61,13 +71,13 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
 
 // Called before the item's tokens are added: the row of its first token is tokens_.size().
 void BatchBuilder::AddScores(const StepPlan::Item& item) {
-  const Sequence& sequence = *item.sequence;
+  const Request& request = item.sequence->request();
   for (int32_t i = 0; i < item.num_scores; ++i) {
     const int32_t position = item.score_begin + i;
     scores_.push_back(
         {.row = static_cast<int32_t>(tokens_.size()) + position - 1 - item.first_token,
-         .target = sequence.tokens[static_cast<size_t>(position)],
-         .num_top = sequence.request().prompt_logprobs});
+         .target = request.prompt[static_cast<size_t>(position)],
+         .num_top = request.prompt_logprobs});
   }
   score_begin_.push_back(static_cast<int32_t>(scores_.size()));
 }

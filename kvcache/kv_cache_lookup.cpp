@@ -61,7 +61,7 @@ bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<c
   return index > 0 || namespace_keys_[static_cast<size_t>(id)] == table.root.digest;
 }
 
-ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens,
+ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
                                                  const BlockTable& table, PartialMatch partial) {
   if (!options_.prefix_cache || tokens.empty()) return {};
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -81,13 +81,13 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(std::span<const TokenId> tokens
   ComputedBlocks computed = {.blocks = found,
                              .num_tokens = static_cast<int32_t>(found.size()) * options_.block_size,
                              .num_idle = chain.num_idle};
-  const auto rest = tokens.subspan(found.size() * block_size);
+  const size_t num_left = tokens.size() - found.size() * block_size;
   const bool is_allowed = options_.copy_on_write && partial == PartialMatch::kAllowed;
-  if (!is_allowed || rest.size() < 2) return computed;
-  const PartialHit hit = FindPartial(rest, table, found);
-  if (!IsWorthCopying(hit, rest.size())) return computed;
+  if (!is_allowed || num_left < 2) return computed;
+  const PartialHit hit = FindPartial(tokens.From(found.size() * block_size), table, found);
+  if (!IsWorthCopying(hit, num_left)) return computed;
   computed.copy_source = hit.block;
-  computed.copy_tokens = std::min(hit.num_tokens, static_cast<int32_t>(rest.size()) - 1);
+  computed.copy_tokens = std::min(hit.num_tokens, static_cast<int32_t>(num_left) - 1);
   computed.num_tokens += computed.copy_tokens;
   computed.num_idle += pool_.num_users(hit.block) == 0;
   return computed;
@@ -100,12 +100,13 @@ bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) cons
 }
 
 // How many of `found`, the blocks of the sequence's first keys, hold the same as the sequence.
-size_t KvCacheManager::NumVerified(std::span<const TokenId> tokens, const BlockTable& table,
+size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
   for (size_t i = 0; i < found.size(); ++i) {
     const BlockId before = i == 0 ? kNoBlock : found[i - 1];
-    if (!Holds(found[i], before, i, tokens.subspan(i * block_size, block_size), table)) return i;
+    const auto block = tokens.From(i * block_size).first(block_size);
+    if (!Holds(found[i], before, i, block, table)) return i;
   }
   return found.size();
 }
@@ -153,7 +154,7 @@ bool KvCacheManager::HasKeyOf(BlockId id, std::span<const BlockId> found,
   return hasher_.KeyAt(table.root, index, parent, StoredTokens(id)) == pool_.hash(id);
 }
 
-Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTable& table,
+Miss KvCacheManager::ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                                  const ComputedBlocks& computed) const {
   const size_t index = computed.blocks.size();
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -161,7 +162,7 @@ Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTab
   Miss miss = {.reason = MissReason::kUnseen, .block = static_cast<int32_t>(index)};
   miss.differing_token = computed.num_tokens;
   if (computed.copy_source == kNoBlock) {
-    const auto rest = tokens.subspan(index * block_size);
+    const auto rest = tokens.From(index * block_size);
     miss.differing_token += FindPartial(rest, table, computed.blocks).num_tokens;
   }
   if (index >= table.hashes.size()) return miss;
@@ -169,7 +170,7 @@ Miss KvCacheManager::ExplainMiss(std::span<const TokenId> tokens, const BlockTab
     miss.reason = MissReason::kEvicted;
     miss.evicted_ago = std::chrono::milliseconds(pool_.now_ms() - *when);
   } else if (index == 0) {
-    const auto first = tokens.first(block_size);
+    const auto first = tokens.From(0).first(block_size);
     const Content& content = contents_[ContentSlot(first)];
     const bool same = content.block != kNoBlock && content.tenant == table.tenant &&
                       pool_.is_published(content.block) && pool_.starts_chain(content.block) &&

@@ -128,7 +128,7 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
   return true;
 }
 
-void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens) {
+void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   INCIPIT_CHECK(BlocksFor(static_cast<int32_t>(tokens.size())) <=
                 static_cast<int32_t>(table.blocks.size()));
   if (!options_.prefix_cache || table.collided) return;
@@ -139,9 +139,10 @@ void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens
   // Where the block before has been unpublished, what builds on it is not published either.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // One by one where one may collide with another, else all at once.
-    const size_t count = verifies_ ? 1 : num_full - index;
-    if (verifies_ && IsKeyTaken(table, index, tokens.subspan(index * block_size, block_size))) {
+    // One by one where one may collide with another, else all of a piece at once.
+    const auto piece = tokens.From(index * block_size);
+    const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
+    if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
       table.collided = true;
       ++stats_.collisions;
       return;
@@ -149,13 +150,13 @@ void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens
     const auto ids = std::span(table.blocks).subspan(index, count);
     for (size_t i = 0; i < count; ++i) {
       if (i + kRowsAhead < count) __builtin_prefetch(StoredTokens(ids[i + kRowsAhead]).data(), 1);
-      CopyBlock(tokens.subspan((index + i) * block_size, block_size), StoredTokens(ids[i]));
+      CopyBlock(piece.subspan(i * block_size, block_size), StoredTokens(ids[i]));
     }
     BlockPool::ChainEnd end;
     if (index > 0) {
       end.before = table.blocks[index - 1];
     } else {
-      end.chain = BeginChain(table, ids.front(), tokens.first(block_size));
+      end.chain = BeginChain(table, ids.front(), piece.first(block_size));
     }
     pool_.PublishPending(ids, std::span(table.hashes).subspan(index, count), end);
     index += count;
@@ -163,7 +164,7 @@ void KvCacheManager::Announce(BlockTable& table, std::span<const TokenId> tokens
   }
 }
 
-void KvCacheManager::CacheBlocks(BlockTable& table, std::span<const TokenId> tokens,
+void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens,
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));

@@ -20,6 +20,7 @@
 #include "kvcache/policies/eviction_stats.h"
 #include "kvcache/pool/block_pool.h"
 #include "kvcache/retention.h"
+#include "kvcache/sequence_tokens.h"
 
 namespace incipit {
 
@@ -132,11 +133,11 @@ class KvCacheManager {
 
   // The longest computed prefix of `tokens`, at most all but the last of them, which must be
   // computed to obtain logits. Changes nothing.
-  ComputedBlocks GetComputedBlocks(std::span<const TokenId> tokens, const BlockTable& table,
+  ComputedBlocks GetComputedBlocks(const SequenceTokens& tokens, const BlockTable& table,
                                    PartialMatch partial = PartialMatch::kAllowed);
 
   // Why it is not longer. REQUIRES: the answer of GetComputedBlocks for the same arguments.
-  Miss ExplainMiss(std::span<const TokenId> tokens, const BlockTable& table,
+  Miss ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                    const ComputedBlocks& computed) const;
 
   // How many blocks leave the free ones if `computed` is taken and room made for `num_tokens`.
@@ -155,11 +156,11 @@ class KvCacheManager {
   // Makes findable, as pending, the blocks that the step being planned fills up: `tokens` are all
   // that will be stored after it. Within a step every layer writes all keys and values before it
   // reads any, so sequences of the same step may share them.
-  void Announce(BlockTable& table, std::span<const TokenId> tokens);
+  void Announce(BlockTable& table, const SequenceTokens& tokens);
 
   // Publishes the full blocks among the first `num_computed` tokens, which a committed step has
   // stored. The only way a block becomes findable for good.
-  void CacheBlocks(BlockTable& table, std::span<const TokenId> tokens, int32_t num_computed);
+  void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
   // Gives back what was taken and announced since the last CacheBlocks or Fork: the step did
   // nothing. An older step that is still in flight keeps what it needs for the first
@@ -243,7 +244,7 @@ class KvCacheManager {
   bool IsWorthCopying(const PartialHit& hit, size_t num_left) const;
   PartialHit FindPartial(std::span<const TokenId> rest, const BlockTable& table,
                          std::span<const BlockId> found) const;
-  size_t NumVerified(std::span<const TokenId> tokens, const BlockTable& table,
+  size_t NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                      std::span<const BlockId> found) const;
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);

@@ -58,7 +58,7 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
     // What was drawn for somebody who has ended is not known.
     sequence.num_computed = std::min(item.first_token + item.num_tokens, sequence.num_tokens());
     sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
-    cache_.CacheBlocks(sequence.table, sequence.tokens, sequence.num_computed);
+    cache_.CacheBlocks(sequence.table, sequence.tokens(), sequence.num_computed);
     if (sequence.admission_pending && !sequence.ended()) CountAdmission(sequence);
   }
   if (item.num_scores > 0 && !group.failed && !sequence.ended()) {
@@ -122,17 +122,16 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
   const Request& request = sequence.request();
   const bool may_stop = sequence.num_answered() >= request.answer_tokens_min;
   sequence.Append(token);
-  TokenEvent event = {.request = request.id,
-                      .choice = sequence.choice,
-                      .token = token,
-                      .logprobs_row = logprobs_row,
-                      .finish = std::nullopt};
+  TokenEvent& event = events_.tokens.emplace_back();  // in place, as in AddItem
+  event.request = request.id;
+  event.choice = sequence.choice;
+  event.token = token;
+  event.logprobs_row = logprobs_row;
   if (may_stop && std::ranges::find(request.stop_tokens, token) != request.stop_tokens.end()) {
     event.finish = FinishReason::kStop;
   } else if (sequence.num_tokens() == request.length_max()) {
     event.finish = FinishReason::kLength;
   }
-  events_.tokens.push_back(event);
   return event.finish.has_value();
 }
 

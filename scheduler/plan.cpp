@@ -187,12 +187,12 @@ ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
 // What a sequence may be matched by: one token more than can be found. A request that asked not to
 // read the cache finds what it has itself computed before, and one whose prompt is being scored
 // nothing whose score is still to come.
-std::span<const TokenId> Scheduler::Matchable(const Sequence& sequence) const {
+SequenceTokens Scheduler::Matchable(const Sequence& sequence) const {
   const SequenceGroup& group = *sequence.group;
   int32_t num_findable = sequence.num_tokens() - 1;
   if (!group.request->read_cache) num_findable = std::min(num_findable, sequence.num_computed_max);
   if (group.scores_prompt()) num_findable = std::min(num_findable, group.num_scored);
-  return std::span(sequence.tokens).first(static_cast<size_t>(num_findable) + 1);
+  return sequence.tokens().first(static_cast<size_t>(num_findable) + 1);
 }
 
 void Scheduler::InsertRunning(Sequence& sequence) {
@@ -204,10 +204,11 @@ void Scheduler::InsertRunning(Sequence& sequence) {
 
 void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) {
   SequenceGroup& group = *sequence.group;
-  StepPlan::Item item = {.sequence = &sequence,
-                         .first_token = sequence.num_planned,
-                         .num_tokens = num_tokens,
-                         .draw_begin = static_cast<int32_t>(plan.draws.size())};
+  StepPlan::Item& item = plan.items.emplace_back();  // in place: a copy would wait for its stores
+  item.sequence = &sequence;
+  item.first_token = sequence.num_planned;
+  item.num_tokens = num_tokens;
+  item.draw_begin = static_cast<int32_t>(plan.draws.size());
   const int32_t token_end = item.first_token + num_tokens;
   if (token_end > sequence.num_tokens()) item.fed_draw = sequence.pending_draw;
   if (token_end == sequence.length()) {
@@ -229,7 +230,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
   // A block that a pending token fills is announced when the token is known.
   const auto num_known = static_cast<size_t>(std::min(token_end, sequence.num_tokens()));
-  cache_.Announce(sequence.table, std::span(sequence.tokens).first(num_known));
+  cache_.Announce(sequence.table, sequence.tokens().first(num_known));
   ++sequence.num_in_flight;
   sequence.num_planned = token_end;
   if (item.num_draws > 0) {
@@ -238,7 +239,6 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   }
   plan.num_tokens += num_tokens;
   plan.num_scores += item.num_scores;
-  plan.items.push_back(item);
 }
 
 }  // namespace incipit

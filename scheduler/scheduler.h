@@ -155,7 +155,7 @@ class Scheduler {
   void Admit(Time now, StepPlan& plan, int32_t prompt_room);
   void AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan);
   void PreemptLast();
-  std::span<const TokenId> Matchable(const Sequence& sequence) const;
+  SequenceTokens Matchable(const Sequence& sequence) const;
   void InsertRunning(Sequence& sequence);
   ComputedBlocks LookUp(const Sequence& sequence);
 

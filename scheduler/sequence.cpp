@@ -11,7 +11,7 @@ namespace {
 // How often each token stands in the prompt, sorted by token.
 void CountPrompt(Sequence& sequence, int32_t length_max) {
   sequence.counts.reserve(static_cast<size_t>(length_max));
-  std::vector<TokenId> sorted = sequence.tokens;
+  std::vector<TokenId> sorted = sequence.request().prompt;
   std::ranges::sort(sorted);
   for (const TokenId token : sorted) {
     if (sequence.counts.empty() || sequence.counts.back().token != token) {
@@ -24,11 +24,12 @@ void CountPrompt(Sequence& sequence, int32_t length_max) {
 // The first choice computes the prompt; the others share its blocks, and have the same start.
 void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
   const Request& request = sequence.request();
-  const std::vector<TokenId>& prompt = request.prompt;
   const int32_t length_max = request.length_max();
   const int32_t num_full_max = length_max / cache.block_size();
-  sequence.tokens.reserve(static_cast<size_t>(length_max));
-  sequence.tokens.assign(prompt.begin(), prompt.end());
+  const int32_t num_shared = request.num_prompt() / cache.block_size() * cache.block_size();
+  sequence.head = std::span(request.prompt).first(static_cast<size_t>(num_shared));
+  sequence.tail.reserve(static_cast<size_t>(length_max - num_shared));
+  sequence.tail.assign(request.prompt.begin() + num_shared, request.prompt.end());
   sequence.table.blocks.reserve(static_cast<size_t>(num_full_max + 1));
   sequence.table.tenant = request.tenant;
   sequence.table.retention = request.retention;
@@ -38,7 +39,7 @@ void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
   const Sequence& first = sequence.group->sequences.front();
   if (&sequence == &first) {
     sequence.table.root = cache.hasher().Root(request.cache_namespace);
-    cache.hasher().Extend(sequence.table.root, sequence.tokens, sequence.table.hashes);
+    cache.hasher().Extend(sequence.table.root, request.prompt, sequence.table.hashes);
   } else {
     sequence.table.root = first.table.root;
     sequence.table.hashes.assign(first.table.hashes.begin(), first.table.hashes.end());
@@ -48,7 +49,7 @@ void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
 }  // namespace
 
 void Sequence::Append(TokenId token) {
-  tokens.push_back(token);
+  tail.push_back(token);
   if (!request().sampling.has_penalties()) return;
   auto it = std::ranges::lower_bound(counts, token, {}, &TokenCount::token);
   if (it == counts.end() || it->token != token) it = counts.insert(it, {.token = token});

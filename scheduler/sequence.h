@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/types.h"
 #include "kvcache/kv_cache_manager.h"
+#include "kvcache/sequence_tokens.h"
 #include "scheduler/request.h"
 
 namespace incipit {
@@ -23,7 +25,7 @@ enum class SequenceState : uint8_t {
   kEnded,
 };
 
-// One choice: `tokens` is the prompt followed by the answer so far; keys and values of the first
+// One choice: its tokens are the prompt followed by the output so far; keys and values of the first
 // `num_computed` are stored. There is no prefill or decode phase: a step computes some of the
 // tokens that are missing, and a sequence with none missing is given one more.
 //
@@ -33,11 +35,14 @@ struct Sequence {
   SequenceGroup* group = nullptr;
   int32_t choice = 0;
   SequenceState state = SequenceState::kUnborn;
-  std::vector<TokenId> tokens;
+  // `head` is the prompt's whole blocks, which all choices share with the request; `tail` is the
+  // rest of the prompt, then the output. So a block is contiguous, and n choices hold one prompt.
+  std::span<const TokenId> head;
+  std::vector<TokenId> tail;
   BlockTable table;
   int32_t num_computed = 0;
   int32_t num_computed_max = 0;    // the most that it ever had
-  std::vector<TokenCount> counts;  // of `tokens`, sorted by token; empty without penalties
+  std::vector<TokenCount> counts;  // of all tokens, sorted by token; empty without penalties
 
   // The scheduler's own.
   int32_t queue_index = -1;                   // in the waiting queue
@@ -53,7 +58,8 @@ struct Sequence {
   std::optional<FinishReason> end_at_commit;  // others go on in its place, when it can be left
 
   const Request& request() const;
-  int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
+  SequenceTokens tokens() const { return {head, tail}; }
+  int32_t num_tokens() const { return static_cast<int32_t>(head.size() + tail.size()); }
   int32_t num_answered() const;
   int32_t length() const { return num_tokens() + num_pending; }
   int32_t num_missing() const { return length() - num_planned; }

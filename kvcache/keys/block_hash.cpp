@@ -130,22 +130,26 @@ BlockHash BlockHasher::KeyAt(const ChainRoot& root, size_t index, const BlockHas
   return Next(parent, tokens, BlockExtras(root, begin, options_.block_size).keys());
 }
 
-void BlockHasher::Extend(const ChainRoot& root, std::span<const TokenId> tokens,
+void BlockHasher::Extend(const ChainRoot& root, const SequenceTokens& tokens,
                          std::vector<BlockHash>& hashes) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
-  const size_t num_known = hashes.size();
   const size_t num_full = tokens.size() / block_size;
-  if (num_known >= num_full) return;
+  size_t index = hashes.size();
+  if (index >= num_full) return;
   hashes.resize(num_full);
-  const BlockHash& parent = num_known == 0 ? root.parent : hashes[num_known - 1];
-  if (!root.has_extras()) {
-    return HashBlocks(parent, tokens.subspan(num_known * block_size),
-                      std::span(hashes).subspan(num_known));
-  }
-  const BlockHash* before = &parent;
-  for (size_t i = num_known; i < num_full; ++i) {
-    hashes[i] = KeyAt(root, i, *before, tokens.subspan(i * block_size, block_size));
-    before = &hashes[i];
+  while (index < num_full) {
+    const auto piece = tokens.From(index * block_size);
+    const size_t end = std::min(index + piece.size() / block_size, num_full);
+    const BlockHash* before = index == 0 ? &root.parent : &hashes[index - 1];
+    if (!root.has_extras()) {
+      HashBlocks(*before, piece, std::span(hashes).subspan(index, end - index));
+    } else {
+      for (size_t i = index; i < end; ++i) {
+        hashes[i] = KeyAt(root, i, *before, piece.subspan((i - index) * block_size, block_size));
+        before = &hashes[i];
+      }
+    }
+    index = end;
   }
 }
 

@@ -17,6 +17,7 @@
 #include "kvcache/keys/extra_keys.h"
 #include "kvcache/keys/hash_algorithm.h"
 #include "kvcache/keys/sha256.h"
+#include "kvcache/sequence_tokens.h"
 
 namespace incipit {
 
@@ -93,7 +94,7 @@ class BlockHasher {
 
   // Appends to `hashes` those of the full blocks of `tokens` that it does not have yet. Allocates
   // nothing but what `hashes` lacks.
-  void Extend(const ChainRoot& root, std::span<const TokenId> tokens,
+  void Extend(const ChainRoot& root, const SequenceTokens& tokens,
               std::vector<BlockHash>& hashes) const;
 
  private:

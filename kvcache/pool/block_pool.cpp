@@ -248,7 +248,7 @@ inline bool BlockPool::BecomeStored(BlockId id) {
 // Whether a key was evicted lately needs to be asked of few: a block goes after those that descend
 // from it, so what follows a key that is not remembered is not remembered either. But a few are
 // forgotten before their time, so one alone does not tell.
-int32_t BlockPool::Confirm(std::span<const BlockId> ids, std::span<const TokenId> tokens,
+int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
   const size_t block_size = tokens.size() / ids.size();
@@ -272,7 +272,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, std::span<const TokenId
     }
     if (BecomeStored(ids[i])) {
       const BlockHash* parent = block.starts_chain ? nullptr : &At(block.parent).hash;
-      event_log_.AddStored(block.hash, parent, tokens.subspan(i * block_size, block_size));
+      event_log_.AddStored(block.hash, parent, tokens.From(i * block_size).first(block_size));
     }
     if (num_strange < kStrangeKeys) {
       const bool is_known = evicted_keys_.Take(block.hash.prefix());

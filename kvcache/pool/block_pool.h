@@ -20,6 +20,7 @@
 #include "kvcache/pool/block_index.h"
 #include "kvcache/pool/evicted_keys.h"
 #include "kvcache/retention.h"
+#include "kvcache/sequence_tokens.h"
 
 namespace incipit {
 
@@ -89,7 +90,7 @@ class BlockPool {
                       const ChainEnd& end);
   // The contents of those of a sequence's blocks `ids` that are pending are there; `tokens` are all
   // blocks'. Returns how many were.
-  int32_t Confirm(std::span<const BlockId> ids, std::span<const TokenId> tokens, SequenceUse& use);
+  int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
   // Takes back a pending block. REQUIRES: so were those that descend from it.
   void Withdraw(BlockId id);
   // No block of this key nor any that descends from one is found any more, whoever uses it.

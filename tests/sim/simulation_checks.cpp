@@ -291,7 +291,7 @@ void Simulation::CheckGone(const ExpectedRequest& request) {
   probe.num_choices = 1;
   const auto group = MakeSequenceGroup(std::make_shared<const Request>(std::move(probe)), *cache_);
   const Sequence& sequence = group->sequences.front();
-  std::vector<TokenId> tokens = sequence.tokens;
+  std::vector<TokenId> tokens = request.request().prompt;
   tokens.push_back(0);
   Expect(cache_->GetComputedBlocks(tokens, sequence.table, PartialMatch::kNo).num_tokens == 0,
          "a block that is not finite can be found");

@@ -1,0 +1,44 @@
+// A view of a sequence's tokens, which need not be contiguous.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <span>
+
+#include "base/types.h"
+
+namespace incipit {
+
+// The tokens of a sequence in order, in at most two pieces of memory: `head`, which sequences with
+// one prompt share, and `tail`, which is the sequence's own. Every block is contiguous, because the
+// head ends where a block ends.
+class SequenceTokens {
+ public:
+  SequenceTokens() = default;
+  // One piece, as a span or a vector.
+  template <std::convertible_to<std::span<const TokenId>> Tokens>
+  SequenceTokens(const Tokens& tokens) : tail_(tokens) {}
+  // REQUIRES: `head` is whole blocks.
+  SequenceTokens(std::span<const TokenId> head, std::span<const TokenId> tail)
+      : head_(head), tail_(tail) {}
+
+  size_t size() const { return head_.size() + tail_.size(); }
+  bool empty() const { return size() == 0; }
+  // The tokens [begin, begin + count). REQUIRES: a block begins at `begin`.
+  SequenceTokens subspan(size_t begin, size_t count) const {
+    if (begin >= head_.size()) return tail_.subspan(begin - head_.size(), count);
+    const size_t num_of_head = std::min(count, head_.size() - begin);
+    return {head_.subspan(begin, num_of_head), tail_.first(count - num_of_head)};
+  }
+  SequenceTokens first(size_t count) const { return subspan(0, count); }
+  // The tokens from `begin` to the end of the piece that holds them. REQUIRES: begin < size().
+  std::span<const TokenId> From(size_t begin) const {
+    return begin < head_.size() ? head_.subspan(begin) : tail_.subspan(begin - head_.size());
+  }
+
+ private:
+  std::span<const TokenId> head_, tail_;
+};
+
+}  // namespace incipit
