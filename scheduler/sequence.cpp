@@ -8,17 +8,16 @@
 namespace incipit {
 namespace {
 
-// How often each token stands in the prompt, sorted by token.
-void CountPrompt(Sequence& sequence, int32_t length_max) {
-  sequence.counts.reserve(static_cast<size_t>(length_max));
-  std::vector<TokenId> sorted = sequence.request().prompt;
+// Returns how often each token stands in the prompt, sorted by token.
+std::vector<TokenCount> CountPrompt(const Request& request) {
+  std::vector<TokenId> sorted = request.prompt;
   std::ranges::sort(sorted);
+  std::vector<TokenCount> counts;
   for (const TokenId token : sorted) {
-    if (sequence.counts.empty() || sequence.counts.back().token != token) {
-      sequence.counts.push_back({.token = token});
-    }
-    ++sequence.counts.back().in_prompt;
+    if (counts.empty() || counts.back().token != token) counts.push_back({.token = token});
+    ++counts.back().in_prompt;
   }
+  return counts;
 }
 
 // The first choice computes the prompt; the others share its blocks, and have the same start.
@@ -33,7 +32,6 @@ void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
   sequence.table.blocks.reserve(static_cast<size_t>(num_full_max + 1));
   sequence.table.tenant = request.tenant;
   sequence.table.retention = request.retention;
-  if (request.sampling.has_penalties()) CountPrompt(sequence, length_max);
   if (!cache.options().prefix_cache) return;
   sequence.table.hashes.reserve(static_cast<size_t>(num_full_max));
   const Sequence& first = sequence.group->sequences.front();
@@ -71,11 +69,16 @@ std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> 
   group->sequences = std::vector<Sequence>(static_cast<size_t>(request->num_choices));
   group->num_unended = request->num_choices;
   group->request = std::move(request);
+  std::vector<TokenCount> counts;
+  if (group->request->sampling.has_penalties()) counts = CountPrompt(*group->request);
   for (int32_t choice = 0; choice < group->num_unended; ++choice) {
     Sequence& sequence = group->sequences[static_cast<size_t>(choice)];
     sequence.group = group.get();
     sequence.choice = choice;
     FillSequence(cache, sequence);
+    if (counts.empty()) continue;  // no penalties: a prompt has a token
+    sequence.counts.reserve(counts.size() + static_cast<size_t>(group->request->answer_tokens_max));
+    sequence.counts.assign(counts.begin(), counts.end());
   }
   return group;
 }
