@@ -12,8 +12,7 @@
 
 namespace incipit {
 
-// absl::string_view is not std::string_view in the packaged library; these two convert.
-inline absl::string_view ToAbsl(std::string_view text) { return {text.data(), text.size()}; }
+// absl::string_view is not std::string_view in the packaged library.
 inline std::string MessageOf(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
@@ -35,13 +34,11 @@ INCIPIT_STATUS_CONSTRUCTOR(AlreadyExists)
 INCIPIT_STATUS_CONSTRUCTOR(PermissionDenied)
 INCIPIT_STATUS_CONSTRUCTOR(ResourceExhausted)
 INCIPIT_STATUS_CONSTRUCTOR(FailedPrecondition)
-INCIPIT_STATUS_CONSTRUCTOR(OutOfRange)
 INCIPIT_STATUS_CONSTRUCTOR(Unimplemented)
 INCIPIT_STATUS_CONSTRUCTOR(Internal)
 INCIPIT_STATUS_CONSTRUCTOR(Unavailable)
 INCIPIT_STATUS_CONSTRUCTOR(DeadlineExceeded)
 INCIPIT_STATUS_CONSTRUCTOR(Cancelled)
-INCIPIT_STATUS_CONSTRUCTOR(Aborted)
 #undef INCIPIT_STATUS_CONSTRUCTOR
 
 // The same code with `context: ` in front of the message.

@@ -95,8 +95,7 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
 
 // Whether `hit` is of enough tokens, or of all that the sequence has left.
 bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) const {
-  return static_cast<size_t>(hit.num_tokens) == num_left ||
-         hit.num_tokens >= options_.copy_on_write_min_tokens;
+  return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
 // How many of `found`, the blocks of the sequence's first keys, hold the same as the sequence.

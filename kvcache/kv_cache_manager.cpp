@@ -52,20 +52,15 @@ absl::Status ValidateKvCacheOptions(const KvCacheOptions& options) {
     return InvalidArgument("block_size is {}; it must be a power of two from 1 to {}",
                            options.block_size, kBlockSizeMax);
   }
-  if (options.copy_on_write_min_tokens < 0 ||
-      options.copy_on_write_min_tokens > options.block_size) {
-    return InvalidArgument("copy_on_write_min_tokens is {}; it must be from 0 to block_size, {}",
-                           options.copy_on_write_min_tokens, options.block_size);
-  }
   return absl::OkStatus();
 }
 
-KvCacheManager::KvCacheManager(const KvCacheOptions& options)
+KvCacheManager::KvCacheManager(const KvCacheOptions& options, const KvCacheSeams& seams)
     : options_(options),
-      hasher_({.block_size = options.block_size,
-               .algorithm = options.hash,
-               .seed = options.seed,
-               .digest_bits = options.digest_bits}),
+      copy_min_tokens_(seams.copy_min_tokens > 0 ? seams.copy_min_tokens
+                                                 : std::max(2, options.block_size / 4)),
+      hasher_({.block_size = options.block_size, .algorithm = options.hash, .seed = options.seed},
+              seams.digest_bits),
       pool_({.num_blocks = options.num_blocks,
              .short_digests = DigestBytes(options.hash) < sizeof(BlockHash),
              .policy = options.policy,
@@ -75,9 +70,6 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options)
              .retention = options.retention}),
       verifies_(NeedsVerification(options.hash)) {
   INCIPIT_CHECK(ValidateKvCacheOptions(options).ok());
-  if (options.copy_on_write_min_tokens == 0) {
-    options_.copy_on_write_min_tokens = std::max(2, options.block_size / 4);
-  }
   if (!options.prefix_cache) return;
   const auto num_blocks = static_cast<size_t>(options.num_blocks);
   found_.resize(num_blocks);
@@ -302,11 +294,6 @@ KvSnapshot KvCacheManager::Snapshot() const {
 size_t KvCacheManager::num_metadata_bytes() const {
   return pool_.num_bytes() + found_.capacity() * sizeof(BlockId) +
          contents_.capacity() * sizeof(Content);
-}
-
-size_t KvCacheManager::num_token_bytes() const {
-  const auto each = static_cast<size_t>(options_.block_size) * sizeof(TokenId);
-  return static_cast<size_t>(options_.num_blocks) * (each + (verifies_ ? 32 : 0));
 }
 
 void KvCacheManager::CheckInvariants(std::span<const BlockTable* const> tables) const {

@@ -28,18 +28,21 @@ struct KvCacheOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens; a power of two, 1 to 256
   HashAlgorithm hash = HashAlgorithm::kSha256;
-  std::string seed{};  // of the hash chains: equal seeds give equal keys in every process
-  // Of a digest; fewer than it has make collisions, to test that hits are verified.
-  int32_t digest_bits = 256;
+  std::string seed{};         // of the hash chains: equal seeds give equal keys in every process
   bool prefix_cache = true;   // off: blocks are neither found nor published
   bool copy_on_write = true;  // off: nothing is found inside a block
-  // Fewer equal tokens than these are not worth a copy, unless the whole prompt is there; what most
-  // prompts begin with is no more. 0: a quarter of a block, at least 2.
-  int32_t copy_on_write_min_tokens = 0;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
   int32_t policy_capacity = 0;    // what the policy sizes its memory by, in blocks; 0: num_blocks
   int32_t policy_block_size = 0;  // tokens that it takes a block for; 0: block_size
   RetentionLimits retention{};
+};
+
+// Values that tests set to reach rare cases often; the product uses the defaults.
+struct KvCacheSeams {
+  int32_t digest_bits = kDigestBitsMax;  // see BlockHasher: few bits make keys collide
+  // Fewer equal tokens than these are not worth a copy, unless the whole prompt is there; what most
+  // prompts begin with is no more. 0: a quarter of a block, at least 2.
+  int32_t copy_min_tokens = 0;
 };
 
 // INVALID_ARGUMENT, naming the field, its value and the bound.
@@ -126,7 +129,7 @@ struct AdmissionPreview {
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(options) is OK.
-  explicit KvCacheManager(const KvCacheOptions& options);
+  explicit KvCacheManager(const KvCacheOptions& options, const KvCacheSeams& seams = {});
 
   // It is `now`, and will not be earlier again: what has outlived its time to live goes.
   void Advance(Time now) { pool_.Advance(now); }
@@ -215,9 +218,7 @@ class KvCacheManager {
   const BlockHasher& hasher() const { return hasher_; }
   const KvCacheOptions& options() const { return options_; }
 
-  // Bytes of metadata, and of stored tokens, which are apart.
-  size_t num_metadata_bytes() const;
-  size_t num_token_bytes() const;
+  size_t num_metadata_bytes() const;  // the tokens that are stored do not count
 
   // Aborts if an invariant is broken. O(blocks); allocates. `tables` are all live ones.
   void CheckInvariants(std::span<const BlockTable* const> tables) const;
@@ -256,6 +257,7 @@ class KvCacheManager {
   };
 
   KvCacheOptions options_;
+  int32_t copy_min_tokens_;
   BlockHasher hasher_;
   BlockPool pool_;
   bool verifies_;               // equal keys are no proof: contents are compared

@@ -78,10 +78,12 @@ uint64_t TenantDigest(std::optional<std::string_view> tenant) {
   return digest == 0 ? 1 : digest;
 }
 
-BlockHasher::BlockHasher(BlockHasherOptions options)
-    : options_(std::move(options)), sha256_(&Sha256Implementations().front()) {
+BlockHasher::BlockHasher(BlockHasherOptions options, int32_t digest_bits)
+    : options_(std::move(options)),
+      digest_bits_(digest_bits),
+      sha256_(&Sha256Implementations().front()) {
   INCIPIT_CHECK(options_.block_size >= 1 && options_.block_size <= kBlockSizeMax);
-  INCIPIT_CHECK(options_.digest_bits >= 0 && options_.digest_bits <= 256);
+  INCIPIT_CHECK(digest_bits >= 0 && digest_bits <= kDigestBitsMax);
   const auto num_tokens = static_cast<size_t>(options_.block_size);
   const MessageTrailer trailer = PlainBlockTrailer(num_tokens);
   auto end = std::ranges::copy(trailer, tail_.begin()).out;
@@ -237,7 +239,7 @@ BlockHash BlockHasher::Key(std::span<const uint8_t> digest, const BlockHash& par
 }
 
 void BlockHasher::Truncate(std::span<uint8_t> digest) const {
-  const auto num_bits = static_cast<size_t>(options_.digest_bits);
+  const auto num_bits = static_cast<size_t>(digest_bits_);
   if (num_bits >= 8 * digest.size()) [[likely]]
     return;
   digest[num_bits / 8] &= static_cast<uint8_t>(0xff00 >> (num_bits % 8));

@@ -58,10 +58,9 @@ struct BlockHasherOptions {
   int32_t block_size = 16;  // tokens; 1 to 256
   HashAlgorithm algorithm = HashAlgorithm::kSha256;
   std::string seed{};
-  // Of each digest the first so many bits are kept and the others are zero: fewer than it has make
-  // collisions, to test the defence against them.
-  int32_t digest_bits = 256;
 };
+
+inline constexpr int32_t kDigestBitsMax = 256;
 
 // H_i = hash(H_{i-1}, tokens_i, extras_i): see WriteBlock and WriteCborBlock for the bytes. H_{-1}
 // is a digest of seed and namespace (WriteRoot); in the cbor forms of the seed alone, and the
@@ -69,8 +68,10 @@ struct BlockHasherOptions {
 // blocks that they touch. Immutable, hence safe to use from any thread.
 class BlockHasher {
  public:
-  // REQUIRES: 1 <= block_size <= 256 and 0 <= digest_bits <= 256.
-  explicit BlockHasher(BlockHasherOptions options);
+  // Tests of the defence against collisions pass fewer `digest_bits` than a digest has: the first
+  // so many of its bits are kept and the others are zero. REQUIRES: 1 <= block_size <=
+  // kBlockSizeMax and 0 <= digest_bits <= kDigestBitsMax.
+  explicit BlockHasher(BlockHasherOptions options, int32_t digest_bits = kDigestBitsMax);
 
   int32_t block_size() const { return options_.block_size; }
   HashAlgorithm algorithm() const { return options_.algorithm; }
@@ -109,6 +110,7 @@ class BlockHasher {
   void Truncate(std::span<uint8_t> digest) const;
 
   BlockHasherOptions options_;
+  int32_t digest_bits_;
   const Sha256Implementation* sha256_;
   // What a message of our own ends with, for sha256 with its padding: all that does not change from
   // block to block.

@@ -18,10 +18,8 @@ constexpr int32_t kCopyBlock = 4;
 class CopyOnWriteTest : public testing::TestWithParam<EvictionPolicyKind> {
  protected:
   explicit CopyOnWriteTest(int32_t num_blocks = 16)
-      : cache_({.num_blocks = num_blocks,
-                .block_size = kCopyBlock,
-                .copy_on_write_min_tokens = 1,
-                .policy = GetParam()}) {}
+      : cache_({.num_blocks = num_blocks, .block_size = kCopyBlock, .policy = GetParam()},
+               {.copy_min_tokens = 1}) {}
 
   void Cache(const std::vector<TokenId>& tokens, const CacheNamespace& cache_namespace = {}) {
     CachedSequence sequence(cache_, tokens, cache_namespace);
@@ -101,10 +99,8 @@ TEST_P(CopyOnWriteTest, FewerThanAQuarterOfABlockAreNotCopied) {
 // However little of its last block it has, one token of it is computed.
 TEST_P(CopyOnWriteTest, APromptThatIsThereAsAWholeIsCopiedWhateverTheMinimum) {
   for (const int32_t block_size : {2, 4, 16}) {
-    KvCacheManager cache({.num_blocks = 16,
-                          .block_size = block_size,
-                          .copy_on_write_min_tokens = block_size,
-                          .policy = GetParam()});
+    KvCacheManager cache({.num_blocks = 16, .block_size = block_size, .policy = GetParam()},
+                         {.copy_min_tokens = block_size});
     CachedSequence writer(cache, TokenRange(0, 3 * block_size));
     writer.AdmitAndCommit();
     for (int32_t length = 1; length <= 3 * block_size; ++length) {

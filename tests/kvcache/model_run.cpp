@@ -22,7 +22,7 @@ KvCacheOptions ModelRun::DrawOptions(EvictionPolicyKind policy) {
                             // So long that no priority decays: when it does is for other tests.
                             .retention = {.tenant_share_max = shares[Pick(0, 2)],
                                           .duration_max = std::chrono::hours(100'000)}};
-  options.copy_on_write_min_tokens = Chance(50) ? 1 : Pick(0, options.block_size);
+  seams_.copy_min_tokens = Chance(50) ? 1 : Pick(0, options.block_size);
   return options;
 }
 

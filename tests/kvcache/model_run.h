@@ -36,8 +36,8 @@ class ModelRun {
   ModelRun(Choices choices, EvictionPolicyKind policy)
       : choose_(std::move(choices)),
         options_(DrawOptions(policy)),
-        cache_(options_),
-        naive_(options_, cache_) {
+        cache_(options_, seams_),
+        naive_(options_, seams_, cache_) {
     alphabet_ = Pick(1, 3);
     has_wishes_ = Chance(70);
     listens_ = Chance(50);
@@ -88,6 +88,7 @@ class ModelRun {
   void MoveTime();
 
   Choices choose_;
+  KvCacheSeams seams_;  // DrawOptions sets them as well
   KvCacheOptions options_;
   KvCacheManager cache_;
   NaiveCache naive_;

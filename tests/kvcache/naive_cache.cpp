@@ -35,8 +35,10 @@ bool NaivePrefix::StartsWith(const NaivePrefix& other) const {
          std::equal(other.tokens.begin(), other.tokens.end(), tokens.begin());
 }
 
-NaiveCache::NaiveCache(const KvCacheOptions& options, const KvCacheManager& product)
+NaiveCache::NaiveCache(const KvCacheOptions& options, const KvCacheSeams& seams,
+                       const KvCacheManager& product)
     : options_(options),
+      seams_(seams),
       product_(product),
       is_lru_(options.policy == EvictionPolicyKind::kLru),
       blocks_(static_cast<size_t>(options.num_blocks)),
@@ -90,7 +92,7 @@ NaiveMatch NaiveCache::LookUp(std::span<const TokenId> tokens, int32_t space, bo
   match.copy_is_exact = num_candidates <= kCandidatesMax;
   const bool all = match.copy_tokens == static_cast<int32_t>(rest.size());
   match.copy_tokens -= all;  // the last token must be computed
-  const int32_t asked = options_.copy_on_write_min_tokens;
+  const int32_t asked = seams_.copy_min_tokens;
   const int32_t min_tokens = asked > 0 ? asked : std::max(2, options_.block_size / 4);
   if (match.copy_tokens > 0 && (all || match.copy_tokens >= min_tokens)) return match;
   match.copy_tokens = 0;

@@ -45,7 +45,8 @@ struct NaiveMatch {
 // Whoever calls it does the same with the product. The first thing that is wrong is in error().
 class NaiveCache {
  public:
-  NaiveCache(const KvCacheOptions& options, const KvCacheManager& product);
+  NaiveCache(const KvCacheOptions& options, const KvCacheSeams& seams,
+             const KvCacheManager& product);
 
   NaiveMatch LookUp(std::span<const TokenId> tokens, int32_t space, bool partial) const;
   int32_t BlocksNeeded(const NaiveTable& table, const NaiveMatch& match, int32_t source,
@@ -120,6 +121,7 @@ class NaiveCache {
   int32_t LevelAt(int32_t id) const;
 
   KvCacheOptions options_;
+  KvCacheSeams seams_;
   const KvCacheManager& product_;
   bool is_lru_;
   std::vector<NaiveBlock> blocks_;

@@ -20,7 +20,7 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
              .running_max = dice_.Pick(1, 12),
              .prompt_steps_max = dice_.Chance(50) ? 1 : dice_.Pick(2, 20),
              .steps_in_flight_max = dice_.Pick(1, 2)};
-  cache_ = std::make_unique<KvCacheManager>(cache_options_);
+  cache_ = std::make_unique<KvCacheManager>(cache_options_, seams_);
   if (listens_) cache_->Listen(kEventsMax);
   scheduler_ = std::make_unique<Scheduler>(limits_, *cache_);
   runner_ = std::make_unique<FakeRunner>(FakeRunnerOptions{.num_blocks = cache_options_.num_blocks,
@@ -52,10 +52,10 @@ void Simulation::DrawCache() {
                     .retention = {.tenant_share_max = kShares[dice_.Pick(0, 4)],
                                   .duration_max = std::chrono::milliseconds(dice_.Pick(5, 200))}};
   collides_ = NeedsVerification(cache_options_.hash) && dice_.Chance(20);
-  if (collides_) cache_options_.digest_bits = dice_.Pick(1, 8);
+  if (collides_) seams_.digest_bits = dice_.Pick(1, 8);
   listens_ = dice_.Chance(25);
   const int32_t block_size = cache_options_.block_size;
-  cache_options_.copy_on_write_min_tokens = dice_.Chance(75) ? 1 : dice_.Pick(0, block_size);
+  seams_.copy_min_tokens = dice_.Chance(75) ? 1 : dice_.Pick(0, block_size);
 }
 
 void Simulation::DrawRates() {

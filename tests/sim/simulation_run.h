@@ -89,6 +89,7 @@ class Simulation {
   SimulationCounts& counts_;
   Rates rates_;
   KvCacheOptions cache_options_;
+  KvCacheSeams seams_;
   SchedulerOptions limits_;
   std::unique_ptr<KvCacheManager> cache_;
   std::unique_ptr<Scheduler> scheduler_;

@@ -21,8 +21,7 @@ inline std::vector<TokenId> Range(TokenId first, int32_t count) {
 class BlockHashTest : public testing::TestWithParam<HashAlgorithm> {
  protected:
   static BlockHasher Hasher(int32_t block_size = 4, int32_t digest_bits = 256) {
-    return BlockHasher(
-        {.block_size = block_size, .algorithm = GetParam(), .digest_bits = digest_bits});
+    return BlockHasher({.block_size = block_size, .algorithm = GetParam()}, digest_bits);
   }
   static std::vector<BlockHash> Chain(const BlockHasher& hasher, std::span<const TokenId> tokens,
                                       const CacheNamespace& names = {},

@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Each, BlockHashTest, testing::ValuesIn(kEveryAlgorithm)
 TEST(BlockHashDeathTest, WrongInputsAreRefused) {
   EXPECT_DEATH(BlockHasher({.block_size = 0}), "block_size");
   EXPECT_DEATH(BlockHasher({.block_size = 257}), "block_size");
-  EXPECT_DEATH(BlockHasher({.digest_bits = 257}), "digest_bits");
+  EXPECT_DEATH(BlockHasher({}, 257), "digest_bits");
   const BlockHasher hasher({.block_size = 4});
   EXPECT_DEATH(hasher.Next({}, Range(0, 3)), "block_size");
   EXPECT_DEATH(hasher.Root({}, {{"cat", 4, 4}, {"dog", 7, 1}}), "IsOrdered");

@@ -15,17 +15,16 @@ namespace {
 constexpr int32_t kBlockSize = 4;
 constexpr int32_t kNumBlocks = 40;
 
-KvCacheOptions WeakOptions(HashAlgorithm algorithm, int32_t digest_bits) {
+KvCacheOptions Options(HashAlgorithm algorithm) {
   return {.num_blocks = kNumBlocks,
           .block_size = kBlockSize,
           .hash = algorithm,
-          .digest_bits = digest_bits,
           .policy = EvictionPolicyKind::kLru};  // which gives up even what few collide with
 }
 
 class KeyCollisionTest : public testing::TestWithParam<std::pair<HashAlgorithm, int32_t>> {
  protected:
-  KvCacheManager cache_{WeakOptions(GetParam().first, GetParam().second)};
+  KvCacheManager cache_{Options(GetParam().first), {.digest_bits = GetParam().second}};
 };
 
 // What a block's keys and values depend on.
