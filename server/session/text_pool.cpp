@@ -1,9 +1,8 @@
 #include "server/session/text_pool.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
-
-#include "base/status.h"
 
 namespace incipit {
 
@@ -64,7 +63,7 @@ bool TextPool::Displace(std::string_view connection, int64_t num_bytes,
   const auto part_of = [this](const Line& line) {
     return PartOf(line.items.size(), line.num_bytes);
   };
-  const auto own = by_connection_.find(ToAbsl(connection));
+  const auto own = by_connection_.find(absl::string_view(connection.data(), connection.size()));
   const int64_t own_part = own == by_connection_.end() ? PartOf(1, num_bytes)
                                                        : PartOf(own->second->items.size() + 1,
                                                                 own->second->num_bytes + num_bytes);

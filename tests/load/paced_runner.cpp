@@ -12,34 +12,34 @@ PacedRunner::PacedRunner(PacedRunnerOptions options) : options_(std::move(option
   INCIPIT_CHECK(options_.vocab_size > static_cast<int32_t>(options_.avoided_tokens.size()));
 }
 
-absl::Status PacedRunner::Launch(const StepBatch& batch) {
+absl::Status PacedRunner::Launch(const Step& step) {
   INCIPIT_CHECK(num_in_flight_ < steps_.size());
-  Step& step = steps_[(oldest_ + num_in_flight_++) % steps_.size()];
-  const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
+  StepInFlight& launched = steps_[(oldest_ + num_in_flight_++) % steps_.size()];
+  const auto num_tokens = static_cast<int64_t>(step.tokens.size());
   device_end_ = std::max(device_end_, std::chrono::steady_clock::now()) + options_.step_time +
                 num_tokens * options_.token_time;
-  step.end = device_end_;
-  StepResult& result = step.result;
+  launched.end = device_end_;
+  StepResult& result = launched.result;
   result.tokens.clear();
   result.logprobs.Clear();
   result.prompt_logprobs.Clear();
-  for (const Draw& draw : batch.draws) {
-    result.tokens.push_back(Sample(draw));
-    if (draw.params->num_logprobs >= 0) {
-      AppendLogprobs(result.tokens.back(), draw.params->num_logprobs, result.logprobs);
+  for (const StepSample& sample : step.samples) {
+    result.tokens.push_back(Sample(sample));
+    if (sample.params->num_logprobs >= 0) {
+      AppendLogprobs(result.tokens.back(), sample.params->num_logprobs, result.logprobs);
     }
   }
-  for (const PromptScore& score : batch.scores) {
+  for (const StepScore& score : step.scores) {
     AppendLogprobs(score.target, score.num_top, result.prompt_logprobs);
   }
-  result.status.assign(batch.draws.size(), RowStatus::kOk);
-  result.score_status.assign(batch.scores.size(), RowStatus::kOk);
+  result.status.assign(step.samples.size(), RowStatus::kOk);
+  result.score_status.assign(step.scores.size(), RowStatus::kOk);
   return absl::OkStatus();
 }
 
 absl::Status PacedRunner::Wait(StepResult& result) {
   INCIPIT_CHECK(num_in_flight_ > 0);
-  Step& step = steps_[oldest_];
+  StepInFlight& step = steps_[oldest_];
   {
     MutexLock lock(mutex_);
     while (std::chrono::steady_clock::now() < step.end) never_.wait_until(mutex_, step.end);
@@ -50,10 +50,10 @@ absl::Status PacedRunner::Wait(StepResult& result) {
   return absl::OkStatus();
 }
 
-TokenId PacedRunner::Sample(const Draw& draw) const {
+TokenId PacedRunner::Sample(const StepSample& sample) const {
   if (options_.sampled_token >= 0) return options_.sampled_token;
-  const uint64_t bits = RandomBits(draw.params->seed, static_cast<uint32_t>(draw.choice),
-                                   static_cast<uint64_t>(draw.position));
+  const uint64_t bits = RandomBits(sample.params->seed, static_cast<uint32_t>(sample.choice),
+                                   static_cast<uint64_t>(sample.position));
   const auto vocab_size = static_cast<uint64_t>(options_.vocab_size);
   auto token = static_cast<TokenId>(bits % vocab_size);
   const auto is_in = [&token](const auto& tokens) {
@@ -61,7 +61,7 @@ TokenId PacedRunner::Sample(const Draw& draw) const {
   };
   // Bounded, because a request may ban every token.
   for (int32_t i = 0; i < options_.vocab_size; ++i) {
-    if (!is_in(draw.banned) && !is_in(options_.avoided_tokens)) break;
+    if (!is_in(sample.banned) && !is_in(options_.avoided_tokens)) break;
     token = (token + 1) % options_.vocab_size;
   }
   return token;

@@ -28,20 +28,20 @@ class PacedRunner final : public ModelRunner {
  public:
   explicit PacedRunner(PacedRunnerOptions options);
 
-  absl::Status Launch(const StepBatch& batch) override;
+  absl::Status Launch(const Step& step) override;
   absl::Status Wait(StepResult& result) override;
 
  private:
-  struct Step {
+  struct StepInFlight {
     Time end{};
     StepResult result;
   };
 
-  TokenId Sample(const Draw& draw) const;
+  TokenId Sample(const StepSample& sample) const;
   void AppendLogprobs(TokenId token, int32_t num_top, Logprobs& logprobs) const;
 
   const PacedRunnerOptions options_;
-  std::array<Step, 2> steps_;
+  std::array<StepInFlight, 2> steps_;
   size_t oldest_ = 0, num_in_flight_ = 0;
   Time device_end_{};  // of the last step launched
   Mutex mutex_;

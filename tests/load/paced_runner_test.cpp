@@ -15,26 +15,26 @@ class SampledStep {
  public:
   explicit SampledStep(const std::vector<int64_t>& positions) {
     for (const int64_t position : positions) {
-      Draw& draw = draws_.emplace_back();
-      draw.params = &params_;
-      draw.position = position;
+      StepSample& sample = samples_.emplace_back();
+      sample.params = &params_;
+      sample.position = position;
     }
-    batch_.tokens = tokens_;
-    batch_.draws = draws_;
+    step_.tokens = tokens_;
+    step_.samples = samples_;
   }
   SamplingParams& params() { return params_; }
-  const StepBatch& batch() const { return batch_; }
+  const Step& step() const { return step_; }
 
  private:
   SamplingParams params_;
   std::vector<TokenId> tokens_ = {1, 2, 3};
-  std::vector<Draw> draws_;
-  StepBatch batch_;
+  std::vector<StepSample> samples_;
+  Step step_;
 };
 
 std::vector<TokenId> Sampled(PacedRunner& runner, const SampledStep& step) {
   StepResult result;
-  EXPECT_TRUE(runner.Launch(step.batch()).ok());
+  EXPECT_TRUE(runner.Launch(step.step()).ok());
   EXPECT_TRUE(runner.Wait(result).ok());
   return result.tokens;
 }
@@ -44,8 +44,8 @@ TEST(PacedRunnerTest, StepsInFlightEndOneAfterTheOther) {
   const SampledStep step({0});
   StepResult result;
   const Time begin = std::chrono::steady_clock::now();
-  ASSERT_TRUE(runner.Launch(step.batch()).ok());
-  ASSERT_TRUE(runner.Launch(step.batch()).ok());
+  ASSERT_TRUE(runner.Launch(step.step()).ok());
+  ASSERT_TRUE(runner.Launch(step.step()).ok());
   ASSERT_TRUE(runner.Wait(result).ok());
   EXPECT_GE(std::chrono::steady_clock::now() - begin, kStep);
   ASSERT_TRUE(runner.Wait(result).ok());
@@ -77,7 +77,7 @@ TEST(PacedRunnerTest, ReportsLogProbabilitiesOfWhatAsked) {
   step.params().num_logprobs = 2;
   PacedRunner runner({.vocab_size = 5});
   StepResult result;
-  ASSERT_TRUE(runner.Launch(step.batch()).ok());
+  ASSERT_TRUE(runner.Launch(step.step()).ok());
   ASSERT_TRUE(runner.Wait(result).ok());
   EXPECT_EQ(result.logprobs.num_rows(), 2);
   EXPECT_EQ(result.logprobs.top.size(), 4u);

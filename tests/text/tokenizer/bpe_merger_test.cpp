@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "text/tokenizer/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace incipit {
 namespace {
