@@ -166,7 +166,7 @@ def python_tables(proc):
     def mapped(convert):
         return {c: convert(chr(c)) for c in CODE_POINTS}
 
-    # What text/jinja/unicode.cpp and text/unicode/case_mapping.cpp have no exceptions for.
+    # What text/jinja/runtime/python_characters.cpp and text/unicode/case_mapping.cpp have no exceptions for.
     assert having(str.isalpha) == of(categories, "L")
     assert having(str.isdecimal) == of(categories, "Nd")
     assert having(str.isprintable) == set(categories) - of(categories, "C", "Z") | {0x20}

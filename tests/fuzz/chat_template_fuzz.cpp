@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "text/chat/chat_template.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using Json = nlohmann::ordered_json;

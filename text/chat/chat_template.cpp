@@ -7,9 +7,9 @@
 #include "base/status.h"
 #include "text/jinja/runtime/heap.h"
 #include "text/jinja/runtime/interpreter.h"
+#include "text/jinja/runtime/python_characters.h"
 #include "text/jinja/runtime/python_json.h"
 #include "text/jinja/syntax/parser.h"
-#include "text/jinja/unicode.h"
 
 namespace incipit {
 namespace {

@@ -1,7 +1,5 @@
 // Every property and mapping, of every code point, as a count and a checksum: they change if the
 // tables, the code around them or the packaged libraries' version of Unicode change.
-#include "text/jinja/unicode.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "text/jinja/runtime/python_characters.h"
 #include "text/unicode/case_mapping.h"
 #include "text/unicode/code_point_set.h"
 #include "text/unicode/unicode_properties.h"

@@ -5,7 +5,7 @@
 #include "text/jinja/runtime/interpreter.h"
 #include "text/jinja/runtime/numbers.h"
 #include "text/jinja/runtime/operations.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "text/jinja/runtime/interpreter.h"
 #include "text/jinja/runtime/operations.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 #include "text/unicode/case_mapping.h"
 
 namespace incipit::jinja {

@@ -6,7 +6,7 @@
 #include "text/jinja/library/string_ops.h"
 #include "text/jinja/runtime/interpreter.h"
 #include "text/jinja/runtime/operations.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {

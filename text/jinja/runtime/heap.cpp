@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/status.h"
 #include "text/jinja/runtime/interpreter.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 

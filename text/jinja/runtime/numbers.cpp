@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/status.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {

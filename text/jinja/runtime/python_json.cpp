@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "text/jinja/runtime/numbers.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {

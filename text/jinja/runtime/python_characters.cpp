@@ -1,4 +1,4 @@
-#include "text/jinja/unicode.h"
+#include "text/jinja/runtime/python_characters.h"
 
 #include <algorithm>
 #include <span>
