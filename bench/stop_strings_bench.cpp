@@ -48,7 +48,7 @@ std::vector<std::string> Strings(Shape shape) {
 void BM_StopStrings(benchmark::State& state) {
   const auto shape = static_cast<Shape>(state.range(0));
   const auto token_bytes = static_cast<size_t>(state.range(1));
-  StopStrings stop(Strings(shape));
+  StopStrings stop(std::make_shared<const StopStringSet>(Strings(shape)));
   const std::string unit = shape == kOneLetter   ? "a"
                            : shape == kNearMatch ? std::string(500, 'a') + "c"
                            : shape == kPeriods   ? "aaaaaaaac"

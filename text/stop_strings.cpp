@@ -1,64 +1,97 @@
 #include "text/stop_strings.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 
 namespace incipit {
 
-StopStrings::StopStrings(std::vector<std::string> strings) {
-  patterns_.reserve(strings.size());
-  for (std::string& string : strings) {
+StopStringSet::StopStringSet(std::vector<std::string> strings) : strings_(std::move(strings)) {
+  matched_.assign(1, kNone);
+  for (size_t i = 0; i < strings_.size(); ++i) {
+    const std::string& string = strings_[i];
     INCIPIT_CHECK(!string.empty());
-    Pattern pattern{.text = std::move(string), .fallback = {}};
-    pattern.fallback.assign(pattern.text.size(), 0);
-    for (size_t i = 1; i < pattern.text.size(); ++i) {
-      size_t length = pattern.fallback[i - 1];
-      while (length > 0 && pattern.text[i] != pattern.text[length]) {
-        length = pattern.fallback[length - 1];
-      }
-      pattern.fallback[i] = length + (pattern.text[i] == pattern.text[length] ? 1 : 0);
+    int32_t node = kRoot;
+    for (const char byte : string) {
+      const int32_t child = ChildOf(node, byte);
+      node = child == kNone ? AddChild(node, byte) : child;
     }
-    patterns_.push_back(std::move(pattern));
+    int32_t& matched = matched_[static_cast<size_t>(node)];
+    if (matched == kNone) matched = static_cast<int32_t>(i);
+  }
+  children_.assign(256, kRoot);
+  for (int32_t child = nodes_[kRoot].child; child != kNone;
+       child = nodes_[static_cast<size_t>(child)].sibling) {
+    children_[static_cast<unsigned char>(nodes_[static_cast<size_t>(child)].byte)] = child;
+  }
+  LinkFallbacks();
+}
+
+int32_t StopStringSet::AddChild(int32_t node, char byte) {
+  const auto child = static_cast<int32_t>(nodes_.size());
+  Node& parent = nodes_[static_cast<size_t>(node)];
+  const Node added = {.sibling = parent.child, .depth = parent.depth + 1, .byte = byte};
+  parent.child = child;
+  nodes_.push_back(added);
+  matched_.push_back(kNone);
+  return child;
+}
+
+// In order of depth, so that every shorter prefix has its fallback.
+void StopStringSet::LinkFallbacks() {
+  std::vector<int32_t> order = {kRoot};
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int32_t parent = order[i];
+    for (int32_t child = nodes_[static_cast<size_t>(parent)].child; child != kNone;
+         child = nodes_[static_cast<size_t>(child)].sibling) {
+      Node& node = nodes_[static_cast<size_t>(child)];
+      if (parent != kRoot) {
+        node.fallback = Next(nodes_[static_cast<size_t>(parent)].fallback, node.byte);
+      }
+      int32_t& matched = matched_[static_cast<size_t>(child)];
+      if (matched == kNone) matched = matched_[static_cast<size_t>(node.fallback)];
+      order.push_back(child);
+    }
   }
 }
 
-std::optional<size_t> StopStrings::Step(char c) {
-  std::optional<size_t> found;
-  for (size_t i = 0; i < patterns_.size(); ++i) {
-    Pattern& pattern = patterns_[i];
-    size_t& matched = pattern.matched;
-    while (matched > 0 && c != pattern.text[matched]) matched = pattern.fallback[matched - 1];
-    if (c == pattern.text[matched]) ++matched;
-    if (matched < pattern.text.size()) continue;
-    matched = pattern.fallback[matched - 1];
-    if (!found || pattern.text.size() > patterns_[*found].text.size()) found = i;
+int32_t StopStringSet::Next(int32_t node, char byte) const {
+  while (node != kRoot) {
+    const int32_t child = ChildOf(node, byte);
+    if (child != kNone) return child;
+    node = nodes_[static_cast<size_t>(node)].fallback;
   }
-  return found;
+  return children_[static_cast<unsigned char>(byte)];
+}
+
+size_t StopStringSet::NumBegun(int32_t node) const {
+  while (node != kRoot && nodes_[static_cast<size_t>(node)].child == kNone) {
+    node = nodes_[static_cast<size_t>(node)].fallback;
+  }
+  return static_cast<size_t>(nodes_[static_cast<size_t>(node)].depth);
 }
 
 StopStrings::Result StopStrings::Push(std::string_view text, bool include_stop) {
   for (size_t i = 0; i < text.size(); ++i) {
-    const std::optional<size_t> found = Step(text[i]);
-    if (!found) continue;
+    node_ = set_->Next(node_, text[i]);
+    const int32_t matched = set_->matched_[static_cast<size_t>(node_)];
+    if (matched == StopStringSet::kNone) continue;
+    const auto found = static_cast<size_t>(matched);
     held_ += text.substr(0, i + 1);
-    if (!include_stop) held_.resize(held_.size() - patterns_[*found].text.size());
+    if (!include_stop) held_.resize(held_.size() - set_->strings()[found].size());
     return {.text = std::exchange(held_, {}), .matched = found};
   }
   return {.text = Hold(text), .matched = std::nullopt};
 }
 
 std::string StopStrings::Pass(std::string_view text) {
-  for (const char c : text) Step(c);
+  for (const char byte : text) node_ = set_->Next(node_, byte);
   return Hold(text);
 }
 
 std::string StopStrings::Hold(std::string_view text) {
   held_ += text;
-  size_t begun = 0;
-  for (const Pattern& pattern : patterns_) begun = std::max(begun, pattern.matched);
-  std::string safe = held_.substr(0, held_.size() - begun);
+  std::string safe = held_.substr(0, held_.size() - set_->NumBegun(node_));
   held_.erase(0, safe.size());
   return safe;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "server/session/conversation.h"
 #include "server/session/request_draft.h"
 #include "server/session/request_limits.h"
+#include "text/stop_strings.h"
 #include "transformer/config.h"
 
 namespace incipit {
@@ -32,7 +34,7 @@ struct ServedModel {
 
 // How output tokens become what the client receives.
 struct OutputOptions {
-  std::vector<std::string> stop;  // none is empty
+  std::shared_ptr<const StopStringSet> stop;  // null: none
   bool include_stop = false;
   bool keep_special_tokens = false;
   bool logprobs = false;

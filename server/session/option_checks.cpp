@@ -67,7 +67,9 @@ absl::Status CheckStops(OutputDraft& draft, const ServedModel& model, const Requ
                   "output.stop needs text, and this model has no tokenizer; "
                   "output.stop_token_ids does not");
   }
-  out.output.stop = std::move(draft.stop);
+  if (!draft.stop.empty()) {
+    out.output.stop = std::make_shared<const StopStringSet>(std::move(draft.stop));
+  }
   return CheckStopTokens(draft, model, limits, out);
 }
 

@@ -30,7 +30,7 @@ OutputChoice::OutputChoice(const OutputOptions& options, const Tokenizer* tokeni
     : options_(&options), tokenizer_(tokenizer) {
   if (tokenizer == nullptr) return;
   detokenizer_.emplace(*tokenizer, !options.keep_special_tokens, after_prompt);
-  if (!options.stop.empty()) stop_strings_.emplace(options.stop);
+  if (options.stop != nullptr) stop_strings_.emplace(options.stop);
 }
 
 bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, OutputDelta& delta) {
@@ -62,7 +62,7 @@ bool OutputChoice::AppendText(const std::string& text, OutputDelta& delta) {
   delta.text += result.text;
   if (!result.matched) return false;
   finish_ = delta.finish = FinishReason::kStop;
-  delta.stop_string = options_->stop[*result.matched];
+  delta.stop_string = options_->stop->strings()[*result.matched];
   return true;
 }
 

@@ -9,8 +9,12 @@
 namespace incipit {
 namespace {
 
+StopStrings SearchFor(std::vector<std::string> strings) {
+  return StopStrings(std::make_shared<const StopStringSet>(std::move(strings)));
+}
+
 TEST(StopStringsTest, AStringAcrossPiecesIsFound) {
-  StopStrings stop({"END"});
+  StopStrings stop = SearchFor({"END"});
   EXPECT_EQ(stop.Push("text E", false).text, "text ");
   EXPECT_EQ(stop.Push("N", false).text, "");
   const StopStrings::Result result = stop.Push("D more", false);
@@ -19,7 +23,7 @@ TEST(StopStringsTest, AStringAcrossPiecesIsFound) {
 }
 
 TEST(StopStringsTest, OfTextThatPassesOnlyABeginningCounts) {
-  StopStrings stop({"END", "Ox"});
+  StopStrings stop = SearchFor({"END", "Ox"});
   EXPECT_EQ(stop.Pass("an END, and EN"), "an END, and ");
   EXPECT_EQ(stop.Push("O", false).text, "EN");
   EXPECT_EQ(stop.Pass("EN"), "O");
@@ -29,7 +33,7 @@ TEST(StopStringsTest, OfTextThatPassesOnlyABeginningCounts) {
 }
 
 TEST(StopStringsTest, WhatOnlyLookedLikeABeginningIsShown) {
-  StopStrings stop({"END"});
+  StopStrings stop = SearchFor({"END"});
   EXPECT_EQ(stop.Push("EN", false).text, "");
   EXPECT_EQ(stop.Push("ER", false).text, "ENER");
   EXPECT_EQ(stop.Push("EN", false).text, "");
@@ -37,14 +41,14 @@ TEST(StopStringsTest, WhatOnlyLookedLikeABeginningIsShown) {
 }
 
 TEST(StopStringsTest, TheStopStringIsIncludedIfAskedFor) {
-  StopStrings stop({"\n\n", "stop"});
+  StopStrings stop = SearchFor({"\n\n", "stop"});
   const StopStrings::Result result = stop.Push("please stop now", true);
   EXPECT_EQ(result.text, "please stop");
   EXPECT_EQ(result.matched, 1);
 }
 
 TEST(StopStringsTest, OfTwoThatEndTogetherTheOneThatBeginsFirstWins) {
-  StopStrings stop({"b", "ab"});
+  StopStrings stop = SearchFor({"b", "ab"});
   const StopStrings::Result result = stop.Push("xab", false);
   EXPECT_EQ(result.text, "x");
   EXPECT_EQ(result.matched, 1);
@@ -83,7 +87,7 @@ TEST(StopStringsTest, AnySplitOfAnyTextGivesWhatANaiveSearchFinds) {
     for (size_t i = 0; i < 1 + below(3); ++i) stops.push_back(random_text(1 + below(6)));
     const std::string text = random_text(below(24));
     const bool include_stop = below(2) == 0;
-    StopStrings stop(stops);
+    StopStrings stop = SearchFor(stops);
     std::string shown;
     std::optional<size_t> matched;
     for (size_t begin = 0; begin < text.size() && !matched;) {
@@ -101,7 +105,7 @@ TEST(StopStringsTest, AnySplitOfAnyTextGivesWhatANaiveSearchFinds) {
 }
 
 TEST(StopStringsTest, NothingIsHeldBackThatCannotBeginAStopString) {
-  StopStrings stop({"abab"});
+  StopStrings stop = SearchFor({"abab"});
   EXPECT_EQ(stop.Push("xaba", false).text, "x");
   EXPECT_EQ(stop.Push("a", false).text, "aba");
   EXPECT_EQ(stop.Push("c", false).text, "ac");
