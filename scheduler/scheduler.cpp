@@ -147,14 +147,14 @@ void Scheduler::Sweep() {
     });
     num_to_sweep_ = 0;
   }
-  const auto over = std::ranges::partition(
-      ending_groups_,
+  const auto over = std::partition(
+      ending_groups_.begin(), ending_groups_.end(),
       [](const std::unique_ptr<SequenceGroup>& group) { return group->in_flight(); });
-  for (std::unique_ptr<SequenceGroup>& group : over) {
-    num_choices_ -= group->sequences.size();
-    ended_groups_.push_back(std::move(group));
+  for (auto it = over; it != ending_groups_.end(); ++it) {
+    num_choices_ -= (*it)->sequences.size();
+    ended_groups_.push_back(std::move(*it));
   }
-  ending_groups_.erase(over.begin(), over.end());
+  ending_groups_.erase(over, ending_groups_.end());
 }
 
 void Scheduler::TakeEnded(std::vector<std::unique_ptr<SequenceGroup>>& ended) {

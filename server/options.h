@@ -13,8 +13,8 @@
 #include "base/flags.h"
 #include "base/host_port.h"
 #include "engine/engine.h"
-#include "kernels/cuda/cuda_options.h"
 #include "kernels/cpu/cpu_isa.h"
+#include "kernels/cuda/cuda_options.h"
 #include "server/logging.h"
 #include "server/session/request_limits.h"
 

@@ -148,7 +148,7 @@ PROMPTS = [
          says="no room for output"),
     Case(8, "prompt beyond the context", sized(lambda facts: facts.context + 1), field="token_ids.ids",
          says="context is"),
-    Case(8, "prompt far beyond the context", many_ids(900_000), field="token_ids.ids", says="900000"),
+    Case(8, "prompt far beyond the context", many_ids(900_000), field="token_ids.ids", says="context is"),
     Case(9, "max_tokens beyond the context", sized(lambda facts: facts.context - 5, 100), OK,
          check=finished_length(5)),
     Case(9, "one token of room", sized(lambda facts: facts.context - 1, 100), OK, check=finished_length(1)),
