@@ -271,6 +271,8 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
               r.template_arguments_bytes_max, {2, 16 << 20});
   flags.Integer({"json-values-max", "N", "Members and elements in all JSON texts of a request."},
                 r.json_values_max, {1, 1 << 24});
+  flags.Bytes({"detokenize-bytes-max", "SIZE", "Of the text of a Detokenize."},
+              r.detokenize_bytes_max, {1 << 10});
   flags.Integer({"cache-salt-bytes-max", "N", "cache.salt"}, r.cache_salt_bytes_max, {0, 65536});
   flags.Interval({"cache-ttl-max", "TIME", "cache.retention.ttl"}, r.cache_ttl_max,
                  {std::chrono::seconds(1), std::chrono::hours(24 * 365)});

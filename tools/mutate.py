@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-FOLDERS = ["base", "kvcache", "scheduler", "engine", "tests/sim", "tests/support"]
+FOLDERS = ["base", "kvcache", "scheduler", "engine", "kernels", "tests/sim", "tests/support"]
 SOURCES = ["base/check.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tests/sim/simulate_main.cpp",
            "tests/sim/simulation.cpp", "tests/sim/simulation_checks.cpp", "tests/sim/expected_request.cpp"]
 TIMEOUT_S = 120  # of one simulation; a bug that makes it hang is caught

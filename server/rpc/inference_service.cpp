@@ -9,7 +9,6 @@
 #include "server/rpc/error_details.h"
 #include "server/rpc/request_reader.h"
 #include "server/rpc/wire.h"
-#include "server/session/field_checks.h"
 
 namespace incipit {
 namespace {
@@ -157,11 +156,19 @@ absl::Status InferenceService::TokenizeText(const v1::TokenizeRequest& message,
 absl::Status InferenceService::DetokenizeIds(const v1::DetokenizeRequest& message,
                                              v1::DetokenizeResponse& response) const {
   if (context_.tokenizer == nullptr) return NoTokenizer("Detokenize");
-  // The text of an id may be many times as long as the id.
-  INCIPIT_RETURN_IF_ERROR(CheckCount("ids", static_cast<size_t>(message.ids_size()), "ids",
-                                     context_.model.max_model_len));
   const TokensDraft tokens = TokensOf(message.ids());
   INCIPIT_RETURN_IF_ERROR(CheckTokens("ids", tokens, context_.model));
+  // The text of an id may be many times as long as the id.
+  const int64_t bytes_max = context_.options.request.detokenize_bytes_max;
+  int64_t num_bytes = 0;
+  for (const TokenId token : tokens) {
+    num_bytes += static_cast<int64_t>(context_.tokenizer->TokenBytes(token).size());
+    if (num_bytes <= bytes_max) continue;
+    return WithBound(
+        InvalidField("ids", "stand for more than {} bytes of text, which is detokenize-bytes-max",
+                     bytes_max),
+        bytes_max);
+  }
   response.set_text(context_.tokenizer->Decode(tokens, message.skip_special_tokens()));
   return absl::OkStatus();
 }

@@ -22,6 +22,7 @@ struct RequestLimits {
   int32_t tools_max = 128;
   int64_t template_arguments_bytes_max = 64 << 10;
   int64_t json_values_max = 65'536;  // members and elements in all JSON texts of one request
+  int64_t detokenize_bytes_max = 32 << 20;
   int32_t cache_salt_bytes_max = 256;
   Duration cache_ttl_max = std::chrono::hours(24);
   int32_t request_id_bytes_max = 128;

@@ -341,5 +341,21 @@ TEST(DetokenizeTest, IsTheReverseOfTokenize) {
   EXPECT_EQ(FieldOf(status), "ids[8]");  // seven bytes, one special token
 }
 
+TEST(DetokenizeTest, TheTextIsBounded) {
+  TestServerConfig config;
+  config.options.request.detokenize_bytes_max = 1024;
+  TestServer server(std::move(config));
+  v1::DetokenizeRequest request;
+  for (int i = 0; i < 1024; ++i) request.add_ids(kFirstByte + 'a');
+  v1::DetokenizeResponse response;
+  grpc::ClientContext first, second;
+  ASSERT_TRUE(server.inference().Detokenize(&first, request, &response).ok());
+  EXPECT_EQ(response.text().size(), 1024u);
+  request.add_ids(kFirstByte + 'a');
+  const grpc::Status status = server.inference().Detokenize(&second, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "ids");
+}
+
 }  // namespace
 }  // namespace incipit
