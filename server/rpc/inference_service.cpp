@@ -22,14 +22,16 @@ absl::Status NoTokenizer(std::string_view what) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
-  return Start(*call, *bytes, &PromptSizeOf,
-               [copy = *bytes] { return ReadDraft<v1::GenerateRequest>(copy); });
+  return Start(*call, *bytes, &PromptSizeOf, [this, copy = *bytes] {
+    return ReadDraft<v1::GenerateRequest>(copy, context_.options.request);
+  });
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Chat(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
-  return Start(*call, *bytes, nullptr,
-               [copy = *bytes] { return ReadDraft<v1::ChatRequest>(copy); });
+  return Start(*call, *bytes, nullptr, [this, copy = *bytes] {
+    return ReadDraft<v1::ChatRequest>(copy, context_.options.request);
+  });
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
@@ -162,10 +164,11 @@ absl::Status InferenceService::DetokenizeIds(const v1::DetokenizeRequest& messag
   const int64_t bytes_max = context_.options.request.detokenize_bytes_max;
   int64_t num_bytes = 0;
   for (const TokenId token : tokens) {
-    num_bytes += static_cast<int64_t>(context_.tokenizer->TokenBytes(token).size());
+    num_bytes += static_cast<int64_t>(context_.tokenizer->TokenLength(token));
     if (num_bytes <= bytes_max) continue;
     return WithBound(
-        InvalidField("ids", "stand for more than {} bytes of text, which is detokenize-bytes-max",
+        InvalidField("ids",
+                     "stand for more than about {} bytes of text, which is detokenize-bytes-max",
                      bytes_max),
         bytes_max);
   }

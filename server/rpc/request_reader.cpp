@@ -3,6 +3,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <incipit/v1/inference.pb.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "server/rpc/wire.h"
@@ -24,11 +25,14 @@ SamplingDraft SamplingOf(const v1::SamplingOptions& options) {
   return out;
 }
 
-OutputDraft OutputOf(v1::OutputOptions& options) {
+OutputDraft OutputOf(v1::OutputOptions& options, const RequestLimits& limits) {
   OutputDraft out;
   out.max_tokens = options.max_tokens();
   out.min_tokens = options.min_tokens();
-  for (std::string& stop : *options.mutable_stop()) out.stop.push_back(std::move(stop));
+  out.num_stop = static_cast<size_t>(options.stop_size());
+  for (int i = 0; i < std::min(options.stop_size(), limits.stop_strings_max); ++i) {
+    out.stop.push_back(std::move(*options.mutable_stop(i)));
+  }
   out.stop_token_ids = TokensOf(options.stop_token_ids());
   out.include_stop = options.include_stop();
   out.ignore_eos = options.ignore_eos();
@@ -60,7 +64,9 @@ MessageDraft MessageOf(v1::ChatMessage& message) {
   out.content = std::move(*message.mutable_content());
   out.name = std::move(*message.mutable_name());
   out.tool_call_id = std::move(*message.mutable_tool_call_id());
-  for (v1::ToolCall& call : *message.mutable_tool_calls()) {
+  out.num_tool_calls = static_cast<size_t>(message.tool_calls_size());
+  for (int i = 0; i < std::min(message.tool_calls_size(), kToolCallsMax); ++i) {
+    v1::ToolCall& call = *message.mutable_tool_calls(i);
     out.tool_calls.push_back({.id = std::move(*call.mutable_id()),
                               .name = std::move(*call.mutable_name()),
                               .arguments_json = std::move(*call.mutable_arguments_json())});
@@ -70,12 +76,12 @@ MessageDraft MessageOf(v1::ChatMessage& message) {
 
 // What the two kinds of request share.
 template <typename Message>
-RequestDraft CommonDraft(Message& message) {
+RequestDraft CommonDraft(Message& message, const RequestLimits& limits) {
   RequestDraft out;
   out.label = std::move(*message.mutable_request_id());
   out.model = std::move(*message.mutable_model());
   out.sampling = SamplingOf(message.sampling());
-  out.output = OutputOf(*message.mutable_output());
+  out.output = OutputOf(*message.mutable_output(), limits);
   out.cache = CacheOf(*message.mutable_cache());
   out.priority = message.priority();
   return out;
@@ -90,8 +96,8 @@ TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids) {
   return out;
 }
 
-RequestDraft DraftOf(v1::GenerateRequest&& message) {
-  RequestDraft out = CommonDraft(message);
+RequestDraft DraftOf(v1::GenerateRequest&& message, const RequestLimits& limits) {
+  RequestDraft out = CommonDraft(message, limits);
   switch (message.prompt_case()) {
     case v1::GenerateRequest::kText:
       out.prompt = std::move(*message.mutable_text());
@@ -105,13 +111,16 @@ RequestDraft DraftOf(v1::GenerateRequest&& message) {
   return out;
 }
 
-RequestDraft DraftOf(v1::ChatRequest&& message) {
-  RequestDraft out = CommonDraft(message);
+RequestDraft DraftOf(v1::ChatRequest&& message, const RequestLimits& limits) {
+  RequestDraft out = CommonDraft(message, limits);
   ConversationDraft conversation;
-  for (v1::ChatMessage& part : *message.mutable_messages()) {
-    conversation.messages.push_back(MessageOf(part));
+  conversation.num_messages = static_cast<size_t>(message.messages_size());
+  for (int i = 0; i < std::min(message.messages_size(), limits.messages_max); ++i) {
+    conversation.messages.push_back(MessageOf(*message.mutable_messages(i)));
   }
-  for (v1::Tool& tool : *message.mutable_tools()) {
+  conversation.num_tools = static_cast<size_t>(message.tools_size());
+  for (int i = 0; i < std::min(message.tools_size(), limits.tools_max); ++i) {
+    v1::Tool& tool = *message.mutable_tools(i);
     conversation.tools.push_back({.name = std::move(*tool.mutable_name()),
                                   .description = std::move(*tool.mutable_description()),
                                   .parameters_json = std::move(*tool.mutable_parameters_json())});
@@ -125,13 +134,15 @@ RequestDraft DraftOf(v1::ChatRequest&& message) {
 }
 
 template <typename Message>
-absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes) {
+absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes, const RequestLimits& limits) {
   Message message;
   INCIPIT_RETURN_IF_ERROR(FromBytes(bytes, message));
-  return DraftOf(std::move(message));
+  return DraftOf(std::move(message), limits);
 }
 
-template absl::StatusOr<RequestDraft> ReadDraft<v1::GenerateRequest>(const grpc::ByteBuffer&);
-template absl::StatusOr<RequestDraft> ReadDraft<v1::ChatRequest>(const grpc::ByteBuffer&);
+template absl::StatusOr<RequestDraft> ReadDraft<v1::GenerateRequest>(const grpc::ByteBuffer&,
+                                                                     const RequestLimits&);
+template absl::StatusOr<RequestDraft> ReadDraft<v1::ChatRequest>(const grpc::ByteBuffer&,
+                                                                 const RequestLimits&);
 
 }  // namespace incipit

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/session/request_draft.h"
+#include "server/session/request_limits.h"
 
 namespace grpc {
 class ByteBuffer;
@@ -20,13 +21,13 @@ class GenerateRequest;
 
 namespace incipit {
 
-// Strings are moved out of the message.
-RequestDraft DraftOf(v1::GenerateRequest&& message);
-RequestDraft DraftOf(v1::ChatRequest&& message);
+// Strings are moved out of the message. Lists are copied up to their limits.
+RequestDraft DraftOf(v1::GenerateRequest&& message, const RequestLimits& limits);
+RequestDraft DraftOf(v1::ChatRequest&& message, const RequestLimits& limits);
 TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids);
 
 // MALFORMED_MESSAGE if `bytes` are no Message. On a text thread: takes time by the size.
 template <typename Message>
-absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes);
+absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes, const RequestLimits& limits);
 
 }  // namespace incipit

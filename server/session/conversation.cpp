@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/session/field_checks.h"
 #include "server/session/json_object.h"
 #include "server/session/request_error.h"
 
@@ -15,7 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kRoleBytesMax = 64;
 constexpr size_t kNameBytesMax = 256;  // of tools, of authors, and of ids of tool calls
-constexpr size_t kToolCallsMax = 128;  // of one message
 // What the server gives templates itself, and what a template is: a client's own would be code.
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "tools",
@@ -33,10 +33,7 @@ constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
 
 absl::Status CheckName(const std::string& field, std::string_view name) {
   if (name.empty()) return InvalidField(field, "is empty");
-  if (name.size() <= kNameBytesMax) return absl::OkStatus();
-  return WithBound(
-      InvalidField(field, "has {} bytes; at most {} are allowed", name.size(), kNameBytesMax),
-      kNameBytesMax);
+  return CheckBytes(field, name.size(), kNameBytesMax);
 }
 
 absl::Status CheckRole(const std::string& field, std::string_view role) {
@@ -86,11 +83,9 @@ absl::StatusOr<Json> MessageJson(const std::string& field, MessageDraft message,
     out["tool_call_id"] = std::move(message.tool_call_id);
   }
   if (message.tool_calls.empty()) return out;
-  if (message.tool_calls.size() > kToolCallsMax) {
-    return WithBound(InvalidField(field + ".tool_calls", "has {} calls; at most {} are allowed",
-                                  message.tool_calls.size(), kToolCallsMax),
-                     kToolCallsMax);
-  }
+  INCIPIT_RETURN_IF_ERROR(CheckCount(field + ".tool_calls",
+                                     std::max(message.num_tool_calls, message.tool_calls.size()),
+                                     "calls", kToolCallsMax));
   Json& calls = out["tool_calls"] = Json::array();
   for (size_t i = 0; i < message.tool_calls.size(); ++i) {
     INCIPIT_RETURN_IF_ERROR(check_wanted());
@@ -134,18 +129,11 @@ absl::Status AddArguments(const std::string& text, JsonObjectReader& reader, Jso
 }
 
 absl::Status CheckCounts(const ConversationDraft& draft, const RequestLimits& limits) {
-  if (draft.messages.empty()) return InvalidField("messages", "is empty");
-  if (std::ssize(draft.messages) > limits.messages_max) {
-    return WithBound(InvalidField("messages", "has {} messages; at most {} are allowed",
-                                  draft.messages.size(), limits.messages_max),
-                     limits.messages_max);
-  }
-  if (std::ssize(draft.tools) > limits.tools_max) {
-    return WithBound(InvalidField("tools", "has {} tools; at most {} are allowed",
-                                  draft.tools.size(), limits.tools_max),
-                     limits.tools_max);
-  }
-  return absl::OkStatus();
+  const size_t num_messages = std::max(draft.num_messages, draft.messages.size());
+  if (num_messages == 0) return InvalidField("messages", "is empty");
+  INCIPIT_RETURN_IF_ERROR(CheckCount("messages", num_messages, "messages", limits.messages_max));
+  return CheckCount("tools", std::max(draft.num_tools, draft.tools.size()), "tools",
+                    limits.tools_max);
 }
 
 }  // namespace

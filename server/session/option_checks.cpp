@@ -55,8 +55,8 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
 
 absl::Status CheckStops(OutputDraft& draft, const ServedModel& model, const RequestLimits& limits,
                         CheckedRequest& out) {
-  INCIPIT_RETURN_IF_ERROR(
-      CheckCount("output.stop", draft.stop.size(), "strings", limits.stop_strings_max));
+  INCIPIT_RETURN_IF_ERROR(CheckCount("output.stop", std::max(draft.num_stop, draft.stop.size()),
+                                     "strings", limits.stop_strings_max));
   for (size_t i = 0; i < draft.stop.size(); ++i) {
     const std::string field = fmt::format("output.stop[{}]", i);
     if (draft.stop[i].empty()) return InvalidField(field, "is empty");

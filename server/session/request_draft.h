@@ -1,7 +1,11 @@
 // A request as a client wrote it, in no protocol's terms: nothing is checked, and what was not
 // given is absent. Each protocol's adapter fills one; CheckDraft makes a checked request of it.
+//
+// A list that is longer than its limit need not be copied whole: an adapter may stop at the limit
+// and say in `num_...` how many elements the client wrote. 0: as many as there are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +29,7 @@ struct OutputDraft {
   uint32_t max_tokens = 0;  // 0: the rest of the context
   uint32_t min_tokens = 0;
   std::vector<std::string> stop;
+  size_t num_stop = 0;
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
   uint32_t num_choices = 0;  // 0: 1
@@ -55,6 +60,7 @@ struct ToolCallDraft {
 struct MessageDraft {
   std::string role, content, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
+  size_t num_tool_calls = 0;
 };
 
 struct ToolDraft {
@@ -64,6 +70,7 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
+  size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;
 };

@@ -9,6 +9,8 @@
 
 namespace incipit {
 
+inline constexpr int32_t kToolCallsMax = 128;  // of one message
+
 struct RequestLimits {
   int32_t prompt_tokens_max = 0;  // 0: what the context allows
   int32_t choices_max = 16;

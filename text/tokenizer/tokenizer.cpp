@@ -39,6 +39,11 @@ std::string Tokenizer::TokenBytes(TokenId id) const {
   return text += decoding.Finish();
 }
 
+size_t Tokenizer::TokenLength(TokenId id) const {
+  const std::string* token = pipeline_->TokenToDecode(id, /*skip_special_tokens=*/false);
+  return token == nullptr ? 0 : token->size();
+}
+
 int32_t Tokenizer::vocab_size() const {
   const Pipeline::Parts& parts = pipeline_->parts();
   return std::max(parts.model.id_end(), parts.added.id_end());

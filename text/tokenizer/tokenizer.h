@@ -65,6 +65,9 @@ class Tokenizer {
   // kept); empty for an unknown id.
   std::string TokenBytes(TokenId id) const;
 
+  // About how many bytes of text a token stands for: those of its name in the vocabulary.
+  size_t TokenLength(TokenId id) const;
+
   int32_t vocab_size() const;  // one more than the largest id
   // The most bytes of text that one token of Encode stands for; nothing if there is no bound, since
   // a part of the tokenizer may drop text.

@@ -47,7 +47,8 @@ ServedModel Model() {
 absl::StatusOr<CheckedRequest> CheckGenerateRequest(v1::GenerateRequest message,
                                                     const ServedModel& model,
                                                     const RequestLimits& limits) {
-  return CheckDraft(DraftOf(std::move(message)), model, limits, [] { return absl::OkStatus(); });
+  return CheckDraft(DraftOf(std::move(message), limits), model, limits,
+                    [] { return absl::OkStatus(); });
 }
 
 v1::GenerateRequest Valid() {

@@ -38,12 +38,12 @@ absl::Status Wanted() { return absl::OkStatus(); }
 
 absl::StatusOr<CheckedRequest> CheckChatRequest(v1::ChatRequest message, const ServedModel& model,
                                                 const RequestLimits& limits) {
-  return CheckDraft(DraftOf(std::move(message)), model, limits, Wanted);
+  return CheckDraft(DraftOf(std::move(message), limits), model, limits, Wanted);
 }
 
 absl::StatusOr<Conversation> CheckConversation(v1::ChatRequest message,
                                                const RequestLimits& limits) {
-  RequestDraft draft = DraftOf(std::move(message));
+  RequestDraft draft = DraftOf(std::move(message), limits);
   return incipit::CheckConversation(std::get<ConversationDraft>(std::move(draft.prompt)), limits,
                                     Wanted);
 }
@@ -220,7 +220,7 @@ TEST(ChatRequestTest, ManyNamesTakeTimeByTheirNumber) {
 }
 
 TEST(ChatRequestTest, WorkThatIsNotWantedAnyMoreEndsBetweenTwoTexts) {
-  RequestDraft draft = DraftOf(ValidChat());
+  RequestDraft draft = DraftOf(ValidChat(), {});
   auto& conversation = std::get<ConversationDraft>(draft.prompt);
   conversation.tools.assign(100, {.name = "f", .description = "", .parameters_json = "{}"});
   int num_asked = 0;
