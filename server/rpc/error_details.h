@@ -10,9 +10,9 @@ class Status;
 
 namespace incipit {
 
-// OK, or what ErrorOf says of `status`, in `grpc-status-details-bin`: ErrorInfo always (domain
-// "incipit", the reason's name, and the bound if there is one), BadRequest if a field is wrong,
-// RetryInfo if there is a delay. Long messages are cut to what trailers can carry.
+// Returns OK for OK, else the RequestError of `status` in `grpc-status-details-bin`: ErrorInfo
+// always (domain "incipit", the reason's name, and the bound if there is one), BadRequest if a
+// field is wrong, RetryInfo if there is a delay. Long messages are cut to what trailers can carry.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace incipit

@@ -57,14 +57,14 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // How long the prompt in a message is, from its outline; null if its outline does not say it.
+  // Returns the size of the prompt of an unread message. Null: the message does not tell it.
   using SizeOf = PromptSize (*)(const grpc::ByteBuffer& bytes);
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes, SizeOf size_of,
                                                     SessionStarter::Read read);
   // Counts the call against the limits on concurrent ones.
   absl::Status Track(const grpc::CallbackServerContext& call, GenerateStream& stream);
-  // Everything that can be said without the message.
+  // Checks the limits that need no look at the message. Returns the name of the tenant.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
   // Runs `work`, a function of the parsed message that fills the response, on a text thread.
   template <typename Message, typename Response>

@@ -15,8 +15,9 @@ struct PromptSize {
   int64_t num_ids_min = 0;  // there are at least so many ids
 };
 
-// The prompt of the GenerateRequest in `bytes`. Reads the tags of at most 64 fields and skips their
-// contents; {} if `bytes` are something else.
+// Returns the size of the prompt of the GenerateRequest in `bytes`. Reads the tags of at most 64
+// fields and skips their contents. Returns zeros if there are more fields, or if a tag or a length
+// is malformed.
 PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes);
 
 }  // namespace incipit

@@ -18,7 +18,7 @@ struct ScoredToken {
   std::string bytes;  // the token's own; empty if the model has no tokenizer
 };
 
-// The log probability of the token at one position, and of the likeliest there.
+// Log probabilities at one position: of the token that stands there, and of the likeliest tokens.
 struct ScoredPosition {
   ScoredToken token;
   int32_t rank = 0;              // of `token`; 1: the likeliest

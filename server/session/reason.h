@@ -36,9 +36,10 @@ enum class Reason : uint8_t {
   kCannotResume,
 };
 
-// ErrorInfo::reason, in capital letters. kEngineFailed and kInternal share a name.
+// Returns the name of the reason that clients see, in capital letters. kEngineFailed and kInternal
+// share the name ENGINE_FAILED.
 std::string_view NameOf(Reason reason);
-// The canonical code of an error with this reason.
+// Returns the canonical code of an error with this reason.
 absl::StatusCode CodeOf(Reason reason);
 // The reason of a status that carries none: it follows from the code.
 Reason DefaultReason(absl::StatusCode code);

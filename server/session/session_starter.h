@@ -72,7 +72,7 @@ class SessionStarter {
     Read read;
   };
 
-  // What can be said before the request is read.
+  // Takes a place for the session and checks the limits that need no look at the request itself.
   absl::Status CheckRoom(const RequestArrival& arrival, Session& session);
   void Prepare(Job job);
   absl::StatusOr<CheckedRequest> ReadAndCheck(Job& job) const;

@@ -37,7 +37,8 @@ class TextPool {
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
 
-  // Thread-safe, does not wait for a task. False, with `task` not taken, if there is no room.
+  // Queues `task`. Thread-safe; does not wait. Returns false and leaves `task` as it is if there is
+  // no room.
   // `num_bytes` is the memory that the task holds.
   [[nodiscard]] bool Run(std::string_view connection, int64_t num_bytes, Task&& task);
   // Runs what is queued, then ends the threads. Idempotent, of one thread.
