@@ -56,24 +56,6 @@ bool Scheduler::MayPlanAhead() const {
   return num_needed <= cache_.num_free();
 }
 
-void Scheduler::EndExpired(Time now) {
-  expired_.clear();
-  next_deadline_ = kNoDeadline;
-  const auto look_at = [&](const Sequence* sequence) {
-    SequenceGroup& group = *sequence->group;
-    const Time deadline = group.request->deadline;
-    if (deadline <= now) {
-      expired_.push_back(&group);
-    } else {
-      next_deadline_ = std::min(next_deadline_, deadline);
-    }
-  };
-  std::ranges::for_each(running_, look_at);
-  std::ranges::for_each(waiting_.sequences(), look_at);
-  for (SequenceGroup* group : expired_) EndGroup(*group, FinishReason::kDeadline);
-  Sweep();
-}
-
 // How many tokens of prompts the step may have.
 int32_t Scheduler::PromptRoom() const {
   if (options_.prompt_steps_max == 1) return options_.step_tokens_max;

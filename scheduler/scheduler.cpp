@@ -107,6 +107,24 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
   Retire(*heir);
 }
 
+void Scheduler::EndExpired(Time now) {
+  expired_.clear();
+  next_deadline_ = kNoDeadline;
+  const auto look_at = [&](const Sequence* sequence) {
+    SequenceGroup& group = *sequence->group;
+    const Time deadline = group.request->deadline;
+    if (deadline <= now) {
+      expired_.push_back(&group);
+    } else {
+      next_deadline_ = std::min(next_deadline_, deadline);
+    }
+  };
+  std::ranges::for_each(running_, look_at);
+  std::ranges::for_each(waiting_.sequences(), look_at);
+  for (SequenceGroup* group : expired_) EndGroup(*group, FinishReason::kDeadline);
+  Sweep();
+}
+
 void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
   events_.tokens.push_back(
       {.request = sequence.request().id, .choice = sequence.choice, .finish = reason});

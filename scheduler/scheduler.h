@@ -139,6 +139,7 @@ class Scheduler {
  private:
   // Of every request (scheduler.cpp).
   void Enqueue(Sequence& sequence);
+  void EndExpired(Time now);
   void EndGroup(SequenceGroup& group, FinishReason reason);
   void EndSequence(Sequence& sequence, FinishReason reason);
   void PushEnd(const Sequence& sequence, FinishReason reason);
@@ -147,7 +148,6 @@ class Scheduler {
   void Sweep();
 
   // Of Plan (plan.cpp).
-  void EndExpired(Time now);
   bool GoesOn(const Sequence& sequence) const;
   bool MayPlanAhead() const;
   int32_t PromptRoom() const;

@@ -147,7 +147,7 @@ BUGS = [
         "if (computed.copy_source != kNoBlock && num_needed > cache_.num_free())", "if (num_needed < 0)"),
     Bug("a long prompt starves answers", "scheduler/plan.cpp",
         "std::max(1, room - num_decoding_after)", "room"),
-    Bug("the queue forgets deadlines", "scheduler/plan.cpp",
+    Bug("the queue forgets deadlines", "scheduler/scheduler.cpp",
         "std::ranges::for_each(waiting_.sequences(), look_at);", ""),
     Bug("who asked not to read reads", "scheduler/plan.cpp",
         "if (!group.request->read_cache)", "if (false)"),
