@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/session/bounded_json.h"
 #include "server/session/field_checks.h"
-#include "server/session/json_object.h"
 #include "server/session/request_error.h"
 
 namespace incipit {
@@ -48,7 +48,7 @@ absl::Status CheckRole(const std::string& field, std::string_view role) {
 }
 
 absl::StatusOr<Json> ToolCallJson(const std::string& field, ToolCallDraft call,
-                                  JsonObjectReader& reader) {
+                                  BoundedJsonReader& reader) {
   INCIPIT_RETURN_IF_ERROR(CheckName(field + ".name", call.name));
   Json arguments = Json::object();
   if (!call.arguments_json.empty()) {
@@ -69,7 +69,7 @@ absl::StatusOr<Json> ToolCallJson(const std::string& field, ToolCallDraft call,
 
 // Keys that were not given are left out: templates ask `'tool_calls' in message`.
 absl::StatusOr<Json> MessageJson(const std::string& field, MessageDraft message,
-                                 JsonObjectReader& reader, CheckWanted check_wanted) {
+                                 BoundedJsonReader& reader, CheckWanted check_wanted) {
   INCIPIT_RETURN_IF_ERROR(CheckRole(field + ".role", message.role));
   Json out;
   out["role"] = std::move(message.role);
@@ -96,7 +96,7 @@ absl::StatusOr<Json> MessageJson(const std::string& field, MessageDraft message,
   return out;
 }
 
-absl::StatusOr<Json> ToolJson(const std::string& field, ToolDraft tool, JsonObjectReader& reader) {
+absl::StatusOr<Json> ToolJson(const std::string& field, ToolDraft tool, BoundedJsonReader& reader) {
   INCIPIT_RETURN_IF_ERROR(CheckName(field + ".name", tool.name));
   Json out;
   out["type"] = "function";
@@ -113,7 +113,7 @@ absl::StatusOr<Json> ToolJson(const std::string& field, ToolDraft tool, JsonObje
   return out;
 }
 
-absl::Status AddArguments(const std::string& text, JsonObjectReader& reader, Json& variables) {
+absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Json& variables) {
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
   INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read(kField, text));
@@ -141,7 +141,7 @@ absl::Status CheckCounts(const ConversationDraft& draft, const RequestLimits& li
 absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const RequestLimits& limits,
                                                CheckWanted check_wanted) {
   INCIPIT_RETURN_IF_ERROR(CheckCounts(draft, limits));
-  JsonObjectReader reader(limits.template_arguments_bytes_max, limits.json_values_max);
+  BoundedJsonReader reader(limits.template_arguments_bytes_max, limits.json_values_max);
   Conversation out;
   // Absent lists are null rather than undefined, which templates tell apart.
   Json messages = Json::array(), tools;

@@ -1,4 +1,4 @@
-#include "server/session/json_object.h"
+#include "server/session/bounded_json.h"
 
 #include <string>
 #include <utility>
@@ -62,7 +62,7 @@ bool Builder::key(Json::string_t& name) {
 }
 
 bool Builder::Open(Json value) {
-  too_deep_ = std::ssize(levels_) >= JsonObjectReader::kDepthMax;
+  too_deep_ = std::ssize(levels_) >= BoundedJsonReader::kDepthMax;
   if (too_deep_) return false;
   levels_.push_back({.value = std::move(value), .name = {}, .index = {}});
   return true;
@@ -109,8 +109,8 @@ void Builder::AddMember(Level& level, Json value) {
 
 }  // namespace
 
-absl::StatusOr<nlohmann::ordered_json> JsonObjectReader::Read(std::string_view field,
-                                                              std::string_view text) {
+absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(std::string_view field,
+                                                               std::string_view text) {
   if (static_cast<int64_t>(text.size()) > bytes_max_) {
     return WithBound(
         InvalidField(field, "has {} bytes; at most {} are allowed", text.size(), bytes_max_),

@@ -9,13 +9,13 @@
 
 namespace incipit {
 
-class JsonObjectReader {
+class BoundedJsonReader {
  public:
   static constexpr int kDepthMax = 32;
 
   // `bytes_max`: of one text. `members_max`: members of objects and elements of arrays, of all the
   // texts that this reader reads.
-  JsonObjectReader(int64_t bytes_max, int64_t members_max)
+  BoundedJsonReader(int64_t bytes_max, int64_t members_max)
       : bytes_max_(bytes_max), members_max_(members_max), num_left_(members_max) {}
 
   // Parses `text`, which must be an object. Of members with one name the last value counts, in the
