@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "server/metrics/metrics_endpoint.h"
 #include "server/metrics/metrics_values.h"
+#include "server/metrics/prometheus_text.h"
 
 namespace incipit {
 namespace {

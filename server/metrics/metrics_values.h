@@ -1,4 +1,4 @@
-// What was counted, and how it reads in Prometheus' text format: the names, the helps, the labels.
+// The counters and histograms behind the metrics.
 #pragma once
 
 #include <array>
@@ -54,16 +54,5 @@ struct MetricsValues {
   MetricsHistogram prefill{kLatencyBounds}, decode{kLatencyBounds};
   MetricsHistogram step{kStepBounds};
 };
-
-// What is not counted but known at the moment of a scrape.
-struct MetricsFacts {
-  ModelMetrics model;
-  EngineLoad load;
-  double start_time = 0;  // seconds since the epoch
-};
-
-// The whole exposition.
-std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
-                        const MetricsOptions& options);
 
 }  // namespace incipit

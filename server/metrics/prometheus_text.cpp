@@ -1,4 +1,4 @@
-#include "server/metrics/metrics_values.h"
+#include "server/metrics/prometheus_text.h"
 
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
