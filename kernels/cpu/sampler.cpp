@@ -1,11 +1,18 @@
 #include "kernels/cpu/sampler.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 
+#include "base/check.h"
 #include "kernels/checks.h"
+#include "kernels/sampling.h"
 
 namespace incipit {
 namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::span<const float> RowOf(const TensorView& logits, int32_t row) {
   return {static_cast<const float*>(logits.data) + row * logits.cols,
@@ -13,6 +20,186 @@ std::span<const float> RowOf(const TensorView& logits, int32_t row) {
 }
 
 }  // namespace
+
+bool RowSampler::Survey(std::span<const float> logits) {
+  logits_ = logits;
+  maxima_.resize((logits.size() + simd::kChunk - 1) / simd::kChunk);
+  const bool finite = kernels_->chunk_maxima(logits.data(), std::ssize(logits), maxima_.data());
+  max_ = *std::max_element(maxima_.begin(), maxima_.end());
+  return finite && max_ > -kInfinity;
+}
+
+// Goes on with a copy that has the penalties, biases and bans in it.
+void RowSampler::Adjust(const StepSample& sample) {
+  const std::span<const float> original = logits_;
+  adjusted_.assign(original.begin(), original.end());
+  ApplyPenaltiesAndBias(sample, adjusted_);
+  ApplyBans(sample, adjusted_);
+  if (Survey(adjusted_)) return;
+  adjusted_.assign(original.begin(), original.end());
+  ApplyPenaltiesAndBias(sample, adjusted_);
+  INCIPIT_CHECK(Survey(adjusted_));
+}
+
+TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logits) {
+  if (!Survey(logits)) return -1;
+  if (ChangesLogits(sample)) Adjust(sample);
+  const SamplingParams& params = *sample.params;
+  if (params.temperature <= 0) return LowestOfLargest();
+
+  const bool has_top_k = params.top_k > 0 && params.top_k < std::ssize(logits);
+  if (has_top_k) {
+    CollectLargest(params.top_k);
+    const uint64_t total = Weigh(InverseTemperature(params.temperature));
+    if (params.top_p < 1) candidates_.KeepMass(TopPMass(params.top_p, total));
+  } else if (params.top_p < 1) {
+    CollectMass(sample);
+  } else if (params.min_p > 0) {
+    // A little more than min_p lets through, to be on the safe side of rounding.
+    const double below = (0.01 - std::log(params.min_p)) * params.temperature;
+    Collect(static_cast<float>(max_ - below));
+    Weigh(InverseTemperature(params.temperature));
+  } else {
+    return SampleFromRow(sample);
+  }
+  return SampleFromCandidates(sample);
+}
+
+TokenId RowSampler::LowestOfLargest() const {
+  const int64_t chunk = std::find(maxima_.begin(), maxima_.end(), max_) - maxima_.begin();
+  const std::span<const float> logits = Chunk(chunk);
+  const int64_t place = std::find(logits.begin(), logits.end(), max_) - logits.begin();
+  return static_cast<TokenId>(chunk * simd::kChunk + place);
+}
+
+// Tokens with a logit of at least `lowest`, in order.
+void RowSampler::Collect(float lowest) {
+  candidates_.Reset(std::ssize(logits_));
+  for (int64_t chunk = 0; chunk < std::ssize(maxima_); ++chunk) {
+    if (maxima_[chunk] < lowest) continue;
+    auto token = static_cast<TokenId>(chunk * simd::kChunk);
+    for (const float logit : Chunk(chunk)) {
+      if (logit >= lowest) candidates_.Add(token, logit);
+      ++token;
+    }
+  }
+}
+
+// The k largest. k chunks reach the k-th largest maximum, hence k tokens do.
+void RowSampler::CollectLargest(int64_t k) {
+  float lowest = -kInfinity;
+  if (k <= std::ssize(maxima_)) {
+    sorted_maxima_.assign(maxima_.begin(), maxima_.end());
+    const auto nth = sorted_maxima_.begin() + (k - 1);
+    std::nth_element(sorted_maxima_.begin(), nth, sorted_maxima_.end(), std::greater<>());
+    lowest = *nth;
+  }
+  Collect(lowest);
+  candidates_.KeepLargest(k);
+}
+
+// Those that top_p keeps. Almost always a few logits below the largest are enough to look at.
+void RowSampler::CollectMass(const StepSample& sample) {
+  const SamplingParams& params = *sample.params;
+  const float inverse = InverseTemperature(params.temperature);
+  const uint64_t total =
+      kernels_->weigh(logits_.data(), std::ssize(logits_), max_, inverse, nullptr);
+  const uint64_t wanted = TopPMass(params.top_p, total);
+  for (const float below : {8.0f, 16.0f, kInfinity}) {
+    Collect(max_ - below * params.temperature);
+    if (Weigh(inverse) >= wanted) break;
+  }
+  candidates_.KeepMass(wanted);
+}
+
+uint64_t RowSampler::Weigh(float inverse_temperature) {
+  return kernels_->weigh(candidates_.logits(), candidates_.size(), max_, inverse_temperature,
+                         candidates_.weights());
+}
+
+TokenId RowSampler::SampleFromCandidates(const StepSample& sample) const {
+  const uint64_t enough = MinPMass(sample.params->min_p);
+  uint64_t total = 0;
+  for (int64_t i = 0; i < candidates_.size(); ++i) {
+    const uint64_t mass = candidates_.mass(i);
+    if (mass >= enough) total += mass;
+  }
+  const uint64_t point = SamplePoint(sample, total);
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < candidates_.size(); ++i) {
+    const uint64_t mass = candidates_.mass(i);
+    if (mass >= enough) sum += mass;
+    if (sum > point) return candidates_.token(i);
+  }
+  INCIPIT_CHECK(false);
+  return -1;
+}
+
+// From the whole row: finds the part in which the point falls, then the token.
+TokenId RowSampler::SampleFromRow(const StepSample& sample) {
+  constexpr int64_t kPart = 4096;
+  const float inverse = InverseTemperature(sample.params->temperature);
+  const int64_t size = std::ssize(logits_);
+  sums_.clear();
+  uint64_t total = 0;
+  for (int64_t begin = 0; begin < size; begin += kPart) {
+    const int64_t part = std::min(kPart, size - begin);
+    sums_.push_back(kernels_->weigh(logits_.data() + begin, part, max_, inverse, nullptr));
+    total += sums_.back();
+  }
+  uint64_t point = SamplePoint(sample, total);
+  int64_t begin = 0;
+  for (const uint64_t sum : sums_) {
+    if (point < sum) break;
+    point -= sum;
+    begin += kPart;
+  }
+  float weights[kPart];
+  const int64_t part = std::min(kPart, size - begin);
+  kernels_->weigh(logits_.data() + begin, part, max_, inverse, weights);
+  for (int64_t i = 0; i < part; ++i) {
+    const uint64_t mass = MassOf(weights[i]);
+    if (point < mass) return static_cast<TokenId>(begin + i);
+    point -= mass;
+  }
+  INCIPIT_CHECK(false);
+  return -1;
+}
+
+int32_t RowSampler::RankOf(TokenId token) const {
+  const float logit = logits_[token];
+  int32_t rank = 1;
+  for (int64_t chunk = 0; chunk < std::ssize(maxima_); ++chunk) {
+    if (maxima_[chunk] < logit) continue;
+    auto other = static_cast<TokenId>(chunk * simd::kChunk);
+    for (const float value : Chunk(chunk)) {
+      if (value > logit || (value == logit && other < token)) ++rank;
+      ++other;
+    }
+  }
+  return rank;
+}
+
+void RowSampler::FillLogprobs(std::span<const float> logits, TokenId token,
+                              const LogprobPlace& place) {
+  INCIPIT_CHECK(Survey(logits));
+  const uint64_t mass = kernels_->weigh(logits.data(), std::ssize(logits), max_, 1, nullptr);
+  const double log_of_mass = LogOfMass(mass);
+  *place.chosen = {token, LogProbability(logits[token], max_, log_of_mass)};
+  *place.rank = RankOf(token);
+  if (place.top.empty()) return;
+
+  CollectLargest(std::ssize(place.top));
+  for (int64_t i = 0; i < candidates_.size(); ++i) {
+    const float logprob = LogProbability(candidates_.logit(i), max_, log_of_mass);
+    place.top[i] = {candidates_.token(i), logprob};
+  }
+  std::sort(place.top.begin(), place.top.end(),
+            [logits](const TokenLogprob& a, const TokenLogprob& b) {
+              const float first = logits[a.token], second = logits[b.token];
+              return first > second || (first == second && a.token < b.token);
+            });
+}
 
 CpuSampler::CpuSampler(const simd::Kernels& kernels, const Threads& threads) : threads_(threads) {
   samplers_.reserve(static_cast<size_t>(threads.count()));
