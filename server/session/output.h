@@ -49,7 +49,7 @@ struct OutputUsage {
   double total_seconds = 0;                   // from arrival
 };
 
-// What is delivered at a time. Deltas of one choice are merged.
+// What is delivered at a time: at most one delta of each choice.
 struct OutputPart {
   std::vector<OutputDelta> deltas;
   std::vector<ScoredPosition> prompt_logprobs;  // of positions in order, before any delta
@@ -58,12 +58,11 @@ struct OutputPart {
   bool empty() const { return deltas.empty() && prompt_logprobs.empty() && !usage; }
   // The delta of `choice`, which it adds if there is none.
   OutputDelta& DeltaOf(int32_t choice);
-  // Appends `part`, which follows this one.
-  void Append(OutputPart part);
 };
 
-// About how many bytes a protocol needs for `position`, or for `part`.
+// Estimates how many bytes a protocol needs for `position`.
 size_t EstimatedBytes(const ScoredPosition& position);
+// Estimates how many bytes a protocol needs for `part`.
 size_t EstimatedBytes(const OutputPart& part);
 
 }  // namespace incipit

@@ -7,8 +7,6 @@
 namespace incipit {
 namespace {
 
-// Far below the 4 MiB that gRPC clients accept by default, so that merged parts always arrive.
-constexpr size_t kPartBytes = 256 << 10;
 // How much later than its client's the deadline of a call may be, beside rounding.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
@@ -39,14 +37,7 @@ void Session::Write(OutputPart part) {
   {
     MutexLock lock(mutex_);
     if (end_ || cancel_time_) return;
-    const size_t bytes = EstimatedBytes(part);
-    if (pending_.empty() || last_bytes_ + bytes > kPartBytes) {
-      pending_.push_back(std::move(part));
-      last_bytes_ = bytes;
-    } else {
-      pending_.back().Append(std::move(part));
-      last_bytes_ += bytes;
-    }
+    pending_.Add(std::move(part));
     action = Advance();
   }
   Act(action);
@@ -67,7 +58,7 @@ void Session::Abandon(absl::Status status) {
   Action action;
   {
     MutexLock lock(mutex_);
-    pending_.clear();
+    pending_.Clear();
     if (!ended_) end_ = std::move(status);
     action = Advance();
   }
@@ -79,7 +70,7 @@ void Session::Reset() {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
     is_resetting_ = true;  // keeps Advance from ending, hence the sink's call alive
-    pending_.clear();
+    pending_.Clear();
     if (!end_) end_ = Refuse(Reason::kCancelled, "the client took nothing");
   }
   sink_->Reset();
@@ -121,7 +112,7 @@ void Session::OnDelivered(bool ok) {
     MutexLock lock(mutex_);
     write_begin_.reset();
     if (!ok) {
-      pending_.clear();
+      pending_.Clear();
       if (!end_) end_ = ClientIsGone();
     }
     action = Advance();
@@ -135,7 +126,7 @@ void Session::OnCancelled() {
   {
     MutexLock lock(mutex_);
     cancel_time_ = clock_.Now();
-    pending_.clear();
+    pending_.Clear();
     if (!end_) end_ = ClientIsGone();
     on_cancel = std::exchange(on_cancel_, nullptr);
     action = Advance();
@@ -147,8 +138,7 @@ void Session::OnCancelled() {
 Session::Action Session::Advance() {
   if (write_begin_ || ended_ || is_resetting_) return Action::kNone;
   if (!pending_.empty()) {
-    in_flight_ = std::move(pending_.front());
-    pending_.pop_front();
+    in_flight_ = pending_.Take();
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }

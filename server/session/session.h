@@ -2,7 +2,6 @@
 // client, and the client's cancellation on the way to the engine.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,14 +13,14 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/types.h"
+#include "server/session/output_merger.h"
 #include "server/session/output_sink.h"
 #include "server/session/request_counter.h"
 
 namespace incipit {
 
-// At most one part is in flight; what comes meanwhile is merged and goes next. A slow client gets
-// fewer, larger parts and costs no more memory than its output. Thread-safe; no lock is held while
-// the sink or a hook is called.
+// At most one part is in flight. Output that is written meanwhile is merged and sent next.
+// Thread-safe; no lock is held while the sink or a hook is called.
 class Session {
  public:
   // `clock` outlives the session.
@@ -79,8 +78,7 @@ class Session {
 
   mutable Mutex mutex_;
   RequestCounter::Place place_ ABSL_GUARDED_BY(mutex_);
-  std::deque<OutputPart> pending_ ABSL_GUARDED_BY(mutex_);
-  size_t last_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of pending_.back(), estimated
+  OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
   std::optional<Time> write_begin_ ABSL_GUARDED_BY(mutex_);  // set while a part is in flight

@@ -138,11 +138,14 @@ TEST_F(SessionTest, TheSinkReceivesEveryTokenOnceAndTheUsageLast) {
   const auto sink = std::make_shared<MemorySink>();
   const auto session = Start(sink, Draft(20));
   EXPECT_TRUE(sink->AwaitEnd().ok());
-  OutputPart all;
+  OutputMerger merger;
+  bool has_usage = false;
   for (OutputPart& part : sink->parts()) {
-    EXPECT_FALSE(all.usage.has_value()) << "a part after the last one";
-    all.Append(std::move(part));
+    EXPECT_FALSE(has_usage) << "a part after the last one";
+    has_usage = part.usage.has_value();
+    merger.Add(std::move(part));
   }
+  const OutputPart all = merger.Take();
   ASSERT_THAT(all.deltas, SizeIs(1));
   EXPECT_THAT(all.deltas[0].tokens, SizeIs(20));
   EXPECT_EQ(all.deltas[0].finish, FinishReason::kLength);

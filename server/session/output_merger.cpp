@@ -1,0 +1,59 @@
+#include "server/session/output_merger.h"
+
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+// Far below the 4 MiB that gRPC clients accept by default, so that merged parts always arrive.
+constexpr size_t kPartBytes = 256 << 10;
+
+template <typename T>
+void MoveTo(std::vector<T>&& from, std::vector<T>& to) {
+  if (to.empty()) {
+    to = std::move(from);
+    return;
+  }
+  to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
+}
+
+// Appends `part`, which follows `to`.
+void Append(OutputPart part, OutputPart& to) {
+  for (OutputDelta& delta : part.deltas) {
+    OutputDelta& merged = to.DeltaOf(delta.choice);
+    merged.text += delta.text;
+    MoveTo(std::move(delta.tokens), merged.tokens);
+    MoveTo(std::move(delta.logprobs), merged.logprobs);
+    if (delta.finish) merged.finish = delta.finish;
+    if (delta.stop_string) merged.stop_string = std::move(delta.stop_string);
+    if (delta.stop_token) merged.stop_token = delta.stop_token;
+  }
+  MoveTo(std::move(part.prompt_logprobs), to.prompt_logprobs);
+  if (part.usage) to.usage = part.usage;
+}
+
+}  // namespace
+
+void OutputMerger::Add(OutputPart part) {
+  const size_t bytes = EstimatedBytes(part);
+  if (parts_.empty() || last_bytes_ + bytes > kPartBytes) {
+    parts_.push_back(std::move(part));
+    last_bytes_ = bytes;
+  } else {
+    Append(std::move(part), parts_.back());
+    last_bytes_ += bytes;
+  }
+}
+
+OutputPart OutputMerger::Take() {
+  INCIPIT_CHECK(!parts_.empty());
+  OutputPart part = std::move(parts_.front());
+  parts_.pop_front();
+  return part;
+}
+
+}  // namespace incipit
