@@ -259,7 +259,9 @@ TEST(GenerateTest, LogprobsOfALongPromptComeInMessagesThatEveryClientTakes) {
     EXPECT_EQ(answer.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
   }
   EXPECT_LE(answer.longest_message, size_t{256} << 10);
-  EXPECT_GT(answer.longest_message, size_t{64} << 10) << "many small messages";
+  // A part of 64 KiB, as the session estimates it, takes 48 KiB on the wire. Parts are merged only
+  // if the client is slower than the server.
+  EXPECT_GT(answer.longest_message, size_t{32} << 10) << "many small messages";
 }
 
 TEST(GenerateTest, ManyAtOnceEachSayWhatTheySayAlone) {
