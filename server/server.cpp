@@ -23,6 +23,7 @@
 #include "server/session/session_starter.h"
 #include "server/session/text_pool.h"
 #include "server/session/token_dispatcher.h"
+#include "server/watchdog.h"
 
 namespace incipit {
 namespace {
