@@ -258,7 +258,7 @@ Server::Parts::~Parts() {
   metrics.SetLoadSource(nullptr);
   engine.Drain(clock.Now());
   dispatcher.CancelAll(WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"),
-                                      dispatcher.RetryDelay(0)));
+                                      dispatcher.wait().RetryDelay(0)));
   AwaitIdle(kFarewell);
   const auto deadline = std::chrono::system_clock::now() + kLastAnswers;
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);

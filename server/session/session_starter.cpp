@@ -35,13 +35,13 @@ absl::Status SessionStarter::Closed(const EngineLoad& load) const {
   const absl::Status status = load.failed
                                   ? incipit::Refuse(Reason::kEngineFailed, "the engine has failed")
                                   : incipit::Refuse(Reason::kDraining, "the server is draining");
-  return WithRetryDelay(status, context_.dispatcher.RetryDelay(0));
+  return WithRetryDelay(status, context_.dispatcher.wait().RetryDelay(0));
 }
 
 absl::Status SessionStarter::Busy(Reason reason, std::string_view what, int64_t limit) const {
   return WithRetryDelay(
       WithBound(incipit::Refuse(reason, fmt::format("too many {} {}", what, limit)), limit),
-      context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
+      context_.dispatcher.wait().RetryDelay(context_.engine.Load().num_waiting));
 }
 
 absl::Status SessionStarter::TextQueueFull() const {
@@ -52,7 +52,7 @@ absl::Status SessionStarter::TextQueueFull() const {
 
 absl::Status SessionStarter::QueueFull(std::string_view message) const {
   return WithRetryDelay(incipit::Refuse(Reason::kQueueFull, message),
-                        context_.dispatcher.RetryDelay(context_.engine.Load().num_waiting));
+                        context_.dispatcher.wait().RetryDelay(context_.engine.Load().num_waiting));
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
@@ -146,7 +146,7 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   const EngineLoad load = context_.engine.Load();
   if (!IsQueueHeldUp(load)) return absl::OkStatus();
   const int32_t num_waiting = load.num_waiting;
-  const Duration wait = context_.dispatcher.ExpectedWait(num_waiting);
+  const Duration wait = context_.dispatcher.wait().ExpectedWait(num_waiting);
   const Duration left = session.deadline() - context_.clock.Now();
   // A deadline that has passed is DEADLINE_EXCEEDED, as it is later.
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
@@ -155,7 +155,7 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
                       fmt::format("the deadline is in {:.3f} s, and {} requests wait already, "
                                   "which takes about {:.3f} s",
                                   ToSeconds(left), num_waiting, ToSeconds(wait))),
-      context_.dispatcher.RetryDelay(num_waiting));
+      context_.dispatcher.wait().RetryDelay(num_waiting));
 }
 
 absl::Status SessionStarter::Submit(const Job& job, CheckedRequest checked) {

@@ -44,8 +44,6 @@ namespace {
 // Far below the size of a message, which the stream merges parts up to: a step over a long prompt,
 // and many steps of which this thread hears at the same time, may tell more than one takes.
 constexpr size_t kPartBytes = 64 << 10;
-constexpr Duration kRetryDelayMin = std::chrono::seconds(1);
-constexpr Duration kRetryDelayMax = std::chrono::minutes(1);
 
 // Appends the rows of `from`; returns the index of the first.
 int32_t AppendRows(const Logprobs& from, Logprobs& to) {
@@ -110,7 +108,10 @@ void TokenDispatcher::Inbox::Clear() {
 }
 
 TokenDispatcher::TokenDispatcher(DispatcherOptions options, const Clock& clock, Metrics& metrics)
-    : options_(std::move(options)), clock_(clock), metrics_(metrics) {
+    : options_(std::move(options)),
+      clock_(clock),
+      metrics_(metrics),
+      stalls_(options_.write_stall_timeout) {
   thread_ = std::thread([this] { Work(); });
 }
 
@@ -147,16 +148,6 @@ void TokenDispatcher::CancelAll(absl::Status status) {
     inbox_.cancel_all = std::move(status);
   }
   changed_.notify_one();
-}
-
-Duration TokenDispatcher::ExpectedWait(int32_t num_waiting) const {
-  return std::chrono::nanoseconds(finish_interval_ns_.load()) * int64_t{num_waiting};
-}
-
-Duration TokenDispatcher::RetryDelay(int32_t num_waiting) const {
-  const Duration interval{std::chrono::nanoseconds(finish_interval_ns_.load())};
-  // A quarter of the queue has moved on by then; waiting for all of it would leave it empty.
-  return std::clamp(interval * (1 + num_waiting / 4), kRetryDelayMin, kRetryDelayMax);
 }
 
 void TokenDispatcher::OnStep(const StepEvents& events) {
@@ -199,8 +190,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // Only while somebody may be slow is there anything to look at without news.
-        if (calls_.empty() && leaving_.empty()) {
+        // While there are sessions, the thread wakes without events too and checks for stalls.
+        if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
           break;
@@ -346,9 +337,8 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
     session.Write(std::move(call.part));
   }
   session.End(std::move(status));
-  leaving_.push_back({std::move(call.output.session), call.is_abandoned});
+  stalls_.AddEnded(std::move(call.output.session), call.is_abandoned);
   calls_.erase(id);
-  if (leaving_.size() > leaving_max_) DropGone();
 }
 
 OutputUsage TokenDispatcher::UsageOf(const Call& call, Time now) {
@@ -365,15 +355,6 @@ OutputUsage TokenDispatcher::UsageOf(const Call& call, Time now) {
   return usage;
 }
 
-// Sessions whose client has taken everything need no watching. Looking at all of them each time
-// they have doubled costs a constant for each.
-void TokenDispatcher::DropGone() {
-  std::erase_if(leaving_, [](const LeavingSession& leaving) {
-    return !leaving.session->write_begin().has_value();
-  });
-  leaving_max_ = std::max<size_t>(64, 2 * leaving_.size());
-}
-
 void TokenDispatcher::CountFinish(const Call& call, Time now) {
   RequestOutcome outcome;
   outcome.finish = call.finish == FinishReason::kStop ? call.last_finish : call.finish;
@@ -387,36 +368,17 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
   }
   metrics_.OnRequestFinished(outcome);
   // Time without any request says nothing about how fast they end.
-  const int64_t interval = std::chrono::nanoseconds(now - std::exchange(busy_since_, now)).count();
-  const int64_t smoothed = finish_interval_ns_.load();
-  finish_interval_ns_.store(smoothed == 0 ? interval : smoothed + (interval - smoothed) / 8);
+  wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 
 void TokenDispatcher::CheckStalls(Time now) {
-  const auto is_stalled = [&](const Session& session, int times) {
-    const auto begin = session.write_begin();
-    return begin && now - *begin >= times * options_.write_stall_timeout;
-  };
-  const auto stalled_status = [&] {
-    return Refuse(Reason::kWriteStalled,
-                  fmt::format("the client took nothing for write-stall-timeout, {} s",
-                              ToSeconds(options_.write_stall_timeout)));
-  };
   for (auto& [id, call] : calls_) {
-    if (call->is_abandoned || !is_stalled(*call->output.session, 1)) continue;
+    if (call->is_abandoned || !stalls_.IsStalled(call->session(), now)) continue;
     call->is_abandoned = true;
-    call->output.session->Abandon(stalled_status());
+    call->session().Abandon(stalls_.Refusal());
     engine_.load()->Cancel(id);
   }
-  DropGone();
-  for (LeavingSession& leaving : leaving_) {
-    if (is_stalled(*leaving.session, 2)) {
-      leaving.session->Reset();
-    } else if (!leaving.is_abandoned && is_stalled(*leaving.session, 1)) {
-      leaving.is_abandoned = true;
-      leaving.session->Abandon(stalled_status());
-    }
-  }
+  stalls_.CheckEnded(now);
 }
 
 }  // namespace incipit

@@ -22,6 +22,8 @@
 #include "server/session/checked_request.h"
 #include "server/session/output_choice.h"
 #include "server/session/session.h"
+#include "server/session/stall_watch.h"
+#include "server/session/wait_estimate.h"
 
 namespace incipit {
 
@@ -60,13 +62,7 @@ class TokenDispatcher final : public EngineListener {
   // Cancels every request; their calls end with `status`.
   void CancelAll(absl::Status status);
 
-  // How long a request that comes behind `num_waiting` others will wait, at the rate at which
-  // requests have ended lately; zero while nothing is known about it.
-  Duration ExpectedWait(int32_t num_waiting) const;
-
-  // After how long a request that is refused now may find room: from the rate at which requests
-  // have ended lately, between one second and one minute.
-  Duration RetryDelay(int32_t num_waiting) const;
+  const WaitEstimate& wait() const { return wait_; }
 
   // Of the steps so far.
   Duration step_longest() const { return Duration(step_longest_.load()); }
@@ -94,12 +90,6 @@ class TokenDispatcher final : public EngineListener {
     bool empty() const;
     void Clear();
   };
-  // A session that has ended but whose client may not have taken the last part.
-  struct LeavingSession {
-    std::shared_ptr<Session> session;
-    bool is_abandoned = false;
-  };
-
   void Work();
   void Handle(Inbox& batch);
   void HandleAdmission(const AdmissionEvent& event, Time now);
@@ -112,7 +102,6 @@ class TokenDispatcher final : public EngineListener {
   static OutputUsage UsageOf(const Call& call, Time now);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
-  void DropGone();
   void Touch(Call& call);
   Call* Find(RequestId id);
 
@@ -120,15 +109,14 @@ class TokenDispatcher final : public EngineListener {
   const Clock& clock_;
   Metrics& metrics_;
   std::atomic<Engine*> engine_{nullptr};
-  std::atomic<int64_t> finish_interval_ns_{0};  // smoothed
+  WaitEstimate wait_;
   std::atomic<Duration::rep> step_longest_{0};  // written by the engine's thread
 
   // The thread's own.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
   int64_t num_generated_ = 0;  // output tokens that are not yet counted
-  std::vector<LeavingSession> leaving_;
-  size_t leaving_max_ = 64;  // before the next look at them
+  StallWatch stalls_;
   Time stall_check_{};
   Time busy_since_{};
 

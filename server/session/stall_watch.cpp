@@ -1,0 +1,46 @@
+#include "server/session/stall_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/session/request_error.h"
+
+namespace incipit {
+
+absl::Status StallWatch::Refusal() const {
+  return Refuse(
+      Reason::kWriteStalled,
+      fmt::format("the client took nothing for write-stall-timeout, {} s", ToSeconds(timeout_)));
+}
+
+void StallWatch::AddEnded(std::shared_ptr<Session> session, bool is_abandoned) {
+  ended_.push_back({std::move(session), is_abandoned});
+  if (ended_.size() > ended_max_) DropTaken();
+}
+
+void StallWatch::CheckEnded(Time now) {
+  DropTaken();
+  for (EndedSession& ended : ended_) {
+    if (Stalls(*ended.session, now, 2)) {
+      ended.session->Reset();
+    } else if (!ended.is_abandoned && IsStalled(*ended.session, now)) {
+      ended.is_abandoned = true;
+      ended.session->Abandon(Refusal());
+    }
+  }
+}
+
+bool StallWatch::Stalls(const Session& session, Time now, int num_timeouts) const {
+  const auto begin = session.write_begin();
+  return begin && now - *begin >= num_timeouts * timeout_;
+}
+
+// Drops the sessions whose client has taken the last part. The list is searched each time its
+// length has doubled, so that a session costs constant time.
+void StallWatch::DropTaken() {
+  std::erase_if(
+      ended_, [](const EndedSession& ended) { return !ended.session->write_begin().has_value(); });
+  ended_max_ = std::max<size_t>(64, 2 * ended_.size());
+}
+
+}  // namespace incipit
