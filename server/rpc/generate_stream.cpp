@@ -4,8 +4,8 @@
 #include <incipit/v1/inference.pb.h>
 
 #include "server/rpc/error_details.h"
+#include "server/rpc/message_bytes.h"
 #include "server/rpc/response_writer.h"
-#include "server/rpc/wire.h"
 
 namespace incipit {
 

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "server/rpc/call_metadata.h"
 #include "server/rpc/error_details.h"
+#include "server/rpc/message_bytes.h"
 #include "server/rpc/request_reader.h"
-#include "server/rpc/wire.h"
 
 namespace incipit {
 namespace {

@@ -36,7 +36,7 @@ struct InferenceContext {
   const Clock& clock;
 };
 
-// Takes and gives bytes: see server/rpc/wire.h.
+// Takes and gives bytes: see server/rpc/message_bytes.h.
 using RawInferenceService = v1::Inference::WithRawCallbackMethod_Generate<
     v1::Inference::WithRawCallbackMethod_Chat<v1::Inference::WithRawCallbackMethod_Tokenize<
         v1::Inference::WithRawCallbackMethod_Detokenize<v1::Inference::Service>>>>;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/rpc/wire.h"
+#include "server/rpc/message_bytes.h"
 
 namespace incipit {
 namespace {
