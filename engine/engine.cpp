@@ -155,7 +155,7 @@ class Engine::Loop {
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
-  HitRatioWindows hit_ratios_ ABSL_GUARDED_BY(mutex_);
+  HitRatioMonitor hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   bool computing_ ABSL_GUARDED_BY(mutex_) = false;  // for whoever has ended, too
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

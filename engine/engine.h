@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "engine/model_runner.h"
-#include "kvcache/hit_ratio_windows.h"
+#include "kvcache/hit_ratio_monitor.h"
 #include "kvcache/kv_cache_manager.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler.h"

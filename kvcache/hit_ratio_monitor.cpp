@@ -1,4 +1,4 @@
-#include "kvcache/hit_ratio_windows.h"
+#include "kvcache/hit_ratio_monitor.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ HitCounts Difference(const HitCounts& later, const HitCounts& earlier) {
 
 }  // namespace
 
-void HitRatioWindows::Add(Time now, const HitCounts& counts) {
+void HitRatioMonitor::Add(Time now, const HitCounts& counts) {
   const int64_t step = std::max(StepOf(now), last_step_);
   const auto num_missing = std::min(step - last_step_, static_cast<int64_t>(kNumSteps));
   for (int64_t missing = step - num_missing + 1; missing <= step; ++missing) {
@@ -25,7 +25,7 @@ void HitRatioWindows::Add(Time now, const HitCounts& counts) {
   totals_.hit_tokens += counts.hit_tokens;
 }
 
-HitCounts HitRatioWindows::Within(Duration window, Time now) const {
+HitCounts HitRatioMonitor::Within(Duration window, Time now) const {
   INCIPIT_CHECK(window > Duration::zero() && window <= kHour);
   const int64_t first_step = std::max(StepOf(now), last_step_) - window / kResolution;
   // Nothing was counted since, or before.
@@ -34,7 +34,7 @@ HitCounts HitRatioWindows::Within(Duration window, Time now) const {
   return Difference(totals_, StartOf(first_step));
 }
 
-bool HitRatioWindows::HasDecayed(Time now) const {
+bool HitRatioMonitor::HasDecayed(Time now) const {
   const HitCounts recent = Within(kTenMinutes, now);
   const HitCounts hour = Within(kHour, now);
   const HitCounts before = Difference(hour, recent);
@@ -42,7 +42,7 @@ bool HitRatioWindows::HasDecayed(Time now) const {
   return recent.ratio() < kDecayedShare * hour.ratio();
 }
 
-HitRatios HitRatioWindows::Read(Time now) const {
+HitRatios HitRatioMonitor::Read(Time now) const {
   return {.minute = Within(kMinute, now).ratio(),
           .ten_minutes = Within(kTenMinutes, now).ratio(),
           .hour = Within(kHour, now).ratio(),

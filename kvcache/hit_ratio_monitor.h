@@ -22,7 +22,7 @@ struct HitCounts {
   }
 };
 
-// What HitRatioWindows says of one moment.
+// What HitRatioMonitor says of one moment.
 struct HitRatios {
   double minute = 0, ten_minutes = 0, hour = 0;
   bool decayed = false;
@@ -33,7 +33,7 @@ struct HitRatios {
 // steps that have gone by since. A window reaches back by up to kResolution more than its name
 // says. Time is the caller's; what comes with a time before the latest counts as of the latest.
 // Allocates nothing.
-class HitRatioWindows {
+class HitRatioMonitor {
  public:
   static constexpr Duration kResolution = std::chrono::seconds(5);
   static constexpr Duration kMinute = std::chrono::minutes(1);

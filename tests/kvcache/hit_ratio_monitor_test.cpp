@@ -1,4 +1,4 @@
-#include "kvcache/hit_ratio_windows.h"
+#include "kvcache/hit_ratio_monitor.h"
 
 #include <gtest/gtest.h>
 
@@ -16,24 +16,24 @@ using std::chrono::seconds;
 constexpr Time kStart{std::chrono::hours(1000)};
 
 // Every minute from `begin` on, for `count` minutes, `tokens` are looked up and a share is found.
-void AddMinutes(HitRatioWindows& windows, Time begin, int count, int64_t tokens, double share) {
+void AddMinutes(HitRatioMonitor& windows, Time begin, int count, int64_t tokens, double share) {
   for (int i = 0; i < count; ++i) {
     const auto num_hits = static_cast<int64_t>(static_cast<double>(tokens) * share);
     windows.Add(begin + minutes(i), {.query_tokens = tokens, .hit_tokens = num_hits});
   }
 }
 
-TEST(HitRatioWindowsTest, NothingCountedIsZeroAndHasNotDecayed) {
-  const HitRatioWindows windows;
+TEST(HitRatioMonitorTest, NothingCountedIsZeroAndHasNotDecayed) {
+  const HitRatioMonitor windows;
   for (const Time now : {Time{}, kStart}) {
-    EXPECT_EQ(windows.Within(HitRatioWindows::kHour, now).query_tokens, 0);
+    EXPECT_EQ(windows.Within(HitRatioMonitor::kHour, now).query_tokens, 0);
     EXPECT_EQ(windows.Read(now).minute, 0);
     EXPECT_FALSE(windows.Read(now).decayed);
   }
 }
 
-TEST(HitRatioWindowsTest, AWindowForgetsWhatLiesBeforeIt) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, AWindowForgetsWhatLiesBeforeIt) {
+  HitRatioMonitor windows;
   windows.Add(kStart, {.query_tokens = 100, .hit_tokens = 80});
   const auto tokens = [&](Duration window, Duration later) {
     return windows.Within(window, kStart + later).query_tokens;
@@ -48,8 +48,8 @@ TEST(HitRatioWindowsTest, AWindowForgetsWhatLiesBeforeIt) {
   EXPECT_EQ(tokens(hours(1), hours(1000)), 0);
 }
 
-TEST(HitRatioWindowsTest, EachWindowHasARatioOfItsOwn) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, EachWindowHasARatioOfItsOwn) {
+  HitRatioMonitor windows;
   windows.Add(kStart, {.query_tokens = 1000, .hit_tokens = 900});
   windows.Add(kStart + minutes(30), {.query_tokens = 1000, .hit_tokens = 600});
   windows.Add(kStart + minutes(35), {.query_tokens = 500, .hit_tokens = 0});
@@ -59,23 +59,23 @@ TEST(HitRatioWindowsTest, EachWindowHasARatioOfItsOwn) {
   EXPECT_DOUBLE_EQ(ratios.hour, 0.6);
 }
 
-TEST(HitRatioWindowsTest, TimesFromTheEpochOfTheClockOnAreTaken) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, TimesFromTheEpochOfTheClockOnAreTaken) {
+  HitRatioMonitor windows;
   windows.Add(Time{}, {.query_tokens = 10, .hit_tokens = 5});
   windows.Add(Time{} + seconds(7), {.query_tokens = 10, .hit_tokens = 0});
   EXPECT_DOUBLE_EQ(windows.Read(Time{} + seconds(8)).minute, 0.25);
 }
 
-TEST(HitRatioWindowsTest, ATimeBeforeTheLatestCountsAsTheLatest) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, ATimeBeforeTheLatestCountsAsTheLatest) {
+  HitRatioMonitor windows;
   windows.Add(kStart, {.query_tokens = 10, .hit_tokens = 5});
   windows.Add(kStart - minutes(20), {.query_tokens = 10, .hit_tokens = 5});
   EXPECT_EQ(windows.Within(minutes(1), kStart).query_tokens, 20);
   EXPECT_EQ(windows.Within(minutes(1), kStart - minutes(20)).query_tokens, 20);
 }
 
-TEST(HitRatioWindowsTest, AgreesWithAListOfEverythingThatWasCounted) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, AgreesWithAListOfEverythingThatWasCounted) {
+  HitRatioMonitor windows;
   std::deque<std::pair<Time, HitCounts>> all;
   std::mt19937 random(7);
   Time now = kStart;
@@ -90,11 +90,11 @@ TEST(HitRatioWindowsTest, AgreesWithAListOfEverythingThatWasCounted) {
     if (i % 50 != 0) continue;
     const Time read_at = now + seconds(random() % 100);
     for (const Duration window :
-         {HitRatioWindows::kMinute, HitRatioWindows::kTenMinutes, HitRatioWindows::kHour}) {
+         {HitRatioMonitor::kMinute, HitRatioMonitor::kTenMinutes, HitRatioMonitor::kHour}) {
       int64_t least = 0, most = 0;
       for (const auto& [time, added] : all) {
         if (time >= read_at - window) least += added.query_tokens;
-        if (time > read_at - window - HitRatioWindows::kResolution) most += added.query_tokens;
+        if (time > read_at - window - HitRatioMonitor::kResolution) most += added.query_tokens;
       }
       const int64_t read = windows.Within(window, read_at).query_tokens;
       EXPECT_GE(read, least) << i;
@@ -103,8 +103,8 @@ TEST(HitRatioWindowsTest, AgreesWithAListOfEverythingThatWasCounted) {
   }
 }
 
-TEST(HitRatioWindowsTest, ARatioThatFallsBelowHalfOfItsHourHasDecayed) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, ARatioThatFallsBelowHalfOfItsHourHasDecayed) {
+  HitRatioMonitor windows;
   AddMinutes(windows, kStart, 50, 2000, 0.8);
   EXPECT_FALSE(windows.HasDecayed(kStart + minutes(50)));
   AddMinutes(windows, kStart + minutes(51), 10, 2000, 0.2);
@@ -112,35 +112,35 @@ TEST(HitRatioWindowsTest, ARatioThatFallsBelowHalfOfItsHourHasDecayed) {
   EXPECT_TRUE(windows.Read(kStart + minutes(60)).decayed);
 }
 
-TEST(HitRatioWindowsTest, ALittleLessHasNotDecayed) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, ALittleLessHasNotDecayed) {
+  HitRatioMonitor windows;
   AddMinutes(windows, kStart, 50, 2000, 0.8);
   AddMinutes(windows, kStart + minutes(51), 10, 2000, 0.5);
   EXPECT_FALSE(windows.HasDecayed(kStart + minutes(60)));
 }
 
-TEST(HitRatioWindowsTest, AColdStartHasNotDecayed) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, AColdStartHasNotDecayed) {
+  HitRatioMonitor windows;
   AddMinutes(windows, kStart, 60, 5000, 0);
   EXPECT_FALSE(windows.HasDecayed(kStart + minutes(60)));
 }
 
-TEST(HitRatioWindowsTest, TooLittleTrafficOnEitherSideSaysNothing) {
+TEST(HitRatioMonitorTest, TooLittleTrafficOnEitherSideSaysNothing) {
   const auto decayed = [](int64_t before, int64_t recent) {
-    HitRatioWindows windows;
+    HitRatioMonitor windows;
     windows.Add(kStart, {.query_tokens = before, .hit_tokens = before});
     windows.Add(kStart + minutes(40), {.query_tokens = recent, .hit_tokens = 0});
     return windows.HasDecayed(kStart + minutes(41));
   };
-  constexpr int64_t kEnough = HitRatioWindows::kDecayTokensMin;
+  constexpr int64_t kEnough = HitRatioMonitor::kDecayTokensMin;
   EXPECT_TRUE(decayed(kEnough, kEnough));
   EXPECT_FALSE(decayed(kEnough - 1, kEnough));
   EXPECT_FALSE(decayed(kEnough, kEnough - 1));
   EXPECT_FALSE(decayed(0, kEnough));
 }
 
-TEST(HitRatioWindowsTest, ADecayEndsWithTheHourThatItIsMeasuredBy) {
-  HitRatioWindows windows;
+TEST(HitRatioMonitorTest, ADecayEndsWithTheHourThatItIsMeasuredBy) {
+  HitRatioMonitor windows;
   AddMinutes(windows, kStart, 50, 2000, 0.8);
   AddMinutes(windows, kStart + minutes(50), 15, 2000, 0.1);
   EXPECT_TRUE(windows.HasDecayed(kStart + minutes(65)));
