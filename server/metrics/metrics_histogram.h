@@ -2,12 +2,30 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "engine/engine.h"
+
 namespace incipit {
+
+// Bucket bounds of latencies, in seconds: three to four a decade from 1 ms to 1 s.
+inline constexpr std::array kLatencyBounds = {
+    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1,   0.15,  0.2,
+    0.3,   0.5,   0.75,  1.0,   2.0,    3.0,  5.0,   10.0, 20.0, 30.0, 60.0,  120.0, 300.0, 600.0};
+// Bucket bounds of step times, in seconds.
+inline constexpr std::array kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
+                                           0.05,   0.1,    0.2,    0.5,   1.0,   2.0,   5.0,  10.0};
+// Bucket bounds of ages at eviction, in seconds.
+inline constexpr auto kAgeBounds = [] {
+  std::array<double, kNumAgeBounds> bounds{};
+  for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = AgeBoundSeconds(i);
+  return bounds;
+}();
 
 // `bounds` are upper bounds in ascending order and outlive the histogram; values above the last one
 // are counted too.

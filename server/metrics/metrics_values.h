@@ -17,20 +17,6 @@ namespace incipit {
 
 inline constexpr size_t kNumFinishReasons = 5;  // FinishReason's values
 
-// 1 ms to 10 minutes, three to four a decade where answers are.
-inline constexpr std::array kLatencyBounds = {
-    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1,   0.15,  0.2,
-    0.3,   0.5,   0.75,  1.0,   2.0,    3.0,  5.0,   10.0, 20.0, 30.0, 60.0,  120.0, 300.0, 600.0};
-// 100 microseconds to 10 s: a step of a small model is short, and none should take a second.
-inline constexpr std::array kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
-                                           0.05,   0.1,    0.2,    0.5,   1.0,   2.0,   5.0,  10.0};
-
-inline constexpr auto kAgeBounds = [] {
-  std::array<double, kNumAgeBounds> bounds{};
-  for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = AgeBoundSeconds(i);
-  return bounds;
-}();
-
 // The values of the label `reason` of incipit_prefix_cache_evictions_total, by EvictionReason.
 inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
     "capacity", "priority", "ttl", "reset"};
