@@ -20,6 +20,20 @@ inline constexpr size_t kHostAlignment = 64;  // a cache line, and the widest ve
 // tail needs no mask.
 inline constexpr size_t kHostSlack = 64;
 
+// Memory straight from the kernel, in huge pages if the kernel has them: large arrays are read from
+// end to end in every step, and huge pages save most of the address translation.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+struct UnmapPages {
+  size_t bytes = 0;
+  void operator()(void* data) const;
+};
+using Pages = std::unique_ptr<void, UnmapPages>;
+
+// Returns at least `bytes` zeroed bytes that start at a huge page; null if the kernel refuses. A page
+// costs memory once it is written.
+Pages MapPages(size_t bytes);
+
 class HostMemory;
 
 class HostBuffer final : public Buffer {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/check.h"
-#include "kernels/cpu/pages.h"
+#include "kernels/cpu/host_memory.h"
 
 namespace incipit {
 
