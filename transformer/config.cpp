@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "transformer/family.h"
 #include "transformer/rope_config.h"
+#include "transformer/unsupported_keys.h"
 
 namespace incipit {
 namespace {
@@ -224,7 +225,7 @@ absl::StatusOr<ModelConfig> ParseConfig(std::string_view text) {
   INCIPIT_ASSIGN_OR_RETURN(const Family* family, ReadFamily(fields));
   ModelConfig config;
   config.architecture = family->architecture;
-  INCIPIT_RETURN_IF_ERROR(RefuseForeignKeys(fields));
+  INCIPIT_RETURN_IF_ERROR(RefuseUnsupportedKeys(fields));
   INCIPIT_RETURN_IF_ERROR(ReadActivation(fields));
   INCIPIT_RETURN_IF_ERROR(ReadShape(fields, *family, config));
   INCIPIT_RETURN_IF_ERROR(ReadBiases(fields, *family, config));

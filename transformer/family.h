@@ -1,12 +1,10 @@
-// The model families that are served: how config.json names them, what a key that it does not hold
-// means, and which keys ask for arithmetic that none of them has.
+// The model families that are served: their names in config.json, and the defaults of absent keys.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/json/json_fields.h"
 
@@ -22,9 +20,5 @@ struct Family {
 
 // By `architectures` and `model_type`, which must agree. UNIMPLEMENTED for another architecture.
 absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields);
-
-// UNIMPLEMENTED, naming key and value, where a configuration asks for quantisation, experts, soft
-// caps or anything else that would be computed wrongly here.
-absl::Status RefuseForeignKeys(const JsonFields& fields);
 
 }  // namespace incipit
