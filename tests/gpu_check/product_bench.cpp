@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "kernels/cuda/device/product/append_rows.h"
-#include "kernels/cuda/host/products.h"
+#include "kernels/cuda/host/launch_product.h"
 #include "tests/gpu_check/append_inputs.h"
 #include "tests/gpu_check/device_bench.h"
 #include "tests/gpu_check/rate_kernels.h"

@@ -1,6 +1,6 @@
 // The matrix products, for the machine that this file is compiled for.
 #include "kernels/cuda/device/product/append_rows.h"
-#include "kernels/cuda/host/products.h"
+#include "kernels/cuda/host/launch_product.h"
 #include "kernels/cuda/runtime/launch.h"
 
 namespace incipit::cuda {

@@ -14,7 +14,7 @@
 #include "kernels/cuda/device/pad_rows.h"
 #include "kernels/cuda/device/product/append_rows.h"
 #include "kernels/cuda/host/attention_kernels.h"
-#include "kernels/cuda/host/products.h"
+#include "kernels/cuda/host/launch_product.h"
 #include "kernels/cuda/host/scratch_bytes.h"
 
 namespace incipit::cuda {

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "kernels/cuda/device/product/finish_product.h"
 #include "kernels/cuda/device/product/unpack_weight.h"
-#include "kernels/cuda/host/products.h"
+#include "kernels/cuda/host/launch_product.h"
 
 #ifndef INCIPIT_VERSION
 #error "INCIPIT_VERSION is the project's version"

@@ -19,8 +19,8 @@
 #include "kernels/cuda/device/product/append_rows.h"
 #include "kernels/cuda/device/product/product.h"
 #include "kernels/cuda/host/memory.h"
-#include "kernels/cuda/host/product_choices.h"
 #include "kernels/cuda/host/product_meter.h"
+#include "kernels/cuda/host/product_tuning_file.h"
 #include "kernels/cuda/runtime/product_library.h"
 
 namespace incipit::cuda {

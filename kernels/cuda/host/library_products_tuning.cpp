@@ -1,8 +1,8 @@
 // How LibraryProducts decides whose a product is.
 #include <algorithm>
 
+#include "kernels/cuda/host/launch_product.h"
 #include "kernels/cuda/host/library_products.h"
-#include "kernels/cuda/host/products.h"
 
 namespace incipit::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/host/attention_kernels.h"
-#include "kernels/cuda/host/products.h"
+#include "kernels/cuda/host/launch_product.h"
 
 namespace incipit::cuda {
 AttentionScratch ScratchOfAttention(const AttentionPlan& plan, const KvPoolShape& pool,

@@ -1,5 +1,5 @@
 // Whose large products are: what is measured, kept in the tuning file and read again.
-#include "kernels/cuda/host/product_choices.h"
+#include "kernels/cuda/host/product_tuning_file.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/host/product_choices.h"
+#include "kernels/cuda/host/product_tuning_file.h"
 
 #include <unistd.h>
 
