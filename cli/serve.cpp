@@ -6,308 +6,28 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/cord.h"
 #include "base/scheduling.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/file_fault.h"
+#include "cli/serve_defaults.h"
+#include "cli/serve_load.h"
 #include "cli/stop_signals.h"
-#include "engine/step_budget.h"
-#include "engine/transformer_runner.h"
-#include "kernels/backend.h"
-#include "kernels/cpu/cpu_options.h"
-#include "kernels/cuda/cuda_options.h"
 #include "server/logging.h"
 #include "server/net/address.h"
 #include "server/options.h"
 #include "server/server.h"
-#include "transformer/model.h"
 
 namespace incipit {
 namespace {
-
-// What `auto` takes for the cache: more finds nothing more in a small model and costs start-up
-// time.
-constexpr int32_t kAutoBlocksMax = 1 << 18;
-constexpr double kCpuMemoryFraction = 0.5;  // the machine is not ours alone
-
-constexpr char kExitCodePayload[] = "incipit.exit_code";
-
-// Attaches what the process returns for an error.
-absl::Status WithExitCode(absl::Status status, int exit_code) {
-  if (!status.ok()) status.SetPayload(kExitCodePayload, absl::Cord(fmt::to_string(exit_code)));
-  return status;
-}
-
-int ExitCodeOf(const absl::Status& status) {
-  const auto payload = status.GetPayload(kExitCodePayload);
-  return payload ? std::stoi(std::string(*payload)) : kExitFailure;
-}
-
-// What the server computes with; outlives it.
-struct Loaded {
-  std::unique_ptr<Backend> backend;
-  std::optional<Model> model;
-  ServerParts parts;
-};
-
-// Empty: nowhere.
-std::string TuningFileOf(const Options& options) {
-  if (options.gpu_tuning_file == "none") return "";
-  if (options.gpu_tuning_file != "auto") return options.gpu_tuning_file;
-  const auto in_folder = [](const char* variable, std::string_view within) -> std::string {
-    const char* const folder = std::getenv(variable);
-    if (folder == nullptr || *folder == '\0') return "";
-    return fmt::format("{}{}/incipit/gpu_products", folder, within);
-  };
-  const std::string path = in_folder("XDG_CACHE_HOME", "");
-  return path.empty() ? in_folder("HOME", "/.cache") : path;
-}
-
-CudaOptions CudaOptionsOf(const Options& options) {
-  CudaOptions cuda;
-  cuda.large_products = options.gpu_large_products;
-  cuda.tuning_file = TuningFileOf(options);
-  cuda.note = [](std::string_view note, bool is_warning) {
-    spdlog::log(is_warning ? spdlog::level::warn : spdlog::level::info, "{}", note);
-  };
-  return cuda;
-}
-
-absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
-  if (options.backend != Device::kCpu) {
-    auto cuda = CreateCudaBackend(CudaOptionsOf(options));
-    if (cuda.ok() || options.backend == Device::kCuda) return cuda;
-    // A card that is there and cannot be used is for the operator to decide about.
-    const absl::StatusCode code = cuda.status().code();
-    if (code != absl::StatusCode::kUnimplemented && code != absl::StatusCode::kUnavailable) {
-      return cuda;
-    }
-    if (code == absl::StatusCode::kUnavailable) {
-      spdlog::info("serving on the CPU: {}", MessageOf(cuda.status()));
-    }
-  }
-  CpuOptions cpu;
-  cpu.num_threads = options.threads;
-  cpu.pin_threads = options.pin_threads;
-  if (options.cpu_isa) cpu.isa = NameOf(*options.cpu_isa);
-  return CreateCpuBackend(cpu);
-}
-
-absl::Status CheckKvDtype(const Options& options, const BackendLimits& limits) {
-  const std::vector<DType>& offered = limits.kv_dtypes;
-  if (!options.kv_dtype || std::ranges::find(offered, *options.kv_dtype) != offered.end()) {
-    return absl::OkStatus();
-  }
-  std::vector<std::string_view> names;
-  for (const DType one : offered) names.push_back(NameOf(one));
-  return InvalidArgument("--kv-dtype is {}; the backend {} takes {}", NameOf(*options.kv_dtype),
-                         limits.name, fmt::join(names, ", "));
-}
-
-absl::StatusOr<std::string> ReadText(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return NotFound("{} cannot be read", path.string());
-  return text;
-}
-
-absl::Status LoadText(const Options& options, ServerParts& parts) {
-  auto tokenizer = Tokenizer::Load(options.model);
-  if (absl::IsNotFound(tokenizer.status())) {
-    spdlog::warn("{} has no tokenizer.json: token ids only", options.model);
-    return absl::OkStatus();
-  }
-  INCIPIT_RETURN_IF_ERROR(tokenizer.status());
-  parts.tokenizer = *std::move(tokenizer);
-  parts.model.has_tokenizer = true;
-  TokenizerConfig chosen = parts.tokenizer->config();
-  if (!options.chat_template.empty()) {
-    chosen.chat_template.reset();
-    chosen.tool_chat_template.reset();
-  }
-  if (!options.chat_template.empty() && options.chat_template != "none") {
-    INCIPIT_ASSIGN_OR_RETURN(chosen.chat_template, ReadText(options.chat_template));
-  }
-  if (!chosen.has_chat_template()) return absl::OkStatus();
-  auto chat_template = ChatTemplate::Parse(chosen);
-  if (!chat_template.ok()) return Annotate(chat_template.status(), "chat template");
-  parts.chat_template = std::make_unique<ChatTemplate>(*std::move(chat_template));
-  parts.model.has_chat_template = true;
-  return absl::OkStatus();
-}
-
-uint64_t CountParameters(const Model& model) {
-  uint64_t count = 0;
-  for (const auto& [name, tensor] : model.checkpoint.tensors()) {
-    uint64_t size = 1;
-    for (const int64_t extent : tensor.shape) size *= static_cast<uint64_t>(extent);
-    count += size;
-  }
-  return count;
-}
-
-absl::Status Describe(const Options& options, const Loaded& loaded,
-                      const TransformerRunnerOptions& runner, ServerParts& parts) {
-  const ModelConfig& config = loaded.model->config;
-  ServedModel& model = parts.model;
-  // A trailing slash leaves no last component.
-  const auto folder = std::filesystem::absolute(options.model).lexically_normal();
-  const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-  model.name = options.model_name.empty() ? name.string() : options.model_name;
-  model.vocab_size = config.vocab_size;
-  model.max_model_len = runner.max_model_len;
-  model.eos_ids = config.eos_ids;
-  INCIPIT_ASSIGN_OR_RETURN(model.defaults, ReadGenerationDefaults(options.model));
-  ModelDescription& description = parts.description;
-  description.architecture = config.architecture;
-  description.dtype = NameOf(loaded.model->weights.dtype);
-  description.kv_dtype = NameOf(*runner.kv_dtype);
-  description.num_parameters = CountParameters(*loaded.model);
-  description.num_layers = config.num_layers;
-  description.hidden_size = config.hidden_size;
-  description.num_heads = config.num_heads;
-  description.num_kv_heads = config.num_kv_heads;
-  description.head_dim = config.head_dim;
-  description.backend = loaded.backend->limits().name;
-  description.backend_description = loaded.backend->limits().description;
-  return absl::OkStatus();
-}
-
-bool IsCpu(const Loaded& loaded) { return loaded.backend->limits().name == "cpu"; }
-
-bool OffersInt8(const Backend& backend) {
-  const auto& formats = backend.limits().weight_formats;
-  return std::ranges::find(formats, WeightFormat::kInt8) != formats.end();
-}
-
-absl::StatusOr<TransformerRunnerOptions> RunnerOptions(const Options& options,
-                                                       const Loaded& loaded) {
-  TransformerRunnerOptions out;
-  out.num_blocks = options.kv_blocks.value_or(0);
-  out.num_blocks_max = options.kv_memory > 0 ? 0 : kAutoBlocksMax;
-  out.kv_bytes = static_cast<size_t>(options.kv_memory);
-  out.memory_fraction = IsCpu(loaded) ? kCpuMemoryFraction : options.gpu_memory_fraction;
-  out.block_size = options.block_size;
-  // The end of a prompt samples for every choice.
-  out.samples_max = options.running_max * kChoicesMax;
-  out.max_model_len = options.max_model_len.value_or(0);
-  out.kv_dtype = options.kv_dtype;
-  if (options.step_tokens) {
-    out.step_tokens_max = *options.step_tokens;
-  } else {
-    const SteadyClock clock;
-    INCIPIT_ASSIGN_OR_RETURN(out.step_tokens_max,
-                             MeasureStepTokens(*loaded.backend, *loaded.model, out, clock));
-  }
-  return out;
-}
-
-// Where memory is missing, the flags that say how much is asked for.
-absl::Status WithFlags(const absl::Status& status, std::string_view flags) {
-  if (!absl::IsResourceExhausted(status)) return status;
-  return ResourceExhausted("{}; {}", MessageOf(status), flags);
-}
-
-// Weights and steps come first, and the cache takes a part of what they leave.
-std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
-  if (options.kv_blocks.has_value()) return "lower --kv-blocks, --step-tokens or --running-max";
-  if (options.kv_memory > 0) return "lower --kv-memory, --step-tokens or --running-max";
-  if (IsCpu(loaded)) return "lower --step-tokens, --running-max or --max-model-len";
-  return "lower --gpu-memory-fraction, --step-tokens, --running-max or --max-model-len";
-}
-
-absl::StatusOr<std::unique_ptr<TransformerRunner>> CreateRunner(const Options& options,
-                                                                const Loaded& loaded) {
-  INCIPIT_ASSIGN_OR_RETURN(const auto runner_options, RunnerOptions(options, loaded));
-  return TransformerRunner::Create(*loaded.backend, *loaded.model, runner_options);
-}
-
-absl::Status LoadRunner(const Options& options, Loaded& loaded) {
-  auto runner = CreateRunner(options, loaded);
-  if (!runner.ok()) {
-    return WithExitCode(WithFlags(runner.status(), FlagsOfMemory(options, loaded)), kExitDevice);
-  }
-  const TransformerRunnerOptions& decided = (*runner)->options();
-  EngineOptions& engine = loaded.parts.engine;
-  engine.scheduler.step_tokens_max = decided.step_tokens_max;
-  engine.scheduler.running_max = options.running_max;
-  engine.scheduler.prompt_steps_max = options.prompt_steps_max;
-  // The CPU backend computes a step while it is launched: there is nothing to win.
-  engine.scheduler.steps_in_flight_max =
-      options.steps_in_flight.value_or(IsCpu(loaded) ? 1 : kStepsInFlightMax);
-  engine.cache = CacheOptionsOf(options);
-  engine.cache.num_blocks = decided.num_blocks;
-  engine.cache.block_size = decided.block_size;
-  engine.requests_max = options.requests_max;
-  engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
-  spdlog::info("cache: {} blocks of {} tokens, {} MiB; steps of {} tokens", decided.num_blocks,
-               decided.block_size, (*runner)->kv_bytes() >> 20, decided.step_tokens_max);
-  const int64_t capacity = int64_t{decided.num_blocks} * decided.block_size;
-  if (capacity < decided.max_model_len) {
-    spdlog::warn(
-        "the cache holds {} tokens, less than the context of {}: requests beyond it are "
-        "refused",
-        capacity, decided.max_model_len);
-  }
-  INCIPIT_RETURN_IF_ERROR(
-      WithExitCode(Describe(options, loaded, decided, loaded.parts), kExitModel));
-  loaded.parts.runner = *std::move(runner);
-  return absl::OkStatus();
-}
-
-// Fills `loaded`, whose runner refers to its backend and its model. Errors have an exit code.
-absl::Status Load(const Options& options, Loaded& loaded) {
-  auto backend = CreateBackend(options);
-  if (!backend.ok()) return WithExitCode(backend.status(), kExitDevice);
-  loaded.backend = *std::move(backend);
-  INCIPIT_RETURN_IF_ERROR(
-      WithExitCode(CheckKvDtype(options, loaded.backend->limits()), kExitUsage));
-  auto model = LoadModel(options.model, *loaded.backend, options.weights);
-  if (absl::IsResourceExhausted(model.status())) {
-    return WithExitCode(
-        WithFlags(model.status(), OffersInt8(*loaded.backend)
-                                      ? "--weights int8 takes less"
-                                      : "the model needs a device with more memory"),
-        kExitDevice);
-  }
-  if (!model.ok()) return WithExitCode(model.status(), kExitModel);
-  loaded.model.emplace(*std::move(model));
-  const int32_t context = loaded.model->config.max_positions;
-  if (options.max_model_len.value_or(0) > context) {
-    return WithExitCode(InvalidArgument("--max-model-len is {}; the model's context is {}",
-                                        *options.max_model_len, context),
-                        kExitUsage);
-  }
-  const auto& non_finite = loaded.model->weights.non_finite;
-  if (!non_finite.empty()) {
-    spdlog::warn("{} tensors hold values that are not finite, first {}", non_finite.size(),
-                 non_finite.front());
-  }
-  INCIPIT_RETURN_IF_ERROR(WithExitCode(LoadText(options, loaded.parts), kExitModel));
-  return LoadRunner(options, loaded);
-}
-
-// On a thread of its own, so that what a backend ties to the thread that drives it ends with that
-// thread: OpenMP's helpers, which hardly spin where they and those of the engine's thread together
-// are more than the CPUs, and a place on one CPU, which threads started later would inherit.
-absl::Status LoadApart(const Options& options, Loaded& loaded) {
-  absl::Status status;
-  std::thread([&] { status = Load(options, loaded); }).join();
-  return status;
-}
 
 absl::Status CheckAddresses(const Options& options) {
   INCIPIT_RETURN_IF_ERROR(CheckAddressFree("address", options.address));
@@ -418,7 +138,7 @@ int RunServe(std::span<const std::string_view> args) {
   }
   // A step's many small messages go out a little later, but together: whoever interrupts one of the
   // threads that compute makes the others wait for it.
-  if (IsCpu(loaded)) InterruptNobody();
+  if (IsCpu(*loaded.backend)) InterruptNobody();
   std::atomic<bool> has_failed = false;
   ServerHooks hooks;
   hooks.on_fatal = [&](const absl::Status&) {

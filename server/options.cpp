@@ -18,6 +18,7 @@ namespace {
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 constexpr bool kPrivate = true;  // of a flag: a path or a secret
 constexpr std::string_view kAuto = "auto";
+constexpr std::string_view kNoFile = "none";
 
 constexpr EnumName<Device> kDeviceNames[] = {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
 // What an operator may ask for; kLibrary is for comparisons.
@@ -75,6 +76,29 @@ void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
       [&target] { return target ? ToString(*target) : std::string(); });
 }
 
+// `automatic` is the value that stands for FileChoice::Kind::kAuto.
+void File(Flags& flags, FlagText text, FileChoice& target, std::string_view automatic) {
+  flags.Custom(
+      text,
+      [&target, automatic](std::string_view value) -> absl::Status {
+        using enum FileChoice::Kind;
+        target.kind = value == automatic ? kAuto : value == kNoFile ? kNone : kFile;
+        target.path = target.kind == kFile ? value : "";
+        return absl::OkStatus();
+      },
+      [&target, automatic] {
+        switch (target.kind) {
+          case FileChoice::Kind::kAuto:
+            return std::string(automatic);
+          case FileChoice::Kind::kNone:
+            return std::string(kNoFile);
+          case FileChoice::Kind::kFile:
+            break;
+        }
+        return target.path;
+      });
+}
+
 void PriorityRange(Flags& flags, RequestLimits& limits) {
   flags.Custom(
       {"priority-range", "MIN,MAX", "What a request's priority is clamped to."},
@@ -110,10 +134,10 @@ void BindModel(Options& o, Flags& flags) {
              o.weights, kWeightFormatNames);
   flags.Enum({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
              o.kv_dtype, kAuto, kDTypeNames);
-  flags.String(
-      {"chat-template", "FILE|none",
-       "Instead of the model's own chat template; none: the server does not Chat.", kPrivate},
-      o.chat_template);
+  File(flags,
+       {"chat-template", "FILE|none",
+        "Instead of the model's own chat template; none: the server does not Chat.", kPrivate},
+       o.chat_template, "");
   flags.Group("Device");
   flags.Enum({"backend", "NAME", "auto: cuda if the build and the machine have it, else cpu."},
              o.backend, kAuto, kDeviceNames);
@@ -129,11 +153,12 @@ void BindModel(Options& o, Flags& flags) {
               "for few and for many rows add up alike (gpu_check says it). fastest: per size "
               "ours or cuBLASLt's, measured at the start."},
              o.gpu_large_products, kLargeProductsNames);
-  flags.String({"gpu-tuning-file", "FILE|auto|none",
-                "Keeps what fastest has measured. auto: incipit/gpu_products in XDG_CACHE_HOME or "
-                "~/.cache. none: each start measures.",
-                kPrivate},
-               o.gpu_tuning_file);
+  File(flags,
+       {"gpu-tuning-file", "FILE|auto|none",
+        "Keeps what fastest has measured. auto: incipit/gpu_products in XDG_CACHE_HOME or "
+        "~/.cache. none: each start measures.",
+        kPrivate},
+       o.gpu_tuning_file, kAuto);
 }
 
 void BindPrefixCache(Options& o, Flags& flags) {

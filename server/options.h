@@ -27,6 +27,13 @@ enum class Device : uint8_t { kCpu, kCuda };
 // Other names that the metrics are also published under.
 enum class MetricsCompat : uint8_t { kNone, kVllm };
 
+// A file that the operator names, leaves to the program, or switches off.
+struct FileChoice {
+  enum class Kind : uint8_t { kAuto, kNone, kFile };
+  Kind kind = Kind::kAuto;
+  std::string path = {};  // of kFile
+};
+
 // An absent value is chosen by the program.
 struct Options {
   std::string config;  // a YAML file of flags
@@ -36,14 +43,14 @@ struct Options {
   std::optional<int32_t> max_model_len;
   WeightFormat weights = WeightFormat::kAsStored;
   std::optional<DType> kv_dtype;
-  std::string chat_template;  // file; empty: the model's own; "none"
+  FileChoice chat_template;  // kAuto: the model's own
 
   std::optional<Device> backend;
   int32_t threads = 0;  // 0: the CPUs that the process may use
   bool pin_threads = false;
   std::optional<CpuIsa> cpu_isa;
   LargeProducts gpu_large_products = LargeProducts::kOwn;
-  std::string gpu_tuning_file = "auto";  // or "none"
+  FileChoice gpu_tuning_file;
 
   bool prefix_cache = true;
   HashAlgorithm prefix_cache_hash = HashAlgorithm::kSha256;

@@ -218,8 +218,8 @@ TEST(AdminTest, NoPathAndNoSeedIsShown) {
   config.options.model = "/secret/model";
   config.options.config = "/secret/config";
   config.options.port_file = testing::TempDir() + "/secret_ports";
-  config.options.chat_template = "/secret/template";
-  config.options.gpu_tuning_file = "/secret/tuning";
+  config.options.chat_template = {FileChoice::Kind::kFile, "/secret/template"};
+  config.options.gpu_tuning_file = {FileChoice::Kind::kFile, "/secret/tuning"};
   config.options.prefix_cache_seed = "secret seed";
   TestServer server(std::move(config));
   grpc::ClientContext context;

@@ -1,0 +1,61 @@
+#include "cli/serve_defaults.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "base/status.h"
+#include "engine/step_budget.h"
+
+namespace incipit {
+namespace {
+
+// What `auto` takes for the cache: more finds nothing more in a small model and costs start-up
+// time.
+constexpr int32_t kAutoBlocksMax = 1 << 18;
+constexpr double kCpuMemoryFraction = 0.5;  // the machine is not ours alone
+
+}  // namespace
+
+bool IsCpu(const Backend& backend) { return backend.limits().name == "cpu"; }
+
+std::string TuningFileOf(const Options& options) {
+  if (options.gpu_tuning_file.kind != FileChoice::Kind::kAuto) return options.gpu_tuning_file.path;
+  const auto in_folder = [](const char* variable, std::string_view within) -> std::string {
+    const char* const folder = std::getenv(variable);
+    if (folder == nullptr || *folder == '\0') return "";
+    return fmt::format("{}{}/incipit/gpu_products", folder, within);
+  };
+  const std::string path = in_folder("XDG_CACHE_HOME", "");
+  return path.empty() ? in_folder("HOME", "/.cache") : path;
+}
+
+absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options, Backend& backend,
+                                                         const Model& model) {
+  TransformerRunnerOptions out;
+  out.num_blocks = options.kv_blocks.value_or(0);
+  out.num_blocks_max = options.kv_memory > 0 ? 0 : kAutoBlocksMax;
+  out.kv_bytes = static_cast<size_t>(options.kv_memory);
+  out.memory_fraction = IsCpu(backend) ? kCpuMemoryFraction : options.gpu_memory_fraction;
+  out.block_size = options.block_size;
+  // The end of a prompt samples for every choice.
+  out.samples_max = options.running_max * kChoicesMax;
+  out.max_model_len = options.max_model_len.value_or(0);
+  out.kv_dtype = options.kv_dtype;
+  if (options.step_tokens) {
+    out.step_tokens_max = *options.step_tokens;
+  } else {
+    const SteadyClock clock;
+    INCIPIT_ASSIGN_OR_RETURN(out.step_tokens_max, MeasureStepTokens(backend, model, out, clock));
+  }
+  return out;
+}
+
+// The CPU backend computes a step while the step is launched, so a second step in flight gains
+// nothing.
+int32_t StepsInFlightOf(const Options& options, const Backend& backend) {
+  return options.steps_in_flight.value_or(IsCpu(backend) ? 1 : kStepsInFlightMax);
+}
+
+}  // namespace incipit
