@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 #include "base/scheduling.h"
@@ -28,6 +27,10 @@
 
 namespace incipit {
 namespace {
+
+// The longest time from the end of draining to the end of the process. A server that works stops
+// within seconds.
+constexpr Duration kStopLongest = std::chrono::seconds(40);
 
 absl::Status CheckAddresses(const Options& options) {
   INCIPIT_RETURN_IF_ERROR(CheckAddressFree("address", options.address));
@@ -96,15 +99,6 @@ int ServeUntilStopped(const Options& options, Server& server, StopSignals& signa
   return kExitOk;
 }
 
-// From here on. The process may end before the thread does.
-void StopAtOnceOnSignal(StopSignals& signals, int exit_code) {
-  std::thread([&signals, exit_code] {
-    while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
-    }
-    _exit(exit_code);
-  }).detach();
-}
-
 int Report(const absl::Status& status, int exit_code) {
   Say(stderr, fmt::format("incipit serve: {}\n", MessageOf(status)));
   return exit_code;
@@ -159,7 +153,7 @@ int RunServe(std::span<const std::string_view> args) {
   }
   SayReady(options, **server);
   const int exit_code = ServeUntilStopped(options, **server, signals, has_failed);
-  StopAtOnceOnSignal(signals, exit_code);
+  ExitOnSignalOrAfter(signals, kStopLongest, exit_code);
   server->reset();
   spdlog::info("stopped");
   std::fflush(nullptr);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <thread>
 
 #include "base/check.h"
 
@@ -78,6 +79,15 @@ void StopSignals::Wake() {
   const uint64_t one = 1;
   // Fails only if there are 2^64 - 1 wakes that nobody has taken: awake already.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+void ExitOnSignalOrAfter(StopSignals& signals, Duration longest, int exit_code) {
+  const Time deadline = std::chrono::steady_clock::now() + longest;
+  std::thread([&signals, deadline, exit_code] {
+    while (signals.Wait(deadline) == StopSignals::Event::kWake) {
+    }
+    _exit(exit_code);
+  }).detach();
 }
 
 }  // namespace incipit

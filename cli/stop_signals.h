@@ -27,4 +27,9 @@ class StopSignals {
   int signal_fd_ = -1, wake_fd_ = -1;
 };
 
+// From now on ends the process with `exit_code` on the next signal, and at the latest after
+// `longest`, on a thread of its own: a device that hangs must not keep the process alive. Nothing
+// else may wait for `signals`, which outlive the process's end.
+void ExitOnSignalOrAfter(StopSignals& signals, Duration longest, int exit_code);
+
 }  // namespace incipit

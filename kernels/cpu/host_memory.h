@@ -30,8 +30,8 @@ struct UnmapPages {
 };
 using Pages = std::unique_ptr<void, UnmapPages>;
 
-// Returns at least `bytes` zeroed bytes that start at a huge page; null if the kernel refuses. A page
-// costs memory once it is written.
+// Returns at least `bytes` zeroed bytes that start at a huge page; null if the kernel refuses. A
+// page costs memory once it is written.
 Pages MapPages(size_t bytes);
 
 class HostMemory;

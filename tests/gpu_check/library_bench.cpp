@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "kernels/cuda/device/product/unpack_weight.h"
-#include "kernels/cuda/host/library_products.h"
 #include "kernels/cuda/host/launch_product.h"
+#include "kernels/cuda/host/library_products.h"
 #include "kernels/numeric.h"
 #include "tests/gpu_check/append_inputs.h"
 #include "tests/gpu_check/device_bench.h"
