@@ -28,9 +28,8 @@ LIBRARIES = [
     (r"pcre2", ("text/",)),
     (r"nlohmann/", ("base/json/", "text/", "transformer/", "server/", "cli/")),
     (r"yaml-cpp/", ("server/",)),
-    (r"openssl/", ("kvcache/",)),
     (r"xxh", ("kvcache/keys/xxh3",)),
-    (r"spdlog/", ("engine/", "server/", "cli/serve")),
+    (r"spdlog/", ("server/", "cli/serve")),
 ]
 GENERATED = re.compile(r"\.(grpc\.)?pb\.h$")
 
