@@ -34,8 +34,8 @@ class Stepper {
   void Plan() { scheduler_.Plan({}, plan_); }
   void Build() { benchmark::DoNotOptimize(builder_.Build(plan_)); }
   void Commit() {
-    tokens_.assign(plan_.draws.size(), 1);
-    status_.assign(plan_.draws.size(), RowStatus::kOk);
+    tokens_.assign(plan_.samples.size(), 1);
+    status_.assign(plan_.samples.size(), RowStatus::kOk);
     scheduler_.Commit(plan_, {.tokens = tokens_, .status = status_, .score_status = {}});
     scheduler_.ClearEvents();
     scheduler_.TakeEnded(ended_);

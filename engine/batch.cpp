@@ -35,7 +35,7 @@ Step BatchBuilder::Build(const StepPlan& plan) {
 void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   const Sequence& sequence = *item.sequence;
   const SequenceTokens tokens = sequence.tokens();
-  const bool is_fed = item.fed_draw >= 0;
+  const bool is_fed = item.fed_sample >= 0;
   auto begin = static_cast<size_t>(item.first_token);
   const size_t end = begin + static_cast<size_t>(item.num_tokens - is_fed);
   while (begin < end) {
@@ -44,7 +44,7 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
     tokens_.insert(tokens_.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(count));
     begin += count;
   }
-  if (is_fed) tokens_.push_back(-1 - item.fed_draw);
+  if (is_fed) tokens_.push_back(-1 - item.fed_sample);
   for (int32_t i = 0; i < item.num_tokens; ++i) positions_.push_back(item.first_token + i);
   blocks_.insert(blocks_.end(), sequence.table.blocks.begin(), sequence.table.blocks.end());
   token_begin_.push_back(static_cast<int32_t>(tokens_.size()));
@@ -54,8 +54,8 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
 // After the item's last token; the choices that start here share the row.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
-  for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
-    const Sequence& sequence = *plan.draws[i];
+  for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {
+    const Sequence& sequence = *plan.samples[i];
     const Request& request = sequence.request();
     StepSample sample = {.row = static_cast<int32_t>(tokens_.size()) - 1,
                          .params = &request.sampling,

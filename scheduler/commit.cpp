@@ -15,8 +15,8 @@ struct Scheduler::Cursor {
 
 void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
   INCIPIT_CHECK(num_in_flight_ > 0 && in_flight_.front() == &plan);
-  INCIPIT_CHECK(outcome.tokens.size() == plan.draws.size());
-  INCIPIT_CHECK(outcome.status.size() == plan.draws.size());
+  INCIPIT_CHECK(outcome.tokens.size() == plan.samples.size());
+  INCIPIT_CHECK(outcome.status.size() == plan.samples.size());
   std::shift_left(in_flight_.begin(), in_flight_.end(), 1);
   --num_in_flight_;
   MarkFailed(plan, outcome);
@@ -35,12 +35,12 @@ void Scheduler::MarkFailed(const StepPlan& plan, const StepOutcome& outcome) {
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = *item.sequence;
     --sequence.num_in_flight;
-    sequence.num_pending -= item.num_draws > 0;
+    sequence.num_pending -= item.num_samples > 0;
     const auto is_finite = [](RowStatus status) { return status == RowStatus::kOk; };
-    const auto draws = outcome.status.subspan(item.draw_begin, item.num_draws);
+    const auto samples = outcome.status.subspan(item.sample_begin, item.num_samples);
     const auto scores = outcome.score_status.subspan(score_row, item.num_scores);
     score_row += static_cast<size_t>(item.num_scores);
-    if (std::ranges::all_of(draws, is_finite) && std::ranges::all_of(scores, is_finite)) continue;
+    if (std::ranges::all_of(samples, is_finite) && std::ranges::all_of(scores, is_finite)) continue;
     SequenceGroup& group = *sequence.group;
     if (std::exchange(group.failed, true)) continue;
     for (const Sequence& other : group.sequences) {
@@ -69,7 +69,7 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
     group.num_scored += item.num_scores;
   }
   cursor.score_row += item.num_scores;
-  DeliverDraws(plan, item, outcome, cursor);
+  DeliverSamples(plan, item, outcome, cursor);
   if (sequence.state == SequenceState::kEnding && sequence.num_in_flight == 0) Release(sequence);
 }
 
@@ -98,12 +98,12 @@ void Scheduler::CountAdmission(Sequence& sequence) {
 
 // One token to each of the draws: the sequence itself first, then the choices that share its prompt
 // and start now.
-void Scheduler::DeliverDraws(const StepPlan& plan, const StepPlan::Item& item,
-                             const StepOutcome& outcome, Cursor& cursor) {
+void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
+                               const StepOutcome& outcome, Cursor& cursor) {
   const SequenceGroup& group = *item.sequence->group;
   bool itself_finished = false;
-  for (int32_t i = item.draw_begin; i < item.draw_begin + item.num_draws; ++i) {
-    Sequence& sequence = *plan.draws[i];
+  for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {
+    Sequence& sequence = *plan.samples[i];
     const int32_t row = group.request->sampling.num_logprobs >= 0 ? cursor.logprobs_row++ : -1;
     if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
@@ -171,8 +171,8 @@ void Scheduler::Abort(const StepPlan& plan) {
   for (auto item = plan.items.rbegin(); item != plan.items.rend(); ++item) {
     Sequence& sequence = *item->sequence;
     --sequence.num_in_flight;
-    sequence.num_pending -= item->num_draws > 0;
-    sequence.pending_draw = item->fed_draw;
+    sequence.num_pending -= item->num_samples > 0;
+    sequence.pending_sample = item->fed_sample;
     sequence.num_planned = item->first_token;
     cache_.Rollback(sequence.table, sequence.num_in_flight > 0 ? item->first_token : 0);
     if (sequence.num_in_flight > 0) continue;

@@ -16,7 +16,7 @@ constexpr int32_t kMixedBudgetParts = 32;
 
 void StepPlan::Clear() {
   items.clear();
-  draws.clear();
+  samples.clear();
   copies.clear();
   num_tokens = num_scores = num_decode_tokens = num_preemptions = 0;
 }
@@ -27,7 +27,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   cache_.Advance(now);
   plan.items.reserve(static_cast<size_t>(options_.running_max));
   plan.copies.reserve(static_cast<size_t>(options_.running_max));
-  plan.draws.reserve(static_cast<size_t>(options_.running_max) * kChoicesMax);
+  plan.samples.reserve(static_cast<size_t>(options_.running_max) * kChoicesMax);
   if (now >= next_deadline_) EndExpired(now);
   if (num_in_flight_ > 0 && !MayPlanAhead()) return;
   int32_t prompt_room = PromptRoom();
@@ -190,17 +190,17 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   item.sequence = &sequence;
   item.first_token = sequence.num_planned;
   item.num_tokens = num_tokens;
-  item.draw_begin = static_cast<int32_t>(plan.draws.size());
+  item.sample_begin = static_cast<int32_t>(plan.samples.size());
   const int32_t token_end = item.first_token + num_tokens;
-  if (token_end > sequence.num_tokens()) item.fed_draw = sequence.pending_draw;
+  if (token_end > sequence.num_tokens()) item.fed_sample = sequence.pending_sample;
   if (token_end == sequence.length()) {
-    plan.draws.push_back(&sequence);
+    plan.samples.push_back(&sequence);
     const bool is_prompt = token_end == group.request->num_prompt();
     if (!is_prompt) ++plan.num_decode_tokens;
     for (Sequence& other : group.sequences) {
-      if (is_prompt && other.state == SequenceState::kUnborn) plan.draws.push_back(&other);
+      if (is_prompt && other.state == SequenceState::kUnborn) plan.samples.push_back(&other);
     }
-    item.num_draws = static_cast<int32_t>(plan.draws.size()) - item.draw_begin;
+    item.num_samples = static_cast<int32_t>(plan.samples.size()) - item.sample_begin;
   }
   if (group.scores_prompt()) {
     // The row of a token scores the one after it; a step in flight scores all up to its end.
@@ -215,9 +215,9 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   cache_.Announce(sequence.table, sequence.tokens().first(num_known));
   ++sequence.num_in_flight;
   sequence.num_planned = token_end;
-  if (item.num_draws > 0) {
+  if (item.num_samples > 0) {
     ++sequence.num_pending;
-    sequence.pending_draw = item.draw_begin;
+    sequence.pending_sample = item.sample_begin;
   }
   plan.num_tokens += num_tokens;
   plan.num_scores += item.num_scores;

@@ -34,20 +34,20 @@ inline constexpr int32_t kStepsInFlightMax = 2;
 // What one step computes. Pointers are valid until Commit or Abort.
 struct StepPlan {
   // Computes tokens [first_token, first_token + num_tokens) of `sequence`. After the last of them
-  // draw one token for each of draws[draw_begin .. draw_begin + num_draws).
+  // sample one token for each of samples[sample_begin .. sample_begin + num_samples).
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
-    // The last of them is what this draw of the step before gives; -1: all are known.
-    int32_t fed_draw = -1;
-    int32_t draw_begin = 0, num_draws = 0;
+    // The last of them is what this sample of the previous step gives; -1: all are known.
+    int32_t fed_sample = -1;
+    int32_t sample_begin = 0, num_samples = 0;
     // Prompt positions [score_begin, score_begin + num_scores) are scored, each by the row of the
     // token before it.
     int32_t score_begin = 0, num_scores = 0;
   };
   std::vector<Item> items;
-  std::vector<Sequence*> draws;   // who receives a token
-  std::vector<BlockCopy> copies;  // done before the first layer
+  std::vector<Sequence*> samples;  // who receives a token
+  std::vector<BlockCopy> copies;   // done before the first layer
   int32_t num_tokens = 0;
   int32_t num_scores = 0;
   int32_t num_decode_tokens = 0;  // the last token of an answer so far, computed to get the next
@@ -56,7 +56,7 @@ struct StepPlan {
   void Clear();
 };
 
-// What the runner made of a plan: per draw, and per score, in the plan's order.
+// What the runner made of a plan: per sample, and per score, in the plan's order.
 struct StepOutcome {
   std::span<const TokenId> tokens;
   std::span<const RowStatus> status;
@@ -165,8 +165,8 @@ class Scheduler {
   void CommitItem(const StepPlan& plan, const StepPlan::Item& item, const StepOutcome& outcome,
                   Cursor& cursor);
   void CountAdmission(Sequence& sequence);
-  void DeliverDraws(const StepPlan& plan, const StepPlan::Item& item, const StepOutcome& outcome,
-                    Cursor& cursor);
+  void DeliverSamples(const StepPlan& plan, const StepPlan::Item& item, const StepOutcome& outcome,
+                      Cursor& cursor);
   bool Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row);
   void Start(Sequence& choice, const Sequence& prompt);
   void EndFailed(const StepPlan& plan);

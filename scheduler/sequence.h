@@ -48,8 +48,8 @@ struct Sequence {
   int32_t queue_index = -1;                   // in the waiting queue
   int32_t num_in_flight = 0;                  // planned steps that it is part of
   int32_t num_planned = 0;                    // num_computed where there are none
-  int32_t num_pending = 0;                    // tokens that these steps draw for it
-  int32_t pending_draw = -1;                  // the draw of the last of them
+  int32_t num_pending = 0;                    // tokens that these steps sample for it
+  int32_t pending_sample = -1;                // the sample of the last of them
   bool returning = false;                     // has had blocks before: its match is with itself
   bool admission_pending = false;             // no step since it got its blocks is committed
   int32_t num_hit_tokens = 0;                 // found when it got its blocks

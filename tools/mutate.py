@@ -163,7 +163,7 @@ BUGS = [
     Bug("a step is planned ahead although no room is left", "scheduler/plan.cpp",
         "return num_needed <= cache_.num_free();", "return num_needed >= 0;"),
     Bug("a step takes the token of another sample as input", "scheduler/plan.cpp",
-        "sequence.pending_draw = item.draw_begin;", "sequence.pending_draw = item.draw_begin + 1;"),
+        "sequence.pending_sample = item.sample_begin;", "sequence.pending_sample = item.sample_begin + 1;"),
     Bug("the queue admits the newest request first", "scheduler/waiting_queue.cpp",
         "return first.arrival < second.arrival;", "return first.arrival > second.arrival;"),
     Bug("removal from the middle breaks the order of the queue", "scheduler/waiting_queue.cpp",

@@ -29,7 +29,7 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
   }
 
   // One call of Sample, whose rows give these tokens; -1: a row that is not finite.
-  void Draw(const std::vector<TokenId>& wanted) {
+  void Sample(const std::vector<TokenId>& wanted) {
     const auto count = std::ssize(wanted);
     Tensor logits(DType::kF32, count, kVocab);
     std::vector<StepSample> samples;
@@ -84,51 +84,51 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
   std::unique_ptr<Weight> table_;
 };
 
-TEST_P(FedTokensTest, AreCountedOverAllDrawsOfTheStepBefore) {
+TEST_P(FedTokensTest, AreCountedOverAllSamplesOfThePreviousStep) {
   Upload({1});
-  Draw({31, 7});
-  Draw({12, 0, 39});
+  Sample({31, 7});
+  Sample({12, 0, 39});
   const Tensor hidden = Embedded({-1, 5, -5, -3, -2, -1, 20, -4});
   ExpectSame(hidden, {31, 5, 39, 12, 7, 31, 20, 0});
 }
 
-TEST_P(FedTokensTest, AreThoseOfTheLatestStepThatDrew) {
+TEST_P(FedTokensTest, AreThoseOfTheLatestStepThatSampled) {
   Upload({1});
-  Draw({31, 7, 8});
+  Sample({31, 7, 8});
   Upload({-2, 2});  // draws nothing
   ASSERT_TRUE(backend_->Synchronize().ok());
   Upload({4});
-  Draw({9});
+  Sample({9});
   Upload({-1});
-  Draw({10, 11});
+  Sample({10, 11});
   const Tensor hidden = Embedded({-2, -1});
   ExpectSame(hidden, {11, 10});
 }
 
 TEST_P(FedTokensTest, ARowThatIsNotFiniteFeedsTokenZero) {
   Upload({1});
-  Draw({31, -1, 8});
+  Sample({31, -1, 8});
   const Tensor hidden = Embedded({-2, -3, -1});
   ExpectSame(hidden, {0, 8, 31});
 }
 
-TEST_P(FedTokensTest, MoreThanAStepUsuallyDraws) {
+TEST_P(FedTokensTest, MoreThanAStepUsuallySamples) {
   Upload({1});
   std::vector<TokenId> tokens, fed;
   for (int32_t call = 0; call < 15; ++call) {
-    std::vector<TokenId> drawn;
-    for (int32_t i = 0; i < 50; ++i) drawn.push_back((7 * i + call) % kVocab);
-    Draw(drawn);
-    tokens.insert(tokens.end(), drawn.begin(), drawn.end());
+    std::vector<TokenId> sampled;
+    for (int32_t i = 0; i < 50; ++i) sampled.push_back((7 * i + call) % kVocab);
+    Sample(sampled);
+    tokens.insert(tokens.end(), sampled.begin(), sampled.end());
   }
   for (int32_t i = 0; i < std::ssize(tokens); ++i) fed.push_back(-1 - i);
   const Tensor hidden = Embedded(fed);
   ExpectSame(hidden, tokens);
 }
 
-TEST_P(FedTokensTest, ADrawThatTheStepBeforeDidNotMakeIsABug) {
+TEST_P(FedTokensTest, ASampleThatThePreviousStepDidNotMakeIsABug) {
   Upload({1});
-  Draw({31, 7});
+  Sample({31, 7});
   EXPECT_DEATH(Upload({-3}), "");
   Upload({2});
   EXPECT_DEATH(Upload({-1}), "");

@@ -65,7 +65,7 @@ Answer Sample(Backend& backend, const std::vector<std::vector<float>>& logits,
   return answer;
 }
 
-#ifdef INCIPIT_FEWER_DRAWS
+#ifdef INCIPIT_FEWER_SAMPLES
 constexpr uint64_t kNumSeeds = 100;
 #else
 constexpr uint64_t kNumSeeds = 400;
@@ -84,8 +84,8 @@ class SamplingTest : public ::testing::TestWithParam<BackendCase> {
     return answer.tokens.front();
   }
 
-  // Every token that some of kNumSeeds seeds draws.
-  std::set<TokenId> Drawn(const std::vector<float>& logits, Request request) {
+  // Every token that some of kNumSeeds seeds samples.
+  std::set<TokenId> SampledTokens(const std::vector<float>& logits, Request request) {
     std::set<TokenId> tokens;
     for (request.params.seed = 0; request.params.seed < kNumSeeds; ++request.params.seed) {
       tokens.insert(SampleOne(logits, request));
@@ -150,8 +150,8 @@ TEST_P(SamplingTest, BiasIsAddedAfterThePenalties) {
   EXPECT_EQ(SampleOne({4, -50}, request), 1);
 }
 
-TEST_P(SamplingTest, BannedTokensAreNeverDrawnUnlessNothingElseIsLeft) {
-  EXPECT_THAT(Drawn({1, 1, 1}, {.banned = {0, 2}}), UnorderedElementsAre(1));
+TEST_P(SamplingTest, BannedTokensAreNeverSampledUnlessNothingElseIsLeft) {
+  EXPECT_THAT(SampledTokens({1, 1, 1}, {.banned = {0, 2}}), UnorderedElementsAre(1));
   EXPECT_EQ(SampleOne({9, 1}, {.params = Greedy(), .banned = {0}}), 1);
   // Void: a token must be drawn.
   EXPECT_EQ(SampleOne({1, 9}, {.params = Greedy(), .banned = {0, 1}}), 1);
@@ -169,34 +169,34 @@ TEST_P(SamplingTest, TokensOutsideTheVocabularyAreIgnored) {
 TEST_P(SamplingTest, TopKKeepsTheLargestAndOfEqualOnesTheLowestTokens) {
   Request request;
   request.params.top_k = 2;
-  EXPECT_THAT(Drawn({1, 3, 2, 0}, request), UnorderedElementsAre(1, 2));
-  EXPECT_THAT(Drawn({1, 1, 1, 1}, request), UnorderedElementsAre(0, 1));
+  EXPECT_THAT(SampledTokens({1, 3, 2, 0}, request), UnorderedElementsAre(1, 2));
+  EXPECT_THAT(SampledTokens({1, 1, 1, 1}, request), UnorderedElementsAre(0, 1));
   request.params.top_k = 1;
-  EXPECT_THAT(Drawn({1, 3, 3, 0}, request), UnorderedElementsAre(1));
+  EXPECT_THAT(SampledTokens({1, 3, 3, 0}, request), UnorderedElementsAre(1));
   request.params.top_k = 100;
-  EXPECT_THAT(Drawn({1, 1, 1}, request), UnorderedElementsAre(0, 1, 2));
+  EXPECT_THAT(SampledTokens({1, 1, 1}, request), UnorderedElementsAre(0, 1, 2));
 }
 
 TEST_P(SamplingTest, TopPKeepsTheShortestRunThatReachesItsShare) {
   const std::vector<float> logits = LogsOf({0.1, 0.5, 0.15, 0.25});
   Request request;
   request.params.top_p = 0.7f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(1, 3));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(1, 3));
   request.params.top_p = 0.8f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(1, 2, 3));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(1, 2, 3));
   request.params.top_p = 1e-9f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(1));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(1));
   request.params.top_p = 0.5f;
-  EXPECT_THAT(Drawn({0, 0, 0, 0}, request), UnorderedElementsAre(0, 1));
+  EXPECT_THAT(SampledTokens({0, 0, 0, 0}, request), UnorderedElementsAre(0, 1));
 }
 
 TEST_P(SamplingTest, MinPKeepsWhatIsNotFarBelowTheLargest) {
   const std::vector<float> logits = LogsOf({0.1, 0.5, 0.15, 0.25});
   Request request;
   request.params.min_p = 0.25f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(1, 2, 3));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(1, 2, 3));
   request.params.min_p = 0.6f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(1));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(1));
 }
 
 TEST_P(SamplingTest, RulesApplyInTheirOrder) {
@@ -205,30 +205,30 @@ TEST_P(SamplingTest, RulesApplyInTheirOrder) {
   // top_k leaves 4/7 and 3/7: the first alone reaches 0.55. Of the whole it would not.
   request.params.top_k = 2;
   request.params.top_p = 0.55f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(0));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0));
   // Temperature comes first: at 0.25 the first token has 0.67 of the whole.
   request.params = {};
   request.params.top_p = 0.6f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(0, 1));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0, 1));
   request.params.temperature = 0.25f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(0));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0));
   // min_p compares with the largest, whatever top_p has left.
   request.params = {};
   request.params.top_p = 0.9f;
   request.params.min_p = 0.7f;
-  EXPECT_THAT(Drawn(logits, request), UnorderedElementsAre(0, 1));
+  EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0, 1));
 }
 
-TEST_P(SamplingTest, DrawsFollowTheDistribution) {
+TEST_P(SamplingTest, SamplesFollowTheDistribution) {
   // Pearson's chi-square over 12 tokens; 99.99 % of honest samplers stay under 37.4 at 11 degrees
   // of freedom. Seeds are fixed: it passes always or never.
   const std::vector<double> weights = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 25};
   const std::vector<float> logits = LogsOf(weights);
   constexpr int kRows = 100;
-  const int num_draws = GetParam().has_threads ? 20000 : 2000;
+  const int num_samples = GetParam().has_threads ? 20000 : 2000;
   for (const float temperature : {1.0f, 0.5f, 2.0f}) {
     std::vector<double> seen(weights.size(), 0);
-    for (int begin = 0; begin < num_draws; begin += kRows) {
+    for (int begin = 0; begin < num_samples; begin += kRows) {
       std::vector<Request> requests(kRows);
       for (int i = 0; i < kRows; ++i) {
         requests[i].params.temperature = temperature;
@@ -241,14 +241,14 @@ TEST_P(SamplingTest, DrawsFollowTheDistribution) {
     double total = 0, chi_square = 0;
     for (const double w : weights) total += std::pow(w, 1 / temperature);
     for (size_t i = 0; i < weights.size(); ++i) {
-      const double expected = num_draws * std::pow(weights[i], 1 / temperature) / total;
+      const double expected = num_samples * std::pow(weights[i], 1 / temperature) / total;
       chi_square += (seen[i] - expected) * (seen[i] - expected) / expected;
     }
     EXPECT_LT(chi_square, 37.4) << "temperature " << temperature;
   }
 }
 
-TEST_P(SamplingTest, ADrawDependsOnSeedChoiceAndPositionAlone) {
+TEST_P(SamplingTest, ASampleDependsOnSeedChoiceAndPositionAlone) {
   RandomNumbers numbers(4);
   std::vector<std::vector<float>> logits(20, std::vector<float>(300));
   std::vector<Request> requests(20);
@@ -277,7 +277,7 @@ TEST_P(SamplingTest, ADrawDependsOnSeedChoiceAndPositionAlone) {
   EXPECT_GT(count_of_different([](Request& request) { ++request.position; }), 10);
 }
 
-TEST_P(SamplingTest, ARowThatIsNotFiniteIsReportedAndTheOthersAreDrawn) {
+TEST_P(SamplingTest, ARowThatIsNotFiniteIsReportedAndTheOthersAreSampled) {
   const std::vector<std::vector<float>> logits = {{1, kNaN, 2},
                                                   {1, 2, 3},
                                                   {1, kInfinity, 2},
@@ -313,7 +313,7 @@ TEST_P(SamplingTest, ExtremesStayWithinTheRules) {
   request.params.temperature = 1e-30f;
   EXPECT_EQ(SampleOne({1, 1.0001f, 0.9f}, request), 1);
   request.params.temperature = 1e30f;
-  EXPECT_THAT(Drawn({0, 50, -50}, request), UnorderedElementsAre(0, 1, 2));
+  EXPECT_THAT(SampledTokens({0, 50, -50}, request), UnorderedElementsAre(0, 1, 2));
   // Penalties and biases that overflow stay finite, and what was finite can still be drawn.
   request.params = Greedy();
   request.params.repetition_penalty = 1e-30f;

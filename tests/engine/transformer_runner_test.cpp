@@ -135,7 +135,7 @@ TEST_F(TransformerRunnerTest, AStepOfCopiesAloneIsAStep) {
   EXPECT_THAT(Run(*runner, next).tokens, ElementsAre(Next(9)));
 }
 
-TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
+TEST_F(TransformerRunnerTest, ManySamplesAndScoresAreComputedInChunksAsIfAtOnce) {
   const auto runner = Create(Options());
   const std::vector<int32_t> blocks = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   SamplingParams warm;
@@ -159,15 +159,15 @@ TEST_F(TransformerRunnerTest, ManyDrawsAndScoresAreComputedInChunksAsIfAtOnce) {
     const TokenLogprob& best = result.prompt_logprobs.top.at(row);
     EXPECT_EQ(result.prompt_logprobs.chosen.at(row).token, tokens_[(row + 1) % 100]);
     if (row % 3 != 0) continue;
-    const int32_t draw = row / 3 * 3;
-    EXPECT_EQ(result.tokens.at(draw), best.token);
-    EXPECT_EQ(result.logprobs.chosen.at(draw / 3 * 2).token, result.tokens.at(draw + 1));
-    EXPECT_EQ(result.logprobs.top.at(draw / 3 * 2).logprob, best.logprob);
-    choices_differ |= result.tokens.at(draw + 1) != result.tokens.at(draw + 2);
+    const int32_t sample = row / 3 * 3;
+    EXPECT_EQ(result.tokens.at(sample), best.token);
+    EXPECT_EQ(result.logprobs.chosen.at(sample / 3 * 2).token, result.tokens.at(sample + 1));
+    EXPECT_EQ(result.logprobs.top.at(sample / 3 * 2).logprob, best.logprob);
+    choices_differ |= result.tokens.at(sample + 1) != result.tokens.at(sample + 2);
   }
   EXPECT_TRUE(choices_differ);
 
-  for (const int32_t row : {0, 63, 99}) {  // the same draw alone
+  for (const int32_t row : {0, 63, 99}) {  // the same sample alone
     StepBuilder alone;
     alone.AddTokens(Tokens(0, static_cast<size_t>(row) + 1), 0, blocks);
     alone.AddSample(row, warm, 1, row + 1);

@@ -333,14 +333,14 @@ class Results {
     }
     std::vector<TokenId> tokens(kRows);
     std::vector<RowStatus> status(kRows);
-    Logprobs drawn, scored;
+    Logprobs sampled, scored;
     Upload({{.end = kRows}});
     backend_->Sample({.logits = logits.view(),
                       .samples = samples,
                       .logits_rows = rows,
                       .tokens = tokens,
                       .status = status,
-                      .logprobs = &drawn});
+                      .logprobs = &sampled});
     Finish();
     Upload({{.end = kRows}});
     backend_->Score({.logits = logits.view(),
@@ -350,7 +350,7 @@ class Results {
                      .logprobs = &scored});
     Finish();
     Print("drawn tokens", kBits, "i32", tokens.data(), tokens.size() * sizeof(TokenId));
-    PrintLogprobs("log probabilities of draws", drawn);
+    PrintLogprobs("log probabilities of draws", sampled);
     PrintLogprobs("log probabilities of a prompt", scored);
   }
 

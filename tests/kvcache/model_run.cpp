@@ -9,7 +9,7 @@ namespace incipit {
 
 using std::chrono::milliseconds;
 
-KvCacheOptions ModelRun::DrawOptions(EvictionPolicyKind policy) {
+KvCacheOptions ModelRun::RandomOptions(EvictionPolicyKind policy) {
   const HashAlgorithm algorithms[] = {HashAlgorithm::kSha256, HashAlgorithm::kXxh3,
                                       HashAlgorithm::kSha256Cbor, HashAlgorithm::kXxh3Cbor};
   const double shares[] = {0.25, 0.5, 1};
@@ -137,7 +137,7 @@ void ModelRun::CompareStats() {
   Expect(stats_.collisions == 0, "a collision");
 }
 
-Retention ModelRun::DrawWish() {
+Retention ModelRun::RandomWish() {
   Retention wish;
   if (!has_wishes_ || Chance(40)) return wish;
   if (Chance(70)) wish.priority = Pick(0, 100);
@@ -162,7 +162,7 @@ void ModelRun::Submit() {
   const int32_t space = Pick(0, 2);
   sequence.naive.space = space;
   sequence.table.tenant = sequence.naive.tenant = static_cast<uint64_t>(space == 2);
-  sequence.table.retention = sequence.naive.wish = DrawWish();
+  sequence.table.retention = sequence.naive.wish = RandomWish();
   sequence.table.root =
       cache_.hasher().Root(MakeCacheNamespace(space == 2 ? "b" : "a", space == 1 ? "salt" : ""));
   if (!options_.prefix_cache) return;

@@ -35,7 +35,7 @@ class ModelRun {
  public:
   ModelRun(Choices choices, EvictionPolicyKind policy)
       : choose_(std::move(choices)),
-        options_(DrawOptions(policy)),
+        options_(RandomOptions(policy)),
         cache_(options_, seams_),
         naive_(options_, seams_, cache_) {
     alphabet_ = Pick(1, 3);
@@ -59,7 +59,7 @@ class ModelRun {
     return lo + static_cast<int32_t>(choose_(count) % count);
   }
   bool Chance(int32_t percent) { return Pick(0, 99) < percent; }
-  KvCacheOptions DrawOptions(EvictionPolicyKind policy);
+  KvCacheOptions RandomOptions(EvictionPolicyKind policy);
   void Expect(bool condition, std::string_view message) {
     if (!condition && error_.empty()) error_ = message;
   }
@@ -71,7 +71,7 @@ class ModelRun {
 
   void Call();
   void Submit();
-  Retention DrawWish();
+  Retention RandomWish();
   void Admit(LiveSequence& sequence);
   void CheckMiss(const LiveSequence& sequence, const ComputedBlocks& computed);
   void CheckCopySource(const LiveSequence& sequence, const ComputedBlocks& computed,
@@ -88,7 +88,7 @@ class ModelRun {
   void MoveTime();
 
   Choices choose_;
-  KvCacheSeams seams_;  // DrawOptions sets them as well
+  KvCacheSeams seams_;  // RandomOptions sets them as well
   KvCacheOptions options_;
   KvCacheManager cache_;
   NaiveCache naive_;

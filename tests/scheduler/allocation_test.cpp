@@ -46,7 +46,7 @@ struct Totals {
 
 class AllocationTest : public testing::TestWithParam<EvictionPolicyKind> {
  protected:
-  static Request Draw(uint64_t id) {
+  static Request MixedRequest(uint64_t id) {
     Request request =
         SchedulerFixture::Ask(id, 1 + static_cast<int32_t>(id % 37),
                               1 + static_cast<int32_t>(id % 23), static_cast<TokenId>(id % 5));
@@ -78,7 +78,7 @@ TEST_P(AllocationTest, NothingThatAStepDoesAllocates) {
     uint64_t next_id = 1;
     Totals totals;
     for (int32_t step = 0; step < 5000; ++step) {
-      while (fixture.scheduler.num_waiting() < 4) fixture.Add(Draw(next_id++));
+      while (fixture.scheduler.num_waiting() < 4) fixture.Add(MixedRequest(next_id++));
 
       // The first plan reserves what every later one uses.
       const int64_t before_plan = num_allocations;
@@ -136,7 +136,7 @@ TEST_P(AllocationTest, NorDoesAStepThatIsPlannedWhileAnotherRuns) {
   int64_t num_ahead = 0, num_ended = 0;
   for (int32_t step = 0; step < 5000; ++step) {
     while (fixture.scheduler.num_waiting() < 4) {
-      Request request = Draw(next_id++);
+      Request request = MixedRequest(next_id++);
       if (step / 500 % 2 == 0) request.sampling.presence_penalty = 0;
       if (request.answer_tokens_max > 5) request.stop_tokens = {1, 2, 3};
       fixture.Add(request);

@@ -53,13 +53,13 @@ TEST(CommitTest, AnAnswerIsAtMostAsLongAsAsked) {
   EXPECT_EQ(fixture.cache.num_used(), 0);
 }
 
-TEST(CommitTest, ChoicesShareThePromptAndDrawFromTheSameRow) {
+TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   SchedulerFixture fixture;
   Request request = SchedulerFixture::Ask(1, 10, 4);
   request.num_choices = 3;
   fixture.Add(request);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 10)));
-  EXPECT_EQ(fixture.plan.draws.size(), 3u);
+  EXPECT_EQ(fixture.plan.samples.size(), 3u);
   // Two full blocks shared, and for each choice a last one of its own.
   EXPECT_EQ(fixture.cache.num_used(), 5);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(1, 1), Pair(1, 1)));

@@ -201,7 +201,7 @@ TEST(OverlapTest, ACancelIsToldAtOnceAndHoldsTheBlocksOfBothSteps) {
   EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(other));
 }
 
-TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepDrawsInItsName) {
+TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepSamplesInItsName) {
   OverlapFixture fixture(4);
   Request request = SchedulerFixture::Ask(1, 14, 4);
   request.num_choices = 3;

@@ -15,7 +15,7 @@ constexpr size_t kEventsMax = 10'000;  // between two looks at them: far fewer
 }  // namespace
 
 Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), counts_(counts) {
-  DrawCache();
+  RandomizeCache();
   limits_ = {.step_tokens_max = dice_.Pick(1, 64),
              .running_max = dice_.Pick(1, 12),
              .prompt_steps_max = dice_.Chance(50) ? 1 : dice_.Pick(2, 20),
@@ -27,7 +27,7 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
                                                            .block_size = cache_options_.block_size,
                                                            .vocab = kVocab,
                                                            .asynchronous = dice_.Chance(4)});
-  DrawRates();
+  RandomizeRates();
   alphabet_ = dice_.Chance(50) ? 2 : kVocab;
   arrivals_left_ = dice_.Pick(5, 60);
   const auto capacity = static_cast<int32_t>(cache_->capacity_tokens());
@@ -38,7 +38,7 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
   }
 }
 
-void Simulation::DrawCache() {
+void Simulation::RandomizeCache() {
   constexpr HashAlgorithm kAlgorithms[] = {HashAlgorithm::kSha256, HashAlgorithm::kXxh3,
                                            HashAlgorithm::kSha256Cbor, HashAlgorithm::kXxh3Cbor};
   constexpr double kShares[] = {0, 0.1, 0.25, 0.5, 1};
@@ -58,7 +58,7 @@ void Simulation::DrawCache() {
   seams_.copy_min_tokens = dice_.Chance(75) ? 1 : dice_.Pick(0, block_size);
 }
 
-void Simulation::DrawRates() {
+void Simulation::RandomizeRates() {
   const auto some = [&](int32_t percent_max) {
     return dice_.Chance(50) ? dice_.Pick(1, percent_max) : 0;
   };
@@ -84,7 +84,7 @@ void Simulation::DrawRates() {
             .life = some(60)};
 }
 
-Request Simulation::DrawRequest() {
+Request Simulation::RandomRequest() {
   Request request;
   request.id = RequestId{next_id_++};
   request.prompt = prefixes_[static_cast<size_t>(dice_.Pick(0, 2))];
@@ -118,11 +118,11 @@ Request Simulation::DrawRequest() {
   namespaces_[request.id] = tenant + salt;
   request.cache_namespace = MakeCacheNamespace(tenant, salt);
   request.tenant = tenant == "a" ? 1 : 2;
-  request.retention = DrawWish();
+  request.retention = RandomWish();
   return request;
 }
 
-Retention Simulation::DrawWish() {
+Retention Simulation::RandomWish() {
   Retention wish;
   if (dice_.Chance(rates_.low)) wish.priority = dice_.Pick(0, 49);
   if (dice_.Chance(rates_.high)) wish.priority = dice_.Pick(51, 100);
@@ -133,7 +133,7 @@ Retention Simulation::DrawWish() {
 
 void Simulation::SubmitOne() {
   --arrivals_left_;
-  const Request request = DrawRequest();
+  const Request request = RandomRequest();
   const auto length = static_cast<int64_t>(request.prompt.size()) + request.answer_tokens_max;
   if (!cache_->Fits(length)) {
     ++counts_.refused;

@@ -55,9 +55,9 @@ void Simulation::PlanAndCheck() {
   counts_.ahead += num_in_flight;
   if (num_in_flight > 0) {
     Expect(plan_->num_preemptions == 0, "a plan ahead preempted");
-    for (const Sequence* drawn : steps_[oldest_].plan.draws) {
-      const bool starts = drawn->state == SequenceState::kUnborn &&
-                          drawn->num_tokens() + 1 < drawn->request().length_max();
+    for (const Sequence* sampled : steps_[oldest_].plan.samples) {
+      const bool starts = sampled->state == SequenceState::kUnborn &&
+                          sampled->num_tokens() + 1 < sampled->request().length_max();
       Expect(!starts, "choices that start are left behind");
     }
   }
@@ -76,13 +76,13 @@ void Simulation::CheckBudgets() {
     num_tokens += item.num_tokens;
     admits |= IsAdmitted(item);
     continues_prompt |= !IsAdmitted(item) && item.num_tokens > 1;
-    counts_.fed += item.fed_draw >= 0;
+    counts_.fed += item.fed_sample >= 0;
     const int32_t token_end = item.first_token + item.num_tokens;
     Expect(item.num_tokens > 0, "an item without tokens");
     Expect(item.first_token == sequence.num_computed || sequence.num_in_flight == 2,
            "an item at the wrong place");
     Expect(token_end < sequence.request().length_max(), "an item beyond the end");
-    Expect((item.fed_draw >= 0) == (token_end > sequence.num_tokens()), "fed what is known");
+    Expect((item.fed_sample >= 0) == (token_end > sequence.num_tokens()), "fed what is known");
   }
   for (const Sequence* sequence : scheduler_->running()) {
     if (IsAtItsEnd(*sequence) && !IsIn(*plan_, *sequence)) continue;

@@ -58,10 +58,10 @@ class Simulation {
   void Expect(bool condition, std::string_view message) {
     if (!condition && error_.empty()) error_ = message;
   }
-  void DrawCache();
-  void DrawRates();
-  Request DrawRequest();
-  Retention DrawWish();
+  void RandomizeCache();
+  void RandomizeRates();
+  Request RandomRequest();
+  Retention RandomWish();
   void SubmitOne();
   void CancelOne();
   void MaybeReset();

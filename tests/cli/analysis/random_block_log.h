@@ -23,22 +23,22 @@ struct RandomBlockLog {
 
 inline RandomBlockLog MakeRandomBlockLog(uint32_t seed, int32_t block_tokens = 1) {
   std::mt19937 random(seed);
-  const auto draw = [&](uint32_t count) { return static_cast<uint32_t>(random() % count); };
+  const auto below = [&](uint32_t count) { return static_cast<uint32_t>(random() % count); };
   RandomBlockLog made;
   made.log = std::make_unique<BlockLog>(1, block_tokens);
-  const uint32_t num_requests = 1 + draw(40), length_max = 1 + draw(12), alphabet = 1 + draw(4);
+  const uint32_t num_requests = 1 + below(40), length_max = 1 + below(12), alphabet = 1 + below(4);
   double time = 0;
   for (uint32_t i = 0; i < num_requests; ++i) {
     std::string prompt;
     // A part of an earlier one, and something of its own.
-    if (i > 0 && draw(3) > 0) {
-      prompt = made.prompts[draw(i)];
-      prompt.resize(draw(static_cast<uint32_t>(prompt.size()) + 1));
+    if (i > 0 && below(3) > 0) {
+      prompt = made.prompts[below(i)];
+      prompt.resize(below(static_cast<uint32_t>(prompt.size()) + 1));
     }
-    for (uint32_t left = draw(length_max + 1); left > 0; --left) {
-      prompt.push_back(static_cast<char>('a' + draw(alphabet)));
+    for (uint32_t left = below(length_max + 1); left > 0; --left) {
+      prompt.push_back(static_cast<char>('a' + below(alphabet)));
     }
-    if (draw(3) > 0) time += draw(10);
+    if (below(3) > 0) time += below(10);
     const auto num_tokens = static_cast<int64_t>(prompt.size()) * block_tokens;
     const LoggedRequest request = {time, num_tokens, static_cast<int64_t>(i) + 1};
     EXPECT_TRUE(made.log->Add(request, std::as_bytes(std::span(prompt))).ok());

@@ -122,13 +122,13 @@ TEST(CudaStepTest, CopiesWhatItHasHoweverLargeAStepMayBe) {
 }
 
 // A step's calls of Sample and Score, waited for one by one or all at the end.
-struct Drawn {
+struct Sampled {
   std::vector<TokenId> tokens;
   std::vector<RowStatus> status, score_status;
   Logprobs logprobs, prompt_logprobs;
 };
 
-Drawn DrawInCalls(int32_t num_calls, bool waits) {
+Sampled SampleInCalls(int32_t num_calls, bool waits) {
   constexpr int32_t kRows = 2, kVocab = 40;
   const auto backend = *CreateCudaBackend({});
   const auto memory = *cuda::Memory::Allocate(cuda::Place::kPinned, kRows * kVocab * sizeof(float));
@@ -150,33 +150,33 @@ Drawn DrawInCalls(int32_t num_calls, bool waits) {
     scores.push_back({.target = static_cast<int32_t>(i), .num_top = row});
     rows.push_back(row);
   }
-  Drawn drawn = {.tokens = std::vector<TokenId>(count, -7),
-                 .status = std::vector<RowStatus>(count),
-                 .score_status = std::vector<RowStatus>(count),
-                 .logprobs = {},
-                 .prompt_logprobs = {}};
+  Sampled sampled = {.tokens = std::vector<TokenId>(count, -7),
+                     .status = std::vector<RowStatus>(count),
+                     .score_status = std::vector<RowStatus>(count),
+                     .logprobs = {},
+                     .prompt_logprobs = {}};
   for (size_t begin = 0; begin < count; begin += kRows) {
     backend->Sample({.logits = logits,
                      .samples = std::span(samples).subspan(begin, kRows),
                      .logits_rows = std::span(rows).subspan(begin, kRows),
-                     .tokens = std::span(drawn.tokens).subspan(begin, kRows),
-                     .status = std::span(drawn.status).subspan(begin, kRows),
-                     .logprobs = &drawn.logprobs});
+                     .tokens = std::span(sampled.tokens).subspan(begin, kRows),
+                     .status = std::span(sampled.status).subspan(begin, kRows),
+                     .logprobs = &sampled.logprobs});
     backend->Score({.logits = logits,
                     .scores = std::span(scores).subspan(begin, kRows),
                     .logits_rows = std::span(rows).subspan(begin, kRows),
-                    .status = std::span(drawn.score_status).subspan(begin, kRows),
-                    .logprobs = &drawn.prompt_logprobs});
+                    .status = std::span(sampled.score_status).subspan(begin, kRows),
+                    .logprobs = &sampled.prompt_logprobs});
     if (waits) {
       EXPECT_TRUE(backend->Synchronize().ok());
     }
   }
   EXPECT_TRUE(backend->Synchronize().ok());
-  return drawn;
+  return sampled;
 }
 
 TEST(CudaSamplerTest, ManyCallsInAStepGiveWhatEachGivesAlone) {
-  const Drawn expected = DrawInCalls(15, true), actual = DrawInCalls(15, false);
+  const Sampled expected = SampleInCalls(15, true), actual = SampleInCalls(15, false);
   EXPECT_EQ(actual.tokens, expected.tokens);
   EXPECT_EQ(actual.status, expected.status);
   EXPECT_EQ(actual.score_status, expected.score_status);

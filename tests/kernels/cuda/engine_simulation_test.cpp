@@ -172,7 +172,7 @@ class Traffic final : public Recorder {
 };
 
 // Prompts begin alike as far as blocks and parts of blocks go.
-std::vector<Request> DrawRequests(uint64_t seed) {
+std::vector<Request> RandomRequests(uint64_t seed) {
   RandomNumbers numbers(seed);
   std::vector<Request> requests;
   for (int32_t i = 0; i < kRequests; ++i) {
@@ -267,7 +267,7 @@ SimulationTotals Simulate(const RandomCheckpoint& checkpoint, uint64_t num_seeds
   for (uint64_t seed = FirstSeed() + 1; seed <= FirstSeed() + num_seeds; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     RandomNumbers numbers(seed + 100);
-    const std::vector<Request> requests = DrawRequests(seed);
+    const std::vector<Request> requests = RandomRequests(seed);
     const std::vector<Outcome> alone = AnswersAlone(checkpoint.path(), requests);
     Traffic traffic(requests, seed + 200, totals);
     ModelEngine engine(checkpoint.path(), Emulated,

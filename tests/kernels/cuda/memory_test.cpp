@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int32_t kStepTokens = 80, kBlocks = 600, kPositions = 112, kDraws = 200;
+constexpr int32_t kStepTokens = 80, kBlocks = 600, kPositions = 112, kSamples = 200;
 
 std::filesystem::path Folder(const std::string& name) {
   return std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/golden/hf" / name;
@@ -36,7 +36,7 @@ TransformerRunnerOptions Options() {
   TransformerRunnerOptions options;
   options.num_blocks = kBlocks;
   options.step_tokens_max = kStepTokens;
-  options.samples_max = kDraws;
+  options.samples_max = kSamples;
   options.max_model_len = kPositions;
   return options;
 }

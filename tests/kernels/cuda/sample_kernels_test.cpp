@@ -292,7 +292,7 @@ class Numbers {
 };
 
 template <class Shape>
-void DrawRandomRows(uint32_t seed, size_t vocab, int32_t num_rows, int32_t num_samples) {
+void SampleRandomRows(uint32_t seed, size_t vocab, int32_t num_rows, int32_t num_samples) {
   SCOPED_TRACE(fmt::format("seed {}, vocabulary {}", seed, vocab));
   Numbers numbers(seed);
   std::vector<std::vector<float>> logits;
@@ -306,22 +306,22 @@ void DrawRandomRows(uint32_t seed, size_t vocab, int32_t num_rows, int32_t num_s
   ExpectAsDefined<Shape>(rows, requests, seed);
 }
 
-TEST(SampleKernelTest, DrawsTheTokensOfTheDefinitionFromSmallVocabularies) {
+TEST(SampleKernelTest, SamplesTheTokensOfTheDefinitionFromSmallVocabularies) {
   uint32_t seed = 1;
   for (const size_t vocab : {1, 2, 3, 5, 7, 64, 129}) {
-    for (int i = 0; i < 6; ++i) DrawRandomRows<NarrowShape>(seed++, vocab, 5, 20);
+    for (int i = 0; i < 6; ++i) SampleRandomRows<NarrowShape>(seed++, vocab, 5, 20);
   }
 }
 
-TEST(SampleKernelTest, DrawsTheTokensOfTheDefinitionFromAThousandTokens) {
-  for (uint32_t seed = 100; seed < 110; ++seed) DrawRandomRows<NarrowShape>(seed, 1001, 6, 20);
-  for (uint32_t seed = 110; seed < 113; ++seed) DrawRandomRows<SampleShape>(seed, 1000, 6, 20);
+TEST(SampleKernelTest, SamplesTheTokensOfTheDefinitionFromAThousandTokens) {
+  for (uint32_t seed = 100; seed < 110; ++seed) SampleRandomRows<NarrowShape>(seed, 1001, 6, 20);
+  for (uint32_t seed = 110; seed < 113; ++seed) SampleRandomRows<SampleShape>(seed, 1000, 6, 20);
 }
 
-TEST(SampleKernelTest, DrawsTheTokensOfTheDefinitionFromWholeVocabularies) {
-  for (uint32_t seed = 200; seed < 206; ++seed) DrawRandomRows<NarrowShape>(seed, 32000, 2, 8);
-  DrawRandomRows<SampleShape>(300, 32003, 2, 6);
-  DrawRandomRows<SampleShape>(301, 151936, 1, 3);
+TEST(SampleKernelTest, SamplesTheTokensOfTheDefinitionFromWholeVocabularies) {
+  for (uint32_t seed = 200; seed < 206; ++seed) SampleRandomRows<NarrowShape>(seed, 32000, 2, 8);
+  SampleRandomRows<SampleShape>(300, 32003, 2, 6);
+  SampleRandomRows<SampleShape>(301, 151936, 1, 3);
 }
 
 TEST(SampleKernelTest, SelectsOverTheRowWhatDoesNotFitTheList) {
@@ -386,7 +386,7 @@ TEST(SampleKernelTest, TheGreatestOfUnitsIsTheGreatestOfTheRow) {
   ExpectAsDefined<SampleShape>(logits, requests);
 }
 
-TEST(SampleKernelTest, EveryChoiceOfARequestDrawsFromTheSameRow) {
+TEST(SampleKernelTest, EveryChoiceOfARequestSamplesFromTheSameRow) {
   Numbers numbers(7);
   Rows rows({numbers.Logits(500), numbers.Logits(500)});
   std::vector<Request> requests;

@@ -29,30 +29,30 @@ class Sequences {
  public:
   explicit Sequences(int32_t vocab_size) : vocab_size_(vocab_size) {}
 
-  // Sequence `which` of `count` tokens from position 0, and `num_draws` after the last. Each with
+  // Sequence `which` of `count` tokens from position 0, and `num_samples` after the last. Each with
   // these `counts`.
-  void Add(int32_t which, int32_t count, const SamplingParams& params, int32_t num_draws,
+  void Add(int32_t which, int32_t count, const SamplingParams& params, int32_t num_samples,
            std::span<const TokenCount> counts = {}) {
     std::vector<TokenId> tokens;
     for (int32_t i = 0; i < count; ++i) tokens.push_back((7 * i + 3 * which + 1) % vocab_size_);
     std::vector<int32_t> pages(static_cast<size_t>((count - 1) / kPageTokens + 1));
     std::iota(pages.begin(), pages.end(), step_.num_blocks());
     const int32_t last = step_.AddTokens(tokens, 0, pages) + count - 1;
-    for (int32_t choice = 0; choice < num_draws; ++choice) {
+    for (int32_t choice = 0; choice < num_samples; ++choice) {
       step_.AddSample(last, params, choice, count).counts = counts;
     }
   }
 
   // The same, each of its positions scored.
-  void AddScored(int32_t which, int32_t count, const SamplingParams& params, int32_t num_draws) {
+  void AddScored(int32_t which, int32_t count, const SamplingParams& params, int32_t num_samples) {
     const int32_t first = step_.num_tokens();
-    Add(which, count, params, num_draws);
+    Add(which, count, params, num_samples);
     for (int32_t i = 0; i < count; ++i) {
       step_.AddScore({.row = first + i, .target = (i + which) % vocab_size_, .num_top = 0});
     }
   }
 
-  // One token after others, and the draw after it.
+  // One token after others, and the sample after it.
   void Continue(TokenId token, int32_t position, int32_t page, int32_t num_pages,
                 const SamplingParams& params) {
     const std::vector<int32_t> pages(static_cast<size_t>(num_pages), page);
@@ -97,18 +97,18 @@ class StepsTest : public testing::Test {
   }
 
   // Of sequences 0 .. count - 1, `at_once` in a step.
-  std::vector<TokenId> Drawn(TransformerRunner& runner, int32_t count, int32_t at_once,
-                             int32_t num_draws) {
-    std::vector<TokenId> drawn;
+  std::vector<TokenId> Sampled(TransformerRunner& runner, int32_t count, int32_t at_once,
+                               int32_t num_samples) {
+    std::vector<TokenId> sampled;
     for (int32_t first = 0; first < count; first += at_once) {
       Sequences some = Empty();
       for (int32_t which = first; which < std::min(count, first + at_once); ++which) {
-        some.Add(which, 1, which % 2 == 0 ? greedy_ : hot_, num_draws);
+        some.Add(which, 1, which % 2 == 0 ? greedy_ : hot_, num_samples);
       }
       const std::vector<TokenId> tokens = Run(runner, some);
-      drawn.insert(drawn.end(), tokens.begin(), tokens.end());
+      sampled.insert(sampled.end(), tokens.begin(), tokens.end());
     }
-    return drawn;
+    return sampled;
   }
 
   std::unique_ptr<Backend> backend_;
@@ -118,16 +118,16 @@ class StepsTest : public testing::Test {
 
 TEST_F(StepsTest, MoreRowsThanLogitsAreComputedOfAtOnce) {
   const auto runner = RunnerFor(264, 264);
-  EXPECT_EQ(Drawn(*runner, 264, 264, 1), Drawn(*runner, 264, 88, 1));
+  EXPECT_EQ(Sampled(*runner, 264, 264, 1), Sampled(*runner, 264, 88, 1));
 }
 
-TEST_F(StepsTest, MoreDrawsThanGoWithAStep) {
+TEST_F(StepsTest, MoreSamplesThanGoWithAStep) {
   const auto runner = RunnerFor(64, 264);
-  EXPECT_EQ(Drawn(*runner, 33, 33, 8), Drawn(*runner, 33, 11, 8));
+  EXPECT_EQ(Sampled(*runner, 33, 33, 8), Sampled(*runner, 33, 11, 8));
 }
 
 // Each distinct token of a request with penalties is a patch of its logits.
-TEST_F(StepsTest, ManyPenaltiesAreDrawnWithinTheGraph) {
+TEST_F(StepsTest, ManyPenaltiesAreAppliedWithinTheGraph) {
   const auto runner = RunnerFor(256, 256);
   SamplingParams params = hot_;
   params.repetition_penalty = 1.2F;
@@ -161,7 +161,7 @@ TEST_F(StepsTest, NothingIsRecordedAfterTheStart) {
 
 // More pages than steps were expected to have, in the middle of an answer: what was recorded is
 // forgotten, what was drawn is not.
-TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatTheOneBeforeHasDrawn) {
+TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatThePreviousStepSampled) {
   constexpr int32_t kSequences = 3, kSteps = 5, kLarge = 2;
   const auto runner = RunnerFor(64, 64);
   const auto step_of = [&](int32_t step, const auto& token_of) {

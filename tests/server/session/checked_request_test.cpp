@@ -512,7 +512,7 @@ TEST(GenerateRequestTest, StopTokensAreThoseOfRequestAndModelOnce) {
   EXPECT_THAT(MustCheck(message).request.stop_tokens, ElementsAre());
 }
 
-TEST(GenerateRequestTest, StopTokensThatLeaveNothingToDrawBeforeMinTokensAreRefused) {
+TEST(GenerateRequestTest, StopTokensThatLeaveNothingToSampleBeforeMinTokensAreRefused) {
   RequestLimits limits;
   limits.stop_tokens_max = 1000;
   v1::GenerateRequest message = Valid();
