@@ -13,19 +13,19 @@ namespace incipit {
 inline constexpr int32_t kBlockUsersMax = 65'535;
 
 // One cache line. A published block is findable by its key. Of several with the same key one
-// answers, the first published; they form a ring. The blocks that answer also form the trees of
-// their chains: a block's parent is the one that answers for the key before its own.
+// is canonical, the first published; they form a ring. The canonical blocks also form the trees of
+// their chains: a block's parent is the canonical one of the key before its own.
 struct alignas(64) Block {
   BlockHash hash;                            // of a published block
   BlockId prev = kNoBlock, next = kNoBlock;  // neighbours in the list that a free block stands in
   BlockId next_same = kNoBlock;              // ring of those with the same key, by age
-  BlockId parent = kNoBlock;                 // of one that answers; none where a chain starts
+  BlockId parent = kNoBlock;                 // of a canonical one; none where a chain starts
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;
   uint16_t num_users = 0;
   bool published : 1 = false;
   bool pending : 1 = false;  // its contents are written by the step being planned or run
-  bool answers : 1 = false;
+  bool canonical : 1 = false;
   bool told : 1 = false;  // its key has been told of as stored
   bool starts_chain : 1 = false;
   bool has_wish : 1 = false;  // its retention was asked for

@@ -1,4 +1,4 @@
-// From a key to the block that answers for it: a flat table made once at start, because a
+// From a key to its canonical block: a flat table made once at start, because a
 // node-based map would allocate on every publication.
 #pragma once
 

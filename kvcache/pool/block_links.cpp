@@ -52,13 +52,13 @@ void BlockPool::LeaveRing(BlockId id) {
   At(id).next_same = kNoBlock;
 }
 
-// `to` answers from now on, in the place of `id`. O(children): rare, as it takes two sequences that
+// `to` is canonical from now on, instead of `id`. O(children): rare, as it takes two sequences that
 // computed the same.
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
   Block& heir = At(to);
   index_.Replace(from.hash.prefix(), id, to);
-  heir.answers = true;
+  heir.canonical = true;
   heir.told = from.told;
   from.told = false;
   heir.parent = from.parent;
@@ -94,12 +94,12 @@ bool BlockPool::Detach(BlockId id) {
   if (last_of_key) {
     INCIPIT_CHECK(!block.has_children());
     UnlinkChild(id);
-  } else if (block.answers) {
+  } else if (block.canonical) {
     HandOver(id, next);
   }
   if (block.has_wish) retained_.Forget(id);
   block.next_same = kNoBlock;
-  block.published = block.pending = block.answers = block.starts_chain = false;
+  block.published = block.pending = block.canonical = block.starts_chain = false;
   return last_of_key;
 }
 
@@ -143,7 +143,7 @@ void BlockPool::UnpublishAll() {
   INCIPIT_CHECK(num_free_ == num_blocks());
   evictions_.by_reason[static_cast<size_t>(EvictionReason::kReset)] += num_cached_free_;
   for (Block& block : blocks_) {
-    block.published = block.pending = block.answers = block.starts_chain = false;
+    block.published = block.pending = block.canonical = block.starts_chain = false;
     block.told = false;
     block.next_same = block.parent = block.first_child = kNoBlock;
     block.next_sibling = block.prev_sibling = kNoBlock;
@@ -203,32 +203,32 @@ std::vector<BlockId> BlockPool::StoredOrder() const {
 void BlockPool::CheckLinks() const {
   for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
-    INCIPIT_CHECK(block.answers || !block.has_children());
-    if (!block.answers) continue;
+    INCIPIT_CHECK(block.canonical || !block.has_children());
+    if (!block.canonical) continue;
     INCIPIT_CHECK(Find(block.hash) == BlockId{i});
     INCIPIT_CHECK(block.starts_chain == (block.parent == kNoBlock));
-    INCIPIT_CHECK(block.parent == kNoBlock || At(block.parent).answers);
+    INCIPIT_CHECK(block.parent == kNoBlock || At(block.parent).canonical);
     BlockId before = kNoBlock;
     for (BlockId child = block.first_child; child != kNoBlock; child = At(child).next_sibling) {
       INCIPIT_CHECK(At(child).parent == BlockId{i} && At(child).prev_sibling == before);
-      INCIPIT_CHECK(At(child).answers && !At(child).starts_chain);
+      INCIPIT_CHECK(At(child).canonical && !At(child).starts_chain);
       before = child;
     }
     for (BlockId same = block.next_same; same != BlockId{i}; same = At(same).next_same) {
-      INCIPIT_CHECK(At(same).published && !At(same).answers && At(same).hash == block.hash);
+      INCIPIT_CHECK(At(same).published && !At(same).canonical && At(same).hash == block.hash);
     }
   }
 }
 
 void BlockPool::CheckInvariants() const {
-  int32_t num_free = 0, num_cached = 0, num_retained = 0, num_answering = 0;
+  int32_t num_free = 0, num_cached = 0, num_retained = 0, num_canonical = 0;
   for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
-    INCIPIT_CHECK(block.published || (!block.answers && !block.pending && !block.has_children()));
+    INCIPIT_CHECK(block.published || (!block.canonical && !block.pending && !block.has_children()));
     INCIPIT_CHECK(block.published == (block.next_same != kNoBlock));
     INCIPIT_CHECK(!block.pending || block.num_users > 0);
     INCIPIT_CHECK(!block.retained || (block.published && block.num_users == 0));
-    num_answering += block.answers;
+    num_canonical += block.canonical;
     num_retained += block.retained;
     if (block.num_users > 0) continue;
     ++num_free;
@@ -236,7 +236,7 @@ void BlockPool::CheckInvariants() const {
     if (is_lru_ || !block.published) continue;
     // Whatever descends from a free block is free, or it could never be given up; unless another
     // block is about to take its place.
-    INCIPIT_CHECK(block.answers);
+    INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);
       continue;
@@ -246,7 +246,7 @@ void BlockPool::CheckInvariants() const {
     }
   }
   INCIPIT_CHECK(num_free == num_free_ && num_cached == num_cached_free_);
-  INCIPIT_CHECK(num_retained == retained_.num_retained() && num_answering == index_.size());
+  INCIPIT_CHECK(num_retained == retained_.num_retained() && num_canonical == index_.size());
   CheckLinks();
 }
 

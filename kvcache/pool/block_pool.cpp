@@ -187,7 +187,7 @@ bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
   const bool has_duplicate = block.published && block.next_same != id;
-  if (!is_lru_ && has_duplicate && !(block.answers && At(block.next_same).pending)) Unpublish(id);
+  if (!is_lru_ && has_duplicate && !(block.canonical && At(block.next_same).pending)) Unpublish(id);
   if (!block.published) {
     if (!is_lru_) unpublished_.PushBack(blocks_, id);
     return is_lru_;
@@ -197,7 +197,7 @@ bool BlockPool::BecomeFree(BlockId id) {
   return !block.has_wish || !retained_.Put(id);
 }
 
-// Returns which block answers for `hash`.
+// Returns the canonical block of `hash`.
 [[gnu::always_inline]] inline BlockId BlockPool::PublishOne(BlockId id, const BlockHash& hash,
                                                             BlockId parent, size_t chain_slot) {
   Block& block = At(id);
@@ -207,9 +207,9 @@ bool BlockPool::BecomeFree(BlockId id) {
   block.hash = hash;
   block.published = block.pending = true;
   block.starts_chain = parent == kNoBlock;
-  block.answers = first == kNoBlock;
+  block.canonical = first == kNoBlock;
   block.next_same = id;
-  if (block.answers) {
+  if (block.canonical) {
     index_.Insert(hash.prefix(), id);
     LinkChild(id, parent, chain_slot);
     return id;
@@ -228,7 +228,7 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   INCIPIT_CHECK(ids.size() == hashes.size());
   const size_t chain_slot = ChainSlot(end.chain);
   BlockId parent = end.before;
-  if (parent != kNoBlock && !At(parent).answers) parent = Find(At(parent).hash);
+  if (parent != kNoBlock && !At(parent).canonical) parent = Find(At(parent).hash);
   for (size_t i = 0; i < std::min(kKeysAhead, hashes.size()); ++i) PrefetchSlot(hashes[i]);
   for (size_t i = 0; i < hashes.size(); ++i) {
     if (i + kKeysAhead < hashes.size()) PrefetchSlot(hashes[i + kKeysAhead]);
@@ -236,8 +236,8 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Whether `id`, which answers, is told of from now on: after its parent, whose writer may not have
-// come to that yet, or may have failed.
+// Whether `id`, which is canonical, is told of from now on: after its parent, whose writer may not
+// have come to that yet, or may have failed.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.told || !(block.starts_chain || At(block.parent).told)) return false;
@@ -265,7 +265,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
     block.pending = false;
     ++num_confirmed;
     TimesOf(ids[i]).published = now_ms_;
-    if (!block.answers) {
+    if (!block.canonical) {
       const BlockId first = Find(block.hash);
       if (!is_lru_ && At(first).num_users == 0) Unfind(first);
       continue;

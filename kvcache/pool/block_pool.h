@@ -39,11 +39,11 @@ struct BlockPoolOptions {
 // order. They are taken in this sequence, retained blocks of a low priority before the policy's
 // order and the others after it.
 //
-// Blocks that carry the same key form a ring, of which one answers. Under `lru` that is the first
-// published, and when it goes the next takes its place. Under the other policies a free block that
-// does not answer, or whose duplicate is in use, is no longer published, since the other one is as
-// good. So there every child of a block in the policy's order is free as well, and whoever is asked
-// for as many blocks as are free has them.
+// Blocks that carry the same key form a ring, of which one is canonical. Under `lru` that is the
+// first published, and when it goes the next takes its place. Under the other policies a free block
+// that is not canonical, or whose duplicate is in use, is no longer published, since the other one
+// is as good. So there every child of a block in the policy's order is free as well, and whoever is
+// asked for as many blocks as are free has them.
 //
 // Times are of the caller's clock (Advance). After construction nothing allocates but FreeOrder and
 // CheckInvariants.
@@ -57,13 +57,13 @@ class BlockPool {
   int32_t num_keys() const { return index_.size(); }
   int32_t num_retained() const { return retained_.num_retained(); }
 
-  // The block that answers for the digest of `hash`, or kNoBlock.
+  // The canonical block of the digest of `hash`, or kNoBlock.
   BlockId Find(const BlockHash& hash) const;
   struct Chain {
     std::span<const BlockId> blocks;
     int32_t num_idle = 0;  // of them, without a user
   };
-  // The blocks that answer for `hashes`, up to the first that none answers for, in `found`, which
+  // The canonical blocks of `hashes`, up to the first that has none, in `found`, which
   // has room for all.
   Chain FindChain(std::span<const BlockHash> hashes, std::span<BlockId> found) const;
 
@@ -114,11 +114,11 @@ class BlockPool {
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
   // The blocks that follow `before`, or start chains with this tag: first and next, newest first.
-  BlockId parent(BlockId id) const { return At(id).parent; }  // of a block that answers
+  BlockId parent(BlockId id) const { return At(id).parent; }  // of a canonical block
   BlockId first_child(BlockId before) const { return At(before).first_child; }
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
-  // The blocks that answer for keys told of as stored, each after its parent. Allocates.
+  // The canonical blocks of keys told of as stored, each after its parent. Allocates.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }

@@ -52,7 +52,7 @@ TEST(BlockPoolTest, ABlockLeavesTheQueueWithItsFirstUserAndReturnsWithItsLast) {
   pool.CheckInvariants();
 }
 
-TEST(BlockPoolTest, OfEqualBlocksTheFirstPublishedAnswersThenTheNext) {
+TEST(BlockPoolTest, OfEqualBlocksTheFirstPublishedIsCanonicalThenTheNext) {
   BlockPool pool({.num_blocks = 4});
   const BlockId a = pool.Take(), b = pool.Take(), c = pool.Take();
   Publish(pool, b, HashOf(1));
@@ -104,7 +104,7 @@ TEST(BlockPoolTest, WhatDescendsFromAnUnpublishedBlockIsNotFoundEither) {
   EXPECT_EQ(pool.Find(HashOf(5)), ids[5]);
 }
 
-TEST(BlockPoolTest, WhoeverAnswersNextKeepsWhatDescends) {
+TEST(BlockPoolTest, TheNextCanonicalBlockKeepsWhatDescends) {
   BlockPool pool({.num_blocks = 4});
   const BlockId a = pool.Take(), b = pool.Take(), child = pool.Take();
   Publish(pool, a, HashOf(1));
