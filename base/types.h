@@ -55,7 +55,7 @@ struct SamplingParams {
 struct TokenCount {
   TokenId token = -1;
   int32_t in_prompt = 0;
-  int32_t in_answer = 0;
+  int32_t in_output = 0;
 };
 
 struct TokenLogprob {

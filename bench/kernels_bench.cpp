@@ -290,7 +290,7 @@ void Sampling(benchmark::State& state) {
       params.top_k = 50;
       params.repetition_penalty = 1.1f;
       for (TokenId token = 0; token < 500; ++token) {
-        counts.push_back({.token = token * 7, .in_prompt = 1, .in_answer = 1});
+        counts.push_back({.token = token * 7, .in_prompt = 1, .in_output = 1});
       }
       break;
     case Rule::kLogprobs:

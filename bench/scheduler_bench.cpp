@@ -11,13 +11,13 @@
 namespace incipit {
 namespace {
 
-Request MakeRequest(uint64_t id, int32_t num_prompt, int32_t num_answer) {
+Request MakeRequest(uint64_t id, int32_t num_prompt, int32_t num_output) {
   Request request;
   request.id = RequestId{id};
   for (int32_t i = 0; i < num_prompt; ++i) {
     request.prompt.push_back(static_cast<TokenId>(id) * 31 + i);
   }
-  request.answer_tokens_max = num_answer;
+  request.output_tokens_max = num_output;
   return request;
 }
 
@@ -58,13 +58,13 @@ class Stepper {
 // among them, in their share. With the batch's arrays where `builds`.
 void DecodeStep(benchmark::State& state, bool builds) {
   const auto num_running = static_cast<int32_t>(state.range(0));
-  constexpr int32_t kPrompt = 1024, kAnswer = 4096;
+  constexpr int32_t kPrompt = 1024, kOutput = 4096;
   const auto make = [&] {
     auto stepper = std::make_unique<Stepper>(
-        KvCacheOptions{.num_blocks = num_running * (kPrompt + kAnswer) / 16 + 64},
+        KvCacheOptions{.num_blocks = num_running * (kPrompt + kOutput) / 16 + 64},
         SchedulerOptions{.step_tokens_max = num_running * kPrompt, .running_max = num_running});
     for (int32_t i = 0; i < num_running; ++i) {
-      stepper->Add(MakeRequest(static_cast<uint64_t>(i) + 1, kPrompt, kAnswer));
+      stepper->Add(MakeRequest(static_cast<uint64_t>(i) + 1, kPrompt, kOutput));
     }
     stepper->Plan();
     stepper->Commit();

@@ -28,7 +28,7 @@ constexpr JsonLimits kLineLimits = {.bytes_max = kJsonLineBytesMax,
 absl::Status TransformJsonLines(
     std::FILE* in, std::FILE* out,
     const std::function<absl::StatusOr<ordered_json>(ordered_json)>& transform) {
-  const auto answer = [&](std::string_view line) -> absl::StatusOr<ordered_json> {
+  const auto reply_to = [&](std::string_view line) -> absl::StatusOr<ordered_json> {
     if (line.size() > kJsonLineBytesMax) {
       return InvalidArgument("the line has {} bytes; at most {} are read", line.size(),
                              kJsonLineBytesMax);
@@ -38,7 +38,7 @@ absl::Status TransformJsonLines(
   };
   LineReader reader(in);
   while (const auto line = reader.Next()) {
-    const auto result = answer(*line);
+    const auto result = reply_to(*line);
     const std::string text =
         JsonLine(result.ok() ? *result : ordered_json{{"error", MessageOf(result.status())}});
     if (std::fwrite(text.data(), 1, text.size(), out) != text.size() || std::fflush(out) != 0) {

@@ -62,8 +62,8 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
                          .choice = sequence.choice,
                          .position = position,
                          .counts = sequence.counts};
-    const int32_t num_answered = position - request.num_prompt();
-    if (num_answered < request.answer_tokens_min) sample.banned = request.stop_tokens;
+    const int32_t num_output = position - request.num_prompt();
+    if (num_output < request.output_tokens_min) sample.banned = request.stop_tokens;
     samples_.push_back(sample);
   }
   sample_begin_.push_back(static_cast<int32_t>(samples_.size()));

@@ -51,21 +51,21 @@ struct Inbox {
 
 absl::Status CheckRequest(const Request& request, const KvCacheManager& cache) {
   if (request.prompt.empty()) return InvalidArgument("prompt has no tokens; it needs at least 1");
-  if (request.answer_tokens_max < 1) {
-    return InvalidArgument("answer_tokens_max is {}; it must be at least 1",
-                           request.answer_tokens_max);
+  if (request.output_tokens_max < 1) {
+    return InvalidArgument("output_tokens_max is {}; it must be at least 1",
+                           request.output_tokens_max);
   }
   if (request.num_choices < 1 || request.num_choices > kChoicesMax) {
     return InvalidArgument("num_choices is {}; it must be from 1 to {}", request.num_choices,
                            kChoicesMax);
   }
   const int64_t num_tokens =
-      static_cast<int64_t>(request.prompt.size()) + request.answer_tokens_max;
+      static_cast<int64_t>(request.prompt.size()) + request.output_tokens_max;
   if (!cache.Fits(num_tokens)) {
     return InvalidArgument(
         "a prompt of {} tokens and an answer of up to {} need {} tokens of KV cache, which holds "
         "{}",
-        request.prompt.size(), request.answer_tokens_max, num_tokens, cache.capacity_tokens());
+        request.prompt.size(), request.output_tokens_max, num_tokens, cache.capacity_tokens());
   }
   return absl::OkStatus();
 }
@@ -105,8 +105,8 @@ class Engine::Loop {
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
   void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // into taken_
   void ApplyInbox();
-  void AnswerResets();
-  void AnswerPreviews();
+  void ReplyToResets();
+  void ReplyToPreviews();
   void Step();
   absl::Status TryStep(bool& stepped);
   absl::Status BeginStep();
@@ -382,19 +382,19 @@ void Engine::Loop::ApplyInbox() {
     }
   }
   for (auto& done : taken_.resets) resets_.push_back(std::move(done));
-  AnswerResets();
-  AnswerPreviews();
+  ReplyToResets();
+  ReplyToPreviews();
   taken_.Clear();
 }
 
-void Engine::Loop::AnswerPreviews() {
+void Engine::Loop::ReplyToPreviews() {
   if (taken_.previews.empty()) return;
   for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
   MutexLock lock(mutex_);
   for (PreviewOrder& order : taken_.previews) ended_.push_back(std::move(order.group));
 }
 
-void Engine::Loop::AnswerResets() {
+void Engine::Loop::ReplyToResets() {
   // Who asks may have been told that all has ended: blocks that only a step in flight uses are not
   // in use.
   if (scheduler_.all_ended() && scheduler_.num_in_flight() > 0) return;

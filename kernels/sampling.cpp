@@ -20,11 +20,11 @@ bool InVocabulary(TokenId token, std::span<const float> logits) {
 
 void Adjust(const SamplingParams& params, const TokenCount& count, float& logit) {
   float value = logit;
-  if (count.in_prompt + count.in_answer > 0) {
+  if (count.in_prompt + count.in_output > 0) {
     value = value > 0 ? value / params.repetition_penalty : value * params.repetition_penalty;
   }
-  if (count.in_answer > 0) {
-    value = value - params.frequency_penalty * static_cast<float>(count.in_answer);
+  if (count.in_output > 0) {
+    value = value - params.frequency_penalty * static_cast<float>(count.in_output);
     value = value - params.presence_penalty;
   }
   logit = std::clamp(value, -kLargest, kLargest);

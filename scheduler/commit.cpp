@@ -120,7 +120,7 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
 
 bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row) {
   const Request& request = sequence.request();
-  const bool may_stop = sequence.num_answered() >= request.answer_tokens_min;
+  const bool may_stop = sequence.num_output() >= request.output_tokens_min;
   sequence.Append(token);
   TokenEvent& event = events_.tokens.emplace_back();  // in place, as in AddItem
   event.request = request.id;

@@ -20,8 +20,8 @@ inline constexpr int32_t kChoicesMax = 16;
 struct Request {
   RequestId id{};
   std::vector<TokenId> prompt{};
-  int32_t answer_tokens_max = 0;       // of each choice; 1 or more
-  int32_t answer_tokens_min = 0;       // stop tokens are not drawn before
+  int32_t output_tokens_max = 0;       // of each choice; 1 or more
+  int32_t output_tokens_min = 0;       // stop tokens are not drawn before
   int32_t num_choices = 1;             // 1 to kChoicesMax
   std::vector<TokenId> stop_tokens{};  // those of the model and those of the request
   SamplingParams sampling{};
@@ -36,7 +36,7 @@ struct Request {
 
   int32_t num_prompt() const { return static_cast<int32_t>(prompt.size()); }
   // Prompt and output. REQUIRES: the sum fits, as it does in every request that fits the cache.
-  int32_t length_max() const { return num_prompt() + answer_tokens_max; }
+  int32_t length_max() const { return num_prompt() + output_tokens_max; }
 };
 
 // A request got its first slots: what it waited and what it did not have to compute.

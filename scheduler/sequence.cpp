@@ -51,7 +51,7 @@ void Sequence::Append(TokenId token) {
   if (!request().sampling.has_penalties()) return;
   auto it = std::ranges::lower_bound(counts, token, {}, &TokenCount::token);
   if (it == counts.end() || it->token != token) it = counts.insert(it, {.token = token});
-  ++it->in_answer;
+  ++it->in_output;
 }
 
 bool NeedsPendingToken(const Sequence& sequence) {
@@ -61,10 +61,10 @@ bool NeedsPendingToken(const Sequence& sequence) {
 
 std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> request,
                                                  const KvCacheManager& cache) {
-  INCIPIT_CHECK(!request->prompt.empty() && request->answer_tokens_max > 0);
+  INCIPIT_CHECK(!request->prompt.empty() && request->output_tokens_max > 0);
   INCIPIT_CHECK(request->num_choices >= 1 && request->num_choices <= kChoicesMax);
   INCIPIT_CHECK(
-      cache.Fits(static_cast<int64_t>(request->prompt.size()) + request->answer_tokens_max));
+      cache.Fits(static_cast<int64_t>(request->prompt.size()) + request->output_tokens_max));
   auto group = std::make_unique<SequenceGroup>();
   group->sequences = std::vector<Sequence>(static_cast<size_t>(request->num_choices));
   group->num_unended = request->num_choices;
@@ -77,7 +77,7 @@ std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> 
     sequence.choice = choice;
     FillSequence(cache, sequence);
     if (counts.empty()) continue;  // no penalties: a prompt has a token
-    sequence.counts.reserve(counts.size() + static_cast<size_t>(group->request->answer_tokens_max));
+    sequence.counts.reserve(counts.size() + static_cast<size_t>(group->request->output_tokens_max));
     sequence.counts.assign(counts.begin(), counts.end());
   }
   return group;

@@ -60,7 +60,7 @@ struct Sequence {
   const Request& request() const;
   SequenceTokens tokens() const { return {head, tail}; }
   int32_t num_tokens() const { return static_cast<int32_t>(head.size() + tail.size()); }
-  int32_t num_answered() const;
+  int32_t num_output() const;
   int32_t length() const { return num_tokens() + num_pending; }
   int32_t num_missing() const { return length() - num_planned; }
   bool ended() const { return state == SequenceState::kEnding || state == SequenceState::kEnded; }
@@ -92,7 +92,7 @@ struct SequenceGroup {
 };
 
 inline const Request& Sequence::request() const { return *group->request; }
-inline int32_t Sequence::num_answered() const { return num_tokens() - request().num_prompt(); }
+inline int32_t Sequence::num_output() const { return num_tokens() - request().num_prompt(); }
 
 // The choice that computes the prompt is always the first element; while there are unborn ones, it
 // is the only other.

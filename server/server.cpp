@@ -31,7 +31,7 @@ namespace {
 // For calls that were cancelled to send their status before connections are closed.
 constexpr Duration kFarewell = std::chrono::seconds(2);
 // Then, for what answers just now. A health Watch never ends by itself.
-constexpr Duration kLastAnswers = std::chrono::milliseconds(100);
+constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
 // gRPC before 1.53 forgets the rest of a block of headers beyond its limit, and with it entries of
 // the connection's header table, so that later calls of that connection are misread or end it. Its
@@ -260,7 +260,7 @@ Server::Parts::~Parts() {
   dispatcher.CancelAll(WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"),
                                       dispatcher.wait().RetryDelay(0)));
   AwaitIdle(kFarewell);
-  const auto deadline = std::chrono::system_clock::now() + kLastAnswers;
+  const auto deadline = std::chrono::system_clock::now() + kLastReplies;
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
   if (endpoint != nullptr) endpoint->Stop(deadline);
   // From here on nothing calls in; what still runs is stopped while everything that it uses exists.

@@ -24,7 +24,7 @@ except ImportError as error:
     sys.exit(77)
 
 
-def answers(command, lines):
+def replies(command, lines):
     text = "".join(json.dumps(line) + "\n" for line in lines)
     done = subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, check=False, timeout=600)
     output = done.stdout.decode().split("\n")[:-1]
@@ -44,21 +44,21 @@ def compare(command, path, args):
     source = path.read_text(encoding="utf-8")
     inputs = [chat_conversations.variables("%s/%d/%d" % (path.name, args.seed, i)) for i in range(args.count)]
     differences = num_texts = 0
-    for index, (variables, answer) in enumerate(zip(inputs, answers(command + ["--template", str(path)], inputs))):
+    for index, (variables, reply) in enumerate(zip(inputs, replies(command + ["--template", str(path)], inputs))):
         text, error = chat_reference.render(environment, source, variables)
         num_texts += text is not None
-        failed = isinstance(answer, dict)
+        failed = isinstance(reply, dict)
         raised = error is not None and error.startswith("TemplateError: ")
-        if text is None and failed and (not raised or answer["error"].endswith(error[len("TemplateError: ") :])):
+        if text is None and failed and (not raised or reply["error"].endswith(error[len("TemplateError: ") :])):
             continue
-        if text is not None and answer == text:
+        if text is not None and reply == text:
             continue
         differences += 1
         if differences <= args.show:
             if failed or text is None:
-                print("%s #%d: %r, expected %r" % (path.name, index, answer, error or text[:200]))
+                print("%s #%d: %r, expected %r" % (path.name, index, reply, error or text[:200]))
             else:
-                print("%s #%d %s" % (path.name, index, first_difference(answer, text)))
+                print("%s #%d %s" % (path.name, index, first_difference(reply, text)))
             if args.verbose:
                 print(json.dumps(variables))
     print("%-60s %4d texts %4d errors %4d differences" % (path.name, num_texts, args.count - num_texts, differences))

@@ -34,18 +34,18 @@ def main():
     lines = [{"template": source, "variables": jinja_snippets.VARIABLES} for source in sources]
     environment = chat_reference.make_environment()
     differences = errors = 0
-    for source, answer in zip(sources, chat_differential.answers([args.driver, "--snippets"], lines)):
+    for source, reply in zip(sources, chat_differential.replies([args.driver, "--snippets"], lines)):
         text, error = chat_reference.render(environment, source, copy.deepcopy(jinja_snippets.VARIABLES))
         errors += text is None
-        if text is None and isinstance(answer, dict):
+        if text is None and isinstance(reply, dict):
             continue
-        if text is not None and (answer == text or ADDRESS.search(text)):
+        if text is not None and (reply == text or ADDRESS.search(text)):
             continue
         if text is not None and text.isdigit() and GENERATOR.search(source):
             continue
         differences += 1
         if differences <= args.show:
-            print("%r\n  %r\n  expected %r" % (source, answer, error or text))
+            print("%r\n  %r\n  expected %r" % (source, reply, error or text))
     print("%d snippets, %d of them errors, %d differences" % (len(sources), errors, differences))
     return 1 if differences else 0
 

@@ -90,9 +90,9 @@ def ask(command, folder, requests):
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     result = subprocess.run([*command, "--tokenizer", folder], input=lines.encode(), check=True,
                             stdout=subprocess.PIPE)
-    answers = [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
-    assert len(answers) == len(requests), f"{len(requests)} lines in, {len(answers)} out"
-    return answers
+    replies = [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
+    assert len(replies) == len(requests), f"{len(requests)} lines in, {len(replies)} out"
+    return replies
 
 
 def reference(call, *arguments, **options):
@@ -102,11 +102,11 @@ def reference(call, *arguments, **options):
         return {"error": str(error)[:80]}
 
 
-def compare(name, requests, answers, expected, shown):
-    wrong = [(r, a, e) for r, a, e in zip(requests, answers, expected)
+def compare(name, requests, replies, expected, shown):
+    wrong = [(r, a, e) for r, a, e in zip(requests, replies, expected)
              if a != e and not (isinstance(a, dict) and isinstance(e, dict))]
-    for request, answer, want in wrong[:shown]:
-        print(f"  {json.dumps(request)[:300]}\n    ours      {json.dumps(answer)[:300]}\n"
+    for request, reply, want in wrong[:shown]:
+        print(f"  {json.dumps(request)[:300]}\n    ours      {json.dumps(reply)[:300]}\n"
               f"    reference {json.dumps(want)[:300]}")
     print(f"  {name}: {len(wrong)} of {len(requests)} differ")
     return len(wrong)
@@ -135,8 +135,8 @@ def check(folder, options):
     requests = [{"ids": i, "skip_special_tokens": rng.random() < 0.5} for i in lists]
     expected = [reference(tokenizer.decode, r["ids"], skip_special_tokens=r["skip_special_tokens"])
                 for r in requests]
-    answers = ask([options.program, "detokenize"], folder, requests)
-    return wrong + compare("decode", requests, answers, expected, options.shown)
+    replies = ask([options.program, "detokenize"], folder, requests)
+    return wrong + compare("decode", requests, replies, expected, options.shown)
 
 
 def main():

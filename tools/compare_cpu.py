@@ -170,11 +170,11 @@ class OpenVino:
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                                         text=True)
         self.prompt, self.generate = options.prompt, options.generate
-        self.answer()
+        self.reply()
         for sequences in SEQUENCES:  # so that prompts are in its cache
             self.ask(decode=sequences, prompt=DECODE_PROMPT, steps=1)
 
-    def answer(self):
+    def reply(self):
         line = self.process.stdout.readline()
         if not line:
             sys.exit(f"openvino_speed.py ended; see {self.log.name}")
@@ -182,7 +182,7 @@ class OpenVino:
 
     def ask(self, **request):
         print(json.dumps(request), file=self.process.stdin, flush=True)
-        return self.answer()["tokens_per_s"]
+        return self.reply()["tokens_per_s"]
 
     def measure(self):
         speeds = {"prefill": self.ask(prefill=self.prompt)}

@@ -283,7 +283,7 @@ class Check:
             raise Failed(f"the server did not start: {last_line(log.read_text(errors='replace'))}")
         address = f"127.0.0.1:{json.loads(ports.read_text())['grpc']}"
 
-        def answer(count, *flags):
+        def generated(count, *flags):
             # Twice the same way: nothing of the first answer is found by the second.
             command = [program, "generate", "--address", address, "--prompt", case["prompt"], "--max-tokens", count,
                        "--temperature", "0", "--ignore-eos", "--skip-cache", "--json", *flags]
@@ -292,19 +292,19 @@ class Check:
                 raise Failed(last_line(errors))
             return json.loads(output)
 
-        return self.compare_with_golden(answer, case)
+        return self.compare_with_golden(generated, case)
 
     @staticmethod
-    def compare_with_golden(answer, case):
+    def compare_with_golden(generated, case):
         golden = case["greedy_ids"][:SERVED_TOKENS]
-        found = answer(len(golden))
+        found = generated(len(golden))
         ids, text = found["token_ids"], found["text"]
         if len(ids) != len(golden):
             raise Failed(f"{len(ids)} tokens, where {len(golden)} were asked for")
         same = gpu_compare.first_difference(ids, golden)
         said = f"{len(ids)} tokens of the golden text over gRPC"
         if same is not None:
-            again = answer(same + 1, "--logprobs", LIKELIEST)
+            again = generated(same + 1, "--logprobs", LIKELIEST)
             if again["token_ids"] != ids[:same + 1]:
                 raise Failed(f"tokens {again['token_ids']} with log probabilities, {ids[:same + 1]} without")
             gap, wrong = gpu_compare.distance(again["logprobs"][same], golden[same])

@@ -39,8 +39,8 @@ class Log:
     def blocks(self, count):
         return [next(self._ids) for _ in range(count)]
 
-    def add(self, time, chain, answer_blocks):
-        self.requests.append((time, list(chain), answer_blocks))
+    def add(self, time, chain, output_blocks):
+        self.requests.append((time, list(chain), output_blocks))
 
     def zipf(self, count, exponent):
         """A function that draws from 0 to count - 1, the smaller ones more often."""
@@ -89,10 +89,10 @@ class Session:
 
     def turn(self, time):
         self.chain += self.log.blocks(max(1, self.question()))
-        answer = self.log.random.choice([0, 1, 1, 2])
-        self.log.add(time, self.chain, answer)
+        output = self.log.random.choice([0, 1, 1, 2])
+        self.log.add(time, self.chain, output)
         if self.log.random.random() < self.goes_on:
-            self.chain += self.log.blocks(answer)
+            self.chain += self.log.blocks(output)
             self.agenda.at(time + self.pause(), self.turn)
 
 
@@ -227,10 +227,10 @@ def main():
     log = Log(arguments.seed)
     KINDS[arguments.kind](log)
     split = arguments.split
-    for time, chain, answer_blocks in sorted(log.requests, key=lambda request: request[0]):
+    for time, chain, output_blocks in sorted(log.requests, key=lambda request: request[0]):
         ids = [block * split + part for block in chain for part in range(split)]
         print(json.dumps({"timestamp": int(time * 1000), "input_length": len(chain) * BLOCK_TOKENS,
-                          "output_length": answer_blocks * BLOCK_TOKENS, "hash_ids": ids}))
+                          "output_length": output_blocks * BLOCK_TOKENS, "hash_ids": ids}))
 
 
 if __name__ == "__main__":

@@ -192,9 +192,9 @@ BUGS = [
     Bug("cancellation of one choice ends the prompt of all choices", "scheduler/scheduler.cpp",
         "if (heir == nullptr) {", "if (true) {"),
     Bug("penalties ignore the output tokens", "scheduler/sequence.cpp",
-        "++it->in_answer;", ""),
+        "++it->in_output;", ""),
     Bug("stop tokens are banned for one token too long", "engine/batch.cpp",
-        "num_answered < request.answer_tokens_min", "num_answered <= request.answer_tokens_min"),
+        "num_output < request.output_tokens_min", "num_output <= request.output_tokens_min"),
 ]
 
 

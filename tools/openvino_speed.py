@@ -65,17 +65,17 @@ def main():
     parser.add_argument("file")
     parser.add_argument("--threads", type=int, required=True)
     arguments = parser.parse_args()
-    answers, sys.stdout = sys.stdout, sys.stderr  # the library prints as well
+    replies, sys.stdout = sys.stdout, sys.stderr  # the library prints as well
     engine = Engine(arguments.file, arguments.threads)
     engine.prefill(64)  # warms up
-    print(json.dumps({"ready": True}), file=answers, flush=True)
+    print(json.dumps({"ready": True}), file=replies, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         if "prefill" in request:
             speed = engine.prefill(request["prefill"])
         else:
             speed = engine.decode(request["decode"], request["prompt"], request["steps"])
-        print(json.dumps({"tokens_per_s": speed}), file=answers, flush=True)
+        print(json.dumps({"tokens_per_s": speed}), file=replies, flush=True)
 
 
 if __name__ == "__main__":

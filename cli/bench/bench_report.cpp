@@ -77,14 +77,14 @@ double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
 FullLoad FullLoadOf(const BenchResult& result) {
   FullLoad full{.concurrency = result.concurrency, .seconds = 0, .output_tokens_per_s = 0};
   if (result.concurrency == 0) return full;
-  std::vector<Span> answering;
+  std::vector<Span> decoding;
   for (const BenchRecord& record : result.records) {
     const double first = record.due + record.first_token;
     const double last =
         std::accumulate(record.inter_token.begin(), record.inter_token.end(), first);
-    if (last > first) answering.push_back({first, last});
+    if (last > first) decoding.push_back({first, last});
   }
-  const std::vector<Span> spans = OverlapsOf(answering, result.concurrency);
+  const std::vector<Span> spans = OverlapsOf(decoding, result.concurrency);
   for (const Span& span : spans) full.seconds += span.end - span.begin;
   if (full.seconds <= 0) return full;
   double num_tokens = 0;

@@ -10,7 +10,7 @@
 #include "base/flags.h"
 #include "base/status.h"
 #include "cli/client/client.h"
-#include "cli/client/collected_answer.h"
+#include "cli/client/collected_output.h"
 #include "cli/client/interrupt.h"
 #include "cli/client/request_flags.h"
 #include "cli/client/terminal.h"
@@ -92,7 +92,7 @@ class Conversation {
         system_(options.system) {}
 
   // Sends all that was said and `message`; keeps both if an answer came.
-  grpc::Status Ask(std::string message, bool prints, CollectedAnswer& answer);
+  grpc::Status Ask(std::string message, bool prints, CollectedOutput& output);
 
   void Reset() { turns_.clear(); }
   void SetSystem(std::string system) {
@@ -105,7 +105,7 @@ class Conversation {
 
  private:
   struct Turn {
-    std::string message, answer;
+    std::string message, output;
   };
   v1::ChatRequest MakeRequest(const std::string& message) const;
 
@@ -126,29 +126,29 @@ v1::ChatRequest Conversation::MakeRequest(const std::string& message) const {
   if (!system_.empty()) add("system", system_);
   for (const Turn& turn : turns_) {
     add("user", turn.message);
-    add("assistant", turn.answer);
+    add("assistant", turn.output);
   }
   add("user", message);
   request.set_template_arguments_json(options_.template_arguments.value_or(""));
   return request;
 }
 
-grpc::Status Conversation::Ask(std::string message, bool prints, CollectedAnswer& answer) {
+grpc::Status Conversation::Ask(std::string message, bool prints, CollectedOutput& output) {
   grpc::ClientContext context;
   PrepareCall(options_.client, context);
   const Interrupt interrupt([&] { context.TryCancel(); });
   const auto reader = stub_->Chat(&context, MakeRequest(message));
   for (v1::GenerateResponse response; reader->Read(&response);) {
-    answer.Add(response);
+    output.Add(response);
     for (const v1::Delta& delta : response.deltas()) {
       if (prints) Print(stdout, delta.text());
     }
   }
   grpc::Status status = reader->Finish();
-  if (prints && answer.has_text()) Print(stdout, "\n");
+  if (prints && output.has_text()) Print(stdout, "\n");
   // An answer that the user stopped is part of the conversation as far as it went.
-  const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && answer.has_text();
-  if (status.ok() || stopped) turns_.push_back({std::move(message), answer.choices()[0].text});
+  const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && output.has_text();
+  if (status.ok() || stopped) turns_.push_back({std::move(message), output.choices()[0].text});
   return status;
 }
 
@@ -165,7 +165,7 @@ std::string Conversation::History() const {
   if (!system_.empty()) text += paint.Cyan("system: ") + system_ + "\n";
   for (const Turn& turn : turns_) {
     text += paint.Cyan("user: ") + turn.message + "\n";
-    text += paint.Cyan("assistant: ") + turn.answer + "\n";
+    text += paint.Cyan("assistant: ") + turn.output + "\n";
   }
   return text;
 }
@@ -242,10 +242,10 @@ class Dialogue {
       ReportFailure(kChatText, "the message is not valid UTF-8");
       return false;
     }
-    CollectedAnswer answer;
-    const grpc::Status status = conversation_.Ask(message, true, answer);
+    CollectedOutput output;
+    const grpc::Status status = conversation_.Ask(message, true, output);
     if (status.ok()) {
-      Note(DescribeUsage(answer.usage()));
+      Note(DescribeUsage(output.usage()));
     } else if (status.error_code() == grpc::StatusCode::CANCELLED) {
       Note("(stopped)");
     } else {
@@ -265,13 +265,13 @@ class Dialogue {
   const Painter paint_;
 };
 
-int AnswerOne(const ChatOptions& options) {
+int ChatOnce(const ChatOptions& options) {
   Conversation conversation(options);
-  CollectedAnswer answer;
-  const grpc::Status status = conversation.Ask(*options.message, !options.json, answer);
+  CollectedOutput output;
+  const grpc::Status status = conversation.Ask(*options.message, !options.json, output);
   if (!status.ok()) return ReportFailure(kChatText, DescribeError(options.client, status));
   if (options.json) {
-    Print(stdout, JsonLine(answer.ToJson(options.request.wants_logprobs(),
+    Print(stdout, JsonLine(output.ToJson(options.request.wants_logprobs(),
                                          options.request.wants_prompt_logprobs())));
   }
   return kExitOk;
@@ -286,7 +286,7 @@ int RunChat(std::span<const std::string_view> args) {
   if (const auto exit_code = ParseArguments(kChatText, flags, args)) return *exit_code;
   if (const absl::Status status = Check(options); !status.ok())
     return ReportUsage(kChatText, status);
-  return options.message ? AnswerOne(options) : Dialogue(options).Run();
+  return options.message ? ChatOnce(options) : Dialogue(options).Run();
 }
 
 }  // namespace incipit

@@ -10,7 +10,7 @@
 #include "base/flags.h"
 #include "base/status.h"
 #include "cli/client/client.h"
-#include "cli/client/collected_answer.h"
+#include "cli/client/collected_output.h"
 #include "cli/client/request_flags.h"
 #include "cli/client/terminal.h"
 #include "cli/command_line.h"
@@ -119,17 +119,17 @@ std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool i
 }
 
 // Prints what one message adds to the only choice.
-void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedAnswer& before) {
+void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedOutput& before) {
   for (const v1::Delta& delta : response.deltas()) {
     Print(stdout, as_ids ? JoinIds(delta.token_ids(), before.choices()[0].token_ids.empty())
                          : delta.text());
   }
 }
 
-void PrintChoices(const CollectedAnswer& answer, bool as_ids) {
+void PrintChoices(const CollectedOutput& output, bool as_ids) {
   const Painter paint(stdout);
-  for (size_t i = 0; i < answer.choices().size(); ++i) {
-    const CollectedAnswer::Choice& choice = answer.choices()[i];
+  for (size_t i = 0; i < output.choices().size(); ++i) {
+    const CollectedOutput::Choice& choice = output.choices()[i];
     const std::string body =
         as_ids ? fmt::format("{}", fmt::join(choice.token_ids, ",")) : choice.text;
     Print(stdout, fmt::format("{}\n{}\n", paint.Cyan(fmt::format("--- choice {}", i)), body));
@@ -144,23 +144,23 @@ int Generate(const GenerateOptions& options, const v1::GenerateRequest& request)
   grpc::ClientContext context;
   PrepareCall(options.client, context);
   const auto reader = stub->Generate(&context, request);
-  CollectedAnswer answer;
+  CollectedOutput output;
   for (v1::GenerateResponse response; reader->Read(&response);) {
-    if (streams) PrintPiece(response, as_ids, answer);
-    answer.Add(response);
+    if (streams) PrintPiece(response, as_ids, output);
+    output.Add(response);
   }
-  if (streams && !answer.choices()[0].token_ids.empty()) Print(stdout, "\n");
+  if (streams && !output.choices()[0].token_ids.empty()) Print(stdout, "\n");
   if (const grpc::Status status = reader->Finish(); !status.ok()) {
     return ReportFailure(kGenerateText, DescribeError(options.client, status));
   }
   if (options.json) {
-    Print(stdout, JsonLine(answer.ToJson(options.request.wants_logprobs(),
+    Print(stdout, JsonLine(output.ToJson(options.request.wants_logprobs(),
                                          options.request.wants_prompt_logprobs())));
   } else if (!streams) {
-    PrintChoices(answer, as_ids);
+    PrintChoices(output, as_ids);
   }
   if (!options.json && (options.usage || IsTerminal(stderr))) {
-    Print(stderr, Painter(stderr).Dim(DescribeUsage(answer.usage())) + "\n");
+    Print(stderr, Painter(stderr).Dim(DescribeUsage(output.usage())) + "\n");
   }
   return kExitOk;
 }

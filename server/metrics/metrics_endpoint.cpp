@@ -105,7 +105,7 @@ void MetricsEndpoint::Serve() {
     // A negative descriptor is skipped by poll.
     polled = {{wake_.fd(), POLLIN, 0}, {accepts ? listener_.fd() : -1, POLLIN, 0}};
     for (const Client& client : clients_) {
-      const short events = client.answer.empty() ? POLLIN : POLLOUT;
+      const short events = client.response.empty() ? POLLIN : POLLOUT;
       polled.push_back({client.socket.fd(), events, 0});
       wake_at = std::min(wake_at, client.deadline);
     }
@@ -137,14 +137,15 @@ bool MetricsEndpoint::Accept(Time now) {
 
 // False when there is nothing more to do for the client.
 bool MetricsEndpoint::Advance(Client& client) const {
-  if (client.answer.empty() && !Receive(client)) return false;
-  while (client.num_sent < client.answer.size()) {
-    const ssize_t sent = send(client.socket.fd(), client.answer.data() + client.num_sent,
-                              client.answer.size() - client.num_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (client.response.empty() && !Receive(client)) return false;
+  while (client.num_sent < client.response.size()) {
+    const ssize_t sent =
+        send(client.socket.fd(), client.response.data() + client.num_sent,
+             client.response.size() - client.num_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
     client.num_sent += static_cast<size_t>(sent);
   }
-  return client.answer.empty();
+  return client.response.empty();
 }
 
 bool MetricsEndpoint::Receive(Client& client) const {
@@ -155,36 +156,36 @@ bool MetricsEndpoint::Receive(Client& client) const {
   client.request.append(buffer, static_cast<size_t>(received));
   const bool is_whole = client.request.find("\r\n\r\n") != std::string::npos;
   if (is_whole || client.request.size() > kRequestBytesMax) {
-    client.answer = AnswerTo(is_whole ? client.request : std::string_view());
+    client.response = ResponseTo(is_whole ? client.request : std::string_view());
   }
   return true;
 }
 
 // `request` is empty if it was too long.
-std::string MetricsEndpoint::AnswerTo(std::string_view request) const {
-  const auto answer = [](std::string_view status, std::string_view body, bool sends_body) {
+std::string MetricsEndpoint::ResponseTo(std::string_view request) const {
+  const auto response = [](std::string_view status, std::string_view body, bool sends_body) {
     return fmt::format(
         "HTTP/1.1 {}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
         "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
         status, body.size(), sends_body ? body : std::string_view());
   };
   if (request.empty()) {
-    return answer("431 Request Header Fields Too Large", "at most 8192 bytes\n", true);
+    return response("431 Request Header Fields Too Large", "at most 8192 bytes\n", true);
   }
   const std::string_view line = request.substr(0, request.find("\r\n"));
   const size_t first = line.find(' '), second = line.rfind(' ');
   if (first == second || !line.substr(second).starts_with(" HTTP/1.")) {
-    return answer("400 Bad Request", "not HTTP/1\n", true);
+    return response("400 Bad Request", "not HTTP/1\n", true);
   }
   const std::string_view method = line.substr(0, first);
   const std::string_view target = line.substr(first + 1, second - first - 1);
   if (target.substr(0, target.find('?')) != "/metrics") {
-    return answer("404 Not Found", "only /metrics is here\n", method != "HEAD");
+    return response("404 Not Found", "only /metrics is here\n", method != "HEAD");
   }
   if (method != "GET" && method != "HEAD") {
-    return answer("405 Method Not Allowed", "only GET and HEAD\n", true);
+    return response("405 Method Not Allowed", "only GET and HEAD\n", true);
   }
-  return answer("200 OK", text_(), method == "GET");
+  return response("200 OK", text_(), method == "GET");
 }
 
 }  // namespace incipit

@@ -36,7 +36,7 @@ class MetricsEndpoint {
  private:
   struct Client {
     OwnedSocket socket;
-    std::string request, answer;
+    std::string request, response;
     size_t num_sent = 0;
     Time deadline{};
   };
@@ -46,7 +46,7 @@ class MetricsEndpoint {
   bool Accept(Time now);
   bool Advance(Client& client) const;
   bool Receive(Client& client) const;
-  std::string AnswerTo(std::string_view request) const;
+  std::string ResponseTo(std::string_view request) const;
 
   const OwnedSocket listener_, wake_;
   const std::function<std::string()> text_;

@@ -122,13 +122,13 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
   Request& engine = request.request;
   const auto room =
       static_cast<int32_t>(std::min(int64_t{model.max_model_len}, model.cache_tokens) - num_prompt);
-  engine.answer_tokens_max =
-      engine.answer_tokens_max == 0 ? room : std::min(engine.answer_tokens_max, room);
-  if (engine.answer_tokens_min > engine.answer_tokens_max) {
+  engine.output_tokens_max =
+      engine.output_tokens_max == 0 ? room : std::min(engine.output_tokens_max, room);
+  if (engine.output_tokens_min > engine.output_tokens_max) {
     return WithBound(
         InvalidField("output.min_tokens", "is {}; there is room for {} after the prompt",
-                     engine.answer_tokens_min, engine.answer_tokens_max),
-        engine.answer_tokens_max);
+                     engine.output_tokens_min, engine.output_tokens_max),
+        engine.output_tokens_max);
   }
   if (engine.prompt_logprobs >= 0) {
     // One entry is about 20 bytes: token id, value and the token's own bytes, with their tags.
@@ -151,7 +151,7 @@ absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
   INCIPIT_RETURN_IF_ERROR(CheckBytes("cache_salt", salt.size(), limits.cache_salt_bytes_max));
   out.cache_salt = std::move(salt);
   INCIPIT_RETURN_IF_ERROR(CheckTokens(kField, ids, model));
-  out.request.answer_tokens_max = 1;
+  out.request.output_tokens_max = 1;
   INCIPIT_RETURN_IF_ERROR(SetPrompt(std::move(ids), kField, model, limits, out));
   return out;
 }

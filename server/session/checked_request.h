@@ -45,7 +45,7 @@ struct CheckedRequest {
   std::string label;  // the client's request_id; empty: the server makes one
   // Text, token ids (each of them a token of the model, and not empty), or messages.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
-  // All but id, prompt, arrival, deadline, namespace and tenant. answer_tokens_max is what was
+  // All but id, prompt, arrival, deadline, namespace and tenant. output_tokens_max is what was
   // asked for (0: the rest of the context) until SetPrompt; the caller chooses the seed unless
   // has_seed.
   Request request;

@@ -44,7 +44,7 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   if (!draft.ignore_eos) tokens.insert(tokens.end(), model.eos_ids.begin(), model.eos_ids.end());
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  if (out.request.answer_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
+  if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
     return InvalidField(kField,
                         "and the model's own are all {} tokens; none is left to draw before "
                         "min_tokens",
@@ -163,7 +163,7 @@ absl::Status CheckOutput(OutputDraft draft, const ServedModel& model, const Requ
                      limits.choices_max);
   }
   request.num_choices = std::max(1, static_cast<int32_t>(draft.num_choices));
-  request.answer_tokens_max = static_cast<int32_t>(std::min(draft.max_tokens, kTokensMax));
+  request.output_tokens_max = static_cast<int32_t>(std::min(draft.max_tokens, kTokensMax));
   if (draft.max_tokens > 0 && draft.min_tokens > draft.max_tokens) {
     return InvalidField("output.min_tokens", "is {}; it must be at most max_tokens, which is {}",
                         draft.min_tokens, draft.max_tokens);
@@ -172,7 +172,7 @@ absl::Status CheckOutput(OutputDraft draft, const ServedModel& model, const Requ
     return InvalidField("output.min_tokens", "is {}; this model's context is {} tokens",
                         draft.min_tokens, model.max_model_len);
   }
-  request.answer_tokens_min = static_cast<int32_t>(draft.min_tokens);
+  request.output_tokens_min = static_cast<int32_t>(draft.min_tokens);
   if (draft.logprobs) {
     INCIPIT_ASSIGN_OR_RETURN(request.sampling.num_logprobs,
                              CheckLogprobs("output.logprobs", *draft.logprobs, limits));
@@ -186,7 +186,7 @@ absl::Status CheckOutput(OutputDraft draft, const ServedModel& model, const Requ
   }
   out.output.include_stop = draft.include_stop;
   out.output.keep_special_tokens = draft.keep_special_tokens;
-  out.output.tokens_min = request.answer_tokens_min;
+  out.output.tokens_min = request.output_tokens_min;
   return CheckStops(draft, model, limits, out);
 }
 

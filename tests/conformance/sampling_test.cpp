@@ -31,14 +31,14 @@ struct Request {
   std::vector<TokenId> banned = {};
 };
 
-struct Answer {
+struct Output {
   std::vector<TokenId> tokens;
   std::vector<RowStatus> status;
   Logprobs logprobs;
 };
 
 // Draws row i of `logits` as requests[i] says.
-Answer Sample(Backend& backend, const std::vector<std::vector<float>>& logits,
+Output Sample(Backend& backend, const std::vector<std::vector<float>>& logits,
               const std::vector<Request>& requests) {
   Tensor matrix(DType::kF32, std::ssize(logits), std::ssize(logits.front()));
   std::vector<StepSample> samples;
@@ -52,17 +52,17 @@ Answer Sample(Backend& backend, const std::vector<std::vector<float>>& logits,
                        .banned = requests[i].banned});
     logits_rows.push_back(static_cast<int32_t>(i));
   }
-  Answer answer = {.tokens = std::vector<TokenId>(samples.size()),
+  Output output = {.tokens = std::vector<TokenId>(samples.size()),
                    .status = std::vector<RowStatus>(samples.size()),
                    .logprobs = {}};
   backend.Sample({.logits = matrix.view(),
                   .samples = samples,
                   .logits_rows = logits_rows,
-                  .tokens = answer.tokens,
-                  .status = answer.status,
-                  .logprobs = &answer.logprobs});
+                  .tokens = output.tokens,
+                  .status = output.status,
+                  .logprobs = &output.logprobs});
   EXPECT_TRUE(backend.Synchronize().ok());
-  return answer;
+  return output;
 }
 
 #ifdef INCIPIT_FEWER_SAMPLES
@@ -79,9 +79,9 @@ class SamplingTest : public ::testing::TestWithParam<BackendCase> {
   }
 
   TokenId SampleOne(const std::vector<float>& logits, const Request& request) {
-    const Answer answer = Sample(*backend_, {logits}, {request});
-    EXPECT_EQ(answer.status.front(), RowStatus::kOk);
-    return answer.tokens.front();
+    const Output output = Sample(*backend_, {logits}, {request});
+    EXPECT_EQ(output.status.front(), RowStatus::kOk);
+    return output.tokens.front();
   }
 
   // Every token that some of kNumSeeds seeds samples.
@@ -118,24 +118,24 @@ TEST_P(SamplingTest, GreedyTakesTheLargestAndOfEqualOnesTheLowestToken) {
   EXPECT_EQ(SampleOne(wide, {.params = Greedy()}), 640);
 }
 
-TEST_P(SamplingTest, TheRepetitionPenaltyReachesPromptAndAnswerOnBothSidesOfZero) {
+TEST_P(SamplingTest, TheRepetitionPenaltyReachesPromptAndOutputOnBothSidesOfZero) {
   Request request = {.params = Greedy(), .counts = {{.token = 0, .in_prompt = 1}}};
   request.params.repetition_penalty = 2;
   EXPECT_EQ(SampleOne({4, 3}, request), 1);     // 4 / 2 < 3
   EXPECT_EQ(SampleOne({4, 1.9f}, request), 0);  // 4 / 2 > 1.9
   EXPECT_EQ(SampleOne({-2, -3}, request), 1);   // -2 * 2 < -3
-  request.counts = {{.token = 0, .in_answer = 1}};
+  request.counts = {{.token = 0, .in_output = 1}};
   EXPECT_EQ(SampleOne({4, 3}, request), 1);
   request.counts = {{.token = 0}};
   EXPECT_EQ(SampleOne({4, 3}, request), 0);
 }
 
-TEST_P(SamplingTest, FrequencyAndPresencePenaltiesReachTheAnswerOnly) {
+TEST_P(SamplingTest, FrequencyAndPresencePenaltiesReachTheOutputOnly) {
   Request request = {.params = Greedy(), .counts = {{.token = 0, .in_prompt = 9}}};
   request.params.frequency_penalty = 1;
   request.params.presence_penalty = 1;
   EXPECT_EQ(SampleOne({4, 3.5f}, request), 0);
-  request.counts.front().in_answer = 3;  // minus 3 and minus 1
+  request.counts.front().in_output = 3;  // minus 3 and minus 1
   EXPECT_EQ(SampleOne({4, 0.1f}, request), 1);
   EXPECT_EQ(SampleOne({4, -0.1f}, request), 0);
 }
@@ -160,7 +160,7 @@ TEST_P(SamplingTest, BannedTokensAreNeverSampledUnlessNothingElseIsLeft) {
 
 TEST_P(SamplingTest, TokensOutsideTheVocabularyAreIgnored) {
   Request request = {
-      .params = Greedy(), .counts = {{.token = 7, .in_answer = 1}}, .banned = {3, -1}};
+      .params = Greedy(), .counts = {{.token = 7, .in_output = 1}}, .banned = {3, -1}};
   request.params.presence_penalty = 1;
   request.params.logit_bias = {{.token = 2, .bias = 5}};
   EXPECT_EQ(SampleOne({1, 2}, request), 1);
@@ -234,9 +234,9 @@ TEST_P(SamplingTest, SamplesFollowTheDistribution) {
         requests[i].params.temperature = temperature;
         requests[i].params.seed = static_cast<uint64_t>(begin + i);
       }
-      const Answer answer =
+      const Output output =
           Sample(*backend_, std::vector<std::vector<float>>(kRows, logits), requests);
-      for (const TokenId token : answer.tokens) ++seen[token];
+      for (const TokenId token : output.tokens) ++seen[token];
     }
     double total = 0, chi_square = 0;
     for (const double w : weights) total += std::pow(w, 1 / temperature);
@@ -259,7 +259,7 @@ TEST_P(SamplingTest, ASampleDependsOnSeedChoiceAndPositionAlone) {
     requests[i].params.top_k = i % 4 == 0 ? 40 : 0;
     requests[i].position = static_cast<int64_t>(100 * i);
   }
-  const Answer together = Sample(*backend_, logits, requests);
+  const Output together = Sample(*backend_, logits, requests);
   for (size_t i = 0; i < logits.size(); ++i) {
     EXPECT_EQ(SampleOne(logits[i], requests[i]), together.tokens[i]);
   }
@@ -290,18 +290,18 @@ TEST_P(SamplingTest, ARowThatIsNotFiniteIsReportedAndTheOthersAreSampled) {
       request.params.num_logprobs = 1;
       request.banned = {0};
     }
-    const Answer answer = Sample(*backend_, logits, requests);
-    EXPECT_THAT(answer.status,
+    const Output output = Sample(*backend_, logits, requests);
+    EXPECT_THAT(output.status,
                 ElementsAre(RowStatus::kNonFinite, RowStatus::kOk, RowStatus::kNonFinite,
                             RowStatus::kNonFinite, RowStatus::kOk));
-    EXPECT_EQ(answer.tokens[0], -1);
-    EXPECT_NE(answer.tokens[1], -1);
-    EXPECT_EQ(answer.tokens[4], 1);
+    EXPECT_EQ(output.tokens[0], -1);
+    EXPECT_NE(output.tokens[1], -1);
+    EXPECT_EQ(output.tokens[4], 1);
     // Every row has its place among the log probabilities.
-    EXPECT_EQ(answer.logprobs.num_rows(), 5);
-    EXPECT_THAT(answer.logprobs.top_begin, ElementsAre(0, 0, 1, 1, 1, 2));
-    EXPECT_EQ(answer.logprobs.rank[0], 0);
-    EXPECT_EQ(answer.logprobs.chosen[4].logprob, 0);
+    EXPECT_EQ(output.logprobs.num_rows(), 5);
+    EXPECT_THAT(output.logprobs.top_begin, ElementsAre(0, 0, 1, 1, 1, 2));
+    EXPECT_EQ(output.logprobs.rank[0], 0);
+    EXPECT_EQ(output.logprobs.chosen[4].logprob, 0);
   }
 }
 
@@ -331,16 +331,16 @@ TEST_P(SamplingTest, LogprobsAreThoseOfTheUntouchedLogits) {
   Request request = {.params = Greedy(), .banned = {1}};
   request.params.num_logprobs = 4;
   request.params.logit_bias = {{.token = 4, .bias = 10}};
-  const Answer answer = Sample(*backend_, {logits}, {request});
-  EXPECT_EQ(answer.tokens.front(), 4);
-  EXPECT_EQ(answer.logprobs.chosen.front().token, 4);
-  EXPECT_NEAR(answer.logprobs.chosen.front().logprob, std::log(0.1), 1e-6);
-  EXPECT_EQ(answer.logprobs.rank.front(), 5);  // after the equal token 0
+  const Output output = Sample(*backend_, {logits}, {request});
+  EXPECT_EQ(output.tokens.front(), 4);
+  EXPECT_EQ(output.logprobs.chosen.front().token, 4);
+  EXPECT_NEAR(output.logprobs.chosen.front().logprob, std::log(0.1), 1e-6);
+  EXPECT_EQ(output.logprobs.rank.front(), 5);  // after the equal token 0
   std::vector<TokenId> top;
-  for (const TokenLogprob& entry : answer.logprobs.top) top.push_back(entry.token);
+  for (const TokenLogprob& entry : output.logprobs.top) top.push_back(entry.token);
   EXPECT_THAT(top, ElementsAre(1, 2, 3, 0));
-  EXPECT_NEAR(answer.logprobs.top[0].logprob, std::log(0.4), 1e-6);
-  EXPECT_NEAR(answer.logprobs.top[2].logprob, std::log(0.2), 1e-6);
+  EXPECT_NEAR(output.logprobs.top[0].logprob, std::log(0.4), 1e-6);
+  EXPECT_NEAR(output.logprobs.top[2].logprob, std::log(0.2), 1e-6);
 }
 
 TEST_P(SamplingTest, LogprobsOfAnyNumberAreGivenInTheOrderOfTheRows) {
@@ -350,14 +350,14 @@ TEST_P(SamplingTest, LogprobsOfAnyNumberAreGivenInTheOrderOfTheRows) {
     requests[i].params = Greedy();
     requests[i].params.num_logprobs = wanted[i];
   }
-  const Answer answer =
+  const Output output =
       Sample(*backend_, {{1, 2, 3}, {5, 4, 0}, {2, 1, -kInfinity}, {0, 7, 7}}, requests);
-  EXPECT_THAT(answer.logprobs.top_begin, ElementsAre(0, 0, 3, 5));
-  EXPECT_EQ(answer.logprobs.chosen[1].token, 0);
-  EXPECT_EQ(answer.logprobs.top[2].token, 2);
-  EXPECT_EQ(answer.logprobs.top[2].logprob, -kInfinity);
-  EXPECT_EQ(answer.logprobs.top[3].token, 1);
-  EXPECT_EQ(answer.logprobs.top[4].token, 2);
+  EXPECT_THAT(output.logprobs.top_begin, ElementsAre(0, 0, 3, 5));
+  EXPECT_EQ(output.logprobs.chosen[1].token, 0);
+  EXPECT_EQ(output.logprobs.top[2].token, 2);
+  EXPECT_EQ(output.logprobs.top[2].logprob, -kInfinity);
+  EXPECT_EQ(output.logprobs.top[3].token, 1);
+  EXPECT_EQ(output.logprobs.top[4].token, 2);
 }
 
 TEST_P(SamplingTest, ScoreGivesTheLogprobsOfKnownTokens) {
@@ -423,7 +423,7 @@ class SamplingDefinitionTest : public ::testing::TestWithParam<BackendCase> {
       request.params.frequency_penalty = pick({0, 0.3f, -1});
       for (TokenId token = numbers_.Below(9); token < vocab; token += 1 + numbers_.Below(vocab)) {
         request.counts.push_back(
-            {.token = token, .in_prompt = numbers_.Below(3), .in_answer = numbers_.Below(3)});
+            {.token = token, .in_prompt = numbers_.Below(3), .in_output = numbers_.Below(3)});
       }
       request.params.logit_bias = {{.token = numbers_.Below(vocab), .bias = pick({-100, 5, 0.1f})}};
       request.banned = {numbers_.Below(vocab)};
@@ -444,8 +444,8 @@ TEST_P(SamplingDefinitionTest, TokensAndLogprobsAreThoseOfTheDefinitionBitForBit
         logits.push_back(RandomLogits(vocab));
         requests.push_back(RandomRequest(vocab));
       }
-      const Answer actual = Sample(*backend, logits, requests);
-      const Answer expected = Sample(*reference, logits, requests);
+      const Output actual = Sample(*backend, logits, requests);
+      const Output expected = Sample(*reference, logits, requests);
       ASSERT_EQ(actual.tokens, expected.tokens) << vocab << " tokens, round " << round;
       ASSERT_EQ(actual.status, expected.status);
       ASSERT_EQ(actual.logprobs.rank, expected.logprobs.rank);

@@ -114,15 +114,15 @@ def everything_on(_):
 
 
 def finished_length(tokens=None):
-    def check(answer, facts):
+    def check(reply, facts):
         expected = tokens(facts) if callable(tokens) else tokens
-        return (answer.finish_reason == inference_pb2.FINISH_REASON_LENGTH
-                and (expected is None or len(answer.token_ids) == expected))
+        return (reply.finish_reason == inference_pb2.FINISH_REASON_LENGTH
+                and (expected is None or len(reply.token_ids) == expected))
     return check
 
 
 def has_tokens(count):
-    return lambda answer, facts: len(answer.token_ids) == count
+    return lambda reply, facts: len(reply.token_ids) == count
 
 
 def rest(prompt):
@@ -165,7 +165,7 @@ SAMPLING = [
     Case(16, "temperature -1", with_sampling(temperature=-1), field="sampling.temperature", says="from 0 to 100"),
     Case(16, "temperature 101", with_sampling(temperature=101), field="sampling.temperature", says="100"),
     Case(16, "temperature 1e-40 is greedy", with_sampling(temperature=1e-40), OK,
-         check=lambda answer, facts: answer.token_ids == facts.greedy_ids),
+         check=lambda reply, facts: reply.token_ids == facts.greedy_ids),
     Case(17, "top_p 0", with_sampling(top_p=0), field="sampling.top_p", says="above 0"),
     Case(17, "top_p -0.1", with_sampling(top_p=-0.1), field="sampling.top_p", says="at most 1"),
     Case(17, "top_p 1.0001", with_sampling(top_p=1.0001), field="sampling.top_p", says="at most 1"),
@@ -191,7 +191,7 @@ SAMPLING = [
          says="from -2 to 2"),
     Case(21, "frequency_penalty inf", with_sampling(frequency_penalty=INF), field="sampling.frequency_penalty",
          says="from -2 to 2"),
-    Case(22, "penalties with everything else", everything_on, OK, check=lambda answer, _: len(answer.ids) == 3),
+    Case(22, "penalties with everything else", everything_on, OK, check=lambda reply, _: len(reply.ids) == 3),
     Case(29, "seed min int64", with_sampling(seed=-2**63, temperature=1), OK, check=has_tokens(3)),
     Case(29, "seed max int64", with_sampling(seed=2**63 - 1, temperature=1), OK, check=has_tokens(3)),
     Case(29, "negative seed", with_sampling(seed=-5, temperature=1), OK, check=has_tokens(3)),
@@ -209,7 +209,7 @@ SAMPLING = [
 ]
 
 OUTPUT = [
-    Case(23, "n 0 is 1", with_output(n=0), OK, check=lambda answer, _: list(answer.ids) == [0]),
+    Case(23, "n 0 is 1", with_output(n=0), OK, check=lambda reply, _: list(reply.ids) == [0]),
     Case(24, "n 17", with_output(n=17), field="output.n", says="at most 16"),
     Case(24, "n 2^31", with_output(n=2**31), field="output.n", says="at most 16"),
     Case(24, "n 2^32 - 1", with_output(n=2**32 - 1), field="output.n", says="at most 16"),
@@ -234,9 +234,9 @@ OUTPUT = [
     Case(40, "an empty stop string", with_output(stop=["a", ""]), field="output.stop[1]", says="empty"),
     Case(41, "a stop string of 1 MiB", with_output(stop=["a" * 2**20]), field="output.stop[0]", says="at most 1024"),
     Case(41, "the worst stop string that is allowed", with_output(max_tokens=50, stop=["a" * 1023 + "b"]), OK,
-         check=lambda answer, _: answer.usage is not None),
+         check=lambda reply, _: reply.usage is not None),
     Case(42, "a stop string that is part of a character's neighbours",
-         with_output(stop=["\u732b", "\U0001f408"]), OK, check=lambda answer, _: answer.usage is not None),
+         with_output(stop=["\u732b", "\U0001f408"]), OK, check=lambda reply, _: reply.usage is not None),
     Case(43, "10,000 stop ids", with_output(stop_token_ids=[5] * 10_000), field="output.stop_token_ids",
          says="at most 64"),
     Case(43, "65 stop ids", with_output(stop_token_ids=[5] * 65), field="output.stop_token_ids", says="at most 64"),
@@ -328,7 +328,7 @@ CHAT = [
     Case(60, "a tool call whose arguments are no JSON", chat_with_call(name="f", arguments_json=f"{{{CANARY}"),
          field="messages[0].tool_calls[0].arguments_json", says="JSON object"),
     Case(13, "special tokens in a message are text", chat({"role": "user", "content": "<s></s><|im_end|>"}), OK,
-         check=lambda answer, facts: answer.usage.prompt_tokens > len(facts.tokens_of("user: \nassistant:")) + 5),
+         check=lambda reply, facts: reply.usage.prompt_tokens > len(facts.tokens_of("user: \nassistant:")) + 5),
     Case(11, "NUL in a message", chat({"role": "user", "content": "a\0b"}), OK, check=has_tokens(3)),
     Case(60, "parameters are checked in chat too", chat(USER, output=inference_pb2.OutputOptions(n=17)),
          field="output.n", says="at most 16"),

@@ -446,8 +446,8 @@ class Meter:
         path = f"/incipit.v1.{SERVICES.get(method, 'Inference')}/{method}"
         kind = self._channel.unary_stream if method in STREAMS else self._channel.unary_unary
         try:
-            answer = kind(path)(data, metadata=metadata, timeout=120)
-            for _ in answer if method in STREAMS else ():
+            reply = kind(path)(data, metadata=metadata, timeout=120)
+            for _ in reply if method in STREAMS else ():
                 pass
             return "OK"
         except grpc.RpcError as error:

@@ -16,7 +16,7 @@ import bad_requests
 import grpc
 from harness.chat import ChatServer, TemplateFile
 from harness.models import ModelCopy
-from harness.server import Answer, BUNDLED, Details, SOURCE, Server, greedy
+from harness.server import Reply, BUNDLED, Details, SOURCE, Server, greedy
 from google.protobuf import duration_pb2
 from incipit.v1 import admin_pb2, inference_pb2
 
@@ -55,19 +55,19 @@ def usage_record(usage):
     return record
 
 
-def answer_record(answer, label):
-    record = {"code": "OK", "usage": usage_record(answer.usage), "choices": []}
-    for choice in sorted(answer.ids):
-        last = answer.last.get(choice)
+def reply_record(reply, label):
+    record = {"code": "OK", "usage": usage_record(reply.usage), "choices": []}
+    for choice in sorted(reply.ids):
+        last = reply.last.get(choice)
         record["choices"].append({
-            "tokens": answer.ids[choice], "text": answer.texts[choice],
+            "tokens": reply.ids[choice], "text": reply.texts[choice],
             "finish": inference_pb2.FinishReason.Name(last.finish_reason) if last else None,
             "stop": getattr(last, last.WhichOneof("stop")) if last and last.WhichOneof("stop") else None,
-            "logprobs": [logprob_record(entry) for entry in answer.logprobs[choice]]})
-    if answer.prompt_logprobs:
-        record["prompt_logprobs"] = [logprob_record(entry) for entry in answer.prompt_logprobs]
+            "logprobs": [logprob_record(entry) for entry in reply.logprobs[choice]]})
+    if reply.prompt_logprobs:
+        record["prompt_logprobs"] = [logprob_record(entry) for entry in reply.prompt_logprobs]
     if label:
-        record["labels"] = sorted({message.request_id for message in answer.messages})
+        record["labels"] = sorted({message.request_id for message in reply.messages})
     return record
 
 
@@ -87,10 +87,10 @@ class Recorder:
                 text = str(call())
                 self.write(name, {"code": "OK", "response": text if len(text) < 4000 else hash_of(text)})
                 return
-            answer = Answer()
+            reply = Reply()
             for message in call:
-                answer.add(message)
-            self.write(name, answer_record(answer, label))
+                reply.add(message)
+            self.write(name, reply_record(reply, label))
         except grpc.RpcError as error:
             self.write(name, error_record(error))
 

@@ -43,14 +43,14 @@ class ApiTest(unittest.TestCase):
         return caught.exception
 
     def test_generate_streams_deltas_and_ends_with_usage(self):
-        answer = self.generate(greedy(PROMPT, 40, request_id="my label"))
-        self.assertGreater(len(answer.messages), 1)
-        self.assertTrue(all(message.request_id == "my label" for message in answer.messages))
-        self.assertTrue(all(not message.HasField("usage") for message in answer.messages[:-1]))
-        usage = answer.messages[-1].usage
+        reply = self.generate(greedy(PROMPT, 40, request_id="my label"))
+        self.assertGreater(len(reply.messages), 1)
+        self.assertTrue(all(message.request_id == "my label" for message in reply.messages))
+        self.assertTrue(all(not message.HasField("usage") for message in reply.messages[:-1]))
+        usage = reply.messages[-1].usage
         prompt = self.server.inference.Tokenize(inference_pb2.TokenizeRequest(text=PROMPT)).ids
         self.assertEqual(usage.prompt_tokens, len(prompt))
-        self.assertEqual(usage.completion_tokens, len(answer.token_ids))
+        self.assertEqual(usage.completion_tokens, len(reply.token_ids))
         self.assertLessEqual(usage.queue_seconds, usage.time_to_first_token_seconds)
         self.assertLessEqual(usage.time_to_first_token_seconds, usage.total_seconds)
         self.assertGreater(usage.time_to_first_token_seconds, 0)
@@ -62,17 +62,17 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(by_text.text, by_ids.text)
 
     def test_the_streamed_text_is_what_its_ids_decode_to(self):
-        answer = self.generate(greedy(PROMPT, 60))
+        reply = self.generate(greedy(PROMPT, 60))
         prompt = list(self.server.inference.Tokenize(inference_pb2.TokenizeRequest(text=PROMPT)).ids)
         decode = lambda ids: self.server.inference.Detokenize(
             inference_pb2.DetokenizeRequest(ids=ids, skip_special_tokens=True)).text
-        self.assertEqual(PROMPT + answer.text, decode(prompt + answer.token_ids))
+        self.assertEqual(PROMPT + reply.text, decode(prompt + reply.token_ids))
 
-    def test_chat_answers_a_conversation(self):
-        answer = collect(self.server.inference.Chat(chat_request("Hello")))
-        self.assertEqual(answer.usage.completion_tokens, len(answer.token_ids))
-        longer = collect(self.server.inference.Chat(chat_request("Hello", answer.text, "Go on")))
-        self.assertGreater(longer.usage.prompt_tokens, answer.usage.prompt_tokens)
+    def test_chat_replies_to_a_conversation(self):
+        reply = collect(self.server.inference.Chat(chat_request("Hello")))
+        self.assertEqual(reply.usage.completion_tokens, len(reply.token_ids))
+        longer = collect(self.server.inference.Chat(chat_request("Hello", reply.text, "Go on")))
+        self.assertGreater(longer.usage.prompt_tokens, reply.usage.prompt_tokens)
 
     def test_chat_renders_the_template(self):
         rendered = "user: Hello\nassistant:"
@@ -95,7 +95,7 @@ class ApiTest(unittest.TestCase):
                 inference_pb2.DetokenizeRequest(ids=ids, skip_special_tokens=True)).text
             self.assertEqual(decoded, text)
 
-    def test_a_seed_repeats_an_answer_whatever_else_runs(self):
+    def test_a_seed_repeats_an_output_whatever_else_runs(self):
         request = greedy(PROMPT, 40)
         request.sampling.temperature, request.sampling.seed = 1.0, 12345
         alone = self.generate(request)
@@ -106,23 +106,23 @@ class ApiTest(unittest.TestCase):
         request.sampling.seed = 54321
         self.assertNotEqual(self.generate(request).token_ids, alone.token_ids)
 
-    def test_choices_share_the_prompt_and_differ_in_their_answers(self):
+    def test_choices_share_the_prompt_and_differ_in_their_outputs(self):
         request = greedy(PROMPT, 20)
         request.sampling.temperature, request.sampling.seed = 1.0, 7
         request.output.n = 4
-        answer = self.generate(request)
-        self.assertEqual(sorted(answer.ids), [0, 1, 2, 3])
-        self.assertEqual(answer.usage.completion_tokens, sum(map(len, answer.ids.values())))
-        self.assertGreater(len({tuple(ids) for ids in answer.ids.values()}), 1)
+        reply = self.generate(request)
+        self.assertEqual(sorted(reply.ids), [0, 1, 2, 3])
+        self.assertEqual(reply.usage.completion_tokens, sum(map(len, reply.ids.values())))
+        self.assertGreater(len({tuple(ids) for ids in reply.ids.values()}), 1)
         request.output.n = 1
-        self.assertEqual(self.generate(request).token_ids, answer.ids[0])
+        self.assertEqual(self.generate(request).token_ids, reply.ids[0])
 
     def test_logprobs_come_with_every_token(self):
         request = greedy(PROMPT, 10)
         request.output.logprobs = 3
-        answer = self.generate(request)
-        self.assertEqual(len(answer.logprobs[0]), len(answer.token_ids))
-        for token, entry in zip(answer.token_ids, answer.logprobs[0]):
+        reply = self.generate(request)
+        self.assertEqual(len(reply.logprobs[0]), len(reply.token_ids))
+        for token, entry in zip(reply.token_ids, reply.logprobs[0]):
             self.assertEqual(entry.token.token_id, token)
             self.assertEqual(entry.rank, 1)
             self.assertEqual(len(entry.top), 3)
@@ -130,36 +130,36 @@ class ApiTest(unittest.TestCase):
             values = [top.logprob for top in entry.top]
             self.assertEqual(values, sorted(values, reverse=True))
             self.assertLessEqual(values[0], 0)
-        self.assertEqual(b"".join(entry.token.text for entry in answer.logprobs[0]).decode(errors="replace"),
-                         answer.text)
+        self.assertEqual(b"".join(entry.token.text for entry in reply.logprobs[0]).decode(errors="replace"),
+                         reply.text)
 
-    def test_prompt_logprobs_come_before_the_answer(self):
+    def test_prompt_logprobs_come_before_the_output(self):
         request = greedy(PROMPT, 2)
         request.output.prompt_logprobs = 1
-        answer = self.generate(request)
+        reply = self.generate(request)
         prompt = list(self.server.inference.Tokenize(inference_pb2.TokenizeRequest(text=PROMPT)).ids)
-        self.assertEqual([entry.token.token_id for entry in answer.prompt_logprobs], prompt[1:])
+        self.assertEqual([entry.token.token_id for entry in reply.prompt_logprobs], prompt[1:])
 
-    def test_a_stop_string_ends_the_answer_before_it(self):
+    def test_a_stop_string_ends_the_output_before_it(self):
         whole = self.generate(greedy(PROMPT, 60)).text
         stop = whole[len(whole) // 2:len(whole) // 2 + 5]
         request = greedy(PROMPT, 60)
         request.output.stop.append(stop)
-        answer = self.generate(request)
-        self.assertEqual(answer.text, whole[:whole.index(stop)])
-        self.assertEqual(answer.finish_reason, inference_pb2.FINISH_REASON_STOP)
-        self.assertEqual(answer.last[0].stop_string, stop)
+        reply = self.generate(request)
+        self.assertEqual(reply.text, whole[:whole.index(stop)])
+        self.assertEqual(reply.finish_reason, inference_pb2.FINISH_REASON_STOP)
+        self.assertEqual(reply.last[0].stop_string, stop)
         request.output.include_stop = True
         self.assertEqual(self.generate(request).text, whole[:whole.index(stop)] + stop)
 
-    def test_a_stop_token_ends_the_answer(self):
+    def test_a_stop_token_ends_the_output(self):
         whole = self.generate(greedy(PROMPT, 30)).token_ids
         stop = whole[15]
         request = greedy(PROMPT, 30)
         request.output.stop_token_ids.append(stop)
-        answer = self.generate(request)
-        self.assertEqual(answer.token_ids, whole[:whole.index(stop) + 1])
-        self.assertEqual(answer.last[0].stop_token_id, stop)
+        reply = self.generate(request)
+        self.assertEqual(reply.token_ids, whole[:whole.index(stop) + 1])
+        self.assertEqual(reply.last[0].stop_token_id, stop)
 
     def test_a_deadline_reaches_the_scheduler(self):
         request = greedy(PROMPT, 0)
@@ -223,7 +223,7 @@ class ApiTest(unittest.TestCase):
         error = self.assert_rpc_error(grpc.StatusCode.INVALID_ARGUMENT, lambda: set_level("loud"))
         self.assertEqual(Details(error).fields, ["level"])
 
-    def test_health_answers_for_the_server_and_each_service(self):
+    def test_health_replies_for_the_server_and_each_service(self):
         health = health_pb2_grpc.HealthStub(self.server.channel)
         for service in ("", "incipit.v1.Inference", "incipit.v1.Admin"):
             self.assertEqual(health.Check(health_pb2.HealthCheckRequest(service=service)).status, SERVING)
@@ -301,8 +301,8 @@ class NoTokenizerTest(unittest.TestCase):
         with ModelCopy(default_model()) as copy:
             (copy.path / "tokenizer.json").unlink()
             with Server(model=copy.path) as server:
-                answer = server.generate(greedy([5, 6, 7], 8))
-                self.assertEqual((len(answer.token_ids), answer.text), (8, ""))
+                reply = server.generate(greedy([5, 6, 7], 8))
+                self.assertEqual((len(reply.token_ids), reply.text), (8, ""))
                 self.assertFalse(server.info().has_tokenizer)
                 for call in (lambda: server.generate(greedy(PROMPT, 1)),
                              lambda: collect(server.inference.Chat(chat_request("Hello"))),

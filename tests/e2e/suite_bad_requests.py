@@ -33,17 +33,17 @@ class Bystander:
         self._thread = threading.Thread(target=self._work)
 
     def _run(self, request):
-        answer = self._server.generate(request)
-        return answer.token_ids, answer.text
+        reply = self._server.generate(request)
+        return reply.token_ids, reply.text
 
     def _work(self):
         for index in itertools.cycle(range(len(self._requests))):
             if self._stopping.is_set():
                 return
             try:
-                answer = self._run(self._requests[index])
-                if answer != self._alone[index]:
-                    self.wrong.append(answer)
+                reply = self._run(self._requests[index])
+                if reply != self._alone[index]:
+                    self.wrong.append(reply)
             except grpc.RpcError as error:
                 self.wrong.append(error)
             self.num_runs += 1
@@ -107,9 +107,9 @@ class BadRequestTest(unittest.TestCase):
         method = getattr(self.server.inference, METHODS[type(request)])
         before = self.rejections()
         try:
-            answer = collect(method(request, metadata=case.metadata, timeout=60))
+            reply = collect(method(request, metadata=case.metadata, timeout=60))
             self.assertEqual(case.code, OK, "it was answered")
-            self.assertTrue(case.check(answer, self.facts), answer.messages[-1:])
+            self.assertTrue(case.check(reply, self.facts), reply.messages[-1:])
         except grpc.RpcError as error:
             self.check_error(case, error)
         self.assertEqual(self.rejections() - before, case.code != OK, "incipit_requests_rejected_total")
@@ -170,17 +170,17 @@ class BadRequestTest(unittest.TestCase):
                 self.assertEqual(caught.exception.code(), INVALID)
                 self.assertIn("128", caught.exception.details())
                 self.assertEqual(Details(caught.exception).error_info.reason, "PROMPT_TOO_LONG")
-            answer = server.generate(greedy(bad_requests.ids(100), 0), timeout=30)
-            self.assertLessEqual(answer.usage.prompt_tokens + answer.usage.completion_tokens, 129)
+            reply = server.generate(greedy(bad_requests.ids(100), 0), timeout=30)
+            self.assertLessEqual(reply.usage.prompt_tokens + reply.usage.completion_tokens, 129)
             server.wait_until_idle()
 
     def test_16_choices_of_a_long_prompt_run_within_a_small_cache(self):  # row 25
         with Server("--kv-blocks", "16") as server:
             request = greedy(bad_requests.ids(100), 60)
             request.output.n, request.output.ignore_eos = 16, True
-            answer = server.generate(request, timeout=60)
-            self.assertEqual({len(tokens) for tokens in answer.ids.values()}, {60})
-            self.assertEqual(len({tuple(tokens) for tokens in answer.ids.values()}), 1)
+            reply = server.generate(request, timeout=60)
+            self.assertEqual({len(tokens) for tokens in reply.ids.values()}, {60})
+            self.assertEqual(len({tuple(tokens) for tokens in reply.ids.values()}), 1)
             server.wait_until_idle()
 
     def test_clients_that_die_leave_nothing_behind(self):  # row 82

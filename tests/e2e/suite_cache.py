@@ -126,12 +126,12 @@ class CacheTest(unittest.TestCase):
                 self.assertAlmostEqual(server.metric("incipit_prefix_cache_hit_ratio", window=window), 399 / 800, 3)
             self.assertEqual(server.metric("incipit_prefix_cache_hit_ratio_alarm"), 0)
 
-    def test_without_the_cache_nothing_is_cached_and_answers_are_the_same(self):
+    def test_without_the_cache_nothing_is_cached_and_outputs_are_the_same(self):
         with Server("--prefix-cache=off") as off, Server() as on:
             prompt = random_prompts(on, 4)[0]
-            answers = [server.generate(greedy(prompt, 16)) for server in (on, on, off, off)]
-            self.assertEqual([answer.usage.cached_tokens > 0 for answer in answers], [False, True, False, False])
-            self.assertEqual(len({tuple(answer.token_ids) for answer in answers}), 1)
+            replies = [server.generate(greedy(prompt, 16)) for server in (on, on, off, off)]
+            self.assertEqual([reply.usage.cached_tokens > 0 for reply in replies], [False, True, False, False])
+            self.assertEqual(len({tuple(reply.token_ids) for reply in replies}), 1)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class ClientTest(unittest.TestCase):
     def client(self, command, *arguments, **options):
         return run(command, "--address", self.server.address, *arguments, **options)
 
-    def test_generate_prints_the_answers_text(self):
+    def test_generate_prints_the_outputs_text(self):
         expected = self.server.generate(greedy(PROMPT, 30))
         result = self.client("generate", "--prompt", PROMPT, "--max-tokens", "30", "--temperature", "0")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, expected.text + "\n", ""))
@@ -44,14 +44,14 @@ class ClientTest(unittest.TestCase):
         expected = self.server.generate(greedy(PROMPT, 20))
         result = self.client("generate", "--prompt", PROMPT, "--max-tokens", "20", "--temperature", "0",
                              "--logprobs", "2", "--json")
-        answer = json.loads(result.stdout)
-        self.assertEqual(answer["text"], expected.text)
-        self.assertEqual(answer["token_ids"], expected.token_ids)
-        self.assertEqual(answer["finish_reason"], "length")
-        self.assertEqual([entry["token_id"] for entry in answer["logprobs"]], expected.token_ids)
-        self.assertEqual(answer["usage"]["prompt_tokens"], expected.usage.prompt_tokens)
-        self.assertEqual(answer["usage"]["completion_tokens"], 20)
-        self.assertLessEqual({"cached_tokens", "queue_ms", "ttft_ms"}, set(answer["usage"]))
+        reply = json.loads(result.stdout)
+        self.assertEqual(reply["text"], expected.text)
+        self.assertEqual(reply["token_ids"], expected.token_ids)
+        self.assertEqual(reply["finish_reason"], "length")
+        self.assertEqual([entry["token_id"] for entry in reply["logprobs"]], expected.token_ids)
+        self.assertEqual(reply["usage"]["prompt_tokens"], expected.usage.prompt_tokens)
+        self.assertEqual(reply["usage"]["completion_tokens"], 20)
+        self.assertLessEqual({"cached_tokens", "queue_ms", "ttft_ms"}, set(reply["usage"]))
 
     def test_generate_takes_token_ids(self):
         result = self.client("generate", "--prompt-ids", "5,6,7", "--max-tokens", "4", "--temperature", "0", "--json")
@@ -86,7 +86,7 @@ class ClientTest(unittest.TestCase):
         self.assertIn("INVALID_ARGUMENT", result.stderr)
         self.assertIn("sampling.top_p", result.stderr)
 
-    def test_chat_answers_one_message_and_a_script(self):
+    def test_chat_replies_to_one_message_and_a_script(self):
         options = ("--max-tokens", "12", "--temperature", "0")
         one = self.client("chat", "--message", "Hello", *options)
         self.assertEqual(one.returncode, 0, one.stderr)
@@ -180,7 +180,7 @@ class FilterTest(unittest.TestCase):
         self.assertEqual([type(line) for line in lines], [list, dict, list])
         self.assertIn("error", lines[1])
 
-    def test_a_program_may_write_a_line_and_wait_for_its_answer(self):
+    def test_a_program_may_write_a_line_and_wait_for_its_result(self):
         command = [PROGRAM, "tokenize", "--tokenizer", str(default_model())]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             for text in ("one", "two"):

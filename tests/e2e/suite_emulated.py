@@ -43,9 +43,9 @@ class StoriesTest(unittest.TestCase):
         golden = json.loads((STORIES / "golden.json").read_text())
         with Server(*FLAGS, "--kv-blocks", "64", model=STORIES) as server:
             self.assertEqual(server.admin.GetServerInfo(admin_pb2.GetServerInfoRequest()).backend, "cuda")
-            answer = server.generate(greedy(golden["prompt"], len(golden["greedy_ids"])))
-            self.assertEqual(answer.token_ids, golden["greedy_ids"])
-            self.assertEqual(golden["prompt"] + answer.text, golden["text"])
+            reply = server.generate(greedy(golden["prompt"], len(golden["greedy_ids"])))
+            self.assertEqual(reply.token_ids, golden["greedy_ids"])
+            self.assertEqual(golden["prompt"] + reply.text, golden["text"])
 
 
 @unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")
@@ -61,11 +61,11 @@ class CrowdTest(unittest.TestCase):
                 concurrent.futures.ThreadPoolExecutor(len(prompts)) as threads:
             server.generate(request_of(prompts[0]))  # whoever of the crowd comes first hits and copies
             crowd = list(threads.map(lambda prompt: server.generate(request_of(prompt)), prompts))
-            for index, answer in enumerate(crowd):
-                self.assertEqual(answer.token_ids, alone[index].token_ids, f"request {index}")
+            for index, reply in enumerate(crowd):
+                self.assertEqual(reply.token_ids, alone[index].token_ids, f"request {index}")
             for metric in ("preemptions", "prefix_cache_hit_tokens", "prefix_cache_copied_tokens"):
                 self.assertGreater(server.metric(f"incipit_{metric}_total"), 0, metric)
-            computed = [len(prompt) - answer.usage.cached_tokens for prompt, answer in zip(prompts, crowd)]
+            computed = [len(prompt) - reply.usage.cached_tokens for prompt, reply in zip(prompts, crowd)]
             self.assertGreater(max(computed), self.STEP_TOKENS, "no prompt took more than one step")
             server.wait_until_idle()
 

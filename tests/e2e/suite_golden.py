@@ -23,12 +23,12 @@ class GoldenTest(unittest.TestCase):
         with Server(model=STORIES) as server:
             ids = server.inference.Tokenize(inference_pb2.TokenizeRequest(text=golden["prompt"])).ids
             self.assertEqual(list(ids), golden["prompt_ids"])
-            answer = server.generate(greedy(golden["prompt"], length))
-            self.assertEqual(answer.token_ids, golden["greedy_ids"])
-            self.assertEqual(golden["prompt"] + answer.text, golden["text"])
+            reply = server.generate(greedy(golden["prompt"], length))
+            self.assertEqual(reply.token_ids, golden["greedy_ids"])
+            self.assertEqual(golden["prompt"] + reply.text, golden["text"])
             again = server.generate(greedy(golden["prompt_ids"], length))
             self.assertEqual(again.token_ids, golden["greedy_ids"])
-            self.assertEqual(again.text, answer.text)
+            self.assertEqual(again.text, reply.text)
 
 
 class BundledModelTest(unittest.TestCase):
@@ -38,8 +38,8 @@ class BundledModelTest(unittest.TestCase):
             for case in golden["cases"]:
                 with self.subTest(prompt=case["prompt"]):
                     if "messages" not in case:
-                        answer = server.inference.Tokenize(inference_pb2.TokenizeRequest(text=case["prompt"]))
-                        self.assertEqual(list(answer.ids), case["prompt_ids"])
+                        reply = server.inference.Tokenize(inference_pb2.TokenizeRequest(text=case["prompt"]))
+                        self.assertEqual(list(reply.ids), case["prompt_ids"])
                         continue
                     request = inference_pb2.ChatRequest()
                     for message in case["messages"]:

@@ -17,31 +17,31 @@ def run_client(server, *flags):
 
 
 class LoadTest(unittest.TestCase):
-    def test_samples_do_not_depend_on_overlap_and_never_end_an_answer(self):
-        answers = []
+    def test_samples_do_not_depend_on_overlap_and_never_end_an_output(self):
+        replies = []
         for steps_in_flight in ("1", "2"):
             with Server("--vocab", "40", "--eos-token", "3", "--steps-in-flight", steps_in_flight) as server:
                 request = greedy([5, 6, 7], 200)
                 request.sampling.seed, request.output.n = 5, 2
-                answer = server.generate(request)
-                answers.append(answer.ids)
-                self.assertEqual(answer.finish_reason, inference_pb2.FINISH_REASON_LENGTH)
-        self.assertEqual(answers[0], answers[1])
-        tokens = {token for ids in answers[0].values() for token in ids}
+                reply = server.generate(request)
+                replies.append(reply.ids)
+                self.assertEqual(reply.finish_reason, inference_pb2.FINISH_REASON_LENGTH)
+        self.assertEqual(replies[0], replies[1])
+        tokens = {token for ids in replies[0].values() for token in ids}
         self.assertNotIn(3, tokens)
         self.assertLess(max(tokens), 40)
-        self.assertNotEqual(answers[0][0], answers[0][1])
+        self.assertNotEqual(replies[0][0], replies[0][1])
 
     def test_a_token_that_is_chosen_is_sampled(self):
         with Server("--sampled-token", "9", "--eos-token", "9") as server:
-            answer = server.generate(greedy([5], 10))
-        self.assertEqual((answer.token_ids, answer.finish_reason), ([9], inference_pb2.FINISH_REASON_STOP))
+            reply = server.generate(greedy([5], 10))
+        self.assertEqual((reply.token_ids, reply.finish_reason), ([9], inference_pb2.FINISH_REASON_STOP))
 
     def test_text_goes_through_the_model_folders_tokenizer(self):
         with Server("--step-time-ms", "1", model=BUNDLED) as server:
-            answer = server.generate(greedy("Once upon a time", 4))
-        self.assertGreater(answer.usage.prompt_tokens, 3)
-        self.assertNotEqual(answer.text, "")
+            reply = server.generate(greedy("Once upon a time", 4))
+        self.assertGreater(reply.usage.prompt_tokens, 3)
+        self.assertNotEqual(reply.text, "")
 
     def test_the_client_times_streams_and_health_while_calls_are_refused(self):
         with Server("--step-time-ms", "5", "--requests-max", "4") as server:

@@ -52,14 +52,14 @@ class ProcessTest(unittest.TestCase):
             self.assertLess(share, 0.01)
 
     @unittest.skipUnless(BUNDLED.exists(), "models/incipit-tiny is not there")
-    def test_the_bundled_model_answers_within_a_second_of_the_start(self):
-        def seconds_to_first_answer():
+    def test_the_bundled_model_replies_within_a_second_of_the_start(self):
+        def seconds_to_first_reply():
             begin = time.monotonic()
             with Server(model=BUNDLED) as server:
                 next(server.inference.Generate(greedy(PROMPT, 1)))
                 return time.monotonic() - begin
 
-        seconds = min(seconds_to_first_answer() for _ in range(3))
+        seconds = min(seconds_to_first_reply() for _ in range(3))
         if seconds >= 1 and os.getloadavg()[0] > os.cpu_count():
             self.skipTest(f"{seconds:.2f} s, on a machine that is busy with other things")
         self.assertLess(seconds, 1)
@@ -142,18 +142,18 @@ class ProcessTest(unittest.TestCase):
             requests[-2].cache.salt = canary * 100
             requests[-3].output.stop.extend([canary, canary * 200])
             requests[-4].output.logprobs = 5
-            answers = []
+            replies = []
             for request in requests:
                 for metadata in ((), (("x-tenant-id", canary),), (("x-tenant-id", f"{canary}/"),)):
                     with contextlib.suppress(grpc.RpcError):
-                        answers.append(server.generate(request, metadata=metadata))
+                        replies.append(server.generate(request, metadata=metadata))
             for count in (1, 2):
                 chat = inference_pb2.ChatRequest(output=inference_pb2.OutputOptions(max_tokens=4),
                                                  template_arguments_json='{"a": "%s"}' % canary)
                 for _ in range(count):
                     chat.messages.add(role="user", content=canary)
                 with contextlib.suppress(grpc.RpcError):
-                    answers.append(collect(server.inference.Chat(chat)))
+                    replies.append(collect(server.inference.Chat(chat)))
             raw = server.channel.unary_stream("/incipit.v1.Inference/Generate", request_serializer=bytes,
                                               response_deserializer=bytes)
             for data in (canary.encode(), b"\x12\x0b" + canary.encode() + b"\xff"):
@@ -161,12 +161,12 @@ class ProcessTest(unittest.TestCase):
             server.inference.Tokenize(inference_pb2.TokenizeRequest(text=canary))
             server.signal(signal.SIGTERM)
             server.wait()
-            self.assertEqual(len(answers), 5)
+            self.assertEqual(len(replies), 5)
             self.assertIn("draining", server.log())
             self.assertNotIn(canary, server.log())
             self.assertNotIn(canary.lower(), server.log().lower())
-            self.assertNotIn(answers[0].text.strip(), server.log())
-            self.assertNotIn(", ".join(map(str, answers[0].token_ids[:3])), server.log())
+            self.assertNotIn(replies[0].text.strip(), server.log())
+            self.assertNotIn(", ".join(map(str, replies[0].token_ids[:3])), server.log())
 
 
 @unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
@@ -181,11 +181,11 @@ class MetricsTest(unittest.TestCase):
 
     def test_a_request_moves_what_it_should(self):
         with Server("--metrics-compat", "vllm") as server:
-            answer = server.generate(greedy(PROMPT, 8))
+            reply = server.generate(greedy(PROMPT, 8))
             request = greedy(PROMPT, 8)
             request.sampling.temperature = -1
             self.assertRaises(grpc.RpcError, server.generate, request)
-            usage = answer.usage
+            usage = reply.usage
             for name, labels, value in (
                     ("incipit_requests_total", {"outcome": "ok", "finish_reason": "length"}, 1),
                     ("incipit_requests_rejected_total", {"reason": "invalid_argument"}, 1),
@@ -224,7 +224,7 @@ class MetricsTest(unittest.TestCase):
             self.assertEqual(server.metric("incipit_requests_rejected_total", reason="not_found"), 500)
             self.assertEqual(server.metric("incipit_requests_rejected_total", reason="invalid_argument"), 500)
 
-    def test_a_scrape_answers_at_once_while_steps_run(self):  # row 111
+    def test_a_scrape_returns_at_once_while_steps_run(self):  # row 111
         with Server("--step-tokens", "512") as server:
             calls = [server.inference.Generate(long_request()) for _ in range(8)]
             slowest = 0
@@ -272,8 +272,8 @@ class DrainTest(unittest.TestCase):
             server.generate(long_request())
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
         for call in calls:
-            answer = collect(call)
-            self.assertTrue(answer.usage is not None and call.code() == grpc.StatusCode.OK)
+            reply = collect(call)
+            self.assertTrue(reply.usage is not None and call.code() == grpc.StatusCode.OK)
         self.assertEqual(server.wait(), 0)
 
     def test_a_second_sigterm_stops_at_once(self):
@@ -292,7 +292,7 @@ class DrainTest(unittest.TestCase):
                 codes.add(error.code())
         self.assertIn(grpc.StatusCode.UNAVAILABLE, codes)
 
-    def test_a_large_answer_does_not_delay_the_exit(self):
+    def test_a_large_output_does_not_delay_the_exit(self):
         for _ in range(5):
             with Server() as server:
                 ids = [5] * 1_000_000
@@ -343,7 +343,7 @@ class DrainTest(unittest.TestCase):
         process.terminate()
         self.assertEqual(process.wait(STOP_SECONDS), 0)
 
-    def test_drain_over_the_api_answers_when_nothing_is_left(self):
+    def test_drain_over_the_api_replies_when_nothing_is_left(self):
         server, calls = self.start(8, 400)
         watch = self.watch_health(server)
         drain = server.admin.Drain.future(admin_pb2.DrainRequest())

@@ -74,7 +74,7 @@ class WireTest(unittest.TestCase):
         connection.send(http2.message_frame(stream, greedy([5, 6, 7], 2).SerializeToString()))
         return connection.await_ended(stream)
 
-    def test_a_call_by_hand_is_answered(self):
+    def test_a_call_by_hand_has_its_reply(self):
         self.assertEqual(grpc_status(self.call(http2.call_headers())), OK)
 
     def test_metadata_above_the_limit_are_refused_and_counted(self):  # row 69
@@ -85,8 +85,8 @@ class WireTest(unittest.TestCase):
                 if acknowledges:
                     connection.acknowledge_settings()
                 before = self.server.metric("incipit_requests_rejected_total", reason="metadata_too_large")
-                answer = self.call(http2.call_headers() + block, connection=connection)
-                self.assertEqual(grpc_status(answer), EXHAUSTED)
+                reply = self.call(http2.call_headers() + block, connection=connection)
+                self.assertEqual(grpc_status(reply), EXHAUSTED)
                 after = self.server.metric("incipit_requests_rejected_total", reason="metadata_too_large")
                 self.assertEqual(after - before, 1)
 
@@ -227,8 +227,8 @@ class WireTest(unittest.TestCase):
         for text, statuses in (("-1S", {OK, INVALID, None}), ("abc", {OK, INVALID, None}), ("99999999H", {OK}),
                                ("0n", {DEADLINE}), ("", {OK, INVALID, None})):
             with self.subTest(text=text):
-                answer = self.call(http2.call_headers(grpc_timeout=text))
-                self.assertIn(grpc_status(answer) if answer else None, statuses)
+                reply = self.call(http2.call_headers(grpc_timeout=text))
+                self.assertIn(grpc_status(reply) if reply else None, statuses)
 
     def test_a_message_in_single_bytes(self):  # row 68
         connection = self.connect()

@@ -20,7 +20,7 @@ namespace incipit {
 // Thread-safe.
 class RecordingListener final : public EngineListener {
  public:
-  struct Answer {
+  struct Output {
     std::vector<TokenId> tokens;
     std::optional<FinishReason> finish;
   };
@@ -49,12 +49,12 @@ class RecordingListener final : public EngineListener {
   void WaitForEnd(uint64_t id, int32_t choices = 1) {
     MutexLock lock(mutex_);
     for (int32_t choice = 0; choice < choices; ++choice) {
-      while (!answers_[{RequestId{id}, choice}].finish) changed_.wait(mutex_);
+      while (!outputs_[{RequestId{id}, choice}].finish) changed_.wait(mutex_);
     }
   }
   void WaitForTokens(uint64_t id, size_t count) {
     MutexLock lock(mutex_);
-    while (answers_[{RequestId{id}, 0}].tokens.size() < count) changed_.wait(mutex_);
+    while (outputs_[{RequestId{id}, 0}].tokens.size() < count) changed_.wait(mutex_);
   }
   absl::Status WaitForFatal() {
     MutexLock lock(mutex_);
@@ -62,9 +62,9 @@ class RecordingListener final : public EngineListener {
     return fatal_;
   }
 
-  Answer AnswerOf(uint64_t id, int32_t choice = 0) {
+  Output OutputOf(uint64_t id, int32_t choice = 0) {
     MutexLock lock(mutex_);
-    return answers_[{RequestId{id}, choice}];
+    return outputs_[{RequestId{id}, choice}];
   }
   AdmissionEvent AdmissionOf(uint64_t id) {
     MutexLock lock(mutex_);
@@ -90,16 +90,16 @@ class RecordingListener final : public EngineListener {
  private:
   void Receive(const TokenEvent& event, const Logprobs& logprobs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    Answer& answer = answers_[{event.request, event.choice}];
-    if (answer.finish) ++num_events_after_end_;
-    if (event.token >= 0) answer.tokens.push_back(event.token);
-    if (event.finish) answer.finish = event.finish;
+    Output& output = outputs_[{event.request, event.choice}];
+    if (output.finish) ++num_events_after_end_;
+    if (event.token >= 0) output.tokens.push_back(event.token);
+    if (event.finish) output.finish = event.finish;
     if (event.logprobs_row >= logprobs.num_rows()) ++num_events_after_end_;
   }
 
   Mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<std::pair<RequestId, int32_t>, Answer> answers_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<RequestId, int32_t>, Output> outputs_ ABSL_GUARDED_BY(mutex_);
   std::map<RequestId, AdmissionEvent> admissions_ ABSL_GUARDED_BY(mutex_);
   std::map<RequestId, std::vector<TokenLogprob>> prompt_logprobs_ ABSL_GUARDED_BY(mutex_);
   StepStats last_stats_ ABSL_GUARDED_BY(mutex_);
@@ -187,13 +187,13 @@ struct EngineFixture {
     options.cache = {.num_blocks = 64, .block_size = 4};
     return options;
   }
-  static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_answer) {
+  static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_output) {
     Request request;
     request.id = RequestId{id};
     for (int32_t i = 0; i < num_prompt; ++i) {
       request.prompt.push_back(static_cast<TokenId>(id % 3) + i);
     }
-    request.answer_tokens_max = num_answer;
+    request.output_tokens_max = num_output;
     return request;
   }
   absl::Status Submit(Request request) {
@@ -207,13 +207,13 @@ struct EngineFixture {
   static std::vector<TokenId> Expected(const Request& request, int32_t choice = 0) {
     const FakeModel model(FakeRunnerOptions{}.vocab);
     std::vector<TokenId> tokens = request.prompt;
-    for (int32_t i = 0; i < request.answer_tokens_max; ++i) {
+    for (int32_t i = 0; i < request.output_tokens_max; ++i) {
       const StepSample sample = {.params = &request.sampling,
                                  .choice = choice,
                                  .position = static_cast<int64_t>(tokens.size())};
       tokens.push_back(model.Sample(FakeModel::Row(tokens), sample));
     }
-    return {tokens.end() - request.answer_tokens_max, tokens.end()};
+    return {tokens.end() - request.output_tokens_max, tokens.end()};
   }
 
   ManualClock clock;

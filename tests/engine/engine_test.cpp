@@ -18,7 +18,7 @@ Time Later(const EngineFixture& fixture, int64_t milliseconds) {
   return fixture.clock.Now() + std::chrono::milliseconds(milliseconds);
 }
 
-TEST(EngineTest, StreamsTheAnswerOfTheModel) {
+TEST(EngineTest, StreamsTheOutputOfTheModel) {
   EngineFixture fixture;
   Request request = EngineFixture::Ask(1, 9, 5);
   request.num_choices = 2;
@@ -27,9 +27,9 @@ TEST(EngineTest, StreamsTheAnswerOfTheModel) {
   ASSERT_TRUE(fixture.Submit(request).ok());
   fixture.listener.WaitForEnd(1, 2);
   for (const int32_t choice : {0, 1}) {
-    EXPECT_EQ(fixture.listener.AnswerOf(1, choice).tokens,
+    EXPECT_EQ(fixture.listener.OutputOf(1, choice).tokens,
               EngineFixture::Expected(request, choice));
-    EXPECT_EQ(fixture.listener.AnswerOf(1, choice).finish, FinishReason::kLength);
+    EXPECT_EQ(fixture.listener.OutputOf(1, choice).finish, FinishReason::kLength);
   }
   EXPECT_EQ(fixture.listener.AdmissionOf(1).num_prompt_tokens, 9);
   const auto scored = fixture.listener.PromptLogprobsOf(1);
@@ -112,7 +112,7 @@ TEST(EngineTest, APreviewIsWhatTheAdmissionThenDoes) {
   EXPECT_EQ(fixture.listener.last_stats().cache.query_tokens, 40) << "the preview counts nothing";
 }
 
-TEST(EngineTest, APreviewIsAnsweredBetweenStepsAndSaysWhoMustWait) {
+TEST(EngineTest, APreviewRunsBetweenStepsAndSaysWhoMustWait) {
   EngineFixture fixture;  // 64 blocks of 4 tokens
   fixture.gate.Close();
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 40, 50)).ok());
@@ -122,9 +122,9 @@ TEST(EngineTest, APreviewIsAnsweredBetweenStepsAndSaysWhoMustWait) {
   ASSERT_TRUE(
       fixture.Preview(other, [&](const AdmissionPreview& p) { preview.set_value(p); }).ok());
   fixture.gate.Pass(1);
-  const AdmissionPreview answer = preview.get_future().get();
-  EXPECT_FALSE(answer.fits);
-  EXPECT_EQ(answer.blocks_needed, 55);
+  const AdmissionPreview reply = preview.get_future().get();
+  EXPECT_FALSE(reply.fits);
+  EXPECT_EQ(reply.blocks_needed, 55);
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
 }
@@ -134,9 +134,9 @@ TEST(EngineTest, PreviewsAreLimitedAndCheckedLikeRequests) {
   fixture.gate.Close();
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 2)).ok());
   fixture.gate.WaitForStep();
-  std::atomic<size_t> num_answered = 0;
+  std::atomic<size_t> num_replies = 0;
   const auto ask = [&](Request request) {
-    return fixture.Preview(std::move(request), [&](const AdmissionPreview&) { ++num_answered; });
+    return fixture.Preview(std::move(request), [&](const AdmissionPreview&) { ++num_replies; });
   };
   EXPECT_EQ(ask(EngineFixture::Ask(2, 0, 1)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ask(EngineFixture::Ask(2, 256, 1)).code(), absl::StatusCode::kInvalidArgument);
@@ -147,7 +147,7 @@ TEST(EngineTest, PreviewsAreLimitedAndCheckedLikeRequests) {
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
   PreviewOf(fixture, EngineFixture::Ask(2, 5, 1));
-  EXPECT_EQ(num_answered, kPreviewsMax);
+  EXPECT_EQ(num_replies, kPreviewsMax);
 }
 
 TEST(EngineTest, ARequestThatCanNeverRunIsRefusedWithTheReason) {
@@ -208,8 +208,8 @@ TEST(EngineTest, ACancelledRequestEndsWithTheStepThatHoldsIt) {
   fixture.engine->Cancel(RequestId{77});
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
-  EXPECT_EQ(fixture.listener.AnswerOf(1).finish, FinishReason::kCancelled);
-  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 2u);  // the step under way still counts
+  EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 2u);  // the step under way still counts
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
   EXPECT_EQ(fixture.listener.num_events_after_end(), 0);
@@ -226,9 +226,9 @@ TEST(EngineTest, ACancelledChoiceLeavesTheOthers) {
   fixture.engine->CancelChoice(RequestId{1}, -1);
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1, 3);
-  EXPECT_EQ(fixture.listener.AnswerOf(1, 0).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.listener.OutputOf(1, 0).finish, FinishReason::kCancelled);
   for (const int32_t choice : {1, 2}) {
-    EXPECT_EQ(fixture.listener.AnswerOf(1, choice).tokens,
+    EXPECT_EQ(fixture.listener.OutputOf(1, choice).tokens,
               EngineFixture::Expected(request, choice));
   }
 }
@@ -249,10 +249,10 @@ TEST(EngineTest, ADeadlineEndsARequestWhereverItIs) {
   fixture.listener.WaitForEnd(1);
   fixture.listener.WaitForEnd(2);
   for (const uint64_t id : {1, 2}) {
-    EXPECT_EQ(fixture.listener.AnswerOf(id).finish, FinishReason::kDeadline);
+    EXPECT_EQ(fixture.listener.OutputOf(id).finish, FinishReason::kDeadline);
   }
-  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 1u);
-  EXPECT_TRUE(fixture.listener.AnswerOf(2).tokens.empty());
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 1u);
+  EXPECT_TRUE(fixture.listener.OutputOf(2).tokens.empty());
 }
 
 TEST(EngineTest, AnAbortedStepIsDoneAgain) {
@@ -261,14 +261,14 @@ TEST(EngineTest, AnAbortedStepIsDoneAgain) {
   const Request request = EngineFixture::Ask(1, 9, 5);
   ASSERT_TRUE(fixture.Submit(request).ok());
   fixture.listener.WaitForEnd(1);
-  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens, EngineFixture::Expected(request));
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens, EngineFixture::Expected(request));
 }
 
 void ExpectFatal(EngineFixture& fixture, std::string_view message) {
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 9, 5)).ok());
   const absl::Status fatal = fixture.listener.WaitForFatal();
   EXPECT_THAT(MessageOf(fatal), HasSubstr(std::string(message)));
-  EXPECT_EQ(fixture.listener.AnswerOf(1).finish, FinishReason::kError);
+  EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kError);
   const absl::Status refused = fixture.Submit(EngineFixture::Ask(2, 9, 5));
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(refused), HasSubstr(std::string(message)));
@@ -315,8 +315,8 @@ TEST(EngineTest, WhatIsInFlightAtTheEndIsCancelled) {
     ASSERT_TRUE(engine.Submit(std::make_shared<const Request>(EngineFixture::Ask(1, 5, 200))).ok());
     listener.WaitForTokens(1, 1);
   }
-  const auto answer = listener.AnswerOf(1);
-  EXPECT_TRUE(answer.finish == FinishReason::kCancelled || answer.tokens.size() == 200);
+  const auto output = listener.OutputOf(1);
+  EXPECT_TRUE(output.finish == FinishReason::kCancelled || output.tokens.size() == 200);
 }
 
 TEST(EngineTest, DrainingRefusesNewRequestsAndWaitsForTheOthers) {
@@ -329,7 +329,7 @@ TEST(EngineTest, DrainingRefusesNewRequestsAndWaitsForTheOthers) {
   EXPECT_EQ(fixture.Submit(EngineFixture::Ask(2, 5, 3)).code(), absl::StatusCode::kUnavailable);
   fixture.gate.Open();
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
-  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 3u);
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 3u);
 }
 
 TEST(EngineTest, ResettingTheCacheSaysWhetherItWasPossible) {
@@ -369,8 +369,8 @@ TEST(EngineTest, ResetsAreLimitedUntilTheyHaveTheirOutcome) {
   fixture.gate.Close();
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 2)).ok());
   fixture.gate.WaitForStep();
-  std::atomic<size_t> num_answered = 0;
-  const auto ask = [&] { return fixture.engine->ResetPrefixCache([&](bool) { ++num_answered; }); };
+  std::atomic<size_t> num_replies = 0;
+  const auto ask = [&] { return fixture.engine->ResetPrefixCache([&](bool) { ++num_replies; }); };
   for (size_t i = 0; i < kResetsMax; ++i) ASSERT_TRUE(ask().ok());
   const absl::Status status = ask();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -380,7 +380,7 @@ TEST(EngineTest, ResetsAreLimitedUntilTheyHaveTheirOutcome) {
   std::promise<void> last;
   ASSERT_TRUE(fixture.engine->ResetPrefixCache([&](bool) { last.set_value(); }).ok());
   last.get_future().get();
-  EXPECT_EQ(num_answered, kResetsMax);
+  EXPECT_EQ(num_replies, kResetsMax);
 }
 
 TEST(EngineTest, TheHeartbeatStandsStillWhileAStepHangs) {

@@ -35,7 +35,7 @@ Request AskToStop(uint64_t id) {
   return request;
 }
 
-TEST(OverlapTest, StreamsTheAnswersOfTheModel) {
+TEST(OverlapTest, StreamsTheOutputsOfTheModel) {
   OverlapFixture fixture;
   Request request = EngineFixture::Ask(1, 30, 20);
   request.num_choices = 3;
@@ -47,10 +47,10 @@ TEST(OverlapTest, StreamsTheAnswersOfTheModel) {
   fixture.listener.WaitForEnd(1, 3);
   fixture.listener.WaitForEnd(2);
   for (const int32_t choice : {0, 1, 2}) {
-    EXPECT_EQ(fixture.listener.AnswerOf(1, choice).tokens,
+    EXPECT_EQ(fixture.listener.OutputOf(1, choice).tokens,
               EngineFixture::Expected(request, choice));
   }
-  EXPECT_EQ(fixture.listener.AnswerOf(2).tokens, EngineFixture::Expected(other));
+  EXPECT_EQ(fixture.listener.OutputOf(2).tokens, EngineFixture::Expected(other));
   EXPECT_EQ(fixture.listener.PromptLogprobsOf(1).size(), 29u);
 }
 
@@ -63,7 +63,7 @@ TEST(OverlapTest, WhicheverStepDoesNothingIsDoneAgain) {
     const Request request = EngineFixture::Ask(1, 100, 5);  // two chunks
     ASSERT_TRUE(fixture.Submit(request).ok());
     fixture.listener.WaitForEnd(1);
-    EXPECT_EQ(fixture.listener.AnswerOf(1).tokens, EngineFixture::Expected(request));
+    EXPECT_EQ(fixture.listener.OutputOf(1).tokens, EngineFixture::Expected(request));
     EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
     EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
   }
@@ -77,8 +77,8 @@ TEST(OverlapTest, ADeviceThatFailsEndsEveryRequestWhateverIsInFlight) {
     fixture.gate.Fail(statuses);
     ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 9, 100)).ok());
     EXPECT_THAT(MessageOf(fixture.listener.WaitForFatal()), testing::HasSubstr("device is gone"));
-    EXPECT_EQ(fixture.listener.AnswerOf(1).finish, FinishReason::kError);
-    EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), failing);
+    EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kError);
+    EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), failing);
     EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
     EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
   }
@@ -94,8 +94,8 @@ TEST(OverlapTest, WhatIsInFlightAtTheEndIsCancelled) {
     ASSERT_TRUE(engine.Submit(std::make_shared<const Request>(EngineFixture::Ask(1, 5, 200))).ok());
     listener.WaitForTokens(1, 3);
   }
-  const auto answer = listener.AnswerOf(1);
-  EXPECT_TRUE(answer.finish == FinishReason::kCancelled || answer.tokens.size() == 200);
+  const auto output = listener.OutputOf(1);
+  EXPECT_TRUE(output.finish == FinishReason::kCancelled || output.tokens.size() == 200);
   EXPECT_EQ(listener.num_events_after_end(), 0);
 }
 
@@ -105,7 +105,7 @@ TEST(OverlapTest, WhoWasToldThatAllHasEndedCanEmptyTheCache) {
     const Request request = AskToStop(id);
     ASSERT_TRUE(fixture.Submit(request).ok());
     fixture.listener.WaitForEnd(id);
-    EXPECT_EQ(fixture.listener.AnswerOf(id).finish, FinishReason::kStop);
+    EXPECT_EQ(fixture.listener.OutputOf(id).finish, FinishReason::kStop);
     EXPECT_TRUE(fixture.Reset());  // its next step is under way
   }
 }
@@ -125,7 +125,7 @@ TEST(OverlapTest, AnIdIsFreeOnceItsEndIsTold) {
   fixture.listener.WaitForEnd(1);
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 3)).ok());  // a step computes for it
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
-  EXPECT_EQ(fixture.listener.AnswerOf(1).tokens.size(), 7u);  // of both
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 7u);  // of both
 }
 
 TEST(OverlapTest, TheTimesOfStepsDoNotOverlap) {
@@ -146,9 +146,9 @@ void AskAndCheck(EngineFixture& fixture, uint64_t id, uint64_t i) {
   Request request =
       EngineFixture::Ask(id, 1 + static_cast<int32_t>(i % 30), 1 + static_cast<int32_t>(i % 17));
   request.num_choices = 1 + static_cast<int32_t>(i % 2);
-  const std::vector<TokenId> answer = EngineFixture::Expected(request);
+  const std::vector<TokenId> output = EngineFixture::Expected(request);
   const bool stops = i % 4 == 0;
-  if (stops) request.stop_tokens = {answer[answer.size() / 2]};
+  if (stops) request.stop_tokens = {output[output.size() / 2]};
   if (i % 11 == 0) request.sampling.presence_penalty = 1;
   const absl::Status status = fixture.Submit(request);
   if (!status.ok()) {
@@ -162,14 +162,14 @@ void AskAndCheck(EngineFixture& fixture, uint64_t id, uint64_t i) {
   const bool is_whole = i % 5 != 0 && i % 13 != 0 && i % 11 != 0 && !stops;
   if (!is_whole || i % 3 != 0) return;
   for (int32_t choice = 0; choice < request.num_choices; ++choice) {
-    EXPECT_EQ(fixture.listener.AnswerOf(id, choice).tokens,
+    EXPECT_EQ(fixture.listener.OutputOf(id, choice).tokens,
               EngineFixture::Expected(request, choice));
   }
 }
 
 class ManyThreadsTest : public testing::TestWithParam<int32_t> {};
 
-TEST_P(ManyThreadsTest, EachGetTheirOwnAnswers) {
+TEST_P(ManyThreadsTest, EachGetTheirOwnOutputs) {
   EngineOptions options = EngineFixture::DefaultOptions();
   options.scheduler.steps_in_flight_max = GetParam();
   options.cache.num_blocks = 24;

@@ -138,7 +138,7 @@ TEST_P(RequestLifetimeTest, RequestsWhoseValuesAreNotFinite) {
   engine_thread_ = id.get_future().get();
   ASSERT_TRUE(Submit(EngineFixture::Ask(1, 9, 5)).ok());
   fixture_->listener.WaitForEnd(1);
-  EXPECT_EQ(fixture_->listener.AnswerOf(1).finish, FinishReason::kError);
+  EXPECT_EQ(fixture_->listener.OutputOf(1).finish, FinishReason::kError);
   ExpectFreedElsewhere();
 }
 
@@ -165,12 +165,12 @@ TEST_P(RequestLifetimeTest, PreviewsAndWhatIsRefused) {
   Start();
   for (const uint64_t id : {1, 2}) {
     ++num_asked_;
-    std::promise<void> answered;
+    std::promise<void> replied;
     ASSERT_TRUE(fixture_->engine
                     ->PreviewAdmission(freed_.Watch(EngineFixture::Ask(id, 9, 5)),
-                                       [&](const AdmissionPreview&) { answered.set_value(); })
+                                       [&](const AdmissionPreview&) { replied.set_value(); })
                     .ok());
-    answered.get_future().get();
+    replied.get_future().get();
   }
   EXPECT_FALSE(Submit(EngineFixture::Ask(3, 0, 5)).ok());
   ExpectFreedElsewhere();

@@ -26,7 +26,7 @@ TEST(EngineNaNTest, ARequestWhoseValuesTurnNaNEndsAloneAndItsBlocksServeOthers) 
 class EngineExactnessTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(EngineExactnessTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
-  ExpectAnswersAsAlone(GetParam(), Cpu, {});
+  ExpectOutputsAsAlone(GetParam(), Cpu, {});
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, EngineExactnessTest,

@@ -31,7 +31,7 @@ namespace incipit {
 
 inline constexpr int32_t kTop = 10;
 
-struct Answer {
+struct Output {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;  // of each token: its own, then those of the likeliest
   bool ended = false;
@@ -44,7 +44,7 @@ struct Totals {
 };
 
 // Thread-safe.
-class AnswerListener final : public EngineListener {
+class OutputListener final : public EngineListener {
  public:
   void OnStep(const StepEvents& events) override {
     MutexLock lock(mutex_);
@@ -53,27 +53,27 @@ class AnswerListener final : public EngineListener {
     totals_.copied_tokens += events.stats.cache.copied_tokens;
     totals_.found_again_tokens += events.stats.cache.self_hit_tokens;
     for (const TokenEvent& event : events.tokens) {
-      Answer& answer = answers_[event.request];
+      Output& output = outputs_[event.request];
       if (event.token >= 0) {
         const auto row = static_cast<size_t>(event.logprobs_row);
-        answer.tokens.push_back(event.token);
-        answer.logprobs.push_back(events.logprobs.chosen[row].logprob);
+        output.tokens.push_back(event.token);
+        output.logprobs.push_back(events.logprobs.chosen[row].logprob);
         for (int32_t i = events.logprobs.top_begin[row]; i < events.logprobs.top_begin[row + 1];
              ++i) {
-          answer.logprobs.push_back(events.logprobs.top[static_cast<size_t>(i)].logprob);
+          output.logprobs.push_back(events.logprobs.top[static_cast<size_t>(i)].logprob);
         }
       }
-      answer.ended = event.finish.has_value();
-      answer.finish = event.finish;
+      output.ended = event.finish.has_value();
+      output.finish = event.finish;
     }
     changed_.notify_all();
   }
   void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
 
-  Answer WaitForAnswer(uint64_t id) {
+  Output WaitForOutput(uint64_t id) {
     MutexLock lock(mutex_);
-    while (!answers_[RequestId{id}].ended) changed_.wait(mutex_);
-    return answers_[RequestId{id}];
+    while (!outputs_[RequestId{id}].ended) changed_.wait(mutex_);
+    return outputs_[RequestId{id}];
   }
   Totals totals() {
     MutexLock lock(mutex_);
@@ -83,7 +83,7 @@ class AnswerListener final : public EngineListener {
  private:
   Mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<RequestId, Answer> answers_ ABSL_GUARDED_BY(mutex_);
+  std::map<RequestId, Output> outputs_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -120,24 +120,24 @@ class ModelEngine {
                                        listener != nullptr ? *listener : listener_, clock_);
   }
 
-  void Submit(uint64_t id, const std::vector<TokenId>& prompt, int32_t answer_tokens) {
+  void Submit(uint64_t id, const std::vector<TokenId>& prompt, int32_t output_tokens) {
     Request request;
     request.id = RequestId{id};
     request.prompt = prompt;
-    request.answer_tokens_max = answer_tokens;
+    request.output_tokens_max = output_tokens;
     request.sampling.temperature = 0;
     request.sampling.num_logprobs = kTop;
     const absl::Status submitted =
         engine_->Submit(std::make_shared<const Request>(std::move(request)));
     EXPECT_TRUE(submitted.ok()) << submitted;
   }
-  AnswerListener& listener() { return listener_; }
+  OutputListener& listener() { return listener_; }
   Engine& engine() { return *engine_; }
   ManualClock& clock() { return clock_; }
 
  private:
   ManualClock clock_;
-  AnswerListener listener_;
+  OutputListener listener_;
   std::unique_ptr<Backend> backend_;
   std::optional<Model> model_;
   std::unique_ptr<Engine> engine_;  // last: its thread uses the others
@@ -172,7 +172,7 @@ inline std::filesystem::path CheckpointWithNaN(const TemporaryFolder& folder,
 // bit for bit those they get without it.
 inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32_t block_size) {
   constexpr TokenId kBad = 50;
-  constexpr int32_t kNeighbours = 3, kAnswer = 8;
+  constexpr int32_t kNeighbours = 3, kOutput = 8;
   const TemporaryFolder folder;
   const std::string checkpoint = CheckpointWithNaN(folder, "llama-bf16", kBad).string();
   std::vector<std::vector<TokenId>> prompts;
@@ -187,11 +187,11 @@ inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32
                            .step_tokens_max = 32,
                            .running_max = 8,
                            .prefix_cache = true};
-  std::vector<Answer> alone;
+  std::vector<Output> alone;
   ModelEngine calm(checkpoint, make_backend, size);
   for (int32_t i = 0; i < kNeighbours; ++i) {
-    calm.Submit(static_cast<uint64_t>(i), prompts[static_cast<size_t>(i)], kAnswer);
-    alone.push_back(calm.listener().WaitForAnswer(static_cast<uint64_t>(i)));
+    calm.Submit(static_cast<uint64_t>(i), prompts[static_cast<size_t>(i)], kOutput);
+    alone.push_back(calm.listener().WaitForOutput(static_cast<uint64_t>(i)));
   }
 
   ModelEngine shared(checkpoint, make_backend, size);
@@ -200,29 +200,29 @@ inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32
     std::vector<TokenId> bad = prompts[round % kNeighbours];
     bad[bad.size() / 2] = kBad;
     bad.insert(bad.end(), 20, 7);
-    shared.Submit(100 * round + 50, bad, kAnswer);
+    shared.Submit(100 * round + 50, bad, kOutput);
     for (int32_t i = 0; i < kNeighbours; ++i) {
       shared.Submit(100 * round + static_cast<uint64_t>(i), prompts[static_cast<size_t>(i)],
-                    kAnswer);
+                    kOutput);
     }
-    EXPECT_EQ(shared.listener().WaitForAnswer(100 * round + 50).finish, FinishReason::kError);
+    EXPECT_EQ(shared.listener().WaitForOutput(100 * round + 50).finish, FinishReason::kError);
     for (int32_t i = 0; i < kNeighbours; ++i) {
-      const Answer answer = shared.listener().WaitForAnswer(100 * round + static_cast<uint64_t>(i));
-      EXPECT_EQ(answer.tokens, alone[static_cast<size_t>(i)].tokens) << i << ", round " << round;
-      EXPECT_EQ(answer.logprobs, alone[static_cast<size_t>(i)].logprobs);
+      const Output output = shared.listener().WaitForOutput(100 * round + static_cast<uint64_t>(i));
+      EXPECT_EQ(output.tokens, alone[static_cast<size_t>(i)].tokens) << i << ", round " << round;
+      EXPECT_EQ(output.logprobs, alone[static_cast<size_t>(i)].logprobs);
     }
   }
 }
 
 struct Pressure {
   int32_t block_size = 8, num_blocks = 40, num_blocks_alone = 64;
-  int32_t num_requests = 24, num_rounds = 2, answer_tokens = 30;
+  int32_t num_requests = 24, num_rounds = 2, output_tokens = 30;
   int32_t step_tokens_max_alone = 512;
 };
 
-inline void ExpectAnswersAsAlone(const std::string& checkpoint, const BackendMaker& make_backend,
+inline void ExpectOutputsAsAlone(const std::string& checkpoint, const BackendMaker& make_backend,
                                  const Pressure& pressure) {
-  const int32_t num_requests = pressure.num_requests, answer_tokens = pressure.answer_tokens;
+  const int32_t num_requests = pressure.num_requests, output_tokens = pressure.output_tokens;
   // Prompts that begin alike as far as blocks and parts of blocks go, of all lengths.
   RandomNumbers numbers(21);
   std::vector<std::vector<TokenId>> prompts;
@@ -237,7 +237,7 @@ inline void ExpectAnswersAsAlone(const std::string& checkpoint, const BackendMak
     prompts.push_back(std::move(prompt));
   }
 
-  std::vector<Answer> alone;
+  std::vector<Output> alone;
   ModelEngine calm(checkpoint, make_backend,
                    {.num_threads = 1,
                     .block_size = pressure.block_size,
@@ -246,9 +246,9 @@ inline void ExpectAnswersAsAlone(const std::string& checkpoint, const BackendMak
                     .running_max = 1,
                     .prefix_cache = false});
   for (int32_t i = 0; i < num_requests; ++i) {
-    calm.Submit(i, prompts[static_cast<size_t>(i)], answer_tokens);
-    alone.push_back(calm.listener().WaitForAnswer(i));
-    ASSERT_EQ(std::ssize(alone.back().tokens), answer_tokens);
+    calm.Submit(i, prompts[static_cast<size_t>(i)], output_tokens);
+    alone.push_back(calm.listener().WaitForOutput(i));
+    ASSERT_EQ(std::ssize(alone.back().tokens), output_tokens);
   }
 
   ModelEngine busy(checkpoint, make_backend,
@@ -260,13 +260,13 @@ inline void ExpectAnswersAsAlone(const std::string& checkpoint, const BackendMak
                     .prefix_cache = true});
   for (uint64_t round = 0; round < static_cast<uint64_t>(pressure.num_rounds); ++round) {
     for (int32_t i = 0; i < num_requests; ++i) {
-      busy.Submit(round * 100 + i, prompts[static_cast<size_t>(i)], answer_tokens);
+      busy.Submit(round * 100 + i, prompts[static_cast<size_t>(i)], output_tokens);
     }
     for (int32_t i = 0; i < num_requests; ++i) {
-      const Answer answer = busy.listener().WaitForAnswer(round * 100 + i);
-      const Answer& expected = alone[static_cast<size_t>(i)];
-      EXPECT_EQ(answer.tokens, expected.tokens) << "request " << i << " of round " << round;
-      EXPECT_EQ(answer.logprobs, expected.logprobs) << "request " << i << " of round " << round;
+      const Output output = busy.listener().WaitForOutput(round * 100 + i);
+      const Output& expected = alone[static_cast<size_t>(i)];
+      EXPECT_EQ(output.tokens, expected.tokens) << "request " << i << " of round " << round;
+      EXPECT_EQ(output.logprobs, expected.logprobs) << "request " << i << " of round " << round;
     }
   }
   const Totals totals = busy.listener().totals();

@@ -26,17 +26,17 @@ TEST_P(BundledTest, GreedyIdsAreTheGoldenOnes) {
   cpu.matmul = CpuMatmul::kSimd;  // native bf16 instructions round the activations
   for (const auto& entry : cases) {
     const auto prompt = entry["prompt_ids"].get<std::vector<TokenId>>();
-    const auto answer = entry["greedy_ids"].get<std::vector<TokenId>>();
+    const auto output = entry["greedy_ids"].get<std::vector<TokenId>>();
     const bool stops = entry["finish_reason"] == "stop";
-    auto options = CheckpointRun::OptionsFor(prompt.size() + answer.size() + 1);
+    auto options = CheckpointRun::OptionsFor(prompt.size() + output.size() + 1);
     options.kv_dtype = DType::kF32;
     CheckpointRun run(ReferenceOrCpu(GetParam(), cpu), kSource / "models/incipit-tiny", options);
-    auto ids = run.Greedy(prompt, static_cast<int32_t>(answer.size()) + (stops ? 1 : 0));
+    auto ids = run.Greedy(prompt, static_cast<int32_t>(output.size()) + (stops ? 1 : 0));
     if (stops) {
       EXPECT_NE(std::ranges::find(ends, ids.back()), ends.end()) << entry["prompt"];
       ids.pop_back();
     }
-    EXPECT_EQ(ids, answer) << entry["prompt"];
+    EXPECT_EQ(ids, output) << entry["prompt"];
   }
 }
 

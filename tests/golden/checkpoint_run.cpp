@@ -109,19 +109,19 @@ std::vector<std::vector<double>> CheckpointRun::AllLogprobs(std::span<const Toke
 std::vector<TokenId> CheckpointRun::Greedy(std::span<const TokenId> prompt, int32_t num_tokens) {
   SamplingParams greedy;
   greedy.temperature = 0;
-  std::vector<TokenId> input(prompt.begin(), prompt.end()), answer;
+  std::vector<TokenId> input(prompt.begin(), prompt.end()), output;
   int32_t position = 0;
-  while (std::ssize(answer) < num_tokens) {
+  while (std::ssize(output) < num_tokens) {
     const StepSample sample = {.row = static_cast<int32_t>(input.size()) - 1,
                                .params = &greedy,
                                .position = position + std::ssize(input)};
     const StepResult result = Step(input, position, {&sample, 1}, {});
     position += static_cast<int32_t>(input.size());
     EXPECT_EQ(result.status.at(0), RowStatus::kOk);
-    answer.push_back(result.tokens.at(0));
-    input.assign(1, answer.back());
+    output.push_back(result.tokens.at(0));
+    input.assign(1, output.back());
   }
-  return answer;
+  return output;
 }
 
 }  // namespace incipit

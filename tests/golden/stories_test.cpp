@@ -22,22 +22,22 @@ class StoriesTest : public testing::TestWithParam<bool> {
     const auto golden = ParseJson(*ReadTextFile(kFolder / "golden.json"));
     ASSERT_TRUE(golden.ok()) << golden.status();
     prompt_ = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
-    answer_ = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
-    options_ = CheckpointRun::OptionsFor(prompt_.size() + answer_.size());
+    output_ = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
+    options_ = CheckpointRun::OptionsFor(prompt_.size() + output_.size());
   }
 
-  std::vector<TokenId> prompt_, answer_;
+  std::vector<TokenId> prompt_, output_;
   TransformerRunnerOptions options_;
 };
 
 TEST_P(StoriesTest, GreedyIdsAreTheGoldenOnes) {
   CheckpointRun run(ReferenceOrCpu(GetParam()), kFolder, options_);
-  EXPECT_EQ(run.Greedy(prompt_, static_cast<int32_t>(answer_.size())), answer_);
+  EXPECT_EQ(run.Greedy(prompt_, static_cast<int32_t>(output_.size())), output_);
 }
 
-TEST_P(StoriesTest, EveryTokenOfTheAnswerIsTheLikeliestWhenTheWholeTextIsOnePrompt) {
+TEST_P(StoriesTest, EveryTokenOfTheOutputIsTheLikeliestWhenTheWholeTextIsOnePrompt) {
   std::vector<TokenId> text = prompt_;
-  text.insert(text.end(), answer_.begin(), answer_.end());
+  text.insert(text.end(), output_.begin(), output_.end());
   CheckpointRun run(ReferenceOrCpu(GetParam()), kFolder, options_);
   for (const int32_t chunk : {1000, 16, 5}) {
     const auto logprobs = run.AllLogprobs(text, chunk);

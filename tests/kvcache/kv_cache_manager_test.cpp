@@ -148,7 +148,7 @@ TEST(KvCacheManagerTest, ADuplicateIsKeptAndTakesTheFirstOnesPlace) {
   CheckWith(cache, {&second.table, &again.table});
 }
 
-TEST(KvCacheManagerTest, APreemptedSequenceFindsItsOwnAnswer) {
+TEST(KvCacheManagerTest, APreemptedSequenceFindsItsOwnOutput) {
   KvCacheManager cache({.num_blocks = 8, .block_size = 4});
   CachedSequence sequence(cache, TokenRange(0, 6));
   sequence.AdmitAndCommit();

@@ -138,7 +138,7 @@ TEST_P(AllocationTest, NorDoesAStepThatIsPlannedWhileAnotherRuns) {
     while (fixture.scheduler.num_waiting() < 4) {
       Request request = MixedRequest(next_id++);
       if (step / 500 % 2 == 0) request.sampling.presence_penalty = 0;
-      if (request.answer_tokens_max > 5) request.stop_tokens = {1, 2, 3};
+      if (request.output_tokens_max > 5) request.stop_tokens = {1, 2, 3};
       fixture.Add(request);
     }
     for (int32_t i = 0; i < 2 && fixture.scheduler.num_in_flight() < 2; ++i) {

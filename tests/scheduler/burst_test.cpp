@@ -35,7 +35,7 @@ class Burst : public SchedulerFixture {
     for (int32_t i = 0; i < num_own; ++i) {
       request.prompt.push_back(static_cast<TokenId>((id * 7 + static_cast<uint64_t>(i) + 1) % 47));
     }
-    request.answer_tokens_max = 1;
+    request.output_tokens_max = 1;
     return request;
   }
   void AddMany(uint64_t first_id, int32_t count) {
@@ -61,12 +61,12 @@ class Burst : public SchedulerFixture {
                            [](int32_t sum, const auto& entry) { return sum + entry.second; });
   }
   // Sharing changes no answer.
-  void ExpectAnswer(const Request& request) {
+  void ExpectOutput(const Request& request) {
     Burst alone(4096);
     alone.Add(request);
     alone.CommitToTheEnd();
     const auto id = static_cast<uint64_t>(request.id);
-    EXPECT_EQ(AnswerOf(id).tokens, alone.AnswerOf(id).tokens) << "request " << id;
+    EXPECT_EQ(OutputOf(id).tokens, alone.OutputOf(id).tokens) << "request " << id;
   }
 
   std::map<uint64_t, int32_t> computed;  // tokens, by request
@@ -89,7 +89,7 @@ TEST_P(BurstTest, IdenticalPromptsComputeTheirFullBlocksOnce) {
   burst.CommitToTheEnd();
   EXPECT_EQ(burst.num_computed(), kPrompt + (num_requests() - 1) * kRest);
   EXPECT_EQ(burst.computed[1], kPrompt);
-  for (int32_t id = 1; id <= num_requests(); ++id) burst.ExpectAnswer(Burst::Ask(id));
+  for (int32_t id = 1; id <= num_requests(); ++id) burst.ExpectOutput(Burst::Ask(id));
   const KvCacheStats stats = burst.cache.TakeStats();
   EXPECT_EQ(stats.queries, num_requests());
   EXPECT_EQ(stats.hit_tokens, (num_requests() - 1) * kShared);
@@ -103,7 +103,7 @@ TEST_P(BurstTest, PromptsThatShareAPrefixComputeItOnce) {
   burst.CommitToTheEnd();
   EXPECT_EQ(burst.num_computed(), kAlike + kOwn + (num_requests() - 1) * (kAlike + kOwn - kShared));
   for (int32_t id = 1; id <= num_requests(); ++id) {
-    burst.ExpectAnswer(Burst::Ask(id, kAlike, kOwn));
+    burst.ExpectOutput(Burst::Ask(id, kAlike, kOwn));
   }
 }
 
@@ -151,7 +151,7 @@ TEST_P(BurstTest, AStepThatFailsIsDoneAgain) {
     burst.CommitToTheEnd();
     EXPECT_EQ(burst.num_computed(), kPrompt + (num_requests() - 1) * kRest)
         << "failing step " << failing_step;
-    for (int32_t id = 1; id <= num_requests(); ++id) burst.ExpectAnswer(Burst::Ask(id));
+    for (int32_t id = 1; id <= num_requests(); ++id) burst.ExpectOutput(Burst::Ask(id));
     EXPECT_EQ(burst.cache.TakeStats().queries, num_requests());
   }
 }
@@ -191,7 +191,7 @@ TEST_P(BurstTest, WhoAsksNotToReadComputesAllAndSharesIt) {
   burst.CommitToTheEnd();
   EXPECT_EQ(burst.num_computed(), 2 * kPrompt + (num_requests() - 1) * kRest);
   EXPECT_EQ(burst.computed[1000], kPrompt);
-  burst.ExpectAnswer(last);
+  burst.ExpectOutput(last);
 }
 
 TEST_P(BurstTest, TheChoicesOfARequestAddNothing) {
@@ -237,7 +237,7 @@ TEST(BurstProducerTest, AProducerThatIsCancelledBetweenStepsLeavesItsFullBlocks)
     EXPECT_EQ(burst.computed[1], 24);
     EXPECT_EQ(burst.computed[2], kPrompt - 16);
     EXPECT_EQ(burst.num_computed(), 24 + kPrompt - 16 + (num_requests - 2) * kRest);
-    for (int32_t id = 2; id <= num_requests; ++id) burst.ExpectAnswer(Burst::Ask(id));
+    for (int32_t id = 2; id <= num_requests; ++id) burst.ExpectOutput(Burst::Ask(id));
   }
 }
 
@@ -267,7 +267,7 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAFailingStepLeavesWhatWasT
   burst.CommitToTheEnd();
   EXPECT_EQ(burst.computed[1], 0);
   EXPECT_EQ(burst.num_computed(), kPrompt + 6 * kRest);
-  for (int32_t id = 2; id <= 8; ++id) burst.ExpectAnswer(Burst::Ask(id));
+  for (int32_t id = 2; id <= 8; ++id) burst.ExpectOutput(Burst::Ask(id));
 }
 
 // Six blocks. The answer of request 100 grows into its third block while request 1 computes its
@@ -275,10 +275,10 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAFailingStepLeavesWhatWasT
 TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) {
   for (const int32_t num_requests : {2, 8, 64}) {
     Burst burst(24, {.num_blocks = 6, .block_size = kBurstBlock});
-    Request answering = Burst::Ask(100, 0, 31);
-    answering.answer_tokens_max = 6;
-    answering.priority = 1;
-    burst.Add(answering);
+    Request decoding = Burst::Ask(100, 0, 31);
+    decoding.output_tokens_max = 6;
+    decoding.priority = 1;
+    burst.Add(decoding);
     while (burst.computed[100] < 31) burst.PlanAndCommit();
     burst.AddMany(1, num_requests);
     burst.PlanAndCommit();
@@ -293,8 +293,8 @@ TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) 
     EXPECT_EQ(burst.computed[1], 46 + kPrompt - 32);
     EXPECT_EQ(burst.num_computed() - burst.computed[100],
               46 + kPrompt - 32 + (num_requests - 1) * kRest);
-    burst.ExpectAnswer(answering);
-    for (int32_t id = 1; id <= num_requests; ++id) burst.ExpectAnswer(Burst::Ask(id));
+    burst.ExpectOutput(decoding);
+    for (int32_t id = 1; id <= num_requests; ++id) burst.ExpectOutput(Burst::Ask(id));
     const KvCacheStats stats = burst.cache.TakeStats();
     EXPECT_EQ(stats.queries, num_requests + 1);
     EXPECT_EQ(stats.self_query_tokens, kPrompt);
@@ -312,7 +312,7 @@ TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
     Burst burst(budget, options);
     for (uint64_t id = 1; id <= 8; ++id) burst.Add(Burst::Ask(id, kAligned));
     burst.CommitToTheEnd();
-    for (uint64_t id = 1; id <= 8; ++id) burst.ExpectAnswer(Burst::Ask(id, kAligned));
+    for (uint64_t id = 1; id <= 8; ++id) burst.ExpectOutput(Burst::Ask(id, kAligned));
     return burst.num_computed();
   };
   EXPECT_EQ(num_computed(4096, true), kAligned + 7 * kBurstBlock);
@@ -330,12 +330,12 @@ TEST(BurstProducerTest, AProducerWhoseValuesAreNotFiniteSharesThemWithNobody) {
   burst.Plan();
   burst.runner.PoisonNextStep(kPrompt - 1);  // the last token of the first, which nobody shares
   burst.Run();
-  EXPECT_EQ(burst.AnswerOf(1).finish, FinishReason::kError);
-  EXPECT_EQ(burst.AnswerOf(2).finish, FinishReason::kLength);
+  EXPECT_EQ(burst.OutputOf(1).finish, FinishReason::kError);
+  EXPECT_EQ(burst.OutputOf(2).finish, FinishReason::kLength);
   EXPECT_EQ(burst.cache.num_cached(), 0);
   burst.CommitToTheEnd();
   EXPECT_EQ(burst.num_computed(), kPrompt + kRest);
-  for (int32_t id = 2; id <= 4; ++id) burst.ExpectAnswer(Burst::Ask(id));
+  for (int32_t id = 2; id <= 4; ++id) burst.ExpectOutput(Burst::Ask(id));
 }
 
 }  // namespace

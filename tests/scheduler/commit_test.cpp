@@ -22,34 +22,34 @@ std::vector<TokenId> Expected(const Request& request, int32_t choice, int32_t co
   return {tokens.end() - count, tokens.end()};
 }
 
-TEST(CommitTest, AStopTokenEndsTheAnswerUnlessItIsTooEarly) {
+TEST(CommitTest, AStopTokenEndsTheOutputUnlessItIsTooEarly) {
   SchedulerFixture fixture;
   Request request = SchedulerFixture::Ask(1, 5, 20);
-  const std::vector<TokenId> answer = Expected(request, 0, 20);
-  request.stop_tokens = {answer[3]};
+  const std::vector<TokenId> output = Expected(request, 0, 20);
+  request.stop_tokens = {output[3]};
   fixture.Add(request);
   fixture.StepToTheEnd();
-  const auto& got = fixture.AnswerOf(1);
-  const auto first_stop = std::ranges::find(answer, answer[3]);
-  EXPECT_EQ(got.tokens, std::vector<TokenId>(answer.begin(), first_stop + 1));
+  const auto& got = fixture.OutputOf(1);
+  const auto first_stop = std::ranges::find(output, output[3]);
+  EXPECT_EQ(got.tokens, std::vector<TokenId>(output.begin(), first_stop + 1));
   EXPECT_EQ(got.finish, FinishReason::kStop);
 
   request.id = RequestId{2};
-  request.answer_tokens_min = 10;
+  request.output_tokens_min = 10;
   fixture.Add(request);
   fixture.StepToTheEnd();
-  const auto& later = fixture.AnswerOf(2).tokens;
+  const auto& later = fixture.OutputOf(2).tokens;
   ASSERT_GE(later.size(), 10u);
-  EXPECT_EQ(std::count(later.begin(), later.begin() + 10, answer[3]), 0);
+  EXPECT_EQ(std::count(later.begin(), later.begin() + 10, output[3]), 0);
 }
 
-TEST(CommitTest, AnAnswerIsAtMostAsLongAsAsked) {
+TEST(CommitTest, AnOutputIsAtMostAsLongAsAsked) {
   SchedulerFixture fixture;
   const Request request = SchedulerFixture::Ask(1, 5, 3);
   fixture.Add(request);
   fixture.StepToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(request, 0, 3));
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kLength);
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request, 0, 3));
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kLength);
   EXPECT_EQ(fixture.cache.num_used(), 0);
 }
 
@@ -68,7 +68,7 @@ TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   EXPECT_TRUE(fixture.plan.copies.empty());
   fixture.StepToTheEnd();
   for (int32_t choice = 0; choice < 3; ++choice) {
-    EXPECT_EQ(fixture.AnswerOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
+    EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
   }
   EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // sharing among choices is no hit
 }
@@ -81,7 +81,7 @@ TEST(CommitTest, ChoicesThatFindNoRoomWaitTheirTurn) {
   fixture.Add(request);
   fixture.StepToTheEnd();
   for (int32_t choice = 0; choice < 4; ++choice) {
-    EXPECT_EQ(fixture.AnswerOf(1, choice).tokens, Expected(request, choice, 8)) << choice;
+    EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice, 8)) << choice;
   }
 }
 
@@ -95,11 +95,11 @@ TEST(CommitTest, CancellingAChoiceLeavesTheOthers) {
   EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));  // the one that computes the prompt
   EXPECT_FALSE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   fixture.Collect();
-  EXPECT_EQ(fixture.AnswerOf(1, 0).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.OutputOf(1, 0).finish, FinishReason::kCancelled);
   fixture.StepToTheEnd();
-  EXPECT_TRUE(fixture.AnswerOf(1, 0).tokens.empty());
+  EXPECT_TRUE(fixture.OutputOf(1, 0).tokens.empty());
   for (const int32_t choice : {1, 2}) {
-    EXPECT_EQ(fixture.AnswerOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
+    EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
   }
 }
 
@@ -110,14 +110,14 @@ TEST(CommitTest, ACancelDuringAStepIsToldAtOnceAndGivesBlocksBackWhenTheStepIsCo
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   EXPECT_EQ(fixture.cache.num_used(), 3);
   fixture.Collect();
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kCancelled);
   EXPECT_FALSE(fixture.scheduler.idle());
   fixture.Add(SchedulerFixture::Ask(1, 10, 4));  // the id is free
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   fixture.Run();
   EXPECT_EQ(fixture.cache.num_used(), 0);
   EXPECT_EQ(fixture.cache.num_cached(), 2);
-  EXPECT_TRUE(fixture.AnswerOf(1).tokens.empty());
+  EXPECT_TRUE(fixture.OutputOf(1).tokens.empty());
   EXPECT_TRUE(fixture.scheduler.idle());
   EXPECT_FALSE(fixture.scheduler.Cancel(RequestId{1}));
 }
@@ -129,7 +129,7 @@ TEST(CommitTest, ACancelDuringAStepThatDoesNothingEndsToo) {
   fixture.scheduler.Cancel(RequestId{1});
   fixture.scheduler.Abort(fixture.plan);
   fixture.Collect();
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kCancelled);
   EXPECT_TRUE(fixture.scheduler.idle());
 }
 
@@ -147,7 +147,7 @@ TEST(CommitTest, AnAbortedStepIsAsIfItHadNotBeenPlanned) {
   fixture.scheduler.Abort(fixture.plan);
   EXPECT_EQ(fixture.scheduler.num_running(), 1);
   fixture.StepToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(request, 0, 4));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request, 0, 4));
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(3));
   EXPECT_EQ(fixture.cache.TakeStats().query_tokens, 10);  // once
 }
@@ -171,7 +171,7 @@ TEST(CommitTest, PromptLogprobsCoverEveryPositionOnceThroughPreemption) {
   EXPECT_EQ(fixture.scored[2].front(), 1);
   EXPECT_EQ(fixture.scored[2].back(), 14);
   EXPECT_TRUE(std::ranges::is_sorted(fixture.scored[2]));
-  EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(scored, 0, 3));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(scored, 0, 3));
 }
 
 TEST(CommitTest, PromptLogprobsDoNotReadTheCache) {
@@ -192,14 +192,14 @@ TEST(CommitTest, PenaltiesSeeEveryTokenCounted) {
   fixture.Add(request);
   for (int32_t step = 0; step < 5; ++step) fixture.Step();
   const Sequence& sequence = *fixture.scheduler.running().front();
-  int32_t in_prompt = 0, in_answer = 0;
+  int32_t in_prompt = 0, in_output = 0;
   for (const TokenCount& count : sequence.counts) {
     in_prompt += count.in_prompt;
-    in_answer += count.in_answer;
+    in_output += count.in_output;
     EXPECT_EQ(count.in_prompt, count.token == 9 ? 5 : 0);
   }
   EXPECT_EQ(in_prompt, 5);
-  EXPECT_EQ(in_answer, 5);
+  EXPECT_EQ(in_output, 5);
   EXPECT_TRUE(std::ranges::is_sorted(sequence.counts, {}, &TokenCount::token));
 }
 
@@ -215,11 +215,11 @@ TEST(CommitTest, ARowThatIsNotFiniteEndsItsRequestOnly) {
   fixture.runner.PoisonNextStep(1);  // a choice of request 2
   fixture.Step();
   for (const int32_t choice : {0, 1}) {
-    EXPECT_EQ(fixture.AnswerOf(2, choice).finish, FinishReason::kError);
-    EXPECT_EQ(fixture.AnswerOf(2, choice).tokens.size(), 2u);
+    EXPECT_EQ(fixture.OutputOf(2, choice).finish, FinishReason::kError);
+    EXPECT_EQ(fixture.OutputOf(2, choice).tokens.size(), 2u);
   }
   fixture.StepToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(good, 0, 6));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(good, 0, 6));
 
   // What it computed is found by nobody.
   bad.id = RequestId{3};
@@ -227,7 +227,7 @@ TEST(CommitTest, ARowThatIsNotFiniteEndsItsRequestOnly) {
   fixture.Add(bad);
   fixture.StepToTheEnd();
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 0);
-  EXPECT_EQ(fixture.AnswerOf(3).tokens, Expected(bad, 0, 6));
+  EXPECT_EQ(fixture.OutputOf(3).tokens, Expected(bad, 0, 6));
 }
 
 TEST(CommitTest, WithThePrefixCacheOffNothingIsShared) {
@@ -240,7 +240,7 @@ TEST(CommitTest, WithThePrefixCacheOffNothingIsShared) {
   fixture.Add(request);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 12)));
   fixture.StepToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1, 1).tokens, fixture.AnswerOf(2, 1).tokens);
+  EXPECT_EQ(fixture.OutputOf(1, 1).tokens, fixture.OutputOf(2, 1).tokens);
   EXPECT_EQ(fixture.cache.TakeStats().queries, 0);
 }
 
@@ -255,9 +255,9 @@ TEST(CommitTest, EverythingEndsWhenToldTo) {
   fixture.scheduler.EndAll(FinishReason::kError);
   fixture.Collect();
   for (int32_t choice = 0; choice < 3; ++choice) {
-    EXPECT_EQ(fixture.AnswerOf(1, choice).finish, FinishReason::kError);
+    EXPECT_EQ(fixture.OutputOf(1, choice).finish, FinishReason::kError);
   }
-  EXPECT_EQ(fixture.AnswerOf(2).finish, FinishReason::kError);
+  EXPECT_EQ(fixture.OutputOf(2).finish, FinishReason::kError);
   EXPECT_TRUE(fixture.scheduler.idle());
   EXPECT_EQ(fixture.cache.num_used(), 0);
 }

@@ -11,8 +11,8 @@ namespace incipit {
 namespace {
 
 // `num_equal` tokens that all requests have in common, then `num_own`.
-Request AskWith(uint64_t id, int32_t num_equal, int32_t num_own, int32_t num_answer = 1) {
-  Request request = SchedulerFixture::Ask(id, 0, num_answer);
+Request AskWith(uint64_t id, int32_t num_equal, int32_t num_own, int32_t num_output = 1) {
+  Request request = SchedulerFixture::Ask(id, 0, num_output);
   for (int32_t i = 0; i < num_equal; ++i) request.prompt.push_back(i % 47);
   for (int32_t i = 0; i < num_own; ++i) {
     request.prompt.push_back(static_cast<TokenId>((id * 11 + static_cast<uint64_t>(i)) % 47));
@@ -20,12 +20,12 @@ Request AskWith(uint64_t id, int32_t num_equal, int32_t num_own, int32_t num_ans
   return request;
 }
 
-void ExpectAnswerAlone(SchedulerFixture& fixture, const Request& request) {
+void ExpectOutputAlone(SchedulerFixture& fixture, const Request& request) {
   SchedulerFixture alone({.num_blocks = 64, .block_size = 4});
   alone.Add(request);
   alone.StepToTheEnd();
   const auto id = static_cast<uint64_t>(request.id);
-  EXPECT_EQ(fixture.AnswerOf(id).tokens, alone.AnswerOf(id).tokens) << "request " << id;
+  EXPECT_EQ(fixture.OutputOf(id).tokens, alone.OutputOf(id).tokens) << "request " << id;
 }
 
 TEST(CopyTest, AFullHitOfABlockAlignedPromptComputesOneToken) {
@@ -35,7 +35,7 @@ TEST(CopyTest, AFullHitOfABlockAlignedPromptComputesOneToken) {
   fixture.Add(AskWith(2, 12, 0));
   EXPECT_THAT(fixture.Step(), testing::ElementsAre(testing::Pair(2, 1)));
   EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 11);
-  ExpectAnswerAlone(fixture, AskWith(2, 12, 0));
+  ExpectOutputAlone(fixture, AskWith(2, 12, 0));
   const KvCacheStats stats = fixture.cache.TakeStats();
   EXPECT_EQ(stats.queries, 2);
   EXPECT_EQ(stats.query_tokens, 24);
@@ -62,7 +62,7 @@ TEST(CopyTest, TheCopyIsPartOfTheStepThatAdmits) {
   EXPECT_TRUE(fixture.plan.copies.empty());
   fixture.Run();
   fixture.StepToTheEnd();
-  ExpectAnswerAlone(fixture, AskWith(2, 10, 9, 4));
+  ExpectOutputAlone(fixture, AskWith(2, 10, 9, 4));
 }
 
 // One block is found, two are fresh, and the source would be a fourth.
@@ -77,7 +77,7 @@ TEST(CopyTest, WithoutRoomForTheSourceBesideItTheBlockIsComputed) {
     EXPECT_EQ(fixture.plan.copies.size(), copies ? 1u : 0u);
     EXPECT_EQ(fixture.admissions[2].num_cached_tokens, copies ? 6 : 4);
     EXPECT_EQ(fixture.admissions[2].miss.differing_token, 6);
-    ExpectAnswerAlone(fixture, AskWith(2, 6, 4));
+    ExpectOutputAlone(fixture, AskWith(2, 6, 4));
     EXPECT_EQ(fixture.cache.TakeStats().copied_tokens, copies ? 2 : 0);
   }
 }
@@ -94,7 +94,7 @@ TEST(CopyTest, WhoAsksForPromptLogprobsOrNotToReadCopiesNothing) {
   fixture.Add(unread);
   EXPECT_THAT(fixture.Step(), testing::ElementsAre(testing::Pair(2, 12), testing::Pair(3, 12)));
   EXPECT_TRUE(fixture.plan.copies.empty());
-  ExpectAnswerAlone(fixture, unread);
+  ExpectOutputAlone(fixture, unread);
   EXPECT_EQ(fixture.cache.TakeStats().queries, 1);
 }
 
@@ -108,7 +108,7 @@ TEST(CopyTest, SeveralCopiesOfOneSourceInOneStepAreIndependent) {
   EXPECT_EQ(fixture.plan.copies.size(), 5u);
   fixture.Run();
   fixture.StepToTheEnd();
-  for (uint64_t id = 2; id <= 6; ++id) ExpectAnswerAlone(fixture, AskWith(id, 10, 3, 5));
+  for (uint64_t id = 2; id <= 6; ++id) ExpectOutputAlone(fixture, AskWith(id, 10, 3, 5));
 }
 
 // Values that are not finite, stored by somebody who left before it was noticed, and copied by the
@@ -126,9 +126,9 @@ TEST(CopyTest, BadValuesDoNotSpreadThroughCopies) {
     fixture.Add(AskWith(id, 3, 4));
     fixture.StepToTheEnd();
   }
-  EXPECT_EQ(fixture.AnswerOf(2).finish, FinishReason::kError);
-  EXPECT_EQ(fixture.AnswerOf(3).finish, FinishReason::kLength);
-  ExpectAnswerAlone(fixture, AskWith(3, 3, 4));
+  EXPECT_EQ(fixture.OutputOf(2).finish, FinishReason::kError);
+  EXPECT_EQ(fixture.OutputOf(3).finish, FinishReason::kLength);
+  ExpectOutputAlone(fixture, AskWith(3, 3, 4));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace incipit {
 namespace {
 
 // Tokens that no two values of `name` have in common.
-Request AskNamed(uint64_t id, int32_t name, int32_t num_prompt, int32_t num_answer = 1) {
-  Request request = SchedulerFixture::Ask(id, 0, num_answer);
+Request AskNamed(uint64_t id, int32_t name, int32_t num_prompt, int32_t num_output = 1) {
+  Request request = SchedulerFixture::Ask(id, 0, num_output);
   for (int32_t i = 0; i < num_prompt; ++i) request.prompt.push_back(name * 1000 + i);
   return request;
 }
@@ -150,7 +150,7 @@ TEST(CountingTest, TotalsAreTheSumOfWhatAdmissionsTold) {
   for (uint64_t id = 1; id <= 60; ++id) {
     Request request = AskNamed(id, static_cast<int32_t>(id % 4), 5 + static_cast<int32_t>(id % 21));
     request.num_choices = 1 + static_cast<int32_t>(id % 3);
-    request.answer_tokens_max = 1 + static_cast<int32_t>(id % 5);
+    request.output_tokens_max = 1 + static_cast<int32_t>(id % 5);
     num_tokens += static_cast<int64_t>(request.prompt.size());
     fixture.Add(request);
     if (id % 3 == 0) fixture.Step();

@@ -14,11 +14,11 @@ std::vector<TokenId> Expected(const Request& request, int32_t choice = 0) {
   SchedulerFixture alone({.num_blocks = 256, .block_size = 4});
   alone.Add(request);
   alone.StepToTheEnd();
-  return alone.AnswerOf(static_cast<uint64_t>(request.id), choice).tokens;
+  return alone.OutputOf(static_cast<uint64_t>(request.id), choice).tokens;
 }
 
-Request AskPenalised(uint64_t id, int32_t num_prompt, int32_t num_answer, TokenId token) {
-  Request request = SchedulerFixture::Ask(id, num_prompt, num_answer, token);
+Request AskPenalised(uint64_t id, int32_t num_prompt, int32_t num_output, TokenId token) {
+  Request request = SchedulerFixture::Ask(id, num_prompt, num_output, token);
   request.sampling.repetition_penalty = 1.5f;
   return request;
 }
@@ -35,12 +35,12 @@ TEST(OverlapTest, TheNextTokenIsComputedBeforeAnybodyKnowsIt) {
   EXPECT_THAT(fixture.newest().step.positions, ElementsAre(10, 5));
   EXPECT_EQ(fixture.newest().step.samples[1].position, 6);
   fixture.End();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens.size(), 1u);
+  EXPECT_EQ(fixture.OutputOf(1).tokens.size(), 1u);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(2, 1)));
   EXPECT_THAT(fixture.newest().step.tokens, ElementsAre(-1, -2));
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(first));
-  EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(second));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(first));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(second));
 }
 
 TEST(OverlapTest, APromptGoesOnWithItsNextChunk) {
@@ -55,7 +55,7 @@ TEST(OverlapTest, APromptGoesOnWithItsNextChunk) {
   fixture.End();
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 2)));
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(request));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request));
   EXPECT_EQ(fixture.scored[1].size(), 9u);
   EXPECT_TRUE(std::ranges::is_sorted(fixture.scored[1]));
 }
@@ -68,7 +68,7 @@ TEST(OverlapTest, WhoHasItsLastTokenComingIsLeftOut) {
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 1)));
   EXPECT_THAT(fixture.newest().step.tokens, ElementsAre(-2));
   fixture.End();
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kLength);
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kLength);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 1)));
   fixture.End();
   EXPECT_THAT(fixture.Begin(), IsEmpty());
@@ -89,7 +89,7 @@ TEST(OverlapTest, NothingIsPlannedAheadOfATokenThatPenaltiesMustCount) {
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(2, 3)));
   EXPECT_THAT(fixture.Begin(), IsEmpty()) << "or request 1 would have half the steps";
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(penalised));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(penalised));
 }
 
 TEST(OverlapTest, NothingIsPlannedAheadOfChoicesThatStart) {
@@ -106,7 +106,7 @@ TEST(OverlapTest, NothingIsPlannedAheadOfChoicesThatStart) {
   EXPECT_TRUE(fixture.newest().plan.copies.empty()) << "they are under way";
   fixture.RunToTheEnd();
   for (int32_t choice = 0; choice < 3; ++choice) {
-    EXPECT_EQ(fixture.AnswerOf(1, choice).tokens, Expected(request, choice)) << choice;
+    EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice)) << choice;
   }
 }
 
@@ -141,7 +141,7 @@ TEST(OverlapTest, NothingIsPlannedAheadThatWouldPreempt) {
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1)));
   EXPECT_EQ(fixture.newest().plan.num_preemptions, 1);
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(SchedulerFixture::Ask(2, 7, 6, 2)));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(SchedulerFixture::Ask(2, 7, 6, 2)));
 }
 
 TEST(OverlapTest, OneWhoIsAdmittedAheadFindsWhatTheStepInFlightStores) {
@@ -152,29 +152,29 @@ TEST(OverlapTest, OneWhoIsAdmittedAheadFindsWhatTheStepInFlightStores) {
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(2, 2)));
   fixture.RunToTheEnd();
   EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 8);
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, fixture.AnswerOf(2).tokens);
+  EXPECT_EQ(fixture.OutputOf(1).tokens, fixture.OutputOf(2).tokens);
 }
 
 TEST(OverlapTest, AStopTokenEndsWhoseNextStepIsUnderWay) {
   OverlapFixture fixture;
   Request request = SchedulerFixture::Ask(1, 10, 20);
   request.stop_tokens = {Expected(request)[1]};
-  const std::vector<TokenId> answer = Expected(request);
+  const std::vector<TokenId> output = Expected(request);
   fixture.Add(request);
   fixture.Begin();
-  for (size_t i = 1; i < answer.size(); ++i) {
+  for (size_t i = 1; i < output.size(); ++i) {
     fixture.Begin();
     fixture.End();
   }
-  EXPECT_EQ(fixture.AnswerOf(1).finish, std::nullopt);
+  EXPECT_EQ(fixture.OutputOf(1).finish, std::nullopt);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1)));
   fixture.End();
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kStop);
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kStop);
   EXPECT_FALSE(fixture.scheduler.idle());
   EXPECT_GT(fixture.cache.num_used(), 0) << "the step in flight writes there";
   EXPECT_THAT(fixture.Begin(), IsEmpty());
   fixture.End();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, answer);
+  EXPECT_EQ(fixture.OutputOf(1).tokens, output);
   EXPECT_TRUE(fixture.scheduler.idle());
   EXPECT_EQ(fixture.cache.num_used(), 0);
 }
@@ -189,16 +189,16 @@ TEST(OverlapTest, ACancelIsToldAtOnceAndHoldsTheBlocksOfBothSteps) {
   const int32_t num_used = fixture.cache.num_used();
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   fixture.Collect();
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kCancelled);
   fixture.End();
   EXPECT_EQ(fixture.cache.num_used(), num_used);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 1)));
   fixture.End();
   EXPECT_LT(fixture.cache.num_used(), num_used);
   fixture.RunToTheEnd();
-  EXPECT_TRUE(fixture.AnswerOf(1).tokens.empty());
+  EXPECT_TRUE(fixture.OutputOf(1).tokens.empty());
   EXPECT_TRUE(fixture.admissions.count(1) == 0);
-  EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(other));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(other));
 }
 
 TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepSamplesInItsName) {
@@ -211,14 +211,14 @@ TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepSamplesInItsName) {
   EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 1));
   fixture.End();
-  EXPECT_EQ(fixture.AnswerOf(1, 0).finish, std::nullopt);
-  EXPECT_EQ(fixture.AnswerOf(1, 1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.OutputOf(1, 0).finish, std::nullopt);
+  EXPECT_EQ(fixture.OutputOf(1, 1).finish, FinishReason::kCancelled);
   EXPECT_THAT(fixture.Begin(), IsEmpty());
   fixture.End();
-  EXPECT_EQ(fixture.AnswerOf(1, 0).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.OutputOf(1, 0).finish, FinishReason::kCancelled);
   fixture.RunToTheEnd();
-  EXPECT_TRUE(fixture.AnswerOf(1, 0).tokens.empty());
-  EXPECT_EQ(fixture.AnswerOf(1, 2).tokens, Expected(request, 2));
+  EXPECT_TRUE(fixture.OutputOf(1, 0).tokens.empty());
+  EXPECT_EQ(fixture.OutputOf(1, 2).tokens, Expected(request, 2));
 }
 
 TEST(OverlapTest, ADeadlinePassesWhileAStepIsInFlight) {
@@ -230,8 +230,8 @@ TEST(OverlapTest, ADeadlinePassesWhileAStepIsInFlight) {
   fixture.Begin(At(1));
   EXPECT_THAT(fixture.Begin(At(5)), ElementsAre(Pair(2, 1)));
   fixture.Collect();
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kDeadline);
-  EXPECT_TRUE(fixture.AnswerOf(1).tokens.empty());
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kDeadline);
+  EXPECT_TRUE(fixture.OutputOf(1).tokens.empty());
   fixture.End();
   EXPECT_EQ(fixture.scheduler.num_running(), 1);
   fixture.RunToTheEnd();
@@ -247,18 +247,18 @@ TEST(OverlapTest, ARowThatIsNotFiniteEndsWhoseNextStepIsUnderWay) {
   fixture.Begin();
   fixture.Begin();
   fixture.End();
-  EXPECT_EQ(fixture.AnswerOf(2).finish, FinishReason::kError);
-  EXPECT_TRUE(fixture.AnswerOf(2).tokens.empty());
+  EXPECT_EQ(fixture.OutputOf(2).finish, FinishReason::kError);
+  EXPECT_TRUE(fixture.OutputOf(2).tokens.empty());
   EXPECT_EQ(fixture.scheduler.num_running(), 2);
   fixture.End();
   EXPECT_EQ(fixture.scheduler.num_running(), 1);
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(good));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(good));
   bad.id = RequestId{3};
   fixture.Add(bad);
   fixture.RunToTheEnd();
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 0);
-  EXPECT_EQ(fixture.AnswerOf(3).tokens, Expected(bad));
+  EXPECT_EQ(fixture.OutputOf(3).tokens, Expected(bad));
 }
 
 TEST(OverlapTest, BothStepsAreTakenBackIfTheFirstDidNothing) {
@@ -277,8 +277,8 @@ TEST(OverlapTest, BothStepsAreTakenBackIfTheFirstDidNothing) {
   EXPECT_EQ(fixture.scheduler.num_waiting(), 2);
   EXPECT_EQ(fixture.cache.num_used(), 0);
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(first));
-  EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(second));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(first));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(second));
   EXPECT_EQ(fixture.cache.TakeStats().queries, 2);
 }
 
@@ -296,7 +296,7 @@ TEST(OverlapTest, TheSecondStepAloneIsTakenBackToWhatTheFirstDid) {
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1)));
   EXPECT_GE(fixture.newest().step.tokens[0], 0) << "known by now";
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.AnswerOf(1).tokens, Expected(request));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request));
 }
 
 TEST(OverlapTest, WhoEndedInAStepThatDidNothingGivesItsBlocksBack) {
@@ -311,7 +311,7 @@ TEST(OverlapTest, WhoEndedInAStepThatDidNothingGivesItsBlocksBack) {
   fixture.AbortNewest();
   EXPECT_TRUE(fixture.scheduler.idle());
   EXPECT_EQ(fixture.cache.num_used(), 0);
-  EXPECT_EQ(fixture.AnswerOf(1).tokens.size(), 1u);
+  EXPECT_EQ(fixture.OutputOf(1).tokens.size(), 1u);
 }
 
 TEST(OverlapTest, ABlockThatAPendingTokenFillsIsFoundOnceThatIsCommitted) {
@@ -325,12 +325,12 @@ TEST(OverlapTest, ABlockThatAPendingTokenFillsIsFoundOnceThatIsCommitted) {
   EXPECT_EQ(fixture.cache.TakeStats().stored_blocks, 1);
   Request second = first;
   second.id = RequestId{2};
-  second.prompt.push_back(fixture.AnswerOf(1).tokens[0]);
+  second.prompt.push_back(fixture.OutputOf(1).tokens[0]);
   second.prompt.push_back(7);
   fixture.Add(second);
   fixture.RunToTheEnd();
   EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 4);
-  EXPECT_EQ(fixture.AnswerOf(2).tokens, Expected(second));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(second));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-TEST(PlanTest, ALongPromptIsComputedInChunksBesideAnswers) {
+TEST(PlanTest, ALongPromptIsComputedInChunksBesideDecodes) {
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
                            {.step_tokens_max = 10, .running_max = 8});
   fixture.Add(SchedulerFixture::Ask(1, 4, 5));
@@ -19,10 +19,10 @@ TEST(PlanTest, ALongPromptIsComputedInChunksBesideAnswers) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 9)));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 9)));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 7)));
-  EXPECT_EQ(fixture.AnswerOf(2).tokens.size(), 1u);
+  EXPECT_EQ(fixture.OutputOf(2).tokens.size(), 1u);
 }
 
-TEST(PlanTest, AnEarlierLongPromptLeavesOneTokenToEachLaterAnswer) {
+TEST(PlanTest, AnEarlierLongPromptLeavesOneTokenToEachLaterDecode) {
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
                            {.step_tokens_max = 10, .running_max = 8});
   fixture.Add(SchedulerFixture::Ask(1, 2, 30, 1));
@@ -35,7 +35,7 @@ TEST(PlanTest, AnEarlierLongPromptLeavesOneTokenToEachLaterAnswer) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 8), Pair(1, 1), Pair(2, 1)));
 }
 
-TEST(PlanTest, PromptsHaveASmallPartOfEachStepWhileAnswersGoOn) {
+TEST(PlanTest, PromptsHaveASmallPartOfEachStepWhileOthersDecode) {
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 8, .prompt_steps_max = 100});
   fixture.Add(SchedulerFixture::Ask(1, 40, 9, 1));
@@ -48,7 +48,7 @@ TEST(PlanTest, PromptsHaveASmallPartOfEachStepWhileAnswersGoOn) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 3)));
 }
 
-TEST(PlanTest, PromptsHaveMoreOfAStepThatHasManyAnswers) {
+TEST(PlanTest, PromptsHaveMoreOfAStepThatHasManyDecodes) {
   SchedulerFixture fixture({.num_blocks = 256, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 64, .prompt_steps_max = 100});
   for (uint64_t id = 1; id <= 31; ++id) fixture.Add(SchedulerFixture::Ask(id, 2, 9, 50 * id));
@@ -65,7 +65,7 @@ TEST(PlanTest, ALongPromptIsSpreadOverSoManyStepsAtMost) {
   fixture.Add(SchedulerFixture::Ask(2, 80, 2, 2));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 40)));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 40)));
-  EXPECT_EQ(fixture.AnswerOf(2).tokens.size(), 1u);
+  EXPECT_EQ(fixture.OutputOf(2).tokens.size(), 1u);
 }
 
 TEST(PlanTest, AtLeastTheFirstAdvancesWhenTheBudgetIsOneToken) {
@@ -128,7 +128,7 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNobody) {
   EXPECT_EQ(fixture.plan.num_preemptions, 1);
   EXPECT_EQ(fixture.scheduler.num_waiting(), 2);
   fixture.StepToTheEnd();
-  for (const uint64_t id : {1, 2}) EXPECT_EQ(fixture.AnswerOf(id).tokens.size(), 8u);
+  for (const uint64_t id : {1, 2}) EXPECT_EQ(fixture.OutputOf(id).tokens.size(), 8u);
 }
 
 TEST(PlanTest, LowestPriorityGivesWayFirst) {
@@ -143,12 +143,12 @@ TEST(PlanTest, LowestPriorityGivesWayFirst) {
   EXPECT_EQ(fixture.scheduler.running().front()->request().id, RequestId{2});
 }
 
-TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsAnswerAgain) {
+TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsOutputAgain) {
   SchedulerFixture fixture({.num_blocks = 9, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 15, 6, 1));
   fixture.Add(SchedulerFixture::Ask(2, 12, 12, 2));
   int32_t num_preemptions = 0;
-  while (fixture.AnswerOf(2).tokens.size() < 12) {
+  while (fixture.OutputOf(2).tokens.size() < 12) {
     fixture.Step();
     num_preemptions += fixture.plan.num_preemptions;
   }
@@ -182,9 +182,9 @@ TEST(PlanTest, ADeadlineThatPassesInTheQueueIsNeverStarted) {
   hurried.deadline = At(10);
   fixture.Add(hurried);
   fixture.Step(At(9));
-  EXPECT_FALSE(fixture.AnswerOf(2).finish.has_value());
+  EXPECT_FALSE(fixture.OutputOf(2).finish.has_value());
   fixture.Step(At(10));
-  EXPECT_EQ(fixture.AnswerOf(2).finish, FinishReason::kDeadline);
+  EXPECT_EQ(fixture.OutputOf(2).finish, FinishReason::kDeadline);
   EXPECT_FALSE(fixture.admissions.contains(2));
   EXPECT_EQ(fixture.scheduler.num_waiting_prompt_tokens(), 0);
 }
@@ -197,8 +197,8 @@ TEST(PlanTest, ADeadlineEndsWhatRunsAtTheNextStep) {
   fixture.Step(At(1));
   fixture.Step(At(2));
   EXPECT_THAT(fixture.Step(At(12)), IsEmpty());
-  EXPECT_EQ(fixture.AnswerOf(1).tokens.size(), 2u);
-  EXPECT_EQ(fixture.AnswerOf(1).finish, FinishReason::kDeadline);
+  EXPECT_EQ(fixture.OutputOf(1).tokens.size(), 2u);
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kDeadline);
   EXPECT_EQ(fixture.cache.num_used(), 0);
 }
 

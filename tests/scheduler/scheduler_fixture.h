@@ -28,11 +28,11 @@ class SchedulerFixture {
         runner({.num_blocks = cache.num_blocks, .block_size = cache.block_size}) {}
 
   // A request of `num_prompt` equal tokens.
-  static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_answer, TokenId token = 1) {
+  static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_output, TokenId token = 1) {
     Request request;
     request.id = RequestId{id};
     request.prompt.assign(static_cast<size_t>(num_prompt), token);
-    request.answer_tokens_max = num_answer;
+    request.output_tokens_max = num_output;
     return request;
   }
   void Add(Request request) {
@@ -73,9 +73,9 @@ class SchedulerFixture {
       admissions[static_cast<uint64_t>(event.request)] = event;
     }
     for (const TokenEvent& event : scheduler.events().tokens) {
-      Answer& answer = answers[{static_cast<uint64_t>(event.request), event.choice}];
-      if (event.token >= 0) answer.tokens.push_back(event.token);
-      if (event.finish) answer.finish = event.finish;
+      Output& output = outputs[{static_cast<uint64_t>(event.request), event.choice}];
+      if (event.token >= 0) output.tokens.push_back(event.token);
+      if (event.finish) output.finish = event.finish;
     }
     for (const PromptLogprobsEvent& event : scheduler.events().prompt_logprobs) {
       for (int32_t i = 0; i < event.num_rows; ++i) {
@@ -90,11 +90,11 @@ class SchedulerFixture {
     cache.CheckInvariants(tables);
   }
 
-  struct Answer {
+  struct Output {
     std::vector<TokenId> tokens;
     std::optional<FinishReason> finish;
   };
-  const Answer& AnswerOf(uint64_t id, int32_t choice = 0) { return answers[{id, choice}]; }
+  const Output& OutputOf(uint64_t id, int32_t choice = 0) { return outputs[{id, choice}]; }
 
   KvCacheManager cache;
   Scheduler scheduler;
@@ -102,7 +102,7 @@ class SchedulerFixture {
   BatchBuilder builder;
   StepPlan plan;
   StepResult result;
-  std::map<std::pair<uint64_t, int32_t>, Answer> answers;
+  std::map<std::pair<uint64_t, int32_t>, Output> outputs;
   std::map<uint64_t, AdmissionEvent> admissions;
   std::map<uint64_t, std::vector<int32_t>> scored;
 };

@@ -15,7 +15,7 @@ using testing::FieldsAre;
 class SequenceTest : public testing::Test {
  protected:
   std::unique_ptr<SequenceGroup> Make(Request request) {
-    request.answer_tokens_max = 6;
+    request.output_tokens_max = 6;
     return MakeSequenceGroup(std::make_shared<const Request>(std::move(request)), cache_);
   }
 
@@ -32,7 +32,7 @@ TEST_F(SequenceTest, ChoicesShareTheWholeBlocksOfTheRequestsPrompt) {
     sequence.Append(50 + sequence.choice);
     sequence.Append(60);
     EXPECT_EQ(sequence.num_tokens(), 12);
-    EXPECT_EQ(sequence.num_answered(), 2);
+    EXPECT_EQ(sequence.num_output(), 2);
     EXPECT_THAT(sequence.tokens().From(8), ElementsAre(8, 9, 50 + sequence.choice, 60));
   }
 }

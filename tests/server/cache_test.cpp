@@ -28,10 +28,10 @@ TestServerConfig SmallCache() {
   return config;
 }
 
-Answer AskFor(TestServer& server, int32_t first) {
-  Answer answer = Ask(server.inference(), Greedy(CachePrompt(first), 2));
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-  return answer;
+Reply AskFor(TestServer& server, int32_t first) {
+  Reply reply = Ask(server.inference(), Greedy(CachePrompt(first), 2));
+  EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
+  return reply;
 }
 
 // As many other prompts as a small cache holds, and a half.
@@ -53,10 +53,10 @@ v1::CacheRetention Pinned() {
 
 TEST(UsageTest, TheRestOfAPromptThatIsCachedWholeIsCopied) {
   TestServer server;
-  const Answer first = AskFor(server, 0);
+  const Reply first = AskFor(server, 0);
   EXPECT_EQ(first.usage.cached_tokens(), 0u);
   EXPECT_EQ(first.usage.copied_tokens(), 0u);
-  const Answer second = AskFor(server, 0);
+  const Reply second = AskFor(server, 0);
   EXPECT_EQ(second.usage.cached_tokens(), 47u);
   EXPECT_EQ(second.usage.copied_tokens(), 15u);
   EXPECT_EQ(server.Metric("incipit_prefix_cache_copied_tokens_total"), 15);
@@ -67,7 +67,7 @@ TEST(UsageTest, NothingIsCopiedWhereCopyOnWriteIsOff) {
   config.options.copy_on_write = false;
   TestServer server(std::move(config));
   AskFor(server, 0);
-  const Answer second = AskFor(server, 0);
+  const Reply second = AskFor(server, 0);
   EXPECT_EQ(second.usage.cached_tokens(), 32u);
   EXPECT_EQ(second.usage.copied_tokens(), 0u);
 }
@@ -87,10 +87,10 @@ TEST(UsageTest, TheFirstTokenThatDiffersIsNamed) {
   AskFor(server, 0);
   std::vector<TokenId> prompt = CachePrompt(0, 60);
   prompt[37] = kFirstByte + 200;
-  const Answer answer = Ask(server.inference(), Greedy(prompt, 2));
-  EXPECT_EQ(answer.usage.cached_tokens(), 37u);
-  EXPECT_EQ(answer.usage.copied_tokens(), 5u);
-  const v1::CacheMiss& miss = answer.usage.cache_miss();
+  const Reply reply = Ask(server.inference(), Greedy(prompt, 2));
+  EXPECT_EQ(reply.usage.cached_tokens(), 37u);
+  EXPECT_EQ(reply.usage.copied_tokens(), 5u);
+  const v1::CacheMiss& miss = reply.usage.cache_miss();
   EXPECT_EQ(miss.reason(), v1::CACHE_MISS_REASON_UNSEEN);
   EXPECT_EQ(miss.first_missing_block(), 2u);
   EXPECT_EQ(miss.first_differing_token(), 37u);
@@ -123,9 +123,9 @@ TEST(UsageTest, APromptThatMadeRoomForOthersWasEvicted) {
 TEST(UsageTest, WhatOtherTenantsHaveIsNobodysBusiness) {
   TestServer server;
   AskFor(server, 0);
-  const Answer answer = Ask(server.inference(), Greedy(CachePrompt(0), 2), "other");
-  EXPECT_EQ(answer.usage.cache_miss().reason(), v1::CACHE_MISS_REASON_UNSEEN);
-  EXPECT_EQ(answer.usage.cache_miss().first_differing_token(), 0u);
+  const Reply reply = Ask(server.inference(), Greedy(CachePrompt(0), 2), "other");
+  EXPECT_EQ(reply.usage.cache_miss().reason(), v1::CACHE_MISS_REASON_UNSEEN);
+  EXPECT_EQ(reply.usage.cache_miss().first_differing_token(), 0u);
 }
 
 TEST(UsageTest, AnotherSaltIsNamedAsTheReason) {
@@ -197,7 +197,7 @@ TEST(RetentionTest, TenantsThatAreNotIsolatedHaveOneShare) {
   EXPECT_EQ(server.Load().retained_blocks(), 3u);
 }
 
-TEST(RetentionTest, WishesAndAnswersAreKeptByEveryPolicy) {
+TEST(RetentionTest, WishesAndOutputsAreKeptByEveryPolicy) {
   for (const auto& [kind, policy] : kEvictionPolicyNames) {
     TestServerConfig config = SmallCache();
     config.options.prefix_cache_policy = kind;
@@ -316,7 +316,7 @@ TEST(PreviewTest, AskingChangesNothing) {
   EXPECT_LT(AskFor(server, 0).usage.cached_tokens(), 47u);
 }
 
-TEST(PreviewTest, ACallThatEndsBeforeItsAnswerIsLetGo) {
+TEST(PreviewTest, ACallThatEndsBeforeItsReplyIsLetGo) {
   TestServer server(SmallCache());
   server.gate().Close();
   std::thread client([&] { EXPECT_TRUE(AskFor(server, 0).status.ok()); });

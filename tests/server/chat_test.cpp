@@ -37,16 +37,16 @@ v1::ChatRequest Say(const std::string& content, const std::string& role = "user"
   return request;
 }
 
-Answer Chat(TestServer& server, const v1::ChatRequest& request) {
+Reply Chat(TestServer& server, const v1::ChatRequest& request) {
   grpc::ClientContext context;
   return Collect(*server.inference().Chat(&context, request));
 }
 
 // The model was given exactly this.
-void ExpectPrompt(const Answer& answer, const std::vector<TokenId>& prompt) {
-  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-  EXPECT_EQ(answer.usage.prompt_tokens(), prompt.size());
-  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(prompt, 20)));
+void ExpectPrompt(const Reply& reply, const std::vector<TokenId>& prompt) {
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.usage.prompt_tokens(), prompt.size());
+  EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(prompt, 20)));
 }
 
 std::vector<TokenId> Join(std::initializer_list<std::vector<TokenId>> parts) {
@@ -85,9 +85,9 @@ TEST(ChatTest, AFlagMakesSpecialTokensOfWhatAMessageSays) {
 TEST(ChatTest, SeveralTurnsAndNoGenerationPrompt) {
   TestServer server(ChatConfig());
   v1::ChatRequest request = Say("one");
-  auto& answer = *request.add_messages();
-  answer.set_role("assistant");
-  answer.set_content("two");
+  auto& assistant = *request.add_messages();
+  assistant.set_role("assistant");
+  assistant.set_content("two");
   request.set_add_generation_prompt(false);
   ExpectPrompt(Chat(server, request),
                Join({{kByteUser}, BytesAsTokens("one"), {kByteAssistant}, BytesAsTokens("two")}));

@@ -41,9 +41,9 @@ TEST(CountingTest, ADeadlineThatPassesCountsAsOneWhoeverNoticesIt) {
     clients.emplace_back([&server, i] {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(80 + i));
-      const Answer answer =
+      const Reply reply =
           Collect(*server.inference().Generate(&context, Greedy(kCountedPrompt, 500)));
-      EXPECT_EQ(answer.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+      EXPECT_EQ(reply.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
     });
   }
   for (std::thread& client : clients) client.join();
@@ -72,9 +72,9 @@ TEST(CountingTest, ADeviceThatFailsEndsWhoeverRunsAndWaitsWithAnError) {
   std::vector<std::thread> clients;
   for (int i = 0; i < 4; ++i) {
     clients.emplace_back([&server] {
-      const Answer answer = Ask(server.inference(), Greedy(kCountedPrompt, 500));
-      EXPECT_EQ(answer.status.error_code(), StatusCode::INTERNAL);
-      EXPECT_EQ(ReasonOf(answer.status), "ENGINE_FAILED");
+      const Reply reply = Ask(server.inference(), Greedy(kCountedPrompt, 500));
+      EXPECT_EQ(reply.status.error_code(), StatusCode::INTERNAL);
+      EXPECT_EQ(ReasonOf(reply.status), "ENGINE_FAILED");
     });
   }
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 4; });
@@ -101,9 +101,9 @@ TEST(CountingTest, GeneratedTokensAreThoseOfUsage) {
     v1::GenerateRequest request = Greedy({10, 11, 12 + i}, 300);
     request.mutable_output()->add_stop("a");
     request.mutable_output()->set_n(4);
-    const Answer answer = Ask(server.inference(), request);
-    ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-    num_tokens += answer.usage.completion_tokens();
+    const Reply reply = Ask(server.inference(), request);
+    ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+    num_tokens += reply.usage.completion_tokens();
   }
   server.AwaitLoad([](const auto& load) { return load.running() == 0; });
   EXPECT_EQ(server.Metric("incipit_tokens_total{kind=\"generated\"}"), num_tokens);

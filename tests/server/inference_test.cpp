@@ -22,20 +22,20 @@ std::string Decoded(const std::vector<TokenId>& tokens) {
 
 TEST(GenerateTest, StreamsWhatTheModelSays) {
   TestServer server;
-  const Answer answer = Ask(server.inference(), Greedy(Prompt(40), 100));
-  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-  ASSERT_EQ(answer.choices.size(), 1u);
-  EXPECT_THAT(answer.choices[0].ids, ElementsAreArray(Expected(Prompt(40), 100)));
-  EXPECT_EQ(answer.choices[0].text, Decoded(answer.choices[0].ids));
-  EXPECT_EQ(answer.choices[0].finish, v1::FINISH_REASON_LENGTH);
-  EXPECT_EQ(answer.num_usages, 1);
-  EXPECT_TRUE(answer.usage_is_last);
-  EXPECT_EQ(answer.usage.prompt_tokens(), 40u);
-  EXPECT_EQ(answer.usage.completion_tokens(), 100u);
-  EXPECT_EQ(answer.usage.cached_tokens(), 0u);
-  EXPECT_GT(answer.usage.time_to_first_token_seconds(), 0);
-  EXPECT_GE(answer.usage.total_seconds(), answer.usage.time_to_first_token_seconds());
-  EXPECT_FALSE(answer.request_id.empty());
+  const Reply reply = Ask(server.inference(), Greedy(Prompt(40), 100));
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  ASSERT_EQ(reply.choices.size(), 1u);
+  EXPECT_THAT(reply.choices[0].ids, ElementsAreArray(Expected(Prompt(40), 100)));
+  EXPECT_EQ(reply.choices[0].text, Decoded(reply.choices[0].ids));
+  EXPECT_EQ(reply.choices[0].finish, v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(reply.num_usages, 1);
+  EXPECT_TRUE(reply.usage_is_last);
+  EXPECT_EQ(reply.usage.prompt_tokens(), 40u);
+  EXPECT_EQ(reply.usage.completion_tokens(), 100u);
+  EXPECT_EQ(reply.usage.cached_tokens(), 0u);
+  EXPECT_GT(reply.usage.time_to_first_token_seconds(), 0);
+  EXPECT_GE(reply.usage.total_seconds(), reply.usage.time_to_first_token_seconds());
+  EXPECT_FALSE(reply.request_id.empty());
 }
 
 TEST(GenerateTest, TextIsTokenisedAsTokenizeSays) {
@@ -66,7 +66,7 @@ TEST(GenerateTest, TheSecondPromptFindsTheFirstInTheCacheUnlessItsTenantOrSaltDi
   TestServer server;
   v1::GenerateRequest request = Greedy(Prompt(100), 2);
   EXPECT_EQ(Ask(server.inference(), request).usage.cached_tokens(), 0u);
-  const Answer second = Ask(server.inference(), request);
+  const Reply second = Ask(server.inference(), request);
   EXPECT_GE(second.usage.cached_tokens(), 96u);
   EXPECT_THAT(second.choices.at(0).ids, ElementsAreArray(Expected(Prompt(100), 2)));
   EXPECT_EQ(Ask(server.inference(), request, "other").usage.cached_tokens(), 0u);
@@ -92,13 +92,13 @@ TEST(GenerateTest, ChoicesDifferAndAreCountedTogether) {
   v1::GenerateRequest request = Greedy(Prompt(30), 25);
   request.mutable_output()->set_n(16);
   request.mutable_sampling()->set_seed(-7);
-  const Answer answer = Ask(server.inference(), request);
-  ASSERT_EQ(answer.choices.size(), 16u);
+  const Reply reply = Ask(server.inference(), request);
+  ASSERT_EQ(reply.choices.size(), 16u);
   for (int32_t i = 0; i < 16; ++i) {
-    EXPECT_THAT(answer.choices[static_cast<size_t>(i)].ids,
+    EXPECT_THAT(reply.choices[static_cast<size_t>(i)].ids,
                 ElementsAreArray(Expected(Prompt(30), 25, i, static_cast<uint64_t>(-7))));
   }
-  EXPECT_EQ(answer.usage.completion_tokens(), 400u);
+  EXPECT_EQ(reply.usage.completion_tokens(), 400u);
 }
 
 TEST(GenerateTest, MaxTokensIsWhatTheContextLeaves) {
@@ -106,16 +106,16 @@ TEST(GenerateTest, MaxTokensIsWhatTheContextLeaves) {
   config.max_model_len = 64;
   TestServer server(std::move(config));
   for (const uint32_t max_tokens : {0u, 1000u, 4294967295u}) {
-    const Answer answer = Ask(server.inference(), Greedy(Prompt(60), max_tokens));
-    EXPECT_EQ(answer.choices.at(0).ids.size(), 4u);
-    EXPECT_EQ(answer.choices.at(0).finish, v1::FINISH_REASON_LENGTH);
+    const Reply reply = Ask(server.inference(), Greedy(Prompt(60), max_tokens));
+    EXPECT_EQ(reply.choices.at(0).ids.size(), 4u);
+    EXPECT_EQ(reply.choices.at(0).finish, v1::FINISH_REASON_LENGTH);
   }
 }
 
 // A part of the expected answer's text that is valid on its own, from a token in its middle on.
-std::string TextInside(const std::vector<TokenId>& answer, size_t* first_token) {
-  for (size_t i = answer.size() / 2; i + 1 < answer.size(); ++i) {
-    const int a = answer[i] - kFirstByte, b = answer[i + 1] - kFirstByte;
+std::string TextInside(const std::vector<TokenId>& output, size_t* first_token) {
+  for (size_t i = output.size() / 2; i + 1 < output.size(); ++i) {
+    const int a = output[i] - kFirstByte, b = output[i + 1] - kFirstByte;
     if (a > 0x20 && a < 0x7F && b > 0x20 && b < 0x7F) {
       *first_token = i;
       return {static_cast<char>(a), static_cast<char>(b)};
@@ -135,12 +135,12 @@ TEST(GenerateTest, AStopStringOverTwoTokensCutsTheTextBeforeIt) {
   v1::GenerateRequest request = Greedy(Prompt(9), 200);
   request.mutable_output()->add_stop("never said by anybody");
   request.mutable_output()->add_stop(stop);
-  Answer answer = Ask(server.inference(), request);
-  ASSERT_TRUE(answer.status.ok());
-  EXPECT_EQ(answer.choices.at(0).text, before);
-  EXPECT_EQ(answer.choices.at(0).finish, v1::FINISH_REASON_STOP);
-  EXPECT_EQ(answer.choices.at(0).stop_string, stop);
-  EXPECT_EQ(answer.usage.completion_tokens(), answer.choices.at(0).ids.size());
+  Reply reply = Ask(server.inference(), request);
+  ASSERT_TRUE(reply.status.ok());
+  EXPECT_EQ(reply.choices.at(0).text, before);
+  EXPECT_EQ(reply.choices.at(0).finish, v1::FINISH_REASON_STOP);
+  EXPECT_EQ(reply.choices.at(0).stop_string, stop);
+  EXPECT_EQ(reply.usage.completion_tokens(), reply.choices.at(0).ids.size());
   request.mutable_output()->set_include_stop(true);
   EXPECT_EQ(Ask(server.inference(), request).choices.at(0).text, before + stop);
 }
@@ -163,14 +163,14 @@ TEST(GenerateTest, AStopStringThatEndsAfterMinTokensIsFoundWhereverItBegins) {
   v1::GenerateRequest request = Greedy(Prompt(9), 200);
   request.mutable_output()->add_stop(stop);
   request.mutable_output()->set_min_tokens(static_cast<uint32_t>(first + 1));
-  const Answer answer = Ask(server.inference(), request);
-  EXPECT_EQ(answer.choices.at(0).ids.size(), first + 2);
-  EXPECT_EQ(answer.choices.at(0).stop_string, stop);
+  const Reply reply = Ask(server.inference(), request);
+  EXPECT_EQ(reply.choices.at(0).ids.size(), first + 2);
+  EXPECT_EQ(reply.choices.at(0).stop_string, stop);
   const std::string whole = Decoded({expected.begin(), expected.begin() + first + 2});
-  EXPECT_EQ(answer.choices.at(0).text, whole.substr(0, whole.size() - stop.size()));
+  EXPECT_EQ(reply.choices.at(0).text, whole.substr(0, whole.size() - stop.size()));
 }
 
-TEST(GenerateTest, AStopTokenEndsTheAnswerAndIsNamed) {
+TEST(GenerateTest, AStopTokenEndsTheOutputAndIsNamed) {
   TestServer server;
   const std::vector<TokenId> expected = Expected(Prompt(9), 50);
   const TokenId stop = expected[20];
@@ -178,11 +178,11 @@ TEST(GenerateTest, AStopTokenEndsTheAnswerAndIsNamed) {
       static_cast<size_t>(std::find(expected.begin(), expected.end(), stop) - expected.begin());
   v1::GenerateRequest request = Greedy(Prompt(9), 50);
   request.mutable_output()->add_stop_token_ids(static_cast<uint32_t>(stop));
-  const Answer answer = Ask(server.inference(), request);
-  EXPECT_EQ(answer.choices.at(0).finish, v1::FINISH_REASON_STOP);
-  EXPECT_EQ(answer.choices.at(0).stop_token, stop);
-  ASSERT_EQ(answer.choices.at(0).ids.size(), first + 1);
-  EXPECT_EQ(answer.choices.at(0).text, Decoded({expected.begin(), expected.begin() + first}));
+  const Reply reply = Ask(server.inference(), request);
+  EXPECT_EQ(reply.choices.at(0).finish, v1::FINISH_REASON_STOP);
+  EXPECT_EQ(reply.choices.at(0).stop_token, stop);
+  ASSERT_EQ(reply.choices.at(0).ids.size(), first + 1);
+  EXPECT_EQ(reply.choices.at(0).text, Decoded({expected.begin(), expected.begin() + first}));
 }
 
 TEST(GenerateTest, TheModelsOwnStopTokenCountsUnlessIgnored) {
@@ -217,18 +217,18 @@ TEST(GenerateTest, LogprobsStandBesideEveryTokenAndPromptToken) {
   request.mutable_output()->set_prompt_logprobs(2);
   // Also with the prompt in the cache.
   for (int round = 0; round < 2; ++round) {
-    const Answer answer = Ask(server.inference(), request);
-    ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-    ASSERT_EQ(answer.prompt_logprobs.size(), 149u);
+    const Reply reply = Ask(server.inference(), request);
+    ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+    ASSERT_EQ(reply.prompt_logprobs.size(), 149u);
     for (size_t i = 0; i < 149; ++i) {
       const auto row = FakeModel::Row({prompt.data(), i + 1});
-      EXPECT_EQ(answer.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
-      EXPECT_EQ(answer.prompt_logprobs[i].token().logprob(), model.Logprob(row, prompt[i + 1]));
-      EXPECT_EQ(answer.prompt_logprobs[i].top_size(), 2);
+      EXPECT_EQ(reply.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
+      EXPECT_EQ(reply.prompt_logprobs[i].token().logprob(), model.Logprob(row, prompt[i + 1]));
+      EXPECT_EQ(reply.prompt_logprobs[i].top_size(), 2);
     }
     std::vector<TokenId> tokens = prompt;
-    ASSERT_EQ(answer.choices.at(0).logprobs.size(), 20u);
-    for (const auto& logprobs : answer.choices.at(0).logprobs) {
+    ASSERT_EQ(reply.choices.at(0).logprobs.size(), 20u);
+    for (const auto& logprobs : reply.choices.at(0).logprobs) {
       const auto row = FakeModel::Row(tokens);
       const auto token = static_cast<TokenId>(logprobs.token().token_id());
       EXPECT_EQ(logprobs.token().logprob(), model.Logprob(row, token));
@@ -252,16 +252,16 @@ TEST(GenerateTest, LogprobsOfALongPromptComeInMessagesThatEveryClientTakes) {
   const std::vector<TokenId> prompt = Prompt(4000);
   v1::GenerateRequest request = Greedy(prompt, 2);
   request.mutable_output()->set_prompt_logprobs(20);
-  const Answer answer = Ask(server.inference(), request);
-  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-  ASSERT_EQ(answer.prompt_logprobs.size(), 3999u);
-  for (size_t i = 0; i < answer.prompt_logprobs.size(); ++i) {
-    EXPECT_EQ(answer.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
+  const Reply reply = Ask(server.inference(), request);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  ASSERT_EQ(reply.prompt_logprobs.size(), 3999u);
+  for (size_t i = 0; i < reply.prompt_logprobs.size(); ++i) {
+    EXPECT_EQ(reply.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
   }
-  EXPECT_LE(answer.longest_message, size_t{256} << 10);
+  EXPECT_LE(reply.longest_message, size_t{256} << 10);
   // A part of 64 KiB, as the session estimates it, takes 48 KiB on the wire. Parts are merged only
   // if the client is slower than the server.
-  EXPECT_GT(answer.longest_message, size_t{32} << 10) << "many small messages";
+  EXPECT_GT(reply.longest_message, size_t{32} << 10) << "many small messages";
 }
 
 TEST(GenerateTest, ManyAtOnceEachSayWhatTheySayAlone) {
@@ -272,17 +272,17 @@ TEST(GenerateTest, ManyAtOnceEachSayWhatTheySayAlone) {
   for (int32_t i = 0; i < 24; ++i) {
     clients.emplace_back([&server, i] {
       const std::vector<TokenId> prompt = Prompt(20 + i, kFirstByte + i % 3);
-      const Answer answer = Ask(server.inference(), Greedy(prompt, 60));
-      ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-      EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(prompt, 60)));
-      EXPECT_EQ(answer.choices.at(0).text, Decoded(answer.choices.at(0).ids));
+      const Reply reply = Ask(server.inference(), Greedy(prompt, 60));
+      ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+      EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(prompt, 60)));
+      EXPECT_EQ(reply.choices.at(0).text, Decoded(reply.choices.at(0).ids));
     });
   }
   for (std::thread& client : clients) client.join();
   server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
 }
 
-TEST(GenerateTest, OnePromptManyTimesInOneStepIsAnsweredAsOnce) {
+TEST(GenerateTest, OnePromptManyTimesInOneStepHasTheOutputOfOne) {
   const std::vector<TokenId> prompt = Prompt(90);
   TestServerConfig config;
   config.num_blocks = 1024;
@@ -292,9 +292,9 @@ TEST(GenerateTest, OnePromptManyTimesInOneStepIsAnsweredAsOnce) {
   std::vector<std::thread> clients;
   for (int32_t i = 0; i < 64; ++i) {
     clients.emplace_back([&server, &prompt] {
-      const Answer answer = Ask(server.inference(), Greedy(prompt, 20));
-      ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-      EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(prompt, 20)));
+      const Reply reply = Ask(server.inference(), Greedy(prompt, 20));
+      ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+      EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(prompt, 20)));
     });
   }
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 64; });
@@ -307,10 +307,10 @@ TEST(GenerateTest, WithoutATokenizerIdsGoInAndOut) {
   TestServerConfig config;
   config.has_tokenizer = false;
   TestServer server(std::move(config));
-  const Answer answer = Ask(server.inference(), Greedy(Prompt(5), 10));
-  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(Prompt(5), 10)));
-  EXPECT_EQ(answer.choices.at(0).text, "");
+  const Reply reply = Ask(server.inference(), Greedy(Prompt(5), 10));
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(Prompt(5), 10)));
+  EXPECT_EQ(reply.choices.at(0).text, "");
 
   v1::GenerateRequest text;
   text.set_text("hello");

@@ -46,7 +46,7 @@ class OpenCall {
     reader_ = server.inference().Generate(&context_, Greedy(kPrompt, num_tokens));
     server.gate().AwaitWaiting();
   }
-  Answer End() { return Collect(*reader_); }
+  Reply End() { return Collect(*reader_); }
 
  private:
   grpc::ClientContext context_;
@@ -85,19 +85,19 @@ TEST(LifecycleTest, ADrainingServerSaysSoAndFinishesWhatRuns) {
   // It answers, and a liveness probe that asks for it must not end what still runs.
   EXPECT_EQ(HealthOf(server.channel(), "incipit.v1.Admin"), HealthCheckResponse::SERVING);
   EXPECT_TRUE(server.Load().draining());
-  const Answer refused = Ask(server.inference(), Greedy(kPrompt, 1));
+  const Reply refused = Ask(server.inference(), Greedy(kPrompt, 1));
   EXPECT_EQ(refused.status.error_code(), StatusCode::UNAVAILABLE);
   EXPECT_EQ(ReasonOf(refused.status), "DRAINING");
   EXPECT_GE(RetrySecondsOf(refused.status), 1);
   server.gate().Open();
-  const Answer answer = running.End();
-  EXPECT_TRUE(answer.status.ok());
-  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 20)));
+  const Reply reply = running.End();
+  EXPECT_TRUE(reply.status.ok());
+  EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 20)));
   drain.join();
   watch_context.TryCancel();
 }
 
-TEST(LifecycleTest, ADrainThatTakesTooLongAnswersAtItsDeadline) {
+TEST(LifecycleTest, ADrainThatTakesTooLongRepliesAtItsDeadline) {
   TestServer server;
   server.gate().Close();
   OpenCall running(server, 20);
@@ -116,12 +116,12 @@ TEST(LifecycleTest, AServerThatGoesEndsItsCallsWithUnavailable) {
   server->gate().Close();
   OpenCall running(*server, 900);
   std::thread stop([&] { server->Stop(); });
-  const Answer answer = running.End();
+  const Reply reply = running.End();
   stop.join();
   // A fast model may have finished in time.
-  if (!answer.status.ok()) {
-    EXPECT_EQ(answer.status.error_code(), StatusCode::UNAVAILABLE);
-    EXPECT_EQ(ReasonOf(answer.status), "DRAINING");
+  if (!reply.status.ok()) {
+    EXPECT_EQ(reply.status.error_code(), StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(reply.status), "DRAINING");
   }
 }
 
@@ -131,9 +131,9 @@ TEST(LifecycleTest, ADeviceThatFailsFailsEveryRequestAndTheServer) {
   OpenCall running(server, 900);
   server.gate().FailNext(absl::InternalError("the device is gone"));
   server.gate().Open();
-  const Answer answer = running.End();
-  EXPECT_EQ(answer.status.error_code(), StatusCode::INTERNAL);
-  EXPECT_EQ(ReasonOf(answer.status), "ENGINE_FAILED");
+  const Reply reply = running.End();
+  EXPECT_EQ(reply.status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(ReasonOf(reply.status), "ENGINE_FAILED");
   EXPECT_EQ(server.AwaitFatal().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(HealthOf(server.channel(), ""), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Ask(server.inference(), Greedy(kPrompt, 1)).status.error_code(),
@@ -152,7 +152,7 @@ TEST(LifecycleTest, ADrainAfterOrBeforeAFailureDoesNotHideIt) {
     EXPECT_EQ(ReasonOf(running.End().status), "ENGINE_FAILED");
     EXPECT_FALSE(server.AwaitFatal().ok());
     if (!drains_first) server.server().BeginDrain();
-    const Answer late = Ask(server.inference(), Greedy(kPrompt, 1));
+    const Reply late = Ask(server.inference(), Greedy(kPrompt, 1));
     EXPECT_EQ(late.status.error_code(), StatusCode::UNAVAILABLE);
     EXPECT_EQ(ReasonOf(late.status), "ENGINE_FAILED") << late.status.error_message();
     EXPECT_GE(RetrySecondsOf(late.status), 1);
@@ -166,8 +166,8 @@ TEST(LifecycleTest, ValuesThatAreNotFiniteEndOneRequest) {
   OpenCall bad(server, 900);
   server.gate().PoisonNext(0);
   server.gate().Allow(2);
-  const Answer answer = bad.End();
-  EXPECT_EQ(answer.status.error_code(), StatusCode::INTERNAL);
+  const Reply reply = bad.End();
+  EXPECT_EQ(reply.status.error_code(), StatusCode::INTERNAL);
   server.gate().Open();
   EXPECT_THAT(Ask(server.inference(), Greedy(kPrompt, 30)).choices.at(0).ids,
               ElementsAreArray(Expected(kPrompt, 30)));
@@ -325,15 +325,15 @@ TEST(AdminTest, TheCacheIsResetOnlyWhenNobodyUsesIt) {
 
   server.gate().Close();
   OpenCall running(server, 900);
-  std::atomic<bool> answered = false;
+  std::atomic<bool> replied = false;
   std::thread reset([&] {
     const grpc::Status status = server.admin().ResetPrefixCache(&second, {}, &response);
     EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
     EXPECT_EQ(ReasonOf(status), "BLOCKS_IN_USE");
-    answered = true;
+    replied = true;
   });
   // The engine looks at it between two steps.
-  while (!answered) {
+  while (!replied) {
     server.Load();
     server.gate().Allow(1);
   }

@@ -23,22 +23,22 @@ class ReadCall {
  public:
   ReadCall(v1::Inference::Stub& stub, const v1::GenerateRequest& request) {
     reader_ = stub.Generate(&context_, request);
-    thread_ = std::thread([this] { answer_ = Collect(*reader_); });
+    thread_ = std::thread([this] { reply_ = Collect(*reader_); });
   }
   ~ReadCall() {
     if (thread_.joinable()) thread_.join();
   }
   void Cancel() { context_.TryCancel(); }
-  Answer End() {
+  Reply End() {
     thread_.join();
-    return answer_;
+    return reply_;
   }
 
  private:
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
   std::thread thread_;
-  Answer answer_;
+  Reply reply_;
 };
 
 void ExpectRetryLater(const grpc::Status& status, const char* reason) {
@@ -69,10 +69,10 @@ TEST(RefusalTest, BadRequestsLeaveAnotherStreamAndTheCacheAsTheyWere) {
   };
   for (int round = 0; round < 6; ++round) {
     for (const v1::GenerateRequest& request : bad) {
-      const Answer answer = Ask(server.inference(), request);
-      EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
-      EXPECT_NE(FieldOf(answer.status), "");
-      EXPECT_THAT(answer.status.error_message(), Not(HasSubstr("canary")));
+      const Reply reply = Ask(server.inference(), request);
+      EXPECT_EQ(reply.status.error_code(), StatusCode::INVALID_ARGUMENT);
+      EXPECT_NE(FieldOf(reply.status), "");
+      EXPECT_THAT(reply.status.error_message(), Not(HasSubstr("canary")));
     }
     server.gate().Allow(7);
   }
@@ -84,24 +84,24 @@ TEST(RefusalTest, BadRequestsLeaveAnotherStreamAndTheCacheAsTheyWere) {
 TEST(RefusalTest, TenantsAreChecked) {
   TestServer server;
   for (const std::string& tenant : {std::string(129, 't'), std::string("a/b")}) {
-    const Answer answer = Ask(server.inference(), Greedy(kEightTokens, 1), tenant);
-    EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
-    EXPECT_EQ(FieldOf(answer.status), "x-tenant-id");
+    const Reply reply = Ask(server.inference(), Greedy(kEightTokens, 1), tenant);
+    EXPECT_EQ(reply.status.error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(FieldOf(reply.status), "x-tenant-id");
   }
   grpc::ClientContext context;
   context.AddMetadata("x-tenant-id", "a");
   context.AddMetadata("x-tenant-id", "b");
-  const Answer answer = Collect(*server.inference().Generate(&context, Greedy(kEightTokens, 1)));
-  EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
+  const Reply reply = Collect(*server.inference().Generate(&context, Greedy(kEightTokens, 1)));
+  EXPECT_EQ(reply.status.error_code(), StatusCode::INVALID_ARGUMENT);
 }
 
 TEST(RefusalTest, APromptThatTheCacheCannotHoldIsRefusedAtOnce) {
   TestServerConfig config;
   config.num_blocks = 4;
   TestServer server(std::move(config));
-  const Answer answer = Ask(server.inference(), Greedy(std::vector<TokenId>(64, 9), 1));
-  EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(ReasonOf(answer.status), "PROMPT_TOO_LONG");
+  const Reply reply = Ask(server.inference(), Greedy(std::vector<TokenId>(64, 9), 1));
+  EXPECT_EQ(reply.status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(reply.status), "PROMPT_TOO_LONG");
   EXPECT_EQ(
       Ask(server.inference(), Greedy(std::vector<TokenId>(63, 9), 0)).choices.at(0).ids.size(), 1u);
 }
@@ -114,7 +114,7 @@ TEST(RefusalTest, AFullQueueAsksToRetryLater) {
   ReadCall first(server.inference(), Greedy(kEightTokens, 5));
   ReadCall second(server.inference(), Greedy(kEightTokens, 5));
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 2; });
-  const Answer third = Ask(server.inference(), Greedy(kEightTokens, 5));
+  const Reply third = Ask(server.inference(), Greedy(kEightTokens, 5));
   ExpectRetryLater(third.status, "QUEUE_FULL");
   EXPECT_THAT(third.status.error_message(), HasSubstr("the limit is 2"));
   EXPECT_LE(RetrySecondsOf(third.status), 60);
@@ -135,7 +135,7 @@ TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
   server.AwaitLoad([](const auto& load) { return load.running() == 1; });
   ReadCall waiting(server.inference(), Greedy(std::vector<TokenId>(80, 9), 1));
   server.AwaitLoad([](const auto& load) { return load.waiting_prompt_tokens() == 80; });
-  const Answer refused = Ask(server.inference(), Greedy(std::vector<TokenId>(21, 9), 1));
+  const Reply refused = Ask(server.inference(), Greedy(std::vector<TokenId>(21, 9), 1));
   ExpectRetryLater(refused.status, "QUEUE_FULL");
   server.gate().Open();
   EXPECT_TRUE(waiting.End().status.ok());
@@ -171,7 +171,7 @@ TEST(RefusalTest, ConcurrentCallsAreBounded) {
   server.gate().Close();
   ReadCall first(server.inference(), Greedy(kEightTokens, 5));
   server.gate().AwaitWaiting();
-  const Answer second = Ask(server.inference(), Greedy(kEightTokens, 5));
+  const Reply second = Ask(server.inference(), Greedy(kEightTokens, 5));
   ExpectRetryLater(second.status, "TOO_MANY_STREAMS");
   server.gate().Open();
   EXPECT_TRUE(first.End().status.ok());
@@ -188,13 +188,13 @@ TEST(RefusalTest, RequestIdsAreLabelsThatSeveralMayCarry) {
   first.Cancel();
   EXPECT_EQ(first.End().status.error_code(), StatusCode::CANCELLED);
   server.gate().Open();
-  const Answer answer = second.End();
-  EXPECT_TRUE(answer.status.ok());
-  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 5)));
+  const Reply reply = second.End();
+  EXPECT_TRUE(reply.status.ok());
+  EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 5)));
 }
 
-Answer AskWithin(TestServer& server, const v1::GenerateRequest& request,
-                 std::chrono::milliseconds time) {
+Reply AskWithin(TestServer& server, const v1::GenerateRequest& request,
+                std::chrono::milliseconds time) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + time);
   return Collect(*server.inference().Generate(&context, request));
@@ -207,7 +207,7 @@ TEST(DeadlineTest, ARequestWhoseDeadlinePassesInTheQueueIsNeverStarted) {
   server.gate().Close();
   ReadCall running(server.inference(), Greedy(kEightTokens, 5));
   server.gate().AwaitWaiting();
-  const Answer late = AskWithin(server, Greedy({20, 21, 22}, 5), std::chrono::milliseconds(30));
+  const Reply late = AskWithin(server, Greedy({20, 21, 22}, 5), std::chrono::milliseconds(30));
   EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
   server.gate().Open();
   EXPECT_THAT(running.End().choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 5)));
@@ -234,7 +234,7 @@ TEST(DeadlineTest, ADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
     calls.push_back(std::make_unique<ReadCall>(server.inference(), Greedy(kEightTokens, 2)));
   }
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 41; });
-  const Answer refused = AskWithin(server, Greedy(kEightTokens, 2), std::chrono::seconds(4));
+  const Reply refused = AskWithin(server, Greedy(kEightTokens, 2), std::chrono::seconds(4));
   ExpectRetryLater(refused.status, "QUEUE_TOO_LONG");
   ReadCall patient(server.inference(), Greedy(kEightTokens, 2));
   server.gate().Open();
@@ -242,11 +242,11 @@ TEST(DeadlineTest, ADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
   EXPECT_TRUE(patient.End().status.ok());
 }
 
-TEST(DeadlineTest, ADeadlineInTheMiddleOfAnAnswerFreesItsBlocks) {
+TEST(DeadlineTest, ADeadlineInTheMiddleOfAnOutputFreesItsBlocks) {
   TestServer server;
   server.gate().Close();
   server.gate().Allow(3);
-  const Answer late = AskWithin(server, Greedy(kEightTokens, 500), std::chrono::milliseconds(100));
+  const Reply late = AskWithin(server, Greedy(kEightTokens, 500), std::chrono::milliseconds(100));
   EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
   server.gate().Open();
   server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
@@ -271,10 +271,10 @@ TEST(DeadlineTest, TheServersOwnBoundHoldsWhereTheClientHasNone) {
     server.gate().Allow(1);
     return load.running() == 0 && load.waiting() == 0;
   });
-  const Answer answer = call.End();
-  EXPECT_EQ(answer.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_EQ(ReasonOf(answer.status), "DEADLINE_EXCEEDED");
-  EXPECT_EQ(answer.num_usages, answer.num_messages > 0 ? 1 : 0);
+  const Reply reply = call.End();
+  EXPECT_EQ(reply.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(ReasonOf(reply.status), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(reply.num_usages, reply.num_messages > 0 ? 1 : 0);
 }
 
 TEST(CancelTest, ACancelledCallFreesItsBlocksAndLeavesOthersAlone) {
@@ -365,10 +365,10 @@ TEST(StallTest, AClientThatReadsLateHoldsUpNobodyAndMissesNothing) {
     EXPECT_THAT(Ask(server.inference(), Greedy({30, 31, 32}, 20)).choices.at(0).ids,
                 ElementsAreArray(Expected({30, 31, 32}, 20)));
   }
-  const Answer answer = Collect(*late);
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-  EXPECT_THAT(answer.choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 3000)));
-  EXPECT_EQ(answer.choices.at(0).logprobs.size(), 3000u);
+  const Reply reply = Collect(*late);
+  EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 3000)));
+  EXPECT_EQ(reply.choices.at(0).logprobs.size(), 3000u);
 }
 
 // Sends `bytes` as the message of a Generate call; returns the status.

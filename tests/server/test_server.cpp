@@ -243,22 +243,22 @@ double TestServer::Metric(const std::string& sample) const {
   return std::stod(text.substr(line + sample.size() + 2));
 }
 
-Answer Collect(grpc::ClientReader<v1::GenerateResponse>& reader) {
-  Answer answer;
+Reply Collect(grpc::ClientReader<v1::GenerateResponse>& reader) {
+  Reply reply;
   v1::GenerateResponse message;
   while (reader.Read(&message)) {
-    ++answer.num_messages;
-    answer.longest_message = std::max(answer.longest_message, message.ByteSizeLong());
-    answer.request_id = message.request_id();
-    answer.usage_is_last = message.has_usage();
+    ++reply.num_messages;
+    reply.longest_message = std::max(reply.longest_message, message.ByteSizeLong());
+    reply.request_id = message.request_id();
+    reply.usage_is_last = message.has_usage();
     if (message.has_usage()) {
-      ++answer.num_usages;
-      answer.usage = message.usage();
+      ++reply.num_usages;
+      reply.usage = message.usage();
     }
-    for (const auto& row : message.prompt_logprobs()) answer.prompt_logprobs.push_back(row);
+    for (const auto& row : message.prompt_logprobs()) reply.prompt_logprobs.push_back(row);
     for (const v1::Delta& delta : message.deltas()) {
-      if (answer.choices.size() <= delta.choice()) answer.choices.resize(delta.choice() + 1);
-      ChoiceAnswer& choice = answer.choices[delta.choice()];
+      if (reply.choices.size() <= delta.choice()) reply.choices.resize(delta.choice() + 1);
+      ChoiceOutput& choice = reply.choices[delta.choice()];
       EXPECT_EQ(choice.finish, v1::FINISH_REASON_UNSPECIFIED) << "a delta after the last one";
       choice.text += delta.text();
       for (const uint32_t id : delta.token_ids()) choice.ids.push_back(static_cast<TokenId>(id));
@@ -268,12 +268,12 @@ Answer Collect(grpc::ClientReader<v1::GenerateResponse>& reader) {
       if (delta.has_stop_token_id()) choice.stop_token = delta.stop_token_id();
     }
   }
-  answer.status = reader.Finish();
-  return answer;
+  reply.status = reader.Finish();
+  return reply;
 }
 
-Answer Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
-           const std::string& tenant) {
+Reply Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
+          const std::string& tenant) {
   grpc::ClientContext context;
   if (!tenant.empty()) context.AddMetadata("x-tenant-id", tenant);
   return Collect(*stub.Generate(&context, request));
@@ -311,14 +311,14 @@ std::vector<TokenId> Expected(std::vector<TokenId> prompt, int32_t num_tokens, i
   const FakeModel model(kByteVocab);
   SamplingParams params;
   params.seed = seed;
-  std::vector<TokenId> answer;
+  std::vector<TokenId> output;
   for (int32_t i = 0; i < num_tokens; ++i) {
     const StepSample sample = {
         .params = &params, .choice = choice, .position = static_cast<int64_t>(prompt.size())};
-    answer.push_back(model.Sample(FakeModel::Row(prompt), sample));
-    prompt.push_back(answer.back());
+    output.push_back(model.Sample(FakeModel::Row(prompt), sample));
+    prompt.push_back(output.back());
   }
-  return answer;
+  return output;
 }
 
 }  // namespace incipit

@@ -106,7 +106,7 @@ class TestServer {
   std::unique_ptr<v1::Admin::Stub> admin_;
 };
 
-struct ChoiceAnswer {
+struct ChoiceOutput {
   std::string text;
   std::vector<TokenId> ids;
   std::vector<v1::PositionLogprobs> logprobs;
@@ -114,10 +114,10 @@ struct ChoiceAnswer {
   std::string stop_string;
   int64_t stop_token = -1;
 };
-struct Answer {
+struct Reply {
   grpc::Status status;
   size_t longest_message = 0;  // bytes
-  std::vector<ChoiceAnswer> choices;
+  std::vector<ChoiceOutput> choices;
   std::vector<v1::PositionLogprobs> prompt_logprobs;
   v1::Usage usage;
   std::string request_id;
@@ -126,9 +126,9 @@ struct Answer {
 };
 
 // Reads a stream to its end.
-Answer Collect(grpc::ClientReader<v1::GenerateResponse>& reader);
-Answer Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
-           const std::string& tenant = "");
+Reply Collect(grpc::ClientReader<v1::GenerateResponse>& reader);
+Reply Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
+          const std::string& tenant = "");
 
 // Of the details of a status.
 std::string ReasonOf(const grpc::Status& status);

@@ -15,7 +15,7 @@ std::vector<TokenCount> CountTokens(std::span<const TokenId> tokens, size_t num_
   for (size_t i = 0; i < tokens.size(); ++i) {
     TokenCount& count = counts[tokens[i]];
     count.token = tokens[i];
-    ++(i < num_prompt ? count.in_prompt : count.in_answer);
+    ++(i < num_prompt ? count.in_prompt : count.in_output);
   }
   std::vector<TokenCount> sorted;
   for (const auto& [token, count] : counts) sorted.push_back(count);
@@ -27,12 +27,12 @@ std::vector<TokenCount> CountTokens(std::span<const TokenId> tokens, size_t num_
 ExpectedRequest::ExpectedRequest(const Request& request, const FakeModel& model)
     : request_(request), model_(model) {
   for (int32_t choice = 0; choice < request.num_choices; ++choice) {
-    choices_.push_back(Answer(choice));
+    choices_.push_back(Output(choice));
   }
 }
 
-ExpectedChoice ExpectedRequest::Answer(int32_t choice) const {
-  ExpectedChoice answer;
+ExpectedChoice ExpectedRequest::Output(int32_t choice) const {
+  ExpectedChoice output;
   std::vector<TokenId> tokens = request_.prompt;
   const size_t num_prompt = tokens.size();
   while (true) {
@@ -43,28 +43,28 @@ ExpectedChoice ExpectedRequest::Answer(int32_t choice) const {
                          .choice = choice,
                          .position = static_cast<int64_t>(tokens.size()),
                          .counts = counts};
-    const auto num_answered = static_cast<int32_t>(answer.tokens.size());
-    const bool may_stop = num_answered >= request_.answer_tokens_min;
+    const auto num_output = static_cast<int32_t>(output.tokens.size());
+    const bool may_stop = num_output >= request_.output_tokens_min;
     if (!may_stop) sample.banned = request_.stop_tokens;
     const TokenId token = model_.Sample(row, sample);
     tokens.push_back(token);
-    answer.tokens.push_back(token);
-    answer.rows.push_back(row);
+    output.tokens.push_back(token);
+    output.rows.push_back(row);
     if (may_stop && std::ranges::count(request_.stop_tokens, token) > 0) {
-      answer.finish = FinishReason::kStop;
-      return answer;
+      output.finish = FinishReason::kStop;
+      return output;
     }
-    if (num_answered + 1 == request_.answer_tokens_max) {
-      answer.finish = FinishReason::kLength;
-      return answer;
+    if (num_output + 1 == request_.output_tokens_max) {
+      output.finish = FinishReason::kLength;
+      return output;
     }
   }
 }
 
 std::vector<TokenId> ExpectedRequest::TokensOf(int32_t choice) const {
   std::vector<TokenId> tokens = request_.prompt;
-  const auto& answer = choices_[static_cast<size_t>(choice)].tokens;
-  tokens.insert(tokens.end(), answer.begin(), answer.end());
+  const auto& output = choices_[static_cast<size_t>(choice)].tokens;
+  tokens.insert(tokens.end(), output.begin(), output.end());
   return tokens;
 }
 

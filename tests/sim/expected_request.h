@@ -43,7 +43,7 @@ class ExpectedRequest {
   const SequenceGroup* group = nullptr;  // the scheduler's; gone with its last event
 
  private:
-  ExpectedChoice Answer(int32_t choice) const;
+  ExpectedChoice Output(int32_t choice) const;
   std::string CheckToken(const ExpectedChoice& choice, const TokenEvent& event,
                          const Logprobs& logprobs) const;
 

@@ -17,7 +17,7 @@ uint64_t FirstSeed() {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
 }
 
-TEST(SimulationTest, EveryRequestGetsItsOwnAnswerWhateverElseHappens) {
+TEST(SimulationTest, EveryRequestGetsItsOwnOutputWhateverElseHappens) {
   SimulationCounts counts;
   for (uint64_t seed = FirstSeed() + 1; seed <= FirstSeed() + 2400; ++seed) {
     ASSERT_EQ(Simulate(seed, counts), "") << "replay with: simulate " << seed << " 1";

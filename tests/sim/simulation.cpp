@@ -93,14 +93,14 @@ Request Simulation::RandomRequest() {
   for (int32_t k = dice_.Pick(0, 6); k > 0; --k) {
     request.prompt.push_back(dice_.Pick(0, alphabet_ - 1));
   }
-  request.answer_tokens_max = dice_.Pick(1, 30);
+  request.output_tokens_max = dice_.Pick(1, 30);
   if (dice_.Chance(rates_.stop)) {
     for (int32_t k = dice_.Pick(1, 8); k > 0; --k) {
       request.stop_tokens.push_back(dice_.Pick(0, kVocab - 1));
     }
   }
   if (dice_.Chance(rates_.minimum)) {
-    request.answer_tokens_min = dice_.Pick(1, request.answer_tokens_max);
+    request.output_tokens_min = dice_.Pick(1, request.output_tokens_max);
   }
   if (dice_.Chance(rates_.choices)) request.num_choices = dice_.Pick(2, 5);
   if (dice_.Chance(rates_.priority)) request.priority = dice_.Pick(-1, 1);
@@ -134,7 +134,7 @@ Retention Simulation::RandomWish() {
 void Simulation::SubmitOne() {
   --arrivals_left_;
   const Request request = RandomRequest();
-  const auto length = static_cast<int64_t>(request.prompt.size()) + request.answer_tokens_max;
+  const auto length = static_cast<int64_t>(request.prompt.size()) + request.output_tokens_max;
   if (!cache_->Fits(length)) {
     ++counts_.refused;
     return;

@@ -328,7 +328,7 @@ void Simulation::CheckLastIsThere() {
   const int32_t num_full = num_computed / cache_->block_size() * cache_->block_size();
   Request echo;
   echo.prompt.assign(last_finished_.begin(), last_finished_.end() - 1);
-  echo.answer_tokens_max = 1;
+  echo.output_tokens_max = 1;
   echo.cache_namespace = last_namespace_;
   const auto group = MakeSequenceGroup(std::make_shared<const Request>(std::move(echo)), *cache_);
   const BlockTable& table = group->sequences.front().table;

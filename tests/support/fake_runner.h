@@ -52,7 +52,7 @@ class FakeModel {
     for (const TokenCount& count : sample.counts) {
       bits = Mix(bits, static_cast<uint64_t>(count.token));
       bits = Mix(bits, static_cast<uint64_t>(count.in_prompt));
-      bits = Mix(bits, static_cast<uint64_t>(count.in_answer));
+      bits = Mix(bits, static_cast<uint64_t>(count.in_output));
     }
     const auto first = static_cast<TokenId>(bits % static_cast<uint64_t>(vocab_));
     for (int32_t i = 0; i < vocab_; ++i) {

@@ -225,9 +225,9 @@ exit 1""")
 
     def served(self, ids, text, again=None):
         """What is said of `serve` if these tokens are the answer; `again`: those with log probabilities."""
-        answers = {"plain": {"token_ids": ids, "text": text}, "again": again or {}}
-        for name, answer in answers.items():
-            (self.root / name).write_text(json.dumps(answer))
+        outputs = {"plain": {"token_ids": ids, "text": text}, "again": again or {}}
+        for name, output in outputs.items():
+            (self.root / name).write_text(json.dumps(output))
         self.replace("incipit", f"""
 [ "$1" = --version ] && {{ echo incipit 0; exit; }}
 case "$1 $*" in
@@ -259,13 +259,13 @@ exec sleep 60""")
         self.assertEqual(self.served(ids, case["text"][:100]), ("passed", "48 tokens of the golden text over gRPC"))
         self.assertEqual(self.served(other, "x", again(tie)),
                          ("passed", "golden text up to token 3, a near tie there (gap 0.07)"))
-        for answer, said in (
+        for output, said in (
                 (again(position(" Eva", -1, [(5, -1), (ids[3], -1.01 - near)])), "0.11 above the golden one"),
                 (again(position(" Eva", -1, [(5, -1), (6, -1.01)])), "not among the 2 likeliest"),
                 (again(position(" Eva", -1, [(ids[3], -0.99), (5, -1)])), "0.01 below the likeliest"),
                 (again(tie, texts=(".\n", "His", " sister")), "another text: '.\\nHis sister'"),
                 (again(tie, [*ids[:3], 6]), "with log probabilities")):
-            outcome, found = self.served(other, "x", answer)
+            outcome, found = self.served(other, "x", output)
             self.assertEqual(outcome, "failed")
             self.assertIn(said, found)
         self.assertEqual(self.served(ids[:5], case["text"]), ("failed", "5 tokens, where 48 were asked for"))

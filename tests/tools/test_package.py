@@ -45,24 +45,24 @@ class PackageTest(unittest.TestCase):
         moved = self.folder / "elsewhere"
         self.root.rename(moved)
         try:
-            answer = subprocess.run(
+            result = subprocess.run(
                 [str(moved / "bin/incipit"), "tokenize", "--tokenizer", "models/incipit-tiny"], cwd=moved,
                 env={"PATH": os.environ["PATH"]}, input='"Once upon a time"\n', capture_output=True, text=True)
-            self.assertEqual(answer.returncode, 0, answer.stderr)
-            self.assertRegex(answer.stdout, r"^\[\d+(, ?\d+)*\]")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stdout, r"^\[\d+(, ?\d+)*\]")
         finally:
             moved.rename(self.root)
 
     def test_gpu_check_is_in_it_and_says_what_is_missing(self):
-        answer = subprocess.run(
+        result = subprocess.run(
             [str(self.root / "gpu_check"), "--only", "device", "--output", str(self.folder / "out")],
             capture_output=True, text=True)
         self.assertTrue((self.folder / "out/performance-gpu.md").exists())
-        if answer.returncode == 0:
+        if result.returncode == 0:
             self.skipTest("this machine has a card")
-        self.assertEqual(answer.returncode, 77, answer.stderr)
+        self.assertEqual(result.returncode, 77, result.stderr)
         has_programs = (self.root / "bin/incipit-gpu-bench").exists()
-        self.assertRegex(answer.stderr, "NVIDIA driver|CUDA device" if has_programs else
+        self.assertRegex(result.stderr, "NVIDIA driver|CUDA device" if has_programs else
                          "bin/incipit-gpu-bench is not in this package")
 
     def test_it_is_small(self):

@@ -152,9 +152,9 @@ void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
     before = patch.token;
     if (counts.next() == patch.token) {
       const TokenCount& count = counts.Take();
-      const bool counted = has_penalties && count.in_prompt + count.in_answer > 0;
+      const bool counted = has_penalties && count.in_prompt + count.in_output > 0;
       patch.kinds |= counted ? LogitPatch::kPenalized : 0;
-      patch.in_answer = count.in_answer;
+      patch.in_output = count.in_output;
     }
     if (biases.next() == patch.token) {
       patch.kinds |= LogitPatch::kBiased;

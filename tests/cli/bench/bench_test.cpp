@@ -115,7 +115,7 @@ TEST(BenchSummaryTest, CountsErrorsApartFromTimes) {
 }
 
 // Two at a time: [0.5, 2.5], [1, 2] and [3, 4], so both of them answer from 1 to 2 only.
-TEST(BenchSummaryTest, FullLoadIsWhileAllAreAnswering) {
+TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
   BenchResult result;
   result.seconds = 4;
   result.concurrency = 2;
@@ -230,7 +230,7 @@ TEST_F(BenchTest, AClosedLoopKeepsItsConcurrencyAndNeverMore) {
   }
 }
 
-TEST_F(BenchTest, AnOpenLoopSendsEveryRequestThoughNoneIsAnswered) {
+TEST_F(BenchTest, AnOpenLoopSendsEveryRequestThoughNoneHasAReply) {
   Gate gate(24);  // nobody is answered before all are there
   Serve(gate);
   const BenchResult result = Run(24, 1, PoissonArrivals(1, 24, 2000));

@@ -57,7 +57,7 @@ class ChatTest : public ::testing::Test {
   std::string out_, err_;
 };
 
-TEST_F(ChatTest, OneMessageIsAnsweredAndTheProgramEnds) {
+TEST_F(ChatTest, OneMessageHasItsReplyAndTheProgramEnds) {
   EXPECT_EQ(Run({"--message", "Hi", "--system", "Be brief.", "--temperature", "0",
                  "--template-arguments", "{\"a\": 1}"}),
             kExitOk);

@@ -191,7 +191,7 @@ TEST_F(GenerateTest, EveryOptionReachesTheRequest) {
   EXPECT_EQ(tenant_, "blue");
 }
 
-TEST_F(GenerateTest, AModelWithoutATokenizerAnswersWithIds) {
+TEST_F(GenerateTest, AModelWithoutATokenizerRepliesWithIds) {
   server_.model.set_has_tokenizer(false);
   responses_ = {Piece("", {5}), Piece("", {6, 7}), LastPiece(4, 2, 3)};
   EXPECT_EQ(Run({"--prompt-ids", "1"}), kExitOk);

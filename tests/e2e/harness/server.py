@@ -150,7 +150,7 @@ class Server:
         return collect(self.inference.Generate(request, **call_options))
 
 
-class Answer:
+class Reply:
     """The messages of one call put together: texts, ids, logprobs and last delta by choice, and usage."""
 
     def __init__(self):
@@ -186,10 +186,10 @@ class Answer:
 
 
 def collect(call):
-    answer = Answer()
+    reply = Reply()
     for message in call:
-        answer.add(message)
-    return answer
+        reply.add(message)
+    return reply
 
 
 class Details:

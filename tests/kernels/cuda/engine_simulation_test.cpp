@@ -188,7 +188,7 @@ std::vector<Request> RandomRequests(uint64_t seed) {
     while (std::ssize(request.prompt) < length) {
       request.prompt.push_back(3 + numbers.Below(kRandomVocab - 3));
     }
-    request.answer_tokens_max = 2 + numbers.Below(8);
+    request.output_tokens_max = 2 + numbers.Below(8);
     request.num_choices = numbers.Below(3) == 0 ? 2 + numbers.Below(2) : 1;
     if (numbers.Below(2) == 0) request.stop_tokens = {numbers.Below(kRandomVocab)};
     request.priority = numbers.Below(3);
@@ -205,7 +205,7 @@ std::vector<Request> RandomRequests(uint64_t seed) {
 }
 
 // What each request gets with nobody beside it and nothing cached.
-std::vector<Outcome> AnswersAlone(const std::string& checkpoint,
+std::vector<Outcome> OutputsAlone(const std::string& checkpoint,
                                   const std::vector<Request>& requests) {
   Recorder recorder;
   ModelEngine engine(checkpoint, Emulated,
@@ -268,7 +268,7 @@ SimulationTotals Simulate(const RandomCheckpoint& checkpoint, uint64_t num_seeds
     SCOPED_TRACE(fmt::format("seed {}", seed));
     RandomNumbers numbers(seed + 100);
     const std::vector<Request> requests = RandomRequests(seed);
-    const std::vector<Outcome> alone = AnswersAlone(checkpoint.path(), requests);
+    const std::vector<Outcome> alone = OutputsAlone(checkpoint.path(), requests);
     Traffic traffic(requests, seed + 200, totals);
     ModelEngine engine(checkpoint.path(), Emulated,
                        {.block_size = kBlockSize,
@@ -290,7 +290,7 @@ SimulationTotals Simulate(const RandomCheckpoint& checkpoint, uint64_t num_seeds
   return totals;
 }
 
-TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneUnderAnyTraffic) {
+TEST(EngineSimulationTest, EveryOutputIsAsAloneUnderAnyTraffic) {
   const SimulationTotals totals = Simulate(RandomCheckpoint(), 2);
   if (FirstSeed() != 0) return;  // these are known to do everything
   EXPECT_GT(totals.preemptions, 0);
@@ -303,7 +303,7 @@ TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneUnderAnyTraffic) {
 }
 
 // As large models have them, two of keys and values.
-TEST(EngineSimulationTest, EveryRequestIsAnsweredAsAloneByHeadsOf128Dimensions) {
+TEST(EngineSimulationTest, EveryOutputIsAsAloneWithHeadsOf128Dimensions) {
   const SimulationTotals totals = Simulate(RandomCheckpoint(128, 2), 1);
   EXPECT_GT(emulator::LaunchesOf("AttentionShape<128"), 0);
   if (FirstSeed() != 0) return;

@@ -45,15 +45,15 @@ TEST(LibraryModelTest, StoriesGivesTheGoldenIds) {
   ASSERT_TRUE(golden.ok()) << golden.status();
   auto tokens = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
   const size_t prompt = tokens.size();
-  const auto answer = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
-  tokens.insert(tokens.end(), answer.begin(), answer.end());
+  const auto output = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
+  tokens.insert(tokens.end(), output.begin(), output.end());
   CheckpointRun run(WithProductsOf(LargeProducts::kLibrary), folder, RoomFor(tokens.size()));
   const int64_t before = emulator::NumLibraryProducts();
   const auto logprobs = run.AllLogprobs(tokens, 1 << 20);
   // Four of each layer.
   EXPECT_EQ(emulator::NumLibraryProducts() - before, 4 * run.model().config.num_layers);
-  for (size_t i = 0; i < answer.size(); ++i) {
-    ASSERT_EQ(Likeliest(logprobs[prompt + i - 1]), static_cast<size_t>(answer[i])) << i;
+  for (size_t i = 0; i < output.size(); ++i) {
+    ASSERT_EQ(Likeliest(logprobs[prompt + i - 1]), static_cast<size_t>(output[i])) << i;
   }
 }
 

@@ -49,7 +49,7 @@ class RandomStep {
     params_.temperature = 0.8f;
     params_.num_logprobs = 3;
     params_.repetition_penalty = 1.2f;
-    counts_ = {{.token = 5, .in_prompt = 1}, {.token = 9, .in_prompt = 0, .in_answer = 2}};
+    counts_ = {{.token = 5, .in_prompt = 1}, {.token = 9, .in_prompt = 0, .in_output = 2}};
     while (step_.num_tokens() < num_tokens) {
       const int32_t left = num_tokens - step_.num_tokens();
       AddSequence(numbers.Below(2) == 0 ? 1 : std::min(left, 1 + numbers.Below(50)));

@@ -61,14 +61,14 @@ using CudaEngineTest = OnDeviceOnly<testing::TestWithParam<std::string>>;
 // With the golden answer given, each of its tokens is the likeliest, or nearly.
 void ExpectGoldenButForNearTies(const std::filesystem::path& folder,
                                 const std::vector<TokenId>& prompt,
-                                const std::vector<TokenId>& answer) {
+                                const std::vector<TokenId>& output) {
   std::vector<TokenId> tokens = prompt;
-  tokens.insert(tokens.end(), answer.begin(), answer.end());
+  tokens.insert(tokens.end(), output.begin(), output.end());
   CheckpointRun run(OnDevice(1), folder, OptionsFor(tokens.size()));
   const auto logprobs = run.AllLogprobs(tokens, 1 << 20);
-  for (size_t i = 0; i < answer.size(); ++i) {
+  for (size_t i = 0; i < output.size(); ++i) {
     const auto& row = logprobs[prompt.size() + i - 1];
-    const double golden_token = row[static_cast<size_t>(answer[i])];
+    const double golden_token = row[static_cast<size_t>(output[i])];
     ASSERT_LE(*std::ranges::max_element(row) - golden_token, kNearTie) << "token " << i;
   }
 }
@@ -80,17 +80,17 @@ TEST_F(CudaModelTest, StoriesGivesTheGoldenIds) {
   const auto golden = ParseJson(*ReadTextFile(folder / "golden.json"));
   ASSERT_TRUE(golden.ok()) << golden.status();
   const auto prompt = (*golden)["prompt_ids"].get<std::vector<TokenId>>();
-  const auto answer = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
-  CheckpointRun run(OnDevice(1), folder, OptionsFor(prompt.size() + answer.size()));
-  const auto found = run.Greedy(prompt, static_cast<int32_t>(answer.size()));
+  const auto output = (*golden)["greedy_ids"].get<std::vector<TokenId>>();
+  CheckpointRun run(OnDevice(1), folder, OptionsFor(prompt.size() + output.size()));
+  const auto found = run.Greedy(prompt, static_cast<int32_t>(output.size()));
   if (!IsCard()) {
-    ASSERT_EQ(found, answer);
+    ASSERT_EQ(found, output);
     return;
   }
-  ExpectGoldenButForNearTies(folder, prompt, answer);
-  if (found != answer) {
+  ExpectGoldenButForNearTies(folder, prompt, output);
+  if (found != output) {
     std::printf("[ LIMITED  ] stories260K's golden ids but for a near tie at token %td\n",
-                std::ranges::mismatch(found, answer).in1 - found.begin());
+                std::ranges::mismatch(found, output).in1 - found.begin());
   }
 }
 
@@ -105,10 +105,10 @@ TEST_F(CudaModelTest, TheBundledModelGivesTheGoldenIdsButForNearTies) {
   for (const auto& entry : (*golden)["cases"]) {
     if (++num_cases > cases_max) break;
     SCOPED_TRACE(entry["prompt"].dump());
-    auto answer = entry["greedy_ids"].get<std::vector<TokenId>>();
-    answer.resize(std::min(answer.size(), tokens_max));
+    auto output = entry["greedy_ids"].get<std::vector<TokenId>>();
+    output.resize(std::min(output.size(), tokens_max));
     ExpectGoldenButForNearTies(SourceFolder() / "models/incipit-tiny",
-                               entry["prompt_ids"].get<std::vector<TokenId>>(), answer);
+                               entry["prompt_ids"].get<std::vector<TokenId>>(), output);
   }
 }
 
@@ -137,14 +137,14 @@ std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed
   constexpr int32_t kSequences = 3;
   constexpr int32_t kBlocksEach = 3;
   std::array<StepBuilder, 2> steps;
-  std::vector<std::vector<TokenId>> answers(kSequences);
+  std::vector<std::vector<TokenId>> outputs(kSequences);
   std::array<SamplingParams, kSequences> params;
   for (int32_t s = 0; s < kSequences; ++s) params[s].seed = static_cast<uint64_t>(s);
   params[0].temperature = 0;
   const auto wait = [&] {
     StepResult result;
     EXPECT_TRUE(runner.Wait(result).ok());
-    for (int32_t s = 0; s < kSequences; ++s) answers[s].push_back(result.tokens.at(s));
+    for (int32_t s = 0; s < kSequences; ++s) outputs[s].push_back(result.tokens.at(s));
   };
   for (int32_t step = 0; step < num_steps; ++step) {
     StepBuilder& builder = steps[step % 2];
@@ -154,7 +154,7 @@ std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed
       const int32_t first = step == 0 ? 0 : prompt + step - 1;
       std::vector<TokenId> tokens;
       for (int32_t i = 0; i < count; ++i) {
-        tokens.push_back(step == 0 ? 4 + 3 * i + s : is_fed ? -1 - s : answers[s].back());
+        tokens.push_back(step == 0 ? 4 + 3 * i + s : is_fed ? -1 - s : outputs[s].back());
       }
       std::array<int32_t, kBlocksEach> blocks;
       std::iota(blocks.begin(), blocks.end(), s * kBlocksEach);
@@ -165,7 +165,7 @@ std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed
     if (!is_fed || step > 0) wait();
   }
   if (is_fed) wait();
-  return answers;
+  return outputs;
 }
 
 TEST_F(CudaModelTest, TokensFedForwardOnTheDeviceGiveWhatTheHostFeeds) {
@@ -180,13 +180,13 @@ TEST_F(CudaModelTest, ARequestWhoseValuesTurnNaNEndsAloneAndItsBlocksServeOthers
 }
 
 TEST_P(CudaEngineTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
-  ExpectAnswersAsAlone(GetParam(), OnDevice,
+  ExpectOutputsAsAlone(GetParam(), OnDevice,
                        {.block_size = 16,
                         .num_blocks = 18,
                         .num_blocks_alone = 32,
                         .num_requests = 8,
                         .num_rounds = 2,
-                        .answer_tokens = 10,
+                        .output_tokens = 10,
                         .step_tokens_max_alone = IsCard() ? kAddedUpAlike : 512});
 }
 
@@ -194,7 +194,7 @@ TEST_P(CudaEngineTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
 TEST_F(CudaModelTest, TheBundledModelUnderPressureGivesEveryRequestWhatItGetsAlone) {
   if (!IsCard()) GTEST_SKIP() << "the emulator takes minutes; e2e_emulated does it with less";
   const auto folder = std::filesystem::absolute(SourceFolder() / "models/incipit-tiny");
-  ExpectAnswersAsAlone(folder.string(), OnDevice,
+  ExpectOutputsAsAlone(folder.string(), OnDevice,
                        {.block_size = 16,
                         .num_blocks = 26,
                         .num_blocks_alone = 32,
@@ -203,13 +203,13 @@ TEST_F(CudaModelTest, TheBundledModelUnderPressureGivesEveryRequestWhatItGetsAlo
 
 // The same with heads of 128 dimensions, as large models have them.
 TEST_F(CudaModelTest, HeadsOf128DimensionsUnderPressureGiveEveryRequestWhatItGetsAlone) {
-  ExpectAnswersAsAlone(RandomCheckpoint(128).path(), OnDevice,
+  ExpectOutputsAsAlone(RandomCheckpoint(128).path(), OnDevice,
                        {.block_size = 16,
                         .num_blocks = 18,
                         .num_blocks_alone = 32,
                         .num_requests = 8,
                         .num_rounds = 2,
-                        .answer_tokens = 10,
+                        .output_tokens = 10,
                         .step_tokens_max_alone = IsCard() ? kAddedUpAlike : 512});
 }
 

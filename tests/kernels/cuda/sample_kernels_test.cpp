@@ -41,7 +41,7 @@ struct Request {
   StepSample sample() const { return {0, &params, choice, position, counts, banned}; }
 };
 
-struct Answer {
+struct Output {
   std::vector<TokenId> tokens;
   std::vector<RowStatus> status;
   Logprobs logprobs;
@@ -136,7 +136,7 @@ SampleCapacity CapacityFor(size_t rows, size_t vocab) {
 }
 
 template <class Shape>
-Answer SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64_t seed,
+Output SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64_t seed,
                       bool has_best) {
   std::vector<StepSample> samples;
   std::vector<int32_t> rows;
@@ -144,15 +144,15 @@ Answer SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64
     samples.push_back(request.sample());
     rows.push_back(request.logits_row);
   }
-  Answer answer = {.tokens = std::vector<TokenId>(rows.size(), -7),
+  Output output = {.tokens = std::vector<TokenId>(rows.size(), -7),
                    .status = std::vector<RowStatus>(rows.size()),
                    .logprobs = {}};
   const SampleArgs args = {.logits = logits.view(),
                            .samples = samples,
                            .logits_rows = rows,
-                           .tokens = answer.tokens,
-                           .status = answer.status,
-                           .logprobs = &answer.logprobs};
+                           .tokens = output.tokens,
+                           .status = output.status,
+                           .logprobs = &output.logprobs};
   const SampleLayout layout(CapacityFor(rows.size(), logits.vocab()));
   Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
   std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
@@ -175,21 +175,21 @@ Answer SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64
     plan.Unpack(args, begin, end);
     begin = end;
   }
-  EXPECT_EQ(sampled, answer.tokens);
-  return answer;
+  EXPECT_EQ(sampled, output.tokens);
+  return output;
 }
 
-Answer DefinedSample(const Rows& logits, const std::vector<Request>& requests) {
-  Answer answer;
+Output DefinedSample(const Rows& logits, const std::vector<Request>& requests) {
+  Output output;
   for (const Request& request : requests) {
     const std::vector<float>& row = logits[static_cast<size_t>(request.logits_row)];
     const auto sampled = reference::SampleToken(request.sample(), row);
-    answer.tokens.push_back(sampled.token);
-    answer.status.push_back(sampled.status);
+    output.tokens.push_back(sampled.token);
+    output.status.push_back(sampled.status);
     if (request.params.num_logprobs < 0) continue;
-    reference::AppendLogprobs(row, sampled.token, request.params.num_logprobs, answer.logprobs);
+    reference::AppendLogprobs(row, sampled.token, request.params.num_logprobs, output.logprobs);
   }
-  return answer;
+  return output;
 }
 
 std::string TextOf(const std::vector<TokenLogprob>& list) {
@@ -209,13 +209,13 @@ void ExpectEqual(const Logprobs& got, const Logprobs& expected) {
 
 template <class Shape>
 void ExpectAsDefined(Rows& logits, const std::vector<Request>& requests, uint64_t seed = 1) {
-  const Answer expected = DefinedSample(logits, requests);
+  const Output expected = DefinedSample(logits, requests);
   const bool has_greedy = std::ranges::any_of(
       requests, [](const Request& request) { return request.params.temperature <= 0; });
   for (const bool has_best : {false, true}) {
     if (has_best && !has_greedy) break;
     SCOPED_TRACE(has_best ? "the best of each unit is known" : "");
-    const Answer got = SampleOnDevice<Shape>(logits, requests, seed, has_best);
+    const Output got = SampleOnDevice<Shape>(logits, requests, seed, has_best);
     EXPECT_EQ(got.tokens, expected.tokens);
     EXPECT_EQ(got.status, expected.status);
     ExpectEqual(got.logprobs, expected.logprobs);
@@ -279,7 +279,7 @@ class Numbers {
     params.frequency_penalty = Pick({0, 0.3f, -1});
     for (int64_t token = Below(9); token <= vocab; token += 1 + Below(vocab)) {
       const auto id = static_cast<TokenId>(token);
-      request.counts.push_back({.token = id, .in_prompt = Below(3), .in_answer = Below(3)});
+      request.counts.push_back({.token = id, .in_prompt = Below(3), .in_output = Below(3)});
       if (Below(3) == 0) params.logit_bias.push_back({.token = id, .bias = Pick({-100, 5, 0.1f})});
     }
     for (int32_t i = Below(3); i > 0; --i) request.banned.push_back(Below(vocab));
@@ -539,7 +539,7 @@ TEST(SampleKernelTest, ReadsARowWithPatchesAsOftenAsItSays) {
     Request request;
     request.params.num_logprobs = num_logprobs;
     request.params.repetition_penalty = 1.1f;
-    request.counts = {{.token = 7, .in_prompt = 1, .in_answer = 2}};
+    request.counts = {{.token = 7, .in_prompt = 1, .in_output = 2}};
     const emulator::Report report = CostOf(request);
     EXPECT_EQ(report.fault, "");
     const double bytes = 4.0 * 32000 * reads;

@@ -133,7 +133,7 @@ TEST_F(StepsTest, ManyPenaltiesAreAppliedWithinTheGraph) {
   params.repetition_penalty = 1.2F;
   std::vector<TokenCount> counts;
   for (TokenId token = 0; token < model_->config.vocab_size; ++token) {
-    counts.push_back({.token = token, .in_prompt = 1, .in_answer = token % 3});
+    counts.push_back({.token = token, .in_prompt = 1, .in_output = token % 3});
   }
   const auto num_rows = static_cast<int32_t>((1 << 14) / std::ssize(counts)) + 8;
   ASSERT_LE(num_rows, 256);

@@ -404,14 +404,14 @@ class Connection {
   }
   ~Connection() { close(socket_); }
 
-  std::string Answer(const std::string& request) {
+  std::string Reply(const std::string& request) {
     EXPECT_EQ(write(socket_, request.data(), request.size()), static_cast<ssize_t>(request.size()));
-    std::string answer;
+    std::string reply;
     char buffer[4096];
     for (ssize_t got = 0; (got = read(socket_, buffer, sizeof buffer)) > 0;) {
-      answer.append(buffer, static_cast<size_t>(got));
+      reply.append(buffer, static_cast<size_t>(got));
     }
-    return answer;
+    return reply;
   }
 
  private:
@@ -423,12 +423,12 @@ TEST(MetricsTest, ServesTheTextOverHttpOnAPortOfItsChoice) {
   const auto port = metrics->Start({"127.0.0.1", 0});
   ASSERT_TRUE(port.ok()) << port.status();
   ASSERT_GT(*port, 0);
-  const std::string answer = Connection(*port).Answer("GET /metrics HTTP/1.0\r\n\r\n");
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
-  EXPECT_THAT(answer, HasSubstr("Content-Type: text/plain; version=0.0.4"));
-  EXPECT_EQ(FamiliesServed(answer.substr(answer.find("\r\n\r\n") + 4)),
+  const std::string reply = Connection(*port).Reply("GET /metrics HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(reply, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(reply, HasSubstr("Content-Type: text/plain; version=0.0.4"));
+  EXPECT_EQ(FamiliesServed(reply.substr(reply.find("\r\n\r\n") + 4)),
             FamiliesServed(metrics->Text()));
-  const std::string head = Connection(*port).Answer("HEAD /metrics?x=1 HTTP/1.1\r\n\r\n");
+  const std::string head = Connection(*port).Reply("HEAD /metrics?x=1 HTTP/1.1\r\n\r\n");
   EXPECT_THAT(head, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(head.ends_with("\r\n\r\n"));
 }
@@ -437,15 +437,15 @@ TEST(MetricsTest, WhatIsNoScrapeIsRefused) {
   const auto metrics = FilledMetrics(false);
   const auto port = metrics->Start({"127.0.0.1", 0});
   ASSERT_TRUE(port.ok()) << port.status();
-  const auto answer = [&](const std::string& request) { return Connection(*port).Answer(request); };
-  EXPECT_THAT(answer("GET / HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(answer("GET /metrics/../etc/passwd HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(answer("POST /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405"));
-  EXPECT_THAT(answer("garbage\r\n\r\n"), StartsWith("HTTP/1.1 400"));
-  EXPECT_THAT(answer(std::string("\0 \r\n\r\n", 6)), StartsWith("HTTP/1.1 400"));
-  EXPECT_THAT(answer("GET /metrics HTTP/1.1\r\nX: " + std::string(8192, 'x')),
+  const auto reply = [&](const std::string& request) { return Connection(*port).Reply(request); };
+  EXPECT_THAT(reply("GET / HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(reply("GET /metrics/../etc/passwd HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(reply("POST /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(reply("garbage\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(reply(std::string("\0 \r\n\r\n", 6)), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(reply("GET /metrics HTTP/1.1\r\nX: " + std::string(8192, 'x')),
               StartsWith("HTTP/1.1 431"));
-  EXPECT_THAT(answer("GET /metrics HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(reply("GET /metrics HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
 TEST(MetricsTest, ScrapersThatSayNothingLeaveRoomForOthers) {
@@ -454,7 +454,7 @@ TEST(MetricsTest, ScrapersThatSayNothingLeaveRoomForOthers) {
   ASSERT_TRUE(port.ok()) << port.status();
   std::list<Connection> silent;
   for (int i = 0; i < 32; ++i) silent.emplace_back(*port);
-  EXPECT_THAT(Connection(*port).Answer("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(Connection(*port).Reply("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
 }
 
 TEST(MetricsTest, ScrapersThatSayNothingMakeRoomWhenThereIsNone) {
@@ -463,12 +463,12 @@ TEST(MetricsTest, ScrapersThatSayNothingMakeRoomWhenThereIsNone) {
   ASSERT_TRUE(port.ok()) << port.status();
   std::list<Connection> silent;
   for (int i = 0; i < 64; ++i) silent.emplace_back(*port);
-  EXPECT_THAT(Connection(*port).Answer("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(Connection(*port).Reply("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
   // The one that has been silent for longest went, and only that one.
-  EXPECT_EQ(silent.front().Answer(""), "");
-  EXPECT_THAT(std::next(silent.begin())->Answer("GET /metrics HTTP/1.0\r\n\r\n"),
+  EXPECT_EQ(silent.front().Reply(""), "");
+  EXPECT_THAT(std::next(silent.begin())->Reply("GET /metrics HTTP/1.0\r\n\r\n"),
               HasSubstr("200 OK"));
-  EXPECT_THAT(silent.back().Answer("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(silent.back().Reply("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
 }
 
 TEST(MetricsTest, AnAddressThatCannotBeServedIsNamed) {

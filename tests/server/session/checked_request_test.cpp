@@ -336,7 +336,7 @@ TEST(LoadRequestTest, APromptThatIsAskedAboutIsARequestOfOneToken) {
       CheckPrompt(TokensOf(message.token_ids().ids()), message.cache_salt(), Model(), {});
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_THAT(checked->request.prompt, ElementsAre(5, 6, 7));
-  EXPECT_EQ(checked->request.answer_tokens_max, 1);
+  EXPECT_EQ(checked->request.output_tokens_max, 1);
   EXPECT_EQ(checked->cache_salt, "s");
 }
 
@@ -410,8 +410,8 @@ TEST(GenerateRequestTest, WhatIsLeftOutHasTheDocumentedDefault) {
   EXPECT_EQ(request.sampling.num_logprobs, -1);
   EXPECT_EQ(request.prompt_logprobs, -1);
   EXPECT_EQ(request.num_choices, 1);
-  EXPECT_EQ(request.answer_tokens_max, 127);  // the rest of the context
-  EXPECT_EQ(request.answer_tokens_min, 0);
+  EXPECT_EQ(request.output_tokens_max, 127);  // the rest of the context
+  EXPECT_EQ(request.output_tokens_min, 0);
   EXPECT_EQ(request.priority, 0);
   EXPECT_TRUE(request.read_cache);
   EXPECT_FALSE(checked.has_seed);
@@ -453,10 +453,10 @@ TEST(GenerateRequestTest, ATopKOfTheVocabularyOrMoreMeansAll) {
   EXPECT_EQ(MustCheck(message).request.sampling.top_k, 511);
 }
 
-TEST(GenerateRequestTest, ACacheSmallerThanTheContextBoundsPromptAndAnswer) {
+TEST(GenerateRequestTest, ACacheSmallerThanTheContextBoundsPromptAndOutput) {
   ServedModel model = Model();
   model.cache_tokens = 64;
-  EXPECT_EQ(MustCheck(Valid(), model).request.answer_tokens_max, 63);
+  EXPECT_EQ(MustCheck(Valid(), model).request.output_tokens_max, 63);
   v1::GenerateRequest message = Valid();
   for (int i = 1; i < 64; ++i) message.mutable_token_ids()->add_ids(1);
   const absl::Status status = CheckWhole(message, model);
@@ -479,7 +479,7 @@ TEST(GenerateRequestTest, MaxTokensIsClampedToTheRoomAfterThePrompt) {
   for (const uint32_t max_tokens : {128u, 1u << 31, 4294967295u}) {
     v1::GenerateRequest message = Valid();
     message.mutable_output()->set_max_tokens(max_tokens);
-    EXPECT_EQ(MustCheck(message).request.answer_tokens_max, 127) << max_tokens;
+    EXPECT_EQ(MustCheck(message).request.output_tokens_max, 127) << max_tokens;
   }
 }
 

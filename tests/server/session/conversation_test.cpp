@@ -146,9 +146,9 @@ TEST(ChatRequestTest, EveryReservedNameIsRefused) {
 
 TEST(ChatRequestTest, TheTemplateSeesWhatTemplatesExpect) {
   v1::ChatRequest message = ValidChat();
-  auto& answer = *message.add_messages();
-  answer.set_role("assistant");
-  auto& call = *answer.add_tool_calls();
+  auto& assistant = *message.add_messages();
+  assistant.set_role("assistant");
+  auto& call = *assistant.add_tool_calls();
   call.set_id("c1");
   call.set_name("weather");
   call.set_arguments_json(R"({"city": "Paris", "days": 2})");

@@ -175,9 +175,9 @@ struct Sample {
     if ((patch.kinds & LogitPatch::kPenalized) != 0) {
       const float repetition = dev::LoadShared(&entry->repetition_penalty);
       logit = logit > 0 ? dev::Divide(logit, repetition) : dev::Multiply(logit, repetition);
-      if (patch.in_answer > 0) {
+      if (patch.in_output > 0) {
         const float frequency = dev::LoadShared(&entry->frequency_penalty);
-        const auto times = static_cast<float>(patch.in_answer);
+        const auto times = static_cast<float>(patch.in_output);
         logit = dev::Add(logit, -dev::Multiply(frequency, times));
         logit = dev::Add(logit, -dev::LoadShared(&entry->presence_penalty));
       }

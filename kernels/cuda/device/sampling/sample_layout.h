@@ -13,7 +13,7 @@ namespace incipit::cuda {
 struct alignas(16) LogitPatch {
   int32_t token = 0;
   uint32_t kinds = 0;     // what of this applies: the sum of the constants below
-  int32_t in_answer = 0;  // kPenalized
+  int32_t in_output = 0;  // kPenalized
   float bias = 0;         // kBiased
 
   static constexpr uint32_t kPenalized = 1, kBiased = 2, kBanned = 4;

@@ -1,4 +1,4 @@
-#include "cli/client/collected_answer.h"
+#include "cli/client/collected_output.h"
 
 #include <fmt/format.h>
 
@@ -64,7 +64,7 @@ ordered_json MissJson(const v1::CacheMiss& miss) {
   return json;
 }
 
-ordered_json ChoiceJson(const CollectedAnswer::Choice& choice, bool with_logprobs) {
+ordered_json ChoiceJson(const CollectedOutput::Choice& choice, bool with_logprobs) {
   ordered_json json = {{"text", choice.text},
                        {"token_ids", choice.token_ids},
                        {"finish_reason", NameOf(choice.last.finish_reason())}};
@@ -76,7 +76,7 @@ ordered_json ChoiceJson(const CollectedAnswer::Choice& choice, bool with_logprob
 
 }  // namespace
 
-void CollectedAnswer::Add(const v1::GenerateResponse& response) {
+void CollectedOutput::Add(const v1::GenerateResponse& response) {
   request_id_ = response.request_id();
   prompt_logprobs_.insert(prompt_logprobs_.end(), response.prompt_logprobs().begin(),
                           response.prompt_logprobs().end());
@@ -93,12 +93,12 @@ void CollectedAnswer::Add(const v1::GenerateResponse& response) {
   if (response.has_usage()) usage_ = response.usage();
 }
 
-bool CollectedAnswer::has_text() const {
+bool CollectedOutput::has_text() const {
   return std::any_of(choices_.begin(), choices_.end(),
                      [](const Choice& choice) { return !choice.text.empty(); });
 }
 
-ordered_json CollectedAnswer::ToJson(bool with_logprobs, bool with_prompt_logprobs) const {
+ordered_json CollectedOutput::ToJson(bool with_logprobs, bool with_prompt_logprobs) const {
   ordered_json json = ChoiceJson(choices_[0], with_logprobs);
   if (with_prompt_logprobs) json["prompt_logprobs"] = PositionsJson(prompt_logprobs_);
   json["usage"] = {

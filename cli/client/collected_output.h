@@ -10,7 +10,7 @@
 namespace incipit {
 
 // The sum of the messages of one Generate or Chat call.
-class CollectedAnswer {
+class CollectedOutput {
  public:
   struct Choice {
     std::string text;
