@@ -114,8 +114,8 @@ class Engine::Loop {
   void TakeBack(int32_t num_waited);
   void Fail(const absl::Status& status);
   void EndEverything(FinishReason reason);
-  void Publish(bool stepped);
-  void Tell(bool stepped);
+  void EmitIfAny(bool stepped);
+  void EmitEvents(bool stepped);
   void RecordLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EngineOptions options_;
@@ -409,7 +409,7 @@ void Engine::Loop::ReplyToResets() {
     if (was_reset) {
       stats_ = {};
       stats_.begin = clock_.Now();
-      Tell(false);
+      EmitEvents(false);
     }
     done(was_reset);
   }
@@ -426,7 +426,7 @@ void Engine::Loop::Step() {
     Fail(status);
     return;
   }
-  Publish(stepped);
+  EmitIfAny(stepped);
 }
 
 // Plans and launches as many steps as may be in flight, then waits for the oldest and commits it.
@@ -513,14 +513,14 @@ void Engine::Loop::EndEverything(FinishReason reason) {
   stats_ = {};
   stats_.begin = clock_.Now();
   scheduler_.EndAll(reason);
-  Publish(false);
+  EmitIfAny(false);
 }
 
-void Engine::Loop::Publish(bool stepped) {
-  if (stepped || !scheduler_.events().tokens.empty()) Tell(stepped);
+void Engine::Loop::EmitIfAny(bool stepped) {
+  if (stepped || !scheduler_.events().tokens.empty()) EmitEvents(stepped);
 }
 
-void Engine::Loop::Tell(bool stepped) {
+void Engine::Loop::EmitEvents(bool stepped) {
   const SchedulerEvents& events = scheduler_.events();
   stats_.num_running = scheduler_.num_running();
   stats_.num_waiting = scheduler_.num_waiting();

@@ -7,19 +7,19 @@
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define INCIPIT_FIBERS_TELL_SANITIZER 1
+#define INCIPIT_FIBERS_NOTIFY_SANITIZER 1
 #endif
 #elif defined(__SANITIZE_ADDRESS__)
-#define INCIPIT_FIBERS_TELL_SANITIZER 1
+#define INCIPIT_FIBERS_NOTIFY_SANITIZER 1
 #endif
 
-#ifdef INCIPIT_FIBERS_TELL_SANITIZER
+#ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
 namespace incipit::emulator {
-#ifdef INCIPIT_FIBERS_TELL_SANITIZER
+#ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
 // The fiber that the running one came from: its stack is known only once it has been left.
 thread_local Fiber* g_left = nullptr;
@@ -48,7 +48,7 @@ void Fiber::Start(void (*entry)(), int color) {
     bytes_ = kStackBytes - page;
   }
   fake_stack_ = nullptr;
-#ifdef INCIPIT_FIBERS_TELL_SANITIZER
+#ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
   // Frames that were abandoned; those that have returned left nothing poisoned.
   __asan_unpoison_memory_region(left_at_, static_cast<size_t>(stack_ + kStackBytes - left_at_));
 #endif
@@ -57,13 +57,13 @@ void Fiber::Start(void (*entry)(), int color) {
 }
 
 void Fiber::FinishFirstSwitch() {
-#ifdef INCIPIT_FIBERS_TELL_SANITIZER
+#ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
   __sanitizer_finish_switch_fiber(nullptr, &g_left->bottom_, &g_left->bytes_);
 #endif
 }
 
 void Fiber::Switch(Fiber& from, Fiber& to) {
-#ifdef INCIPIT_FIBERS_TELL_SANITIZER
+#ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
   from.left_at_ = static_cast<char*>(__builtin_frame_address(0)) - kSwitchFrameBytes;
   __sanitizer_start_switch_fiber(&from.fake_stack_, to.bottom_, to.bytes_);
   g_left = &from;

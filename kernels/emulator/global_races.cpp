@@ -57,14 +57,14 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
     if (before.is_atomic && now.is_atomic && before.grid == now.grid) return false;
     return !IsOrdered(thread, before);
   };
-  if (conflicts(word.write)) return Race(Tell(word.write, "wrote"));
+  if (conflicts(word.write)) return Race(Describe(word.write, "wrote"));
   if (access == Access::kConstant && word.write.grid >= 0 && (word.write.bytes & now.bytes) != 0 &&
       (word.write.grid == now.grid ||
        (word.write.grid >= GridOf(thread).first_running && GridOf(thread).launch.dependent))) {
-    return Race("as a constant, though " + Tell(word.write, "wrote"));
+    return Race("as a constant, though " + Describe(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {
-    return Race("without FenceBulkGlobal after what orders it, " + Tell(word.write, "wrote"));
+    return Race("without FenceBulkGlobal after what orders it, " + Describe(word.write, "wrote"));
   }
   if (access != Access::kWrite && access != Access::kAtomic) {
     if (now.grid < word.read.grid) return true;
@@ -75,7 +75,7 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
     word.read.bytes = static_cast<uint8_t>(bytes | now.bytes);
     return true;
   }
-  if (conflicts(word.read)) return Race(Tell(word.read, "reads"));
+  if (conflicts(word.read)) return Race(Describe(word.read, "reads"));
   word.write = now;
   return true;
 }
@@ -147,7 +147,7 @@ void GlobalRaces::Order(const Thread& thread, const void* address) {
   block.learned.push_back({thread.thread, ClocksOf(thread).Now(thread.thread), std::move(before)});
 }
 
-std::string GlobalRaces::Tell(const Event& before, const char* did) {
+std::string GlobalRaces::Describe(const Event& before, const char* did) {
   return fmt::format("which kernel {} block {} thread {} {} and nothing orders", before.grid,
                      before.block, before.thread, did);
 }

@@ -65,7 +65,7 @@ class GlobalRaces {
   static bool NeedsFence(const Thread& thread, const Event& before);
   static bool IsOrdered(const Thread& thread, const Event& before);
   static void Learn(std::vector<BlockKnowledge>& blocks, const BlockKnowledge& more);
-  static std::string Tell(const Event& before, const char* did);
+  static std::string Describe(const Event& before, const char* did);
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
   uintptr_t latest_ = 0;

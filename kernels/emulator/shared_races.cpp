@@ -110,14 +110,14 @@ std::string SharedRaces::Touch(int thread, Range range, Access access, Site site
     Write& write = writes_.get()[word.index];
     const bool among_atomics = access == Access::kAtomic && write.kind == kAtomicOp;
     if (!among_atomics && !KnowsWrite(thread, word)) {
-      return Race(TellWrite(thread, word, NameOf(access), site));
+      return Race(DescribeWrite(thread, word, NameOf(access), site));
     }
     if (access != Access::kAtomic) {
       NoteRead(thread, word);
       return true;
     }
     int warp = 0;
-    if (!KnowsReads(thread, word, warp)) return Race(TellRead(thread, word, warp, site));
+    if (!KnowsReads(thread, word, warp)) return Race(DescribeRead(thread, word, warp, site));
     write = {.clock = clocks_.Now(thread),
              .agent = static_cast<uint16_t>(thread),
              .bytes = word.bytes,
@@ -129,19 +129,19 @@ std::string SharedRaces::Touch(int thread, Range range, Access access, Site site
 
 std::string SharedRaces::Observe(int thread, Range range, Site site) {
   return ForWords(range, [&](Word word) {
-    return KnowsWrite(thread, word) || Race(TellWrite(thread, word, "uses", site));
+    return KnowsWrite(thread, word) || Race(DescribeWrite(thread, word, "uses", site));
   });
 }
 
 std::string SharedRaces::Overwrite(int thread, Range range, const Write& write, Site site) {
   return ForWords(range, [&](Word word) {
-    if (!KnowsWrite(thread, word)) return Race(TellWrite(thread, word, "writes", site));
+    if (!KnowsWrite(thread, word)) return Race(DescribeWrite(thread, word, "writes", site));
     int warp = 0;
-    if (!KnowsReads(thread, word, warp)) return Race(TellRead(thread, word, warp, site));
+    if (!KnowsReads(thread, word, warp)) return Race(DescribeRead(thread, word, warp, site));
     Write& old = writes_.get()[word.index];
     if (write.kind == kBulk && old.clock != 0 && old.kind != kBulk &&
         !IsFenced(thread, old.agent, old.clock, Memory::kShared)) {
-      return Race(TellWrite(thread, word, "copies without FenceBulkShared over", site));
+      return Race(DescribeWrite(thread, word, "copies without FenceBulkShared over", site));
     }
     const bool adds = old.clock == write.clock && old.agent == thread && old.kind == write.kind;
     const auto bytes = static_cast<uint8_t>(adds ? old.bytes | word.bytes : word.bytes);
@@ -167,11 +167,11 @@ void SharedRaces::EndCopy(int thread, Range range) {
 
 std::string SharedRaces::BeginMultiply(int thread, Range range, Site site) {
   return ForWords(range, [&](Word word) {
-    if (!KnowsWrite(thread, word)) return Race(TellWrite(thread, word, "multiplies", site));
+    if (!KnowsWrite(thread, word)) return Race(DescribeWrite(thread, word, "multiplies", site));
     const Write& write = writes_.get()[word.index];
     if (write.clock != 0 && write.kind != kBulk &&
         !IsFenced(thread, write.agent, write.clock, Memory::kShared)) {
-      return Race(TellWrite(thread, word, "multiplies without FenceBulkShared", site));
+      return Race(DescribeWrite(thread, word, "multiplies without FenceBulkShared", site));
     }
     Read& read = reads_.get()[static_cast<int64_t>(word.index) * num_warps_ + thread / kLanes];
     read.clock = kMostClock;
@@ -227,7 +227,7 @@ std::string SharedRaces::ReadRemotely(Range range, Site site) {
   });
 }
 
-std::string SharedRaces::TellWrite(int thread, Word word, const char* does, Site site) const {
+std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, Site site) const {
   const Write& write = writes_.get()[word.index];
   std::string by = fmt::format("thread {} wrote", write.agent);
   if (write.kind == kCopy) {
@@ -242,7 +242,7 @@ std::string SharedRaces::TellWrite(int thread, Word word, const char* does, Site
                      thread, does, word.index * kWordBytes, site.file, site.line, by, write.line);
 }
 
-std::string SharedRaces::TellRead(int thread, Word word, int warp, Site site) const {
+std::string SharedRaces::DescribeRead(int thread, Word word, int warp, Site site) const {
   std::string by = "another block";
   if (warp < num_warps_) {
     const Read& read = reads_.get()[static_cast<int64_t>(word.index) * num_warps_ + warp];

@@ -82,8 +82,8 @@ class SharedRaces {
   bool KnowsReads(int thread, Word word, int& warp);
   void NoteRead(int thread, Word word);
   std::string Overwrite(int thread, Range range, const Write& write, Site site);
-  std::string TellWrite(int thread, Word word, const char* does, Site site) const;
-  std::string TellRead(int thread, Word word, int warp, Site site) const;
+  std::string DescribeWrite(int thread, Word word, const char* does, Site site) const;
+  std::string DescribeRead(int thread, Word word, int warp, Site site) const;
 
   int num_warps_ = 0;
   Clocks clocks_;

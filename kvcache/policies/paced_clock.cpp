@@ -6,9 +6,9 @@
 namespace incipit {
 
 void PacedClock::PassUntil(Time now) {
-  if (!was_told_) told_ = counted_until_ = now;
-  was_told_ = true;
-  told_ = std::max(told_, now);
+  if (!has_time_) latest_ = counted_until_ = now;
+  has_time_ = true;
+  latest_ = std::max(latest_, now);
 }
 
 void PacedClock::Advance(uint64_t num_touches) {
@@ -46,8 +46,8 @@ void PacedClock::CountEvenly(double pace, uint64_t now) {
 
 // While so many touches are made, in seconds.
 double PacedClock::Passed(double num_touches) {
-  const double pause = ToSeconds(told_ - counted_until_);
-  counted_until_ = told_;
+  const double pause = ToSeconds(latest_ - counted_until_);
+  counted_until_ = latest_;
   const double window = kWindowEpochs * touches_.epoch_touches();
   const double pace = num_touches_ > 0 ? seconds_ / num_touches_ : 0;
   const bool is_paced = num_touches_ > window;

@@ -71,8 +71,8 @@ class PacedClock {
   double uncounted_ = 0;                   // seconds that touches to come will count
   double pauses_ = 0, longest_pause_ = 0;  // seconds
   std::array<double, kEpochs> begins_{};   // of epochs, in seconds that have been counted
-  bool was_told_ = false;
-  Time told_, counted_until_;
+  bool has_time_ = false;
+  Time latest_, counted_until_;
 };
 
 }  // namespace incipit

@@ -26,7 +26,7 @@ struct alignas(64) Block {
   bool published : 1 = false;
   bool pending : 1 = false;  // its contents are written by the step being planned or run
   bool canonical : 1 = false;
-  bool told : 1 = false;  // its key has been told of as stored
+  bool stored_emitted : 1 = false;  // an event has reported its key as stored
   bool starts_chain : 1 = false;
   bool has_wish : 1 = false;  // its retention was asked for
   bool retained : 1 = false;  // stands in a list of retained blocks, not in the policy's order

@@ -59,8 +59,8 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& heir = At(to);
   index_.Replace(from.hash.prefix(), id, to);
   heir.canonical = true;
-  heir.told = from.told;
-  from.told = false;
+  heir.stored_emitted = from.stored_emitted;
+  from.stored_emitted = false;
   heir.parent = from.parent;
   heir.first_child = from.first_child;
   heir.next_sibling = from.next_sibling;
@@ -110,8 +110,8 @@ void BlockPool::Unpublish(BlockId id) {
 void BlockPool::EraseKey(BlockId id) {
   Block& block = At(id);
   index_.Remove(block.hash.prefix(), id);
-  if (block.told) event_log_.AddRemoved(block.hash);
-  block.told = false;
+  if (block.stored_emitted) event_log_.AddRemoved(block.hash);
+  block.stored_emitted = false;
 }
 
 // Unpublishes a block wherever it stands.
@@ -144,7 +144,7 @@ void BlockPool::UnpublishAll() {
   evictions_.by_reason[static_cast<size_t>(EvictionReason::kReset)] += num_cached_free_;
   for (Block& block : blocks_) {
     block.published = block.pending = block.canonical = block.starts_chain = false;
-    block.told = false;
+    block.stored_emitted = false;
     block.next_same = block.parent = block.first_child = kNoBlock;
     block.next_sibling = block.prev_sibling = kNoBlock;
   }
@@ -192,7 +192,7 @@ std::vector<BlockId> BlockPool::StoredOrder() const {
   while (!pending.empty()) {
     const BlockId id = pending.back();
     pending.pop_back();
-    if (At(id).told) order.push_back(id);
+    if (At(id).stored_emitted) order.push_back(id);
     for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
       pending.push_back(child);
     }

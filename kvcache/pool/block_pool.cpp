@@ -236,12 +236,14 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Whether `id`, which is canonical, is told of from now on: after its parent, whose writer may not
-// have come to that yet, or may have failed.
+// Whether an event reports `id`, which is canonical, from now on: after its parent, whose writer
+// may not have come to that yet, or may have failed.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
-  if (block.told || !(block.starts_chain || At(block.parent).told)) return false;
-  block.told = true;
+  if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
+    return false;
+  }
+  block.stored_emitted = true;
   return true;
 }
 

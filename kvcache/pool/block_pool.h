@@ -118,7 +118,7 @@ class BlockPool {
   BlockId first_child(BlockId before) const { return At(before).first_child; }
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
-  // The canonical blocks of keys told of as stored, each after its parent. Allocates.
+  // The canonical blocks of keys that events reported as stored, each after its parent. Allocates.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }

@@ -198,7 +198,7 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(self.server.load().cached_blocks, 0)
         self.assertEqual(self.generate(request).usage.cached_tokens, 0)
 
-    def test_admin_tells_about_model_server_and_load(self):
+    def test_admin_reports_model_server_and_load(self):
         info = self.server.info()
         self.assertEqual(info.name, self.server.model.name)
         self.assertEqual(info.architecture, "LlamaForCausalLM")

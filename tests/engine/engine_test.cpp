@@ -72,7 +72,7 @@ TEST(EngineTest, HitRatiosAreThoseOfTheLastMinutes) {
   EXPECT_FALSE(fixture.engine->Load().hit_ratios.decayed);
 }
 
-TEST(EngineTest, AResetIsToldAtOnceThoughNoStepFollows) {
+TEST(EngineTest, AResetIsReportedAtOnceThoughNoStepFollows) {
   EngineFixture fixture;
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 21, 2)).ok());
   fixture.listener.WaitForEnd(1);

@@ -99,7 +99,7 @@ TEST(OverlapTest, WhatIsInFlightAtTheEndIsCancelled) {
   EXPECT_EQ(listener.num_events_after_end(), 0);
 }
 
-TEST(OverlapTest, WhoWasToldThatAllHasEndedCanEmptyTheCache) {
+TEST(OverlapTest, AfterTheEndOfAllIsReportedTheCacheCanBeEmptied) {
   OverlapFixture fixture;
   for (uint64_t id = 1; id <= 20; ++id) {
     const Request request = AskToStop(id);
@@ -119,7 +119,7 @@ TEST(OverlapTest, NothingIsUsedOnceAllHasDrained) {
   EXPECT_EQ(fixture.engine->Load().num_running, 0);
 }
 
-TEST(OverlapTest, AnIdIsFreeOnceItsEndIsTold) {
+TEST(OverlapTest, AnIdIsFreeOnceItsEndIsReported) {
   OverlapFixture fixture;
   ASSERT_TRUE(fixture.Submit(AskToStop(1)).ok());
   fixture.listener.WaitForEnd(1);

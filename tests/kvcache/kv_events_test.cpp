@@ -44,12 +44,12 @@ TEST(KvEventsTest, WhoHearsEveryEventKnowsWhatASnapshotSays) {
         EXPECT_TRUE(cache.ResetPrefixCache());
       }
       const KvEvents events = cache.Events();
-      ASSERT_TRUE(mirror.Hear(events, kBlockSize)) << "seed " << seed << ", step " << step;
+      ASSERT_TRUE(mirror.Apply(events, kBlockSize)) << "seed " << seed << ", step " << step;
       cache.ClearEvents();
       EventMirror latecomer;
       const KvSnapshot snapshot = cache.Snapshot();
       ASSERT_TRUE(
-          latecomer.Hear({.events = snapshot.events, .tokens = snapshot.tokens}, kBlockSize))
+          latecomer.Apply({.events = snapshot.events, .tokens = snapshot.tokens}, kBlockSize))
           << "seed " << seed << ", step " << step;
       ASSERT_EQ(mirror.prefixes(), latecomer.prefixes()) << "seed " << seed << ", step " << step;
     }

@@ -115,11 +115,11 @@ void ModelRun::Compare() {
 }
 
 void ModelRun::CompareEvents() {
-  Expect(mirror_.Hear(cache_.Events(), static_cast<size_t>(options_.block_size)), "a wrong event");
+  Expect(mirror_.Apply(cache_.Events(), static_cast<size_t>(options_.block_size)), "a wrong event");
   cache_.ClearEvents();
-  const auto told = naive_.Told();
-  Expect(told.size() == mirror_.prefixes().size(), "listeners know another number of keys");
-  for (const auto& [prefix, id] : told) {
+  const auto emitted = naive_.Emitted();
+  Expect(emitted.size() == mirror_.prefixes().size(), "listeners know another number of keys");
+  for (const auto& [prefix, id] : emitted) {
     const auto heard = mirror_.prefixes().find(cache_.pool().hash(BlockId{id}).bytes);
     Expect(heard != mirror_.prefixes().end() && heard->second == prefix.tokens,
            "listeners know another prefix");

@@ -115,10 +115,10 @@ int32_t NaiveCache::BlocksEvicted(int32_t num_fresh) const {
   return std::max(0, num_fresh - (num_free() - num_cached()));
 }
 
-std::map<NaivePrefix, int32_t> NaiveCache::Told() const {
-  std::map<NaivePrefix, int32_t> told;
-  for (const auto& [prefix, unused] : told_) told[prefix] = copies_.at(prefix).front();
-  return told;
+std::map<NaivePrefix, int32_t> NaiveCache::Emitted() const {
+  std::map<NaivePrefix, int32_t> emitted;
+  for (const auto& [prefix, unused] : emitted_) emitted[prefix] = copies_.at(prefix).front();
+  return emitted;
 }
 
 bool NaiveCache::HasDescendants(const NaivePrefix& prefix) const {
@@ -146,7 +146,7 @@ void NaiveCache::Remove(int32_t id) {
   const auto it = copies_.find(*block.content);
   std::erase(it->second, id);
   if (it->second.empty()) {
-    told_.erase(*block.content);
+    emitted_.erase(*block.content);
     copies_.erase(it);
   }
   block.content.reset();
@@ -280,8 +280,8 @@ void NaiveCache::CacheBlocks(NaiveTable& table, std::span<const TokenId> tokens)
     const NaivePrefix parent = PrefixOf(
         table.space, tokens,
         static_cast<size_t>(table.num_confirmed) * static_cast<size_t>(options_.block_size));
-    const bool is_stored = parent.tokens.empty() || told_.contains(parent);
-    if (first == id && is_stored) told_[*block.content] = true;
+    const bool is_stored = parent.tokens.empty() || emitted_.contains(parent);
+    if (first == id && is_stored) emitted_[*block.content] = true;
     if (!is_lru_ && first != id && At(first).num_users == 0) Replace(first);
   }
 }

@@ -77,7 +77,7 @@ class NaiveCache {
   bool WasPublished(const NaivePrefix& prefix) const { return published_.contains(prefix); }
   bool IsCached(const NaivePrefix& prefix) const { return copies_.contains(prefix); }
   // What listeners know to be stored, and a block that holds it.
-  std::map<NaivePrefix, int32_t> Told() const;
+  std::map<NaivePrefix, int32_t> Emitted() const;
   const std::string& error() const { return error_; }
 
   int64_t num_stored = 0, num_evicted = 0, num_expired = 0, num_reset = 0;
@@ -126,7 +126,7 @@ class NaiveCache {
   bool is_lru_;
   std::vector<NaiveBlock> blocks_;
   std::map<NaivePrefix, std::vector<int32_t>> copies_;  // the first answers
-  std::map<NaivePrefix, bool> evicted_, published_, told_;
+  std::map<NaivePrefix, bool> evicted_, published_, emitted_;
   std::vector<NaiveGroup> groups_;
   // Under `lru` whoever stands in front goes first; until something was asked for, or given up
   // beforehand, this is the whole order.

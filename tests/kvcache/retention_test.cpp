@@ -183,7 +183,7 @@ TEST_P(RetentionTest, AHighPriorityFallsBackToTheDefaultInEqualSteps) {
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 2)), 2);
 }
 
-TEST_P(RetentionTest, AHighPriorityIsTheDefaultWhenItsTimeIsOverHoweverOftenItIsTold) {
+TEST_P(RetentionTest, AHighPriorityIsTheDefaultWhenItsTimeIsOverHoweverOftenItIsGiven) {
   for (const Duration step : {Duration(milliseconds(1)), Duration(milliseconds(77)),
                               Duration(milliseconds(999)), Duration(milliseconds(1500))}) {
     Shelf shelf(GetParam(), 8, {.tenant_share_max = 1, .duration_max = milliseconds(1000)});

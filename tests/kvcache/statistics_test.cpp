@@ -56,7 +56,7 @@ TEST_P(StatisticsTest, WhereAllFullBlocksAreFoundNothingIsMissed) {
   EXPECT_EQ(MissOf(TokenRange(0, 17)).differing_token, 12);
 }
 
-TEST_P(StatisticsTest, TheFirstTokenThatDiffersFromTheNearestChainIsTold) {
+TEST_P(StatisticsTest, TheFirstTokenThatDiffersFromTheNearestChainIsReported) {
   Cache(TokenRange(0, 12));
   for (int32_t num_equal = 0; num_equal < 12; ++num_equal) {
     const Miss miss = MissOf(Concat(TokenRange(0, num_equal), TokenRange(500, 16)));
@@ -136,7 +136,7 @@ TEST_P(StatisticsTest, EvictionsOfLongAgoAreForgotten) {
 }
 
 // Another salt or adapter of one's own is told; what other tenants have is not.
-TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreTold) {
+TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreReported) {
   const CacheNamespace plain = MakeCacheNamespace("a", ""), salted = MakeCacheNamespace("a", "x");
   CacheNamespace adapted = plain;
   adapted.adapter = AdapterKey{"adapter", {1}};
@@ -161,7 +161,7 @@ TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreTold) {
   EXPECT_EQ(MissOf(TokenRange(0, 9), salted, 1).reason, MissReason::kUnseen);
 }
 
-TEST_P(StatisticsTest, NothingIsToldOfAnotherBlockInTheSamePlace) {
+TEST_P(StatisticsTest, NothingIsReportedOfAnotherBlockInTheSamePlace) {
   const CacheNamespace plain = MakeCacheNamespace("a", ""), salted = MakeCacheNamespace("a", "x");
   Cache(TokenRange(0, 4), plain, 1);
   for (TokenId first = 1000; first < 2000; first += 100) Cache(TokenRange(first, 4), plain, 1);
@@ -220,7 +220,7 @@ TEST_P(StatisticsTest, WhatIsUnpublishedForItsValuesIsNoEviction) {
   EXPECT_EQ(MissOf(TokenRange(0, 9)).reason, MissReason::kUnseen);
 }
 
-TEST_P(StatisticsTest, APreviewTellsWhatWouldBeEvictedAndChangesNothing) {
+TEST_P(StatisticsTest, APreviewReportsWhatWouldBeEvictedAndChangesNothing) {
   Cache(TokenRange(0, 16));  // four blocks stay cached, four are empty
   CachedSequence next(cache_, Concat(TokenRange(0, 8), TokenRange(500, 20)));
   const ComputedBlocks computed = cache_.GetComputedBlocks(next.tokens, next.table);

@@ -103,7 +103,7 @@ TEST(CommitTest, CancellingAChoiceLeavesTheOthers) {
   }
 }
 
-TEST(CommitTest, ACancelDuringAStepIsToldAtOnceAndGivesBlocksBackWhenTheStepIsCommitted) {
+TEST(CommitTest, ACancelDuringAStepIsReportedAtOnceAndGivesBlocksBackWhenTheStepIsCommitted) {
   SchedulerFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 10, 4));
   fixture.Plan();
@@ -244,7 +244,7 @@ TEST(CommitTest, WithThePrefixCacheOffNothingIsShared) {
   EXPECT_EQ(fixture.cache.TakeStats().queries, 0);
 }
 
-TEST(CommitTest, EverythingEndsWhenToldTo) {
+TEST(CommitTest, EverythingEndsWhenAsked) {
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 1});
   Request request = SchedulerFixture::Ask(1, 4, 9);

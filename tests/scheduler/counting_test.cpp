@@ -111,7 +111,7 @@ TEST(CountingTest, WhatAPreemptedSequenceFindsOfItselfIsCountedApart) {
   EXPECT_EQ(stats.self_hit_tokens, 8);
 }
 
-TEST(CountingTest, EveryAdmittedRequestIsToldWhyItMissed) {
+TEST(CountingTest, EveryAdmittedRequestReportsWhyItMissed) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(AskNamed(1, 1, 20));
   fixture.Step(At(0));
@@ -143,7 +143,7 @@ TEST(CountingTest, EveryAdmittedRequestIsToldWhyItMissed) {
 }
 
 // A pool where nothing is evicted: the sum over requests is what admissions told, to the token.
-TEST(CountingTest, TotalsAreTheSumOfWhatAdmissionsTold) {
+TEST(CountingTest, TotalsAreTheSumOfWhatAdmissionsReported) {
   SchedulerFixture fixture({.num_blocks = 400, .block_size = 4},
                            {.step_tokens_max = 16, .running_max = 8});
   int64_t num_tokens = 0;

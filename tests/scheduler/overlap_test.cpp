@@ -179,7 +179,7 @@ TEST(OverlapTest, AStopTokenEndsWhoseNextStepIsUnderWay) {
   EXPECT_EQ(fixture.cache.num_used(), 0);
 }
 
-TEST(OverlapTest, ACancelIsToldAtOnceAndHoldsTheBlocksOfBothSteps) {
+TEST(OverlapTest, ACancelIsReportedAtOnceAndHoldsTheBlocksOfBothSteps) {
   OverlapFixture fixture;
   const Request other = SchedulerFixture::Ask(2, 6, 5, 2);
   fixture.Add(SchedulerFixture::Ask(1, 10, 9));

@@ -114,7 +114,7 @@ TEST(ChatTest, ATemplatesMessageIsCutAndEscaped) {
   EXPECT_EQ(Chat(server, Say("ü")).status.error_message(), "messages no \\xc3\\xbc");
 }
 
-TEST(ChatTest, AConversationThatNeedsWhatTemplatesCannotDoHereIsToldSo) {
+TEST(ChatTest, AConversationThatNeedsWhatTemplatesCannotDoHereIsRefusedWithTheReason) {
   TestServerConfig config;
   config.chat_template = "{% for m in messages %}\n{{ m.content['encode']() }}{% endfor %}";
   TestServer server(std::move(config));

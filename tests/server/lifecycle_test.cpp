@@ -358,7 +358,7 @@ TEST(AdminTest, AnUnknownLogLevelIsRefused) {
   EXPECT_EQ(response.previous_level(), "warn");
 }
 
-TEST(CallTrackerTest, TheLastCallOutTellsWhoeverWaits) {
+TEST(CallTrackerTest, TheLastCallOutWakesThoseThatWait) {
   CallTracker calls({.calls_max = 2, .connection_calls_max = 2});
   int num_idle = 0;
   calls.WhenIdle([&] { ++num_idle; });

@@ -180,11 +180,11 @@ void Simulation::CheckCache() {
 // Who has heard every event knows what a snapshot tells.
 void Simulation::CheckEvents() {
   const auto block_size = static_cast<size_t>(cache_->block_size());
-  Expect(mirror_.Hear(cache_->Events(), block_size), "an event without sense");
+  Expect(mirror_.Apply(cache_->Events(), block_size), "an event without sense");
   cache_->ClearEvents();
   const KvSnapshot snapshot = cache_->Snapshot();
   EventMirror now;
-  Expect(now.Hear({.events = snapshot.events, .tokens = snapshot.tokens}, block_size),
+  Expect(now.Apply({.events = snapshot.events, .tokens = snapshot.tokens}, block_size),
          "a snapshot without sense");
   Expect(now.prefixes() == mirror_.prefixes(), "listeners know something else than is there");
 }
@@ -201,14 +201,14 @@ void Simulation::CheckMiss(const ExpectedRequest& request, const AdmissionEvent&
   Expect(event.miss.block == block, "missed another block");
   Expect(event.miss.differing_token >= event.num_cached_tokens, "differs where it was found");
   Expect(event.miss.evicted_ago <= now_.time_since_epoch(), "evicted before the beginning");
-  const bool told = event.miss.reason == MissReason::kEvicted && !collides_;
-  Expect(!told || HasComputed(request, (block + 1) * cache_->block_size()),
+  const bool reported = event.miss.reason == MissReason::kEvicted && !collides_;
+  Expect(!reported || HasComputed(request, (block + 1) * cache_->block_size()),
          "evicted what its tenant never computed");
 }
 
 void Simulation::TakeEvents() {
   const SchedulerEvents& events = scheduler_->events();
-  const auto tell = [&](RequestId id, const std::string& error) {
+  const auto report = [&](RequestId id, const std::string& error) {
     if (error.empty()) return;
     Expect(false, fmt::format("request {}: {}", static_cast<uint64_t>(id), error));
   };
@@ -220,22 +220,22 @@ void Simulation::TakeEvents() {
   for (const AdmissionEvent& event : events.admissions) {
     ExpectedRequest* request = find(event.request);
     if (request == nullptr) return;
-    tell(event.request, request->Receive(event));
+    report(event.request, request->Receive(event));
     CheckSource(*request, event.num_cached_tokens);
     CheckMiss(*request, event);
     const Request& asked = request->request();
-    hits_told_ += event.num_cached_tokens;
-    queries_told_ += asked.read_cache && asked.prompt_logprobs < 0;
+    hits_reported_ += event.num_cached_tokens;
+    queries_reported_ += asked.read_cache && asked.prompt_logprobs < 0;
   }
   for (const PromptLogprobsEvent& event : events.prompt_logprobs) {
     ExpectedRequest* request = find(event.request);
     if (request == nullptr) return;
-    tell(event.request, request->Receive(event, result_.prompt_logprobs));
+    report(event.request, request->Receive(event, result_.prompt_logprobs));
   }
   for (const TokenEvent& event : events.tokens) {
     ExpectedRequest* request = find(event.request);
     if (request == nullptr) return;
-    tell(event.request, request->Receive(event, result_.logprobs, now_));
+    report(event.request, request->Receive(event, result_.logprobs, now_));
     counts_.expired += event.finish == FinishReason::kDeadline;
     counts_.failed += event.finish == FinishReason::kError;
     counts_.forks += event.choice > 0 && event.finish == FinishReason::kLength;
@@ -304,9 +304,9 @@ void Simulation::CheckEnd() {
   Expect(scheduler_->num_waiting_prompt_tokens() == 0, "waiting tokens do not add up");
   CheckCache();
   stats_ += cache_->TakeStats();
-  if (!cache_options_.prefix_cache) queries_told_ = 0;
-  Expect(stats_.queries == queries_told_, "queries do not add up");
-  Expect(stats_.hit_tokens == hits_told_, "hits do not add up");
+  if (!cache_options_.prefix_cache) queries_reported_ = 0;
+  Expect(stats_.queries == queries_reported_, "queries do not add up");
+  Expect(stats_.hit_tokens == hits_reported_, "hits do not add up");
   Expect(stats_.stored_blocks >= stats_.evictions.total(), "evicted more than was stored");
   Expect(collides_ || stats_.collisions == 0, "a collision");
   counts_.hit_tokens += stats_.hit_tokens;

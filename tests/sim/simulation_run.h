@@ -116,7 +116,7 @@ class Simulation {
   std::map<uint64_t, ExpectedRequest> live_;
   int64_t num_groups_ = 0;  // that the scheduler holds
   KvCacheStats stats_;
-  int64_t hits_told_ = 0, queries_told_ = 0;
+  int64_t hits_reported_ = 0, queries_reported_ = 0;
   struct Text {  // prompt and answer
     RequestId request{};
     std::vector<TokenId> tokens;

@@ -15,8 +15,8 @@ namespace incipit {
 class EventMirror {
  public:
   // False: an event makes no sense, or some are lost.
-  bool Hear(const KvEvents& told, size_t block_size) {
-    for (const KvEvent& event : told.events) {
+  bool Apply(const KvEvents& emitted, size_t block_size) {
+    for (const KvEvent& event : emitted.events) {
       if (event.kind == KvEvent::Kind::kLost) return false;
       if (event.kind == KvEvent::Kind::kCleared) prefixes_.clear();
       const bool removed = event.kind == KvEvent::Kind::kRemoved;
@@ -28,7 +28,7 @@ class EventMirror {
         if (parent == prefixes_.end()) return false;
         prefix = parent->second;
       }
-      const auto tokens = told.tokens.subspan(event.tokens_begin, block_size);
+      const auto tokens = emitted.tokens.subspan(event.tokens_begin, block_size);
       prefix.insert(prefix.end(), tokens.begin(), tokens.end());
       if (!prefixes_.emplace(event.key.bytes, std::move(prefix)).second) return false;
     }

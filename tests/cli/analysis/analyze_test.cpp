@@ -82,7 +82,7 @@ TEST_F(AnalyzeTest, ItReadsWhatTokenizeWrites) {
   EXPECT_EQ(Json()["block_sizes"][0]["attainable"]["tokens"], 2);
 }
 
-TEST_F(AnalyzeTest, AModelsConfigurationTellsTheBytesOfAToken) {
+TEST_F(AnalyzeTest, AModelsConfigurationGivesTheBytesOfAToken) {
   WriteFile("config.json", R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 64,
     "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
     "num_key_value_heads": 2, "vocab_size": 100, "max_position_embeddings": 64,

@@ -78,7 +78,7 @@ TEST_F(ProductChoicesTest, AreReadAsTheyWereWritten) {
             1);
 }
 
-TEST_F(ProductChoicesTest, OfAnotherMachineAreToldApart) {
+TEST_F(ProductChoicesTest, OfAnotherMachineAreDistinguished) {
   ASSERT_TRUE(choices_.Write(path_, "a card").ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(ProductChoices::Read(path_, "a card, newer").status()));
   EXPECT_TRUE(absl::IsNotFound(ProductChoices::Read(path_ + "x", "a card").status()));

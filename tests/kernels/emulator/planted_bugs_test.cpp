@@ -140,7 +140,7 @@ TEST(PlantedBugs, AWarpgroupsProductIsRight) { ExpectCorrect(WarpgroupRing<Warpg
 TEST(PlantedBugs, MultiplyingUnfencedCopiesIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kNoFenceAfterCopies>, "without FenceBulkShared");
 }
-TEST(PlantedBugs, FencingCopiesAfterTellingOfThemIsFound) {
+TEST(PlantedBugs, FencingCopiesAfterAnnouncingThemIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kFencesAfterArriving>, "without FenceBulkShared");
 }
 TEST(PlantedBugs, FreeingAStageThatIsBeingMultipliedIsFound) {

@@ -78,7 +78,7 @@ TEST_P(Sha256Test, APaddedMessageHasTheDigestOfTheMessage) {
   }
 }
 
-TEST_P(Sha256Test, APaddingTellsLengthsBeyondFourGigabytes) {
+TEST_P(Sha256Test, APaddingHoldsLengthsBeyondFourGigabytes) {
   constexpr uint64_t kBytes = (uint64_t{0x123456} << 32) + 64;
   const Sha256Padding padding(kBytes);
   ASSERT_EQ(padding.bytes().size(), 64u);

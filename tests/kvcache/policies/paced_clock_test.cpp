@@ -38,7 +38,7 @@ class Clocks {
   Time now;
 };
 
-TEST(PacedClock, AgesAreTouchesWhereNobodyTellsTheTime) {
+TEST(PacedClock, AgesAreTouchesWhereNoTimeIsReported) {
   TouchClock touches(kStart, kUnit, kEpoch);
   PacedClock paced(touches);
   const TouchClock::Stamp first = touches.stamp();
@@ -147,7 +147,7 @@ TEST(PacedClock, TimeNeverStandsStill) {
   EXPECT_LT(clocks.Since(begin), 100 * kEpoch / 15);
 }
 
-TEST(PacedClock, WhatIsEarlierThanToldBeforeIsNow) {
+TEST(PacedClock, WhatIsEarlierThanReportedBeforeIsNow) {
   Clocks clocks;
   clocks.PassEvenly(milliseconds(5), kSettled);
   const double begin = clocks.paced.now();

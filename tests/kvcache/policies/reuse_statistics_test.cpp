@@ -23,7 +23,7 @@ constexpr milliseconds kBusy(2), kQuiet(16);  // from one block to the next
 // after ten seconds, the others never, and are forgotten after forty.
 class Blocks {
  public:
-  explicit Blocks(bool tells_time) : tells_time_(tells_time) {}
+  explicit Blocks(bool reports_time) : reports_time_(reports_time) {}
 
   void Run(int num_blocks, Duration apart) {
     for (int i = 0; i < num_blocks; ++i) {
@@ -74,14 +74,14 @@ class Blocks {
   }
 
   void Touch() {
-    if (tells_time_) paced_.PassUntil(now_);
+    if (reports_time_) paced_.PassUntil(now_);
     const uint64_t epoch = clock_.epoch();
     paced_.Advance(1);
     clock_.Advance(1);
     if (clock_.epoch() != epoch) statistics_.BeginEpoch(1);
   }
 
-  bool tells_time_;
+  bool reports_time_;
   TouchClock clock_{uint64_t{1} << 40, 4, 64};
   PacedClock paced_{clock_};
   ReuseStatistics statistics_{clock_, paced_, 4000};
