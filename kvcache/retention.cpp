@@ -36,13 +36,13 @@ int32_t RetainedBlocks::GroupOf(BlockId id) const {
   return mark != 0 && Group(index).generation == mark >> kGroupBits ? index : -1;
 }
 
-void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& wish, uint64_t tenant,
+void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant,
                             Time now) {
-  if (wish.is_default() || free_groups_.empty()) return;
+  if (hint.is_default() || free_groups_.empty()) return;
   const int32_t index = free_groups_.back();
   free_groups_.pop_back();
   BlockGroup& group = Group(index);
-  group.wish = wish;
+  group.hint = hint;
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
@@ -57,7 +57,7 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& wi
     if (is_above && !counts && room-- <= 0) break;
     if (before >= 0) Forget(id);
     Mark(id) = group.generation << kGroupBits | static_cast<uint32_t>(index);
-    At(blocks_, id).has_wish = true;
+    At(blocks_, id).has_hint = true;
     ++group.num_blocks;
   }
   if (group.num_blocks == 0) return End(index);
@@ -81,26 +81,26 @@ int64_t RetainedBlocks::RoomAbove(uint64_t tenant) const {
 
 int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
   const Duration age = now - group.start;
-  if (age < std::min(group.wish.pin, limits_.duration_max)) return kPinnedLevel;
-  int32_t level = LevelOf(group.wish.priority, kDefaultLevel);
+  if (age < std::min(group.hint.pin, limits_.duration_max)) return kPinnedLevel;
+  int32_t level = LevelOf(group.hint.priority, kDefaultLevel);
   if (level > kDefaultLevel) {
     const double left = std::max(0.0, 1 - ToSeconds(age) / ToSeconds(limits_.duration_max));
     level = kDefaultLevel + static_cast<int32_t>(std::ceil((level - kDefaultLevel) * left));
   }
-  const Duration life = group.wish.time_to_live;
+  const Duration life = group.hint.time_to_live;
   if (level == kDefaultLevel && life > Duration::zero()) level += age < life / 2 ? 1 : -1;
   return level;
 }
 
-// When the group's level changes or its time is over; never, where its wish has no end.
+// When the group's level changes or its time is over; never, where its hint has no end.
 Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   Time change = Time::max();
-  const Duration life = group.wish.time_to_live;
+  const Duration life = group.hint.time_to_live;
   if (life > Duration::zero()) {
     change = group.start + (now - group.start < life / 2 ? life / 2 : life);
   }
   if (group.level == kPinnedLevel) {
-    change = std::min(change, group.start + std::min(group.wish.pin, limits_.duration_max));
+    change = std::min(change, group.start + std::min(group.hint.pin, limits_.duration_max));
   } else if (group.level > kDefaultLevel && now - group.start < limits_.duration_max) {
     const Duration step = limits_.duration_max / (kPinnedLevel - kDefaultLevel);
     change = std::min({change, now + step, group.start + limits_.duration_max});
@@ -137,8 +137,8 @@ void RetainedBlocks::Leave(BlockId id) {
 }
 
 void RetainedBlocks::Forget(BlockId id) {
-  if (!At(blocks_, id).has_wish) return;
-  At(blocks_, id).has_wish = false;
+  if (!At(blocks_, id).has_hint) return;
+  At(blocks_, id).has_hint = false;
   const int32_t index = GroupOf(id);
   if (index < 0) return;
   if (At(blocks_, id).retained) Leave(id);
@@ -147,13 +147,13 @@ void RetainedBlocks::Forget(BlockId id) {
 }
 
 void RetainedBlocks::Inherit(BlockId id, BlockId from) {
-  const int32_t index = At(blocks_, from).has_wish ? GroupOf(from) : -1;
+  const int32_t index = At(blocks_, from).has_hint ? GroupOf(from) : -1;
   if (index < 0) return;
-  const int32_t before = At(blocks_, id).has_wish ? GroupOf(id) : -1;
+  const int32_t before = At(blocks_, id).has_hint ? GroupOf(id) : -1;
   if (before >= 0 && Group(before).level > Group(index).level) return;
   Forget(id);
   Mark(id) = Mark(from);
-  At(blocks_, id).has_wish = true;
+  At(blocks_, id).has_hint = true;
   ++Group(index).num_blocks;
 }
 
@@ -201,7 +201,7 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
       due_after_ = std::min(due_after_, group.due);
       continue;
     }
-    const Duration lives = group.wish.time_to_live;
+    const Duration lives = group.hint.time_to_live;
     const bool expired = lives > Duration::zero() && now - group.start >= lives;
     const int32_t level = LevelAt(group, now);
     if (!expired && level != kDefaultLevel) {
@@ -237,7 +237,7 @@ void RetainedBlocks::Clear() {
     End(index);
   }
   std::ranges::fill(marks_, 0);
-  for (Block& block : blocks_) block.has_wish = false;
+  for (Block& block : blocks_) block.has_hint = false;
   next_due_ = due_after_ = Time::max();
   due_index_ = 0;
 }

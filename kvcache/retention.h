@@ -1,5 +1,5 @@
 // What a request may ask about how long its blocks stay cached, and the blocks that stay or go by
-// such wishes rather than by the eviction policy.
+// such hints rather than by the eviction policy.
 #pragma once
 
 #include <cstddef>
@@ -42,16 +42,16 @@ struct RetentionLimits {
 // its life, below it in the second. Within a level the group that was freed first goes first, its
 // last block first. A block that is used meanwhile comes back to its group. A tenant over its share
 // and a request for which no group is free (kGroupsMax) get no retention for what exceeds. All
-// operations take O(1) for each block and O(kGroupsMax) for each request with a wish.
+// operations take O(1) for each block and O(kGroupsMax) for each request with a hint.
 class RetainedBlocks {
  public:
   static constexpr int32_t kGroupsMax = 1024;
 
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
-  // Remembers the wish for as many of the published ones among the blocks of a sequence, the first
+  // Remembers the hint for as many of the published ones among the blocks of a sequence, the first
   // of its chain first, as the tenant's share allows. REQUIRES: they are in use.
-  void Assign(std::span<const BlockId> blocks, const Retention& wish, uint64_t tenant, Time now);
+  void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
   // `id` has lost its last user. True: it stands here now; false: it has no retention.
   bool Put(BlockId id);
@@ -67,7 +67,7 @@ class RetainedBlocks {
   BlockId FrontBelow() const;
   BlockId FrontAbove() const;
 
-  // A block that leaves because its time to live is over (`expired`) by `now` or its wish has
+  // A block that leaves because its time to live is over (`expired`) by `now` or its hint has
   // faded; of a chain, the last comes first. None, where what came due only stands elsewhere now.
   // To be called until nothing is due.
   struct Due {
@@ -87,7 +87,7 @@ class RetainedBlocks {
 
   struct BlockGroup {
     BlockList blocks;  // without a user, the last of the chain in front
-    Retention wish;
+    Retention hint;
     Time start{}, due{};
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // standing here or in use

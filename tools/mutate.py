@@ -121,7 +121,7 @@ BUGS = [
     Bug("a tenant retains more blocks than its share", "kvcache/retention.cpp",
         "if (is_above && !counts && room-- <= 0) break;", "(void)counts; (void)room;"),
     Bug("a pinned block stays pinned without end", "kvcache/retention.cpp",
-        "change = std::min(change, group.start + std::min(group.wish.pin, limits_.duration_max));", ""),
+        "change = std::min(change, group.start + std::min(group.hint.pin, limits_.duration_max));", ""),
     Bug("a change of retention that is due later never happens", "kvcache/retention.cpp",
         "next_due_ = std::exchange(due_after_, Time::max());", "next_due_ = due_after_ = Time::max();"),
     Bug("a block stays in a retention group that has ended", "kvcache/retention.cpp",

@@ -28,7 +28,7 @@ struct alignas(64) Block {
   bool canonical : 1 = false;
   bool stored_emitted : 1 = false;  // an event has reported its key as stored
   bool starts_chain : 1 = false;
-  bool has_wish : 1 = false;  // its retention was asked for
+  bool has_hint : 1 = false;  // its retention was asked for
   bool retained : 1 = false;  // stands in a list of retained blocks, not in the policy's order
 
   bool has_children() const { return first_child != kNoBlock; }

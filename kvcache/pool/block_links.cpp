@@ -97,7 +97,7 @@ bool BlockPool::Detach(BlockId id) {
   } else if (block.canonical) {
     HandOver(id, next);
   }
-  if (block.has_wish) retained_.Forget(id);
+  if (block.has_hint) retained_.Forget(id);
   block.next_same = kNoBlock;
   block.published = block.pending = block.canonical = block.starts_chain = false;
   return last_of_key;

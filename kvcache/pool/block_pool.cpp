@@ -169,7 +169,7 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
-    const bool is_plain = block.next_same == *it && !block.has_wish;  // so it is published
+    const bool is_plain = block.next_same == *it && !block.has_hint;  // so it is published
     if (is_plain) {
       ++num_plain;
       TimesOf(*it).freed = now_ms_;
@@ -194,7 +194,7 @@ bool BlockPool::BecomeFree(BlockId id) {
   }
   ++num_cached_free_;
   TimesOf(id).freed = now_ms_;
-  return !block.has_wish || !retained_.Put(id);
+  return !block.has_hint || !retained_.Put(id);
 }
 
 // Returns the canonical block of `hash`.

@@ -103,8 +103,8 @@ class BlockPool {
   // It is `now`: gives up what has outlived its time.
   void Advance(Time now);
   // What becomes of these blocks, the first of a chain first, when they are free.
-  void Retain(std::span<const BlockId> blocks, const Retention& wish, uint64_t tenant) {
-    retained_.Assign(blocks, wish, tenant, now_);
+  void Retain(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant) {
+    retained_.Assign(blocks, hint, tenant, now_);
   }
 
   bool is_published(BlockId id) const { return At(id).published; }

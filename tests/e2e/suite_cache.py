@@ -88,7 +88,7 @@ class CacheTest(unittest.TestCase):
             self.assertGreaterEqual(server.metric("incipit_prefix_cache_evictions_total", reason="ttl"), 10)
             self.assertEqual(server.metric("incipit_kv_blocks"), 64)
 
-    def test_a_wrong_wish_names_its_field(self):
+    def test_a_wrong_hint_names_its_field(self):
         with Server() as server:
             for field, value in (("priority", 101), ("ttl", -1), ("ttl", 86401), ("pin", 0)):
                 request = greedy("a", 1)

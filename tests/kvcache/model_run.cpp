@@ -137,13 +137,13 @@ void ModelRun::CompareStats() {
   Expect(stats_.collisions == 0, "a collision");
 }
 
-Retention ModelRun::RandomWish() {
-  Retention wish;
-  if (!has_wishes_ || Chance(40)) return wish;
-  if (Chance(70)) wish.priority = Pick(0, 100);
-  if (Chance(30)) wish.time_to_live = milliseconds(Pick(1, 400));
-  if (Chance(30)) wish.pin = milliseconds(Pick(1, 1000));
-  return wish;
+Retention ModelRun::RandomHint() {
+  Retention hint;
+  if (!has_hints_ || Chance(40)) return hint;
+  if (Chance(70)) hint.priority = Pick(0, 100);
+  if (Chance(30)) hint.time_to_live = milliseconds(Pick(1, 400));
+  if (Chance(30)) hint.pin = milliseconds(Pick(1, 1000));
+  return hint;
 }
 
 void ModelRun::Submit() {
@@ -162,7 +162,7 @@ void ModelRun::Submit() {
   const int32_t space = Pick(0, 2);
   sequence.naive.space = space;
   sequence.table.tenant = sequence.naive.tenant = static_cast<uint64_t>(space == 2);
-  sequence.table.retention = sequence.naive.wish = RandomWish();
+  sequence.table.retention = sequence.naive.hint = RandomHint();
   sequence.table.root =
       cache_.hasher().Root(MakeCacheNamespace(space == 2 ? "b" : "a", space == 1 ? "salt" : ""));
   if (!options_.prefix_cache) return;
@@ -340,7 +340,7 @@ void ModelRun::Fork(const LiveSequence& parent) {
   child.table.retention = parent.table.retention;
   child.naive.space = parent.naive.space;
   child.naive.tenant = parent.naive.tenant;
-  child.naive.wish = parent.naive.wish;
+  child.naive.hint = parent.naive.hint;
   if (options_.prefix_cache) {
     cache_.hasher().Extend(child.table.root, child.tokens, child.table.hashes);
   }

@@ -39,7 +39,7 @@ class ModelRun {
         cache_(options_, seams_),
         naive_(options_, seams_, cache_) {
     alphabet_ = Pick(1, 3);
-    has_wishes_ = Chance(70);
+    has_hints_ = Chance(70);
     listens_ = Chance(50);
     if (listens_) cache_.Listen(1'000'000);
     cache_.Advance(Time{});
@@ -71,7 +71,7 @@ class ModelRun {
 
   void Call();
   void Submit();
-  Retention RandomWish();
+  Retention RandomHint();
   void Admit(LiveSequence& sequence);
   void CheckMiss(const LiveSequence& sequence, const ComputedBlocks& computed);
   void CheckCopySource(const LiveSequence& sequence, const ComputedBlocks& computed,
@@ -93,7 +93,7 @@ class ModelRun {
   KvCacheManager cache_;
   NaiveCache naive_;
   int32_t alphabet_ = 2;
-  bool has_wishes_ = false, listens_ = false;
+  bool has_hints_ = false, listens_ = false;
   EventMirror mirror_;
   std::list<LiveSequence> sequences_;
   std::vector<LiveSequence*> step_;  // in the order in which they were planned

@@ -11,13 +11,13 @@ namespace {
 constexpr int32_t kCandidatesMax = 16;  // of partial matches
 constexpr int32_t kDefaultLevel = 5, kPinned = 11;
 
-int32_t Level(const Retention& wish, Duration age, Duration duration_max) {
-  if (age < std::min(wish.pin, duration_max)) return kPinned;
-  const int32_t over = wish.priority - 50;
-  if (over < 0) return wish.priority / 10;
+int32_t Level(const Retention& hint, Duration age, Duration duration_max) {
+  if (age < std::min(hint.pin, duration_max)) return kPinned;
+  const int32_t over = hint.priority - 50;
+  if (over < 0) return hint.priority / 10;
   if (over > 0) return kDefaultLevel + (over + 9) / 10;
-  if (wish.time_to_live == Duration::zero()) return kDefaultLevel;
-  return age < wish.time_to_live / 2 ? kDefaultLevel + 1 : kDefaultLevel - 1;
+  if (hint.time_to_live == Duration::zero()) return kDefaultLevel;
+  return age < hint.time_to_live / 2 ? kDefaultLevel + 1 : kDefaultLevel - 1;
 }
 
 NaivePrefix PrefixOf(int32_t space, std::span<const TokenId> tokens, size_t num_tokens) {
@@ -161,9 +161,9 @@ void NaiveCache::Replace(int32_t id) {
     return alive ? groups_[static_cast<size_t>(group)].level : -1;
   };
   if (ids.front() == id) {
-    const int32_t wish = At(id).group;
+    const int32_t hint = At(id).group;
     int32_t& heirs = At(ids[1]).group;
-    if (level_of(wish) >= 0 && level_of(wish) >= level_of(heirs)) heirs = wish;
+    if (level_of(hint) >= 0 && level_of(hint) >= level_of(heirs)) heirs = hint;
   }
   Remove(id);
 }
@@ -188,7 +188,7 @@ void NaiveCache::Allocate(NaiveTable& table, const NaiveMatch& match, int32_t so
     Take(static_cast<int32_t>(id));
     table.blocks.push_back(static_cast<int32_t>(id));
   }
-  SettleWishes();
+  SettleHints();
 }
 
 void NaiveCache::AddUser(int32_t id) {
@@ -213,7 +213,7 @@ void NaiveCache::Take(int32_t id) {
 }
 
 int32_t NaiveCache::LevelOf(const NaiveGroup& group) const {
-  return Level(group.wish, now_ - group.start, options_.retention.duration_max);
+  return Level(group.hint, now_ - group.start, options_.retention.duration_max);
 }
 
 int32_t NaiveCache::LevelAt(int32_t id) const {
@@ -244,7 +244,7 @@ void NaiveCache::JudgeVictim(int32_t id) {
 
 // Retained blocks that were come upon while others descended from them have gone to the policy's
 // order: the product says which.
-void NaiveCache::SettleWishes() {
+void NaiveCache::SettleHints() {
   for (int32_t id = 0; id < options_.num_blocks; ++id) {
     NaiveBlock& block = At(id);
     if (block.num_users > 0 || block.group < 0) continue;
@@ -342,7 +342,7 @@ void NaiveCache::ReleaseUser(int32_t id) {
 
 void NaiveCache::Free(NaiveTable& table) {
   ReleaseCopySource(table);
-  if (!table.wish.is_default()) Assign(table);
+  if (!table.hint.is_default()) Assign(table);
   while (!table.blocks.empty()) {
     ReleaseUser(table.blocks.back());
     table.blocks.pop_back();
@@ -353,7 +353,7 @@ void NaiveCache::Free(NaiveTable& table) {
 
 void NaiveCache::Assign(const NaiveTable& table) {
   queue_is_all_ = false;
-  NaiveGroup group = {.wish = table.wish, .start = now_, .tenant = table.tenant};
+  NaiveGroup group = {.hint = table.hint, .start = now_, .tenant = table.tenant};
   group.level = LevelOf(group);
   const auto is_above = [&](const NaiveBlock& block) {
     if (block.group < 0) return false;
@@ -366,8 +366,8 @@ void NaiveCache::Assign(const NaiveTable& table) {
   for (int32_t i = 0; i < table.num_confirmed; ++i) {
     NaiveBlock& block = At(table.blocks[static_cast<size_t>(i)]);
     if (!block.content) break;
-    const bool has_wish = block.group >= 0 && !groups_[static_cast<size_t>(block.group)].ended;
-    if (has_wish && groups_[static_cast<size_t>(block.group)].level > group.level) continue;
+    const bool has_hint = block.group >= 0 && !groups_[static_cast<size_t>(block.group)].ended;
+    if (has_hint && groups_[static_cast<size_t>(block.group)].level > group.level) continue;
     const bool adds = group.level > kDefaultLevel && !is_above(block);
     if (adds && std::ranges::count_if(blocks_, is_above) >= share) break;
     block.group = static_cast<int32_t>(groups_.size()) - 1;
@@ -415,7 +415,7 @@ void NaiveCache::EvictTo(int32_t num_cached_max) {
                  prefix.tokens.size() - static_cast<size_t>(options_.block_size));
     Expect(parent.tokens.empty() || copies_.contains(parent), "gave up a parent first");
   }
-  SettleWishes();
+  SettleHints();
 }
 
 void NaiveCache::Advance(Duration now) {
@@ -423,7 +423,7 @@ void NaiveCache::Advance(Duration now) {
   for (NaiveGroup& group : groups_) {
     if (group.ended) continue;
     group.level = LevelOf(group);
-    const Duration life = group.wish.time_to_live;
+    const Duration life = group.hint.time_to_live;
     const bool expired = life > Duration::zero() && now - group.start >= life;
     group.ended = expired || group.level == kDefaultLevel;
   }
@@ -433,7 +433,7 @@ void NaiveCache::Advance(Duration now) {
     if (!IsCachedFree(id) || block.group < 0) continue;
     const NaiveGroup& group = groups_[static_cast<size_t>(block.group)];
     if (!group.ended) continue;
-    const Duration life = group.wish.time_to_live;
+    const Duration life = group.hint.time_to_live;
     const bool expired = life > Duration::zero() && now - group.start >= life;
     if (product_.pool().is_published(BlockId{id})) {
       Expect(!expired || HasDescendants(*block.content),

@@ -25,7 +25,7 @@ struct NaivePrefix {
 struct NaiveTable {
   int32_t space = 0;
   uint64_t tenant = 0;
-  Retention wish;
+  Retention hint;
   std::vector<int32_t> blocks;
   int32_t num_published = 0, num_confirmed = 0, num_committed = 0;
   int32_t copy_source = -1;
@@ -91,7 +91,7 @@ class NaiveCache {
     int32_t group = -1;  // in groups_: what was asked for it
   };
   struct NaiveGroup {
-    Retention wish;
+    Retention hint;
     Duration start{};
     uint64_t tenant = 0;
     int32_t level = 0;
@@ -114,7 +114,7 @@ class NaiveCache {
   void Take(int32_t id);
   void JudgeVictim(int32_t id);
   void ReleaseUser(int32_t id);
-  void SettleWishes();
+  void SettleHints();
   void Assign(const NaiveTable& table);
   int32_t LevelOf(const NaiveGroup& group) const;
   // The level of a free block, the default one's if nothing (certain) was asked for it.

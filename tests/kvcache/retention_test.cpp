@@ -36,9 +36,9 @@ class Shelf {
     return TokenRange(name * 1000, num_blocks * kShelfBlock);
   }
   // A request computes `tokens` and ends.
-  void Cache(const std::vector<TokenId>& tokens, const Retention& wish = {}, uint64_t tenant = 0) {
+  void Cache(const std::vector<TokenId>& tokens, const Retention& hint = {}, uint64_t tenant = 0) {
     CachedSequence sequence(cache, tokens);
-    sequence.table.retention = wish;
+    sequence.table.retention = hint;
     sequence.table.tenant = tenant;
     sequence.AdmitAndCommit();
     sequence.Free();
@@ -152,8 +152,8 @@ TEST_P(RetentionTest, WhateverIsAskedForEveryFreeBlockCanBeTaken) {
     for (const Duration pin : {seconds(0), seconds(30)}) {
       for (const Duration life : {seconds(0), seconds(30)}) {
         Shelf shelf(GetParam(), 6);
-        const Retention wish = {.priority = priority, .time_to_live = life, .pin = pin};
-        shelf.Cache(Shelf::Chain(1, 3), wish);
+        const Retention hint = {.priority = priority, .time_to_live = life, .pin = pin};
+        shelf.Cache(Shelf::Chain(1, 3), hint);
         shelf.Cache(Shelf::Chain(2, 3));
         shelf.Take(6);
         EXPECT_EQ(shelf.Found(Shelf::Chain(1, 3)), 0);
@@ -266,7 +266,7 @@ TEST_P(RetentionTest, ALimitedLifeIsBetterThanTheDefaultInItsFirstHalfAndWorseIn
   EXPECT_EQ(shelf.Evicted(EvictionReason::kPriority), 1);
 }
 
-TEST_P(RetentionTest, ALifeLongerThanTheLimitOfWishesIsLived) {
+TEST_P(RetentionTest, ALifeLongerThanTheLimitOfHintsIsLived) {
   Shelf shelf(GetParam(), 8, {.tenant_share_max = 1, .duration_max = seconds(10)});
   shelf.Cache(Shelf::Chain(1, 2), {.priority = 80, .time_to_live = seconds(100)});
   shelf.Cache(Shelf::Chain(2, 2), {.time_to_live = seconds(100), .pin = seconds(20)});
@@ -320,7 +320,7 @@ TEST_P(RetentionTest, WhatIsUsedMeanwhileComesBackToWhatWasAskedFor) {
   EXPECT_EQ(shelf.Found(Shelf::Chain(3, 4)), 0);
 }
 
-TEST_P(RetentionTest, TheHigherOfTwoWishesCounts) {
+TEST_P(RetentionTest, TheHigherOfTwoHintsCounts) {
   Shelf shelf(GetParam(), 8);
   shelf.Cache(Shelf::Chain(1, 2), {.priority = 90});
   shelf.Cache(Shelf::Chain(1, 2), {.priority = 10});
@@ -365,8 +365,8 @@ TEST_P(RetentionTest, AnAncestorOfALowPriorityIsNotTakenBeforeItsDescendants) {
 TEST_P(RetentionTest, ATenantRetainsNoMoreThanItsShare) {
   Shelf shelf(GetParam(), 40, {.tenant_share_max = 0.25});
   for (int32_t name = 0; name < 10; ++name) {
-    const Retention wish = {.priority = name % 2 == 0 ? 100 : 50, .pin = seconds(name % 3)};
-    shelf.Cache(Shelf::Chain(name, 3), wish, 1);
+    const Retention hint = {.priority = name % 2 == 0 ? 100 : 50, .pin = seconds(name % 3)};
+    shelf.Cache(Shelf::Chain(name, 3), hint, 1);
   }
   EXPECT_EQ(shelf.num_retained(), 10);
   // Another has a share of its own; what is below the default is no burden to anybody.
@@ -461,7 +461,7 @@ TEST_P(RetentionTest, MoreRequestsThanGroupsRetainNothing) {
 
 // A request's blocks are taken from the index while it runs, because their values are not finite:
 // its wish then means nothing, least of all for whoever gets the blocks next.
-TEST_P(RetentionTest, AWishForWhatCanNoLongerBeFoundMeansNothing) {
+TEST_P(RetentionTest, AHintForWhatCanNoLongerBeFoundMeansNothing) {
   Shelf shelf(GetParam(), 4);
   CachedSequence bad(shelf.cache, Shelf::Chain(1, 4));
   bad.table.retention = {.priority = 100};
@@ -474,7 +474,7 @@ TEST_P(RetentionTest, AWishForWhatCanNoLongerBeFoundMeansNothing) {
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 4)), 4);
 }
 
-TEST_P(RetentionTest, AResetForgetsWishesToo) {
+TEST_P(RetentionTest, AResetForgetsHintsToo) {
   Shelf shelf(GetParam(), 8, {.tenant_share_max = 0.5});
   shelf.Cache(Shelf::Chain(1, 4), {.pin = seconds(10)});
   shelf.Cache(Shelf::Chain(2, 4), {.priority = 10});

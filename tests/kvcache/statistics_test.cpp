@@ -191,9 +191,9 @@ TEST_P(StatisticsTest, EvictionsAreCountedWithAgeAndIdleTime) {
 }
 
 TEST_P(StatisticsTest, EveryReasonIsCountedApart) {
-  const auto cache = [&](TokenId first, int32_t num_blocks, const Retention& wish) {
+  const auto cache = [&](TokenId first, int32_t num_blocks, const Retention& hint) {
     CachedSequence sequence(cache_, TokenRange(first, num_blocks * kCountedBlock));
-    sequence.table.retention = wish;
+    sequence.table.retention = hint;
     sequence.AdmitAndCommit();
     sequence.Free();
   };

@@ -39,16 +39,16 @@ void AskForOthers(TestServer& server) {
   for (int32_t first = 30; first < 34; ++first) AskFor(server, first);
 }
 
-v1::GenerateRequest WithRetention(int32_t first, const v1::CacheRetention& wish) {
+v1::GenerateRequest WithRetention(int32_t first, const v1::CacheRetention& hint) {
   v1::GenerateRequest request = Greedy(CachePrompt(first), 2);
-  *request.mutable_cache()->mutable_retention() = wish;
+  *request.mutable_cache()->mutable_retention() = hint;
   return request;
 }
 
 v1::CacheRetention Pinned() {
-  v1::CacheRetention wish;
-  wish.mutable_pin()->set_seconds(60);
-  return wish;
+  v1::CacheRetention hint;
+  hint.mutable_pin()->set_seconds(60);
+  return hint;
 }
 
 TEST(UsageTest, TheRestOfAPromptThatIsCachedWholeIsCopied) {
@@ -168,9 +168,9 @@ TEST(RetentionTest, WhatIsPinnedOutlivesWhatCameLater) {
 TEST(RetentionTest, WhatIsNotWantedGoesBeforeWhatIsOlder) {
   TestServer server(SmallCache());
   AskFor(server, 0);
-  v1::CacheRetention wish;
-  wish.set_priority(0);
-  Ask(server.inference(), WithRetention(1, wish));
+  v1::CacheRetention hint;
+  hint.set_priority(0);
+  Ask(server.inference(), WithRetention(1, hint));
   for (int32_t first = 30; first < 32; ++first) AskFor(server, first);
   EXPECT_GT(server.Metric("incipit_prefix_cache_evictions_total{reason=\"priority\"}"), 0);
   EXPECT_EQ(AskFor(server, 0).usage.cached_tokens(), 47u);
@@ -197,7 +197,7 @@ TEST(RetentionTest, TenantsThatAreNotIsolatedHaveOneShare) {
   EXPECT_EQ(server.Load().retained_blocks(), 3u);
 }
 
-TEST(RetentionTest, WishesAndOutputsAreKeptByEveryPolicy) {
+TEST(RetentionTest, HintsAndOutputsAreKeptByEveryPolicy) {
   for (const auto& [kind, policy] : kEvictionPolicyNames) {
     TestServerConfig config = SmallCache();
     config.options.prefix_cache_policy = kind;

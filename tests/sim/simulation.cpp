@@ -118,17 +118,17 @@ Request Simulation::RandomRequest() {
   namespaces_[request.id] = tenant + salt;
   request.cache_namespace = MakeCacheNamespace(tenant, salt);
   request.tenant = tenant == "a" ? 1 : 2;
-  request.retention = RandomWish();
+  request.retention = RandomHint();
   return request;
 }
 
-Retention Simulation::RandomWish() {
-  Retention wish;
-  if (dice_.Chance(rates_.low)) wish.priority = dice_.Pick(0, 49);
-  if (dice_.Chance(rates_.high)) wish.priority = dice_.Pick(51, 100);
-  if (dice_.Chance(rates_.high)) wish.pin = std::chrono::milliseconds(dice_.Pick(1, 150));
-  if (dice_.Chance(rates_.life)) wish.time_to_live = std::chrono::milliseconds(dice_.Pick(1, 100));
-  return wish;
+Retention Simulation::RandomHint() {
+  Retention hint;
+  if (dice_.Chance(rates_.low)) hint.priority = dice_.Pick(0, 49);
+  if (dice_.Chance(rates_.high)) hint.priority = dice_.Pick(51, 100);
+  if (dice_.Chance(rates_.high)) hint.pin = std::chrono::milliseconds(dice_.Pick(1, 150));
+  if (dice_.Chance(rates_.life)) hint.time_to_live = std::chrono::milliseconds(dice_.Pick(1, 100));
+  return hint;
 }
 
 void Simulation::SubmitOne() {

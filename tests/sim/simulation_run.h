@@ -61,7 +61,7 @@ class Simulation {
   void RandomizeCache();
   void RandomizeRates();
   Request RandomRequest();
-  Retention RandomWish();
+  Retention RandomHint();
   void SubmitOne();
   void CancelOne();
   void MaybeReset();

@@ -248,34 +248,34 @@ BadCase Retained(std::string name, std::function<void(v1::CacheRetention&)> spoi
 }
 
 std::vector<BadCase> RetentionCases() {
-  using Wish = v1::CacheRetention;
+  using Hint = v1::CacheRetention;
   std::vector<BadCase> cases = {
       Retained(
-          "NegativePriority", [](Wish& w) { w.set_priority(-1); }, "priority",
+          "NegativePriority", [](Hint& w) { w.set_priority(-1); }, "priority",
           "is -1; it must be from 0 to 100"),
       Retained(
-          "HighPriority", [](Wish& w) { w.set_priority(101); }, "priority", "from 0 to 100"),
+          "HighPriority", [](Hint& w) { w.set_priority(101); }, "priority", "from 0 to 100"),
       Retained(
-          "ExtremePriority", [](Wish& w) { w.set_priority(std::numeric_limits<int32_t>::min()); },
+          "ExtremePriority", [](Hint& w) { w.set_priority(std::numeric_limits<int32_t>::min()); },
           "priority", "from 0 to 100"),
       Retained(
-          "LongTtl", [](Wish& w) { w.mutable_ttl()->set_seconds(86401); }, "ttl",
+          "LongTtl", [](Hint& w) { w.mutable_ttl()->set_seconds(86401); }, "ttl",
           "is 86401 s; at most 86400 s"),
       Retained(
           "EndlessTtl",
-          [](Wish& w) { w.mutable_ttl()->set_seconds(std::numeric_limits<int64_t>::max()); }, "ttl",
+          [](Hint& w) { w.mutable_ttl()->set_seconds(std::numeric_limits<int64_t>::max()); }, "ttl",
           "at most 86400 s"),
   };
   using Time = google::protobuf::Duration;
-  const std::pair<const char*, Time* (Wish::*)()> times[] = {{"ttl", &Wish::mutable_ttl},
-                                                             {"pin", &Wish::mutable_pin}};
+  const std::pair<const char*, Time* (Hint::*)()> times[] = {{"ttl", &Hint::mutable_ttl},
+                                                             {"pin", &Hint::mutable_pin}};
   for (const auto& named : times) {
     const char* const field = named.first;
     const auto time = named.second;
     const auto add = [&](const char* name, int64_t seconds, int32_t nanos, const char* text) {
       cases.push_back(Retained(
           std::string(name) + field,
-          [time, seconds, nanos](Wish& w) {
+          [time, seconds, nanos](Hint& w) {
             (w.*time)()->set_seconds(seconds);
             (w.*time)()->set_nanos(nanos);
           },
@@ -308,10 +308,10 @@ TEST(GenerateRequestTest, RetentionIsTheDefaultUnlessAskedFor) {
 
 TEST(GenerateRequestTest, RetentionIsTakenAsItIs) {
   v1::GenerateRequest message = Valid();
-  v1::CacheRetention& wish = *message.mutable_cache()->mutable_retention();
-  wish.set_priority(0);
-  wish.mutable_ttl()->set_seconds(86400);
-  wish.mutable_pin()->set_nanos(1'000'000);
+  v1::CacheRetention& hint = *message.mutable_cache()->mutable_retention();
+  hint.set_priority(0);
+  hint.mutable_ttl()->set_seconds(86400);
+  hint.mutable_pin()->set_nanos(1'000'000);
   const auto checked = CheckGenerateRequest(message, Model(), {});
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_EQ(checked->request.retention.priority, 0);
