@@ -65,10 +65,10 @@ def in_main_loops(instructions: list[Instruction]) -> list[Instruction]:
     """Those of main loops: loops that have a tensor instruction, a bulk copy or a global access of 16 bytes,
     and no other such loop within them."""
     working = [loop for loop in loops(instructions)
-               if any(instructions[place].name in WORK or instructions[place].is_wide_access for place in loop)]
+               if any(instructions[position].name in WORK or instructions[position].is_wide_access for position in loop)]
     main = [loop for number, loop in enumerate(working)
             if not any(inner.start in loop and inner[-1] in loop for inner in working[:number])]
-    return [instructions[place] for place in sorted({place for loop in main for place in loop})]
+    return [instructions[position] for position in sorted({position for loop in main for position in loop})]
 
 
 @dataclasses.dataclass

@@ -109,7 +109,7 @@ BUGS = [
     Bug("a cache reset emits no event", "kvcache/pool/block_links.cpp",
         "event_log_.AddCleared();", ""),
     Bug("the policy adaptive evicts a block that is in use again", "kvcache/policies/adaptive_policy.cpp",
-        "record.place = kElsewhere; record.uses = PlusOne(record.uses);", "record.uses = PlusOne(record.uses);"),
+        "record.list_state = kElsewhere; record.uses = PlusOne(record.uses);", "record.uses = PlusOne(record.uses);"),
     Bug("the policy arc keeps a block in its lists while a sequence uses it", "kvcache/policies/arc_policy.cpp",
         "if (order_.has(id)) Leave(id);", "(void)order_;"),
     Bug("the policy s3-fifo loses a block that it moves to the front", "kvcache/policies/s3_fifo_policy.cpp",

@@ -29,9 +29,9 @@ def ninja(folder: pathlib.Path, *arguments: str) -> list[str]:
 def check_command(command: str) -> tuple[list[str], str]:
     """Returns (the command that only checks, the object that `command` makes)."""
     arguments = shlex.split(command)
-    place = arguments.index("-o")
-    output = arguments[place + 1]
-    return arguments[:place] + ["-fsyntax-only"] + arguments[place + 2:], output
+    position = arguments.index("-o")
+    output = arguments[position + 1]
+    return arguments[:position] + ["-fsyntax-only"] + arguments[position + 2:], output
 
 
 def rest(folder: pathlib.Path, targets: list[str]) -> list[tuple[str, list[str]]]:

@@ -28,7 +28,7 @@ absl::Status CheckShardName(std::string_view name) {
 }
 
 // Where a shard's bytes may lie: in the folder itself or, in the Hugging Face cache, beside it.
-absl::Status CheckShardPlace(const fs::path& folder, const fs::path& shard) {
+absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
   std::error_code error;
   const fs::path target = fs::canonical(shard, error);
   if (error) return NotFound("{}: {}", shard.string(), error.message());
@@ -88,7 +88,7 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
                            kShardsMax);
   }
   for (auto& [name, tensors] : shards) {
-    INCIPIT_RETURN_IF_ERROR(CheckShardPlace(folder, folder / name));
+    INCIPIT_RETURN_IF_ERROR(CheckShardLocation(folder, folder / name));
     INCIPIT_RETURN_IF_ERROR(AddFile(folder / name, tensors));
     for (auto& [tensor, stored] : tensors) {
       const auto expected = shard_of->find(tensor);

@@ -83,9 +83,9 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
     if (static_cast<int32_t>(open_.size()) >= limits_.depth_max) {
       return Fail(fmt::format("JSON nested deeper than {} levels", limits_.depth_max));
     }
-    Json* place = Add(std::move(container));
-    if (place == nullptr) return false;
-    open_.push_back(place);
+    Json* slot = Add(std::move(container));
+    if (slot == nullptr) return false;
+    open_.push_back(slot);
     return true;
   }
 

@@ -268,15 +268,15 @@ absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
   while (const auto line = reader.Next()) {
     ++line_number;
     if (IsBlank(*line)) continue;
-    const std::string place = fmt::format("{}:{}", name, line_number);
+    const std::string position = fmt::format("{}:{}", name, line_number);
     auto parsed = ParseLine(*line, tokenizer);
-    if (!parsed.ok()) return Annotate(parsed.status(), place);
+    if (!parsed.ok()) return Annotate(parsed.status(), position);
     if (trace.requests.empty()) {
       trace.form = parsed->form;
       first_line = line_number;
     }
     if (parsed->form != trace.form) {
-      return InvalidArgument("{}: gives its prompt as {}, line {} as {}", place,
+      return InvalidArgument("{}: gives its prompt as {}, line {} as {}", position,
                              FormName(parsed->form), first_line, FormName(trace.form));
     }
     num_ids += parsed->request.hash_ids.size() + parsed->request.token_ids.size();
@@ -284,7 +284,7 @@ absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
       return InvalidArgument(
           "{}: the log goes beyond {} requests or {} ids, of which at most so "
           "many are read",
-          place, kTraceRequestsMax, kTraceIdsMax);
+          position, kTraceRequestsMax, kTraceIdsMax);
     }
     parsed->request.line = static_cast<int64_t>(line_number);
     trace.requests.push_back(std::move(parsed->request));

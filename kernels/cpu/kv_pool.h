@@ -43,12 +43,12 @@ class CpuKvPool final : public KvPool {
     int32_t slot = 0;
   };
   // A key and its value.
-  void Write(const Slot& place, const std::span<const float> key_value[2]) {
-    char* const head = At(place.layer, IndexOf(place.block), place.head);
+  void Write(const Slot& at, const std::span<const float> key_value[2]) {
+    char* const head = At(at.layer, IndexOf(at.block), at.head);
     if (shape_.dtype == DType::kF32) {
-      WriteAs<float>(head, place.slot, key_value, [](float value) { return value; });
+      WriteAs<float>(head, at.slot, key_value, [](float value) { return value; });
     } else {
-      WriteAs<uint16_t>(head, place.slot, key_value, NarrowBF16);
+      WriteAs<uint16_t>(head, at.slot, key_value, NarrowBF16);
     }
   }
 

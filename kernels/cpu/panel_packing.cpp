@@ -71,7 +71,7 @@ class PanelPacker {
   }
 
   // Where in a step an output goes.
-  int64_t PlaceOf(int64_t lane) const {
+  int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
     if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;
     const int64_t in_pair = lane - pair;
@@ -87,7 +87,7 @@ class PanelPacker {
       const int64_t end = std::min(cols, begin + kColumns);
       for (int64_t lane = 0; lane < width; ++lane) {
         const StoredRow& row = rows_[static_cast<size_t>(lane)];
-        Element* const to = out + PlaceOf(lane);
+        Element* const to = out + PositionOf(lane);
         for (int64_t k = begin; k < end; ++k) {
           to[k * width] = row.data == nullptr ? Element{} : read(row, k);
         }

@@ -68,8 +68,8 @@ TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logi
 TokenId RowSampler::LowestOfLargest() const {
   const int64_t chunk = std::find(maxima_.begin(), maxima_.end(), max_) - maxima_.begin();
   const std::span<const float> logits = Chunk(chunk);
-  const int64_t place = std::find(logits.begin(), logits.end(), max_) - logits.begin();
-  return static_cast<TokenId>(chunk * simd::kChunk + place);
+  const int64_t position = std::find(logits.begin(), logits.end(), max_) - logits.begin();
+  return static_cast<TokenId>(chunk * simd::kChunk + position);
 }
 
 // Tokens with a logit of at least `lowest`, in order.
@@ -181,20 +181,20 @@ int32_t RowSampler::RankOf(TokenId token) const {
 }
 
 void RowSampler::FillLogprobs(std::span<const float> logits, TokenId token,
-                              const LogprobPlace& place) {
+                              const LogprobSlot& slot) {
   INCIPIT_CHECK(Survey(logits));
   const uint64_t mass = kernels_->weigh(logits.data(), std::ssize(logits), max_, 1, nullptr);
   const double log_of_mass = LogOfMass(mass);
-  *place.chosen = {token, LogProbability(logits[token], max_, log_of_mass)};
-  *place.rank = RankOf(token);
-  if (place.top.empty()) return;
+  *slot.chosen = {token, LogProbability(logits[token], max_, log_of_mass)};
+  *slot.rank = RankOf(token);
+  if (slot.top.empty()) return;
 
-  CollectLargest(std::ssize(place.top));
+  CollectLargest(std::ssize(slot.top));
   for (int64_t i = 0; i < candidates_.size(); ++i) {
     const float logprob = LogProbability(candidates_.logit(i), max_, log_of_mass);
-    place.top[i] = {candidates_.token(i), logprob};
+    slot.top[i] = {candidates_.token(i), logprob};
   }
-  std::sort(place.top.begin(), place.top.end(),
+  std::sort(slot.top.begin(), slot.top.end(),
             [logits](const TokenLogprob& a, const TokenLogprob& b) {
               const float first = logits[a.token], second = logits[b.token];
               return first > second || (first == second && a.token < b.token);

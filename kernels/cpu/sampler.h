@@ -16,7 +16,7 @@ namespace incipit {
 
 // Where one row's log probabilities go. As many of the likeliest are wanted as fit in `top`, which
 // is no larger than the vocabulary.
-struct LogprobPlace {
+struct LogprobSlot {
   TokenLogprob* chosen = nullptr;
   int32_t* rank = nullptr;
   std::span<TokenLogprob> top;
@@ -36,7 +36,7 @@ class RowSampler {
   TokenId Sample(const StepSample& sample, std::span<const float> logits);
 
   // REQUIRES: the row is finite.
-  void FillLogprobs(std::span<const float> logits, TokenId token, const LogprobPlace& place);
+  void FillLogprobs(std::span<const float> logits, TokenId token, const LogprobSlot& slot);
 
  private:
   // Makes `logits` the row at hand. False if it is not finite.

@@ -38,9 +38,9 @@ int ChunkAt(int matrix, int row, int half) {
          ((first + half) ^ (row % 8)) * kChunkBytes;
 }
 
-float Widen(const char* place) {
+float Widen(const char* from) {
   dev::bf16 value;
-  std::memcpy(&value, place, sizeof(value));
+  std::memcpy(&value, from, sizeof(value));
   return dev::ToFloat(value);
 }
 
@@ -118,13 +118,13 @@ void Fence(Warp& warp) {
   for (size_t lane = 0; lane < kLanes; ++lane) {
     sums->home[lane] = RequestedSums(warp, lane).values;
   }
-  ForLaneValues(first.num_blocks, [&](size_t lane, size_t i, size_t place) {
-    sums->values[place] = sums->home[lane][i];
+  ForLaneValues(first.num_blocks, [&](size_t lane, size_t i, size_t index) {
+    sums->values[index] = sums->home[lane][i];
   });
 }
 
-bool SameBits(const float& place, float value) {
-  return std::memcmp(&place, &value, sizeof(value)) == 0;
+bool SameBits(const float& stored, float value) {
+  return std::memcmp(&stored, &value, sizeof(value)) == 0;
 }
 
 // The lanes' sums, which are nobody's from here to EndMultiplies.
@@ -132,9 +132,9 @@ void Take(Warp& warp, Site site) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   bool is_fenced = sums != nullptr;
   if (is_fenced && !sums->is_taken) {
-    ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t place) {
+    ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t index) {
       float& home = sums->home[lane][i];
-      is_fenced = is_fenced && SameBits(home, sums->values[place]);
+      is_fenced = is_fenced && SameBits(home, sums->values[index]);
       std::memcpy(&home, &kNobodys, sizeof(kNobodys));
     });
   }
@@ -150,23 +150,23 @@ void GiveBack(Warp& warp) {
   if (!warp.multiplying.empty()) machine.Fail(site, "no CommitMultiplies since the last one");
   const auto nobodys = dev::BitCast<float>(kNobodys);
   bool is_written = false;
-  ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t place) {
+  ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t index) {
     float& home = sums->home[lane][i];
     is_written = is_written || (sums->is_taken && !SameBits(home, nobodys));
-    home = sums->values[place];
+    home = sums->values[index];
   });
   if (is_written) machine.Fail(site, "sums were written while multiplications added to them");
   warp.sums.erase(warp.sums.begin() + (sums - warp.sums.data()));
 }
 
 void CheckMatrix(const char* matrix, int rows, Site site) {
-  const int place = static_cast<int>(matrix - Running().shared);
-  if (place % kAlignment >= kRowBytes || place % (2 * kChunkBytes) != 0) {
+  const int offset = static_cast<int>(matrix - Running().shared);
+  if (offset % kAlignment >= kRowBytes || offset % (2 * kChunkBytes) != 0) {
     Machine::Get().Fail(site, fmt::format("the matrix at byte {} begins at no even chunk of a row "
                                           "that is aligned to {}",
-                                          place, kAlignment));
+                                          offset, kAlignment));
   }
-  CheckShared(Running().shared + place / kAlignment * kAlignment, rows * kRowBytes, site);
+  CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);
 }
 
 // The four warps of a group multiply the same things.

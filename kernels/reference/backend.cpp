@@ -74,13 +74,13 @@ class ReferencePool final : public KvPool {
   }
 
   // Of the vector of `head` at slot `slot` of `block`; part 0 is its key, 1 its value.
-  struct Place {
+  struct Slot {
     int32_t layer = 0;
     BlockId block{};
     int32_t slot = 0, head = 0, part = 0;
   };
-  void Write(const Place& place, std::span<const float> vector) {
-    char* out = At(place);
+  void Write(const Slot& at, std::span<const float> vector) {
+    char* out = At(at);
     for (const float value : vector) {
       if (shape_.dtype == DType::kF32) {
         std::memcpy(out, &value, sizeof(value));
@@ -91,9 +91,9 @@ class ReferencePool final : public KvPool {
       out += ByteSize(shape_.dtype);
     }
   }
-  void Read(const Place& place, std::span<float> vector) const {
+  void Read(const Slot& at, std::span<float> vector) const {
     for (size_t i = 0; i < vector.size(); ++i) {
-      vector[i] = LoadF32(At(place), shape_.dtype, static_cast<int64_t>(i));
+      vector[i] = LoadF32(At(at), shape_.dtype, static_cast<int64_t>(i));
     }
   }
 
@@ -109,14 +109,14 @@ class ReferencePool final : public KvPool {
   }
 
  private:
-  char* At(const Place& place) const {
-    const auto block = static_cast<int32_t>(place.block);
-    INCIPIT_CHECK(block >= 0 && block < shape_.num_blocks && place.slot < shape_.block_size);
-    INCIPIT_CHECK(place.layer >= 0 && place.layer < shape_.num_layers);
-    size_t vector = size_t(place.layer) * shape_.num_blocks + block;
-    vector = vector * 2 + place.part;
-    vector = vector * shape_.block_size + place.slot;
-    vector = vector * shape_.num_kv_heads + place.head;
+  char* At(const Slot& at) const {
+    const auto block = static_cast<int32_t>(at.block);
+    INCIPIT_CHECK(block >= 0 && block < shape_.num_blocks && at.slot < shape_.block_size);
+    INCIPIT_CHECK(at.layer >= 0 && at.layer < shape_.num_layers);
+    size_t vector = size_t(at.layer) * shape_.num_blocks + block;
+    vector = vector * 2 + at.part;
+    vector = vector * shape_.block_size + at.slot;
+    vector = vector * shape_.num_kv_heads + at.head;
     return static_cast<char*>(memory_->data()) + vector * shape_.head_dim * ByteSize(shape_.dtype);
   }
 
@@ -325,14 +325,14 @@ class ReferenceBackend final : public Backend {
     std::vector<float> keys((end - begin) * head_dim), values(keys.size());
     for (int32_t h = 0; h < args.num_heads; ++h) {
       for (int32_t t = begin; t < end; ++t) {
-        ReferencePool::Place place{.layer = args.layer,
-                                   .block = blocks[t / shape.block_size],
-                                   .slot = t % shape.block_size,
-                                   .head = h / (args.num_heads / shape.num_kv_heads),
-                                   .part = 0};
-        pool.Read(place, std::span(keys).subspan((t - begin) * head_dim, head_dim));
-        place.part = 1;
-        pool.Read(place, std::span(values).subspan((t - begin) * head_dim, head_dim));
+        ReferencePool::Slot at{.layer = args.layer,
+                               .block = blocks[t / shape.block_size],
+                               .slot = t % shape.block_size,
+                               .head = h / (args.num_heads / shape.num_kv_heads),
+                               .part = 0};
+        pool.Read(at, std::span(keys).subspan((t - begin) * head_dim, head_dim));
+        at.part = 1;
+        pool.Read(at, std::span(values).subspan((t - begin) * head_dim, head_dim));
       }
       Attend({.query = RowOf(args.query, row).subspan(h * head_dim, head_dim),
               .keys = keys,

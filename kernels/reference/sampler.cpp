@@ -98,8 +98,8 @@ RowStatus AppendLogprobs(std::span<const float> logits, TokenId token, int32_t n
   };
 
   logprobs.chosen.push_back(logprob(token));
-  const auto place = std::find(tokens.begin(), tokens.end(), token);
-  logprobs.rank.push_back(static_cast<int32_t>(place - tokens.begin()) + 1);
+  const auto position = std::find(tokens.begin(), tokens.end(), token);
+  logprobs.rank.push_back(static_cast<int32_t>(position - tokens.begin()) + 1);
   const size_t count = std::min<size_t>(tokens.size(), std::max(num_top, 0));
   for (size_t i = 0; i < count; ++i) logprobs.top.push_back(logprob(tokens[i]));
   logprobs.top_begin.push_back(static_cast<int32_t>(logprobs.top.size()));

@@ -79,7 +79,7 @@ void AdaptivePolicy::RestrainAncient() {
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
     next_restrained_ = next_restrained_ + 1 == records_.size() ? 0 : next_restrained_ + 1;
-    if (record.place == kElsewhere || clock_.AgeOf(record.last_use) <= kAgeMax) continue;
+    if (record.list_state == kElsewhere || clock_.AgeOf(record.last_use) <= kAgeMax) continue;
     const float weight = RunWeightOf(record.run_code);
     statistics_.Leave(record.reuse_class, record.last_use, weight);
     record.last_use = clock_.stamp() - kAgeMax / 2;
@@ -107,7 +107,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     const auto length = static_cast<int32_t>(end - begin);
     if (RecordOf(found[begin]).uses > kPrefixUses) shared_end = end;
     begin = end;
-    if (first.place == kElsewhere) continue;
+    if (first.list_state == kElsewhere) continue;
     LeaveAtRisk(first, length);
     const int age_class = paced_clock_.AgeClassOf(first.last_use);
     const float weight = static_cast<float>(length) * RunWeightOf(first.run_code);
@@ -163,7 +163,7 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
 // The same of those that are in the same place too, and where that is a list, stand side by side.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
-  const bool listed = first.place == kListed;
+  const bool listed = first.list_state == kListed;
   Record* const records = records_.data();
   const Block* const blocks = blocks_.data();
   unsigned last_turn = turn;
@@ -172,11 +172,11 @@ size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t&
     const auto id = static_cast<size_t>(found[length++]);
     Record& record = records[id];
     last_turn = std::max<unsigned>(last_turn, record.born);
-    record.place = kElsewhere;
+    record.list_state = kElsewhere;
     record.uses = PlusOne(record.uses);
     if (length == found.size()) break;
     const BlockId next = found[length];
-    if (!records[static_cast<size_t>(next)].IsPlacedLike(first)) break;
+    if (!records[static_cast<size_t>(next)].IsListedLike(first)) break;
     if (listed && blocks[id].prev != next) break;
   }
   turn = static_cast<uint8_t>(last_turn);
@@ -267,7 +267,7 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
   const auto length = static_cast<int32_t>(run.size());
   const uint8_t run_code = RunCodeOf(static_cast<uint32_t>(length));
   const TouchClock::Stamp now = clock_.stamp();
-  Record entered = {.last_use = now, .run_code = run_code, .place = kListed};
+  Record entered = {.last_use = now, .run_code = run_code, .list_state = kListed};
   entered.reuse_class = static_cast<uint8_t>(reuse_class) & 31;
   lists_[static_cast<size_t>(reuse_class)].PushBackReversed(blocks_, run, [&](BlockId id) {
     Record& record = RecordOf(id);
@@ -283,27 +283,27 @@ void AdaptivePolicy::Remove(BlockId id) {
   ghosts_.EndRun();
   choice_ = {};
   Record& record = RecordOf(id);
-  if (record.place == kListed) ListOf(record).Remove(blocks_, id);
-  record.place = kElsewhere;
+  if (record.list_state == kListed) ListOf(record).Remove(blocks_, id);
+  record.list_state = kElsewhere;
   LeaveAtRisk(record, 1);
 }
 
-void AdaptivePolicy::Park(BlockId id, Place place) {
+void AdaptivePolicy::Park(BlockId id, ListState list_state) {
   Record& record = RecordOf(id);
   ListOf(record).Remove(blocks_, id);
-  record.place = place;
+  record.list_state = list_state;
 }
 
 void AdaptivePolicy::OnChildless(BlockId id) {
   Record& record = RecordOf(id);
-  if (record.place != kParkedOldest && record.place != kParkedNewest) return;
-  const bool newest = record.place == kParkedNewest;
+  if (record.list_state != kParkedOldest && record.list_state != kParkedNewest) return;
+  const bool newest = record.list_state == kParkedNewest;
   if (newest) {
     ListOf(record).PushBack(blocks_, id);
   } else {
     ListOf(record).PushFront(blocks_, id);
   }
-  record.place = kListed;
+  record.list_state = kListed;
   const bool is_like_choice = choice_.reuse_class == record.reuse_class &&
                               choice_.newest == newest && choice_.last_use == record.last_use;
   if (!is_like_choice) choice_ = {};
@@ -375,7 +375,7 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  record.place = kElsewhere;  // at risk it remains, as a ghost
+  record.list_state = kElsewhere;  // at risk it remains, as a ghost
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,
                                 {.last_use = record.last_use,
@@ -399,8 +399,8 @@ void AdaptivePolicy::ForgetGhosts(const GhostRun& run) {
 
 void AdaptivePolicy::Clear() {
   for (Record& record : records_) {
-    if (record.place == kElsewhere) continue;
-    record.place = kElsewhere;
+    if (record.list_state == kElsewhere) continue;
+    record.list_state = kElsewhere;
     LeaveAtRisk(record, 1);
     record.uses = record.born = 0;
   }

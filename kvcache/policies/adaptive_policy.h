@@ -44,24 +44,24 @@ class AdaptivePolicy final : public EvictionPolicy {
 
  private:
   // Where a block is. One that is needed is parked when it comes up at either end of its list.
-  enum Place : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
+  enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;
     uint8_t uses = 0;      // 0: nothing is known; counts stop at 255
     uint8_t born = 0;      // the turn that it was new in
     uint8_t run_code = 0;  // how many were used with it that have its class
     uint8_t reuse_class : 5 = 0;
-    uint8_t place : 3 = kElsewhere;
+    uint8_t list_state : 3 = kElsewhere;
 
     // Whether statistics cannot tell the two apart.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
-             (place == kElsewhere) == (other.place == kElsewhere);
+             (list_state == kElsewhere) == (other.list_state == kElsewhere);
     }
-    // And the two are in the same place.
-    bool IsPlacedLike(const Record& other) const {
-      return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .place = 7});
+    // And the two have the same state in the lists.
+    bool IsListedLike(const Record& other) const {
+      return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .list_state = 7});
     }
     bool IsCountedLike(const Record& other) const {
       return IsEqual(other, {.uses = 255, .born = 255});
@@ -91,7 +91,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   uint32_t PrefixIn(std::span<const BlockId> blocks, int turn) const;
   double MeanAgeOf(int age_class) const;
   void LeaveAtRisk(const Record& record, int32_t num_blocks);
-  void Park(BlockId id, Place place);
+  void Park(BlockId id, ListState list_state);
   void Enter(std::span<const BlockId> run, int reuse_class);
   bool MeetGhosts(BlockId id, SequenceUse& use);
   void ForgetGhosts(const GhostRun& run);

@@ -9,7 +9,7 @@ namespace incipit {
 
 BlockOrder::BlockOrder(std::span<Block> blocks, int num_lists)
     : blocks_(blocks),
-      places_(blocks.size(), kNowhere),
+      positions_(blocks.size(), kNowhere),
       lists_(static_cast<size_t>(num_lists)),
       occupied_((static_cast<size_t>(num_lists) + 63) / 64) {
   INCIPIT_CHECK(num_lists >= 1 && num_lists <= kListsMax);
@@ -30,13 +30,13 @@ int BlockOrder::FirstOccupied(int from) const {
 }
 
 void BlockOrder::Clear() {
-  std::ranges::fill(places_, kNowhere);
+  std::ranges::fill(positions_, kNowhere);
   std::ranges::fill(lists_, BlockList{});
   std::ranges::fill(occupied_, 0);
 }
 
 size_t BlockOrder::num_bytes() const {
-  return places_.size() * sizeof(places_[0]) + lists_.size() * sizeof(lists_[0]) +
+  return positions_.size() * sizeof(positions_[0]) + lists_.size() * sizeof(lists_[0]) +
          occupied_.size() * sizeof(occupied_[0]);
 }
 

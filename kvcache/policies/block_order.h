@@ -19,9 +19,9 @@ class BlockOrder {
   static constexpr int kListsMax = 4096;
 
   std::span<Block> blocks() const { return blocks_; }
-  bool has(BlockId id) const { return PlaceOf(id) != kNowhere; }
+  bool has(BlockId id) const { return PositionOf(id) != kNowhere; }
   // REQUIRES: has(id).
-  int ListOf(BlockId id) const { return (PlaceOf(id) - 1) / 2; }
+  int ListOf(BlockId id) const { return (PositionOf(id) - 1) / 2; }
 
   void PushBack(int list, BlockId id) {
     ListAt(list).PushBack(blocks_, id);
@@ -34,7 +34,7 @@ class BlockOrder {
   // Takes `id` out of its list, or from those set aside. REQUIRES: has(id).
   void Remove(BlockId id) {
     if (!is_parked(id)) Unlink(id);
-    PlaceOf(id) = kNowhere;
+    PositionOf(id) = kNowhere;
   }
 
   // The oldest block of a list that is not needed, kNoBlock if there is none. Parks those that are
@@ -49,13 +49,13 @@ class BlockOrder {
   // Sets a listed block aside.
   void Park(BlockId id) {
     Unlink(id);
-    ++PlaceOf(id);
+    ++PositionOf(id);
   }
   BlockId Front(int list) const { return lists_[static_cast<size_t>(list)].front; }
   // The first list at or after `from`, going round, that is not empty; -1 if all are.
   int FirstOccupied(int from) const;
 
-  bool is_parked(BlockId id) const { return has(id) && PlaceOf(id) % 2 == 0; }
+  bool is_parked(BlockId id) const { return has(id) && PositionOf(id) % 2 == 0; }
   void Clear();
   size_t num_bytes() const;
 
@@ -64,7 +64,7 @@ class BlockOrder {
   static uint16_t Listed(int list) { return static_cast<uint16_t>(2 * list + 1); }
 
   void SetListed(int list, BlockId id) {
-    PlaceOf(id) = Listed(list);
+    PositionOf(id) = Listed(list);
     occupied_[static_cast<size_t>(list) / 64] |= uint64_t{1} << list % 64;
   }
   void Unlink(BlockId id) {
@@ -75,11 +75,11 @@ class BlockOrder {
     }
   }
   BlockList& ListAt(int list) { return lists_[static_cast<size_t>(list)]; }
-  uint16_t& PlaceOf(BlockId id) { return places_[static_cast<size_t>(id)]; }
-  uint16_t PlaceOf(BlockId id) const { return places_[static_cast<size_t>(id)]; }
+  uint16_t& PositionOf(BlockId id) { return positions_[static_cast<size_t>(id)]; }
+  uint16_t PositionOf(BlockId id) const { return positions_[static_cast<size_t>(id)]; }
 
   std::span<Block> blocks_;
-  std::vector<uint16_t> places_;  // kNowhere, or 2 * list + 1, and one more if parked
+  std::vector<uint16_t> positions_;  // kNowhere, or 2 * list + 1, and one more if parked
   std::vector<BlockList> lists_;
   std::vector<uint64_t> occupied_;  // a bit a list
 };

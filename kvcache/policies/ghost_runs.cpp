@@ -34,23 +34,23 @@ std::optional<GhostRun> GhostRuns::Add(uint64_t key, BlockId id, BlockId parent,
 // Moves the open run into the table. Returns what had to go for it.
 std::optional<GhostRun> GhostRuns::Store() {
   if (open_.length == 0) return std::nullopt;
-  Entry* place = &SetOf(open_key_, 0).entries[0];
+  Entry* slot = &SetOf(open_key_, 0).entries[0];
   for (const int choice : {0, 1}) {
     for (Entry& entry : SetOf(open_key_, choice).entries) {
-      if (place->length == 0) break;
-      if (entry.length == 0 || Worthlessness(entry) > Worthlessness(*place)) place = &entry;
+      if (slot->length == 0) break;
+      if (entry.length == 0 || Worthlessness(entry) > Worthlessness(*slot)) slot = &entry;
     }
   }
   std::optional<GhostRun> lost;
-  if (place->length > 0) lost = Decoded(*place);
+  if (slot->length > 0) lost = Decoded(*slot);
   const uint64_t last_use = clock_.now() - clock_.AgeOf(open_.last_use);
-  *place = {.tag = TagOf(open_key_),
-            .time = (last_use >> tick_shift_) & kTimeMask,
-            .length = static_cast<uint64_t>(open_.length) & GhostRun::kLengthMax,
-            .uses = open_.uses,
-            .born = open_.born,
-            .run_code = open_.run_code,
-            .is_second_family = open_.is_second_family};
+  *slot = {.tag = TagOf(open_key_),
+           .time = (last_use >> tick_shift_) & kTimeMask,
+           .length = static_cast<uint64_t>(open_.length) & GhostRun::kLengthMax,
+           .uses = open_.uses,
+           .born = open_.born,
+           .run_code = open_.run_code,
+           .is_second_family = open_.is_second_family};
   open_ = {};
   return lost;
 }

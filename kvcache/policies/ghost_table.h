@@ -15,8 +15,8 @@ namespace incipit {
 class GhostTable {
  public:
   // 8 bytes a place.
-  explicit GhostTable(int64_t num_places)
-      : sets_(static_cast<size_t>((num_places + kWays - 1) / kWays)) {}
+  explicit GhostTable(int64_t num_slots)
+      : sets_(static_cast<size_t>((num_slots + kWays - 1) / kWays)) {}
 
   // Remembers `key`, a block's BlockHash::prefix(), in an empty place, in that of a memory which
   // `is_worthless`, or else of the oldest: memories compare as times on a clock that wraps.
@@ -34,10 +34,10 @@ class GhostTable {
         }
       }
     }
-    Ghost* const place = num_free[0] + num_free[1] == 0 ? oldest
-                         : num_free[0] >= num_free[1]   ? free[0]
-                                                        : free[1];
-    *place = {TagOf(key), memory};
+    Ghost* const slot = num_free[0] + num_free[1] == 0 ? oldest
+                        : num_free[0] >= num_free[1]   ? free[0]
+                                                       : free[1];
+    *slot = {TagOf(key), memory};
   }
 
   // The memory of `key`, which is forgotten.

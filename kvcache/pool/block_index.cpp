@@ -17,16 +17,16 @@ BlockIndex::BlockIndex(int32_t num_blocks_max)
 }
 
 void BlockIndex::Replace(uint64_t prefix, BlockId block, BlockId by) {
-  const Place place = PlaceOf(prefix, block);
-  buckets_[place.bucket].blocks[place.slot] = by;
+  const Position position = PositionOf(prefix, block);
+  buckets_[position.bucket].blocks[position.slot] = by;
 }
 
 void BlockIndex::Remove(uint64_t prefix, BlockId block) {
-  const Place place = PlaceOf(prefix, block);
-  for (size_t passed = Home(prefix); passed != place.bucket; passed = After(passed)) {
+  const Position position = PositionOf(prefix, block);
+  for (size_t passed = Home(prefix); passed != position.bucket; passed = After(passed)) {
     if (buckets_[passed].num_passed < kPassedMax) --buckets_[passed].num_passed;
   }
-  buckets_[place.bucket].used &= static_cast<uint16_t>(~(1u << place.slot));
+  buckets_[position.bucket].used &= static_cast<uint16_t>(~(1u << position.slot));
   --size_;
 }
 
@@ -35,7 +35,7 @@ void BlockIndex::Clear() {
   size_ = 0;
 }
 
-BlockIndex::Place BlockIndex::PlaceOf(uint64_t prefix, BlockId block) const {
+BlockIndex::Position BlockIndex::PositionOf(uint64_t prefix, BlockId block) const {
   const uint16_t tag = Tag(prefix);
   for (size_t at = Home(prefix);; at = After(at)) {
     const Bucket& bucket = buckets_[at];

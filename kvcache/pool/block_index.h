@@ -93,7 +93,7 @@ class BlockIndex {
   static_assert(sizeof(Bucket) == 64);
   static constexpr uint16_t kPassedMax = 0xffff;
 
-  struct Place {
+  struct Position {
     size_t bucket = 0, slot = 0;
   };
 
@@ -101,7 +101,7 @@ class BlockIndex {
   // Spreads prefixes over any number of buckets without a division.
   size_t Home(uint64_t prefix) const { return (prefix & 0xffffffff) * num_buckets_ >> 32; }
   size_t After(size_t bucket) const { return bucket + 1 == num_buckets_ ? 0 : bucket + 1; }
-  Place PlaceOf(uint64_t prefix, BlockId block) const;
+  Position PositionOf(uint64_t prefix, BlockId block) const;
 
   uint64_t num_buckets_;
   Table<Bucket> buckets_;

@@ -8,25 +8,25 @@
 
 namespace incipit {
 
-// Bounds the count. Thread-safe. Outlives its places.
+// Bounds the count. Thread-safe. Outlives its slots.
 class RequestCounter {
  public:
   // One request's share of the count, given back on destruction.
-  class Place {
+  class Slot {
    public:
-    Place() = default;
-    Place(Place&& other) noexcept : counter_(std::exchange(other.counter_, nullptr)) {}
-    Place& operator=(Place&& other) noexcept {
+    Slot() = default;
+    Slot(Slot&& other) noexcept : counter_(std::exchange(other.counter_, nullptr)) {}
+    Slot& operator=(Slot&& other) noexcept {
       std::swap(counter_, other.counter_);
       return *this;
     }
-    ~Place() {
+    ~Slot() {
       if (counter_ != nullptr) counter_->count_.fetch_sub(1);
     }
 
    private:
     friend class RequestCounter;
-    explicit Place(RequestCounter* counter) : counter_(counter) {}
+    explicit Slot(RequestCounter* counter) : counter_(counter) {}
     RequestCounter* counter_ = nullptr;
   };
 
@@ -34,13 +34,13 @@ class RequestCounter {
 
   int32_t max() const { return max_; }
   int32_t count() const { return count_.load(); }
-  // Nothing if `max` places are taken.
-  std::optional<Place> Take() {
+  // Nothing if `max` slots are taken.
+  std::optional<Slot> Take() {
     int32_t count = count_.load();
     do {
       if (count >= max_) return std::nullopt;
     } while (!count_.compare_exchange_weak(count, count + 1));
-    return Place(this);
+    return Slot(this);
   }
 
  private:

@@ -14,12 +14,12 @@ absl::Status ClientIsGone() { return Refuse(Reason::kCancelled, "the client is g
 
 }  // namespace
 
-void Session::KeepPlace(RequestCounter::Place place) {
+void Session::KeepSlot(RequestCounter::Slot slot) {
   MutexLock lock(mutex_);
-  place_ = std::move(place);
+  slot_ = std::move(slot);
 }
 
-void Session::GiveUpPlace() { KeepPlace({}); }
+void Session::ReleaseSlot() { KeepSlot({}); }
 
 void Session::OnCancelCall(std::function<void()> on_cancel) {
   {

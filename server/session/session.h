@@ -33,9 +33,9 @@ class Session {
   const std::string& label() const { return label_; }
   void set_label(std::string label) { label_ = std::move(label); }
 
-  // Keeps a place among the requests that --requests-max bounds, until GiveUpPlace or destruction.
-  void KeepPlace(RequestCounter::Place place);
-  void GiveUpPlace();
+  // Keeps a slot among the requests that --requests-max bounds, until ReleaseSlot or destruction.
+  void KeepSlot(RequestCounter::Slot slot);
+  void ReleaseSlot();
 
   // Sets what to call on cancellation; calls it now if the client has left. At most once.
   void OnCancelCall(std::function<void()> on_cancel);
@@ -77,7 +77,7 @@ class Session {
   OutputPart in_flight_;  // written by Advance, taken by the Act that follows
 
   mutable Mutex mutex_;
-  RequestCounter::Place place_ ABSL_GUARDED_BY(mutex_);
+  RequestCounter::Slot slot_ ABSL_GUARDED_BY(mutex_);
   OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);

@@ -56,7 +56,7 @@ absl::Status SessionStarter::QueueFull(std::string_view message) const {
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
-  session.GiveUpPlace();
+  session.ReleaseSlot();
   if (session.cancelled()) {
     RequestOutcome outcome;
     outcome.finish = session.CancelReason();
@@ -89,13 +89,13 @@ void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arri
 }
 
 absl::Status SessionStarter::CheckRoom(const RequestArrival& arrival, Session& session) {
-  std::optional<RequestCounter::Place> place = context_.requests.Take();
-  if (!place) {
+  std::optional<RequestCounter::Slot> slot = context_.requests.Take();
+  if (!slot) {
     return WithBound(QueueFull(fmt::format("{} requests are waiting or running; the limit is {}",
                                            context_.requests.count(), context_.requests.max())),
                      context_.requests.max());
   }
-  session.KeepPlace(*std::move(place));
+  session.KeepSlot(*std::move(slot));
   const int64_t num_tokens = arrival.prompt_tokens_min;
   INCIPIT_RETURN_IF_ERROR(CheckPromptLength(num_tokens, /*is_exact=*/false, arrival.prompt_field,
                                             context_.model, context_.options.request));

@@ -331,7 +331,7 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
   // Before the client learns of the end, so that its next request finds the place free.
-  session.GiveUpPlace();
+  session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);
     session.Write(std::move(call.part));

@@ -35,7 +35,7 @@ std::string Transformed(const std::string& input) {
   return result;
 }
 
-TEST(JsonLinesTest, EachLineHasItsReplyInItsPlace) {
+TEST(JsonLinesTest, EachLineHasItsReplyInItsPosition) {
   EXPECT_EQ(Transformed("1\n 2 \n\"x\"\n3"), "2\n4\n{\"error\":\"no number\"}\n6\n");
   EXPECT_EQ(Transformed(""), "");
 }

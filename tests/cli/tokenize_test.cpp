@@ -48,7 +48,7 @@ TEST_F(TokenizeTest, DetokenizeIsTheReverse) {
               ElementsAre("\"ab a\"", "\"ab\"", "\"<s>ab\"", "\"\"", "\"\""));
 }
 
-TEST_F(TokenizeTest, WhatIsNoIdIsNamedByItsPlace) {
+TEST_F(TokenizeTest, WhatIsNoIdIsNamedByItsPosition) {
   EXPECT_THAT(
       Lines(&RunDetokenize, "[1,-1]\n[1.5]\n[4294967296]\n[\"a\"]\n\"a\"\n{\"id\": []}\n[1]\n"),
       ElementsAre(HasSubstr("ids[1] is no token id"), HasSubstr("ids[0]"), HasSubstr("ids[0]"),

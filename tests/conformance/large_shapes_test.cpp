@@ -77,16 +77,17 @@ class LargeShapesTest : public ::testing::TestWithParam<BackendCase> {
   }
 
   // Places to look at: corners, and some in between.
-  struct Place {
+  struct Element {
     int64_t row, column;
   };
-  std::vector<Place> Sampled(int64_t rows, int64_t columns) {
-    std::vector<Place> places = {{0, 0}, {0, columns - 1}, {rows - 1, 0}, {rows - 1, columns - 1}};
-    while (std::ssize(places) < kSamples) {
-      places.push_back({numbers_.Below(static_cast<int32_t>(rows)),
-                        numbers_.Below(static_cast<int32_t>(columns))});
+  std::vector<Element> Sampled(int64_t rows, int64_t columns) {
+    std::vector<Element> elements = {
+        {0, 0}, {0, columns - 1}, {rows - 1, 0}, {rows - 1, columns - 1}};
+    while (std::ssize(elements) < kSamples) {
+      elements.push_back({numbers_.Below(static_cast<int32_t>(rows)),
+                          numbers_.Below(static_cast<int32_t>(columns))});
     }
-    return places;
+    return elements;
   }
 
   // Numbers that bf16 has, so that nothing is rounded on the way in.
@@ -125,10 +126,11 @@ class LargeShapesTest : public ::testing::TestWithParam<BackendCase> {
       backend_->ProjectAdd(
           {.x = x.view(), .weight = packed.get(), .bias = nullptr, .hidden = hidden.view()});
       ASSERT_TRUE(backend_->Synchronize().ok());
-      for (const Place& place : Sampled(rows, outputs)) {
-        const Sum sum = DotProduct(x.Row(place.row), weight, place.column);
-        ASSERT_NEAR(hidden.At(place.row, place.column), sum.value, kSumTolerance * sum.magnitude)
-            << "row " << place.row << ", column " << place.column;
+      for (const Element& element : Sampled(rows, outputs)) {
+        const Sum sum = DotProduct(x.Row(element.row), weight, element.column);
+        ASSERT_NEAR(hidden.At(element.row, element.column), sum.value,
+                    kSumTolerance * sum.magnitude)
+            << "row " << element.row << ", column " << element.column;
       }
     }
   }
@@ -161,15 +163,15 @@ TEST_P(LargeShapesTest, GateAndUpAgreeWithTheDefinition) {
                           .bias = nullptr,
                           .out = out.view()});
     ASSERT_TRUE(backend_->Synchronize().ok());
-    for (const Place& place : Sampled(rows, widths.intermediate)) {
-      const std::vector<float> x = Normalized(hidden.Row(place.row));
-      const Sum g = DotProduct(x, gate, place.column), u = DotProduct(x, up, place.column);
+    for (const Element& element : Sampled(rows, widths.intermediate)) {
+      const std::vector<float> x = Normalized(hidden.Row(element.row));
+      const Sum g = DotProduct(x, gate, element.column), u = DotProduct(x, up, element.column);
       const double expected = g.value / (1 + std::exp(-g.value)) * u.value;
       const double sums = kSumTolerance * (g.magnitude * std::fabs(u.value) +
                                            u.magnitude * (std::fabs(g.value) + 1));
-      ASSERT_NEAR(out.At(place.row, place.column), expected,
+      ASSERT_NEAR(out.At(element.row, element.column), expected,
                   kRoundedTolerance * std::fabs(expected) + sums)
-          << "row " << place.row << ", column " << place.column;
+          << "row " << element.row << ", column " << element.column;
     }
   }
 }
@@ -194,10 +196,10 @@ TEST_P(LargeShapesTest, LogitsAgreeWithTheDefinition) {
                       .count = rows,
                       .logits = logits.view()});
     ASSERT_TRUE(backend_->Synchronize().ok());
-    for (const Place& place : Sampled(rows, widths.vocab)) {
-      const Sum sum = DotProduct(Normalized(hidden.Row(place.row)), head, place.column);
-      ASSERT_NEAR(logits.At(place.row, place.column), sum.value, kSumTolerance * sum.magnitude)
-          << "row " << place.row << ", column " << place.column;
+    for (const Element& element : Sampled(rows, widths.vocab)) {
+      const Sum sum = DotProduct(Normalized(hidden.Row(element.row)), head, element.column);
+      ASSERT_NEAR(logits.At(element.row, element.column), sum.value, kSumTolerance * sum.magnitude)
+          << "row " << element.row << ", column " << element.column;
     }
   }
 }

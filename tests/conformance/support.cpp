@@ -176,13 +176,13 @@ std::span<const float> Tensor::Row(int64_t row) const {
 }
 
 void Tensor::Set(int64_t row, int64_t col, float value) {
-  std::byte* const place = bytes_.data() + (row * cols_ + col) * ByteSize(dtype_);
+  std::byte* const element = bytes_.data() + (row * cols_ + col) * ByteSize(dtype_);
   if (dtype_ == DType::kF32) {
-    std::memcpy(place, &value, sizeof(value));
+    std::memcpy(element, &value, sizeof(value));
     return;
   }
   const uint16_t bits = dtype_ == DType::kF16 ? NarrowF16(value) : NarrowBF16(value);
-  std::memcpy(place, &bits, sizeof(bits));
+  std::memcpy(element, &bits, sizeof(bits));
 }
 
 void ExpectNear(const Tensor& actual, const Tensor& expected, float tolerance) {

@@ -101,7 +101,7 @@ def attack(arguments):
 
 # --- cost
 
-def hold_a_place(server):
+def hold_a_slot(server):
     """A request that runs until it is cancelled."""
     request = inference_pb2.GenerateRequest(token_ids=inference_pb2.TokenIds(ids=[5, 6, 7]))
     call = server.inference.Generate(request)
@@ -115,7 +115,7 @@ def cost(arguments):
           f"{arguments.rounds}; 'more' is beside the handler that does not parse:\n")
     print("| text | refused for | CPU, us | more, us | code |\n|---|---|---|---|---|")
     with PinnedServer("--step-time-ms", "1000", "--requests-max", "1") as server:
-        held = hold_a_place(server)
+        held = hold_a_slot(server)
         least = {"the handler that does not parse": ["--flood-address", f"127.0.0.1:{server.ports['baseline']}"]}
         compare(server, arguments, {**least, "requests-max": [], "a wrong tenant name": ["--flood-tenant", "a b"]})
         drain = server.admin.Drain.future(admin_pb2.DrainRequest())

@@ -185,9 +185,9 @@ TEST_P(ExactnessTest, AmongOneToSixtyFourOthers) {
     SCOPED_TRACE(testing::Message() << num_others << " others");
     std::vector<Part> parts;
     int64_t row = 0, num_rows = 0;
-    const int32_t place = at % (num_others + 1);
+    const int32_t position = at % (num_others + 1);
     for (int32_t i = 0; i <= num_others; ++i) {
-      if (i == place) {
+      if (i == position) {
         row = num_rows;
         parts.push_back({expected.Tokens(at, count), at, blocks});
         num_rows += count;

@@ -123,7 +123,7 @@ TEST(KvCacheManagerTest, AStepThatDidNothingGivesBackWhatItTook) {
   CheckWith(cache, {&second.table});
 }
 
-TEST(KvCacheManagerTest, ADuplicateIsKeptAndTakesTheFirstOnesPlace) {
+TEST(KvCacheManagerTest, ADuplicateIsKeptAndReplacesTheFirstOne) {
   KvCacheManager cache({.num_blocks = 6, .block_size = 4, .policy = EvictionPolicyKind::kLru});
   CachedSequence first(cache, TokenRange(0, 5)), second(cache, TokenRange(0, 5));
   first.Admit();

@@ -161,7 +161,7 @@ TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreReported) {
   EXPECT_EQ(MissOf(TokenRange(0, 9), salted, 1).reason, MissReason::kUnseen);
 }
 
-TEST_P(StatisticsTest, NothingIsReportedOfAnotherBlockInTheSamePlace) {
+TEST_P(StatisticsTest, NothingIsReportedOfAnotherBlockInTheSamePosition) {
   const CacheNamespace plain = MakeCacheNamespace("a", ""), salted = MakeCacheNamespace("a", "x");
   Cache(TokenRange(0, 4), plain, 1);
   for (TokenId first = 1000; first < 2000; first += 100) Cache(TokenRange(first, 4), plain, 1);

@@ -133,7 +133,7 @@ TEST_P(BurstTest, WhoArrivesWithAHigherPriorityHalfWayWaitsForTheFirst) {
   EXPECT_EQ(burst.computed[1], kPrompt);
 }
 
-TEST_P(BurstTest, WithFewPlacesToRunTheOthersFindWhatIsLeft) {
+TEST_P(BurstTest, WithFewSlotsToRunTheOthersFindWhatIsLeft) {
   Burst burst(budget(), Burst::Roomy(), 2);
   burst.AddMany(1, num_requests());
   burst.CommitToTheEnd();

@@ -51,13 +51,13 @@ inline void FetchSoon(const T* data) {
 // half as much again as one after the other.
 class FetchAhead {
  public:
-  // `places`: where it begins, for each block that the step has.
+  // `begins`: where it begins, for each block that the step has.
   template <class T>
-  FetchAhead(const StepBlocks<T>& blocks, const T* const* places, int64_t num_tiles)
+  FetchAhead(const StepBlocks<T>& blocks, const T* const* begins, int64_t num_tiles)
       : log2_tiles_(num_tiles >= 4 ? 2 : num_tiles / 2) {
     int64_t block = blocks.begin;
-    for (const char*& place : places_) {
-      place = reinterpret_cast<const char*>(places[block]);
+    for (const char*& begin : begins_) {
+      begin = reinterpret_cast<const char*>(begins[block]);
       if (++block == blocks.end) block = blocks.begin;
     }
   }
@@ -77,14 +77,14 @@ class FetchAhead {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kLines; ++i, offset_ += kLine) {
 #pragma GCC unroll 4
-      for (const char* place : places_) Fetch(place + offset_);
+      for (const char* begin : begins_) Fetch(begin + offset_);
     }
   }
 
  private:
   // Elements: of bf16 a line of each block, of f32 two, which was fastest.
   static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
-  const char* places_[kStepBlocks];
+  const char* begins_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
 };
 

@@ -43,7 +43,7 @@ void PackRow(const SourceOfRow& source, int64_t columns, int row, uint16_t* unit
       const int64_t column = int64_t{RunBegin(num_tiles, run) + i} * kTileColumns;
       uint16_t values[kTileColumns] = {};
       ReadColumns(source, column, std::min<int64_t>(kTileColumns, columns - column), values);
-      uint16_t* const tile = unit + int64_t{TilePlace(run, i)} * kTileElements;
+      uint16_t* const tile = unit + int64_t{TilePosition(run, i)} * kTileElements;
       for (int chunk = 0; chunk < kTileColumns; chunk += kChunk) {
         std::memcpy(tile + ElementInTile(row, chunk), values + chunk, kChunk * sizeof(uint16_t));
       }
@@ -87,14 +87,14 @@ void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, i
   int64_t packed_row = row;
   if (order != RowOrder::kPlain) {
     const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
-    const int64_t within = row % whole, place = within % (whole / 2);
-    const int64_t unit = row / whole * NumUnits(RowOrder::kGateUp, whole) + place / 8;
-    packed_row = unit * kUnitRows + place % 8 + (within < whole / 2 ? 0 : 8);
+    const int64_t within = row % whole, in_half = within % (whole / 2);
+    const int64_t unit = row / whole * NumUnits(RowOrder::kGateUp, whole) + in_half / 8;
+    packed_row = unit * kUnitRows + in_half % 8 + (within < whole / 2 ? 0 : 8);
   }
   const int num_tiles = NumTiles(static_cast<int>(out.size()));
   for (size_t column = 0; column < out.size(); ++column) {
-    const int64_t place = PackedElement(num_tiles, packed_row, static_cast<int>(column));
-    out[column] = packed[static_cast<size_t>(place)];
+    const int64_t element = PackedElement(num_tiles, packed_row, static_cast<int>(column));
+    out[column] = packed[static_cast<size_t>(element)];
   }
 }
 

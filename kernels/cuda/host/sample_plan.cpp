@@ -20,8 +20,8 @@ size_t Place(size_t& end, size_t bytes) {
 }
 
 template <class T>
-void StoreAt(std::byte* place, size_t index, const T& value) {
-  std::memcpy(place + index * sizeof(T), &value, sizeof(T));
+void StoreAt(std::byte* to, size_t index, const T& value) {
+  std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
 int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
@@ -37,8 +37,8 @@ template <class List>
 class SortedTokens {
  public:
   explicit SortedTokens(const List& list) : list_(list) {}
-  TokenId next() const { return place_ < list_.size() ? TokenOf(list_[place_]) : kNoToken; }
-  const auto& Take() { return list_[place_++]; }
+  TokenId next() const { return position_ < list_.size() ? TokenOf(list_[position_]) : kNoToken; }
+  const auto& Take() { return list_[position_++]; }
 
  private:
   static TokenId TokenOf(TokenId token) { return token; }
@@ -48,7 +48,7 @@ class SortedTokens {
   }
 
   const List& list_;
-  size_t place_ = 0;
+  size_t position_ = 0;
 };
 
 void AppendNoLogprobs(TokenId token, Logprobs& logprobs) {

@@ -111,16 +111,16 @@ TEST_P(SimdTest, ChunkMaximaFindTheLargestAndWhatIsNotFinite) {
   for (const int64_t size : {1, 5, 63, 64, 65, 200}) {
     std::vector<float> logits(static_cast<size_t>(size), -3.0f);
     std::vector<float> maxima(static_cast<size_t>((size + simd::kChunk - 1) / simd::kChunk));
-    for (int64_t place = 0; place < size; ++place) {
+    for (int64_t position = 0; position < size; ++position) {
       const auto maxima_with = [&](float value) {
-        logits[place] = value;
+        logits[position] = value;
         const bool finite = GetParam()->chunk_maxima(logits.data(), size, maxima.data());
-        logits[place] = -3;
+        logits[position] = -3;
         return finite;
       };
       EXPECT_TRUE(maxima_with(-1));
       for (int64_t chunk = 0; chunk < std::ssize(maxima); ++chunk) {
-        EXPECT_EQ(maxima[chunk], chunk == place / simd::kChunk ? -1 : -3);
+        EXPECT_EQ(maxima[chunk], chunk == position / simd::kChunk ? -1 : -3);
       }
       EXPECT_TRUE(maxima_with(-kInfinity));
       EXPECT_FALSE(maxima_with(kInfinity));

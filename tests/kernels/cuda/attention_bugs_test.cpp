@@ -110,7 +110,7 @@ TEST(AttentionBugs, APageTableOfAnotherSequenceIsFound) {
   EXPECT_TRUE(IsWrong<DecodeAttention<Sound>>(step));
 }
 
-TEST(AttentionBugs, SplitsThatShareAPlaceAreFound) {
+TEST(AttentionBugs, SplitsThatShareASlotAreFound) {
   AttentionCase step(kShape, {{0, 600, 601}});
   for (int i = 0; i < 3; ++i)
     step.decode_items()[i].partial -= 4 * (step.decode_items()[i].split > 0);

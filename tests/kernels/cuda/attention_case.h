@@ -121,13 +121,13 @@ class AttentionCase {
     for (int token = 0; token < num_tokens(); ++token) {
       if (token == token_begin[sequence + 1]) ++sequence;
       for (size_t i = 0; i < row; ++i) take(query[token * row + i]);
-      const int place = positions[token] % shape_.page_size;
+      const int slot = positions[token] % shape_.page_size;
       const int page =
           static_cast<int>(blocks[block_begin[sequence] + positions[token] / shape_.page_size]);
       for (const KvPart part : {KvPart::kKey, KvPart::kValue}) {
         for (int head = 0; head < shape_.num_kv_heads; ++head) {
           for (int dim = 0; dim < shape_.head_dim; ++dim) {
-            take(pool[layout_.Offset(page, part, head, place, dim)]);
+            take(pool[layout_.Offset(page, part, head, slot, dim)]);
           }
         }
       }

@@ -154,7 +154,7 @@ TEST(AttentionPlan, SendsWhatDoesNotFitToPrefillTiles) {
   ExpectCovered(step, few_rows, 4, 0);
 }
 
-TEST(AttentionPlan, GivesEverySplitAPlaceOfItsOwn) {
+TEST(AttentionPlan, GivesEverySplitASlotOfItsOwn) {
   const Arrays step({{1000, 1003}, {5000, 5001}, {100, 101}});
   const Built built(step, {.group = 7});
   std::set<int> rows;

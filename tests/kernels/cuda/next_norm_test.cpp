@@ -36,11 +36,11 @@ class DeviceRows {
   }
   void Set(int32_t row, std::span<const float> values) {
     for (size_t i = 0; i < values.size(); ++i) {
-      const size_t place = static_cast<size_t>(row * view_.cols) + i;
+      const size_t index = static_cast<size_t>(row * view_.cols) + i;
       if (view_.dtype == DType::kF32) {
-        memory_.as<float>()[place] = values[i];
+        memory_.as<float>()[index] = values[i];
       } else {
-        memory_.as<uint16_t>()[place] = NarrowBF16(values[i]);
+        memory_.as<uint16_t>()[index] = NarrowBF16(values[i]);
       }
     }
   }

@@ -86,12 +86,12 @@ TYPED_TEST(ProductEpilogues, AddToHiddenAndMakeTheNextProductReady) {
   for (int row = 0; row < kRows; ++row) {
     double sum = 0;
     for (int column = 0; column < kHidden; ++column) {
-      const auto place = static_cast<size_t>(row * kHidden + column);
-      const double exact = static_cast<double>(before[place]) + problem.Exact(row, column) +
+      const auto index = static_cast<size_t>(row * kHidden + column);
+      const double exact = static_cast<double>(before[index]) + problem.Exact(row, column) +
                            static_cast<double>(problem.bias()[static_cast<size_t>(column)]);
-      EXPECT_NEAR(static_cast<double>(hidden[place]), exact, problem.Tolerance(row, column));
+      EXPECT_NEAR(static_cast<double>(hidden[index]), exact, problem.Tolerance(row, column));
       const double next = exact * static_cast<double>(norm[static_cast<size_t>(column)]);
-      EXPECT_NEAR(static_cast<double>(WidenBF16(x[place])), next,
+      EXPECT_NEAR(static_cast<double>(WidenBF16(x[index])), next,
                   Rounding(next) + problem.Tolerance(row, column));
       sum += exact * exact;
     }

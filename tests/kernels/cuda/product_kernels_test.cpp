@@ -27,11 +27,11 @@ std::vector<float> CheckedProduct(ProductProblem& problem, const ProductRun& run
   EXPECT_EQ(RunProduct<Kernel>(run, problem.input(), args), "");
   for (int row = 0; row < shape.rows; ++row) {
     for (int column = 0; column < shape.width; ++column) {
-      const auto place = static_cast<size_t>(row) * width + static_cast<size_t>(column);
+      const auto index = static_cast<size_t>(row) * width + static_cast<size_t>(column);
       const double bias =
           biased ? static_cast<double>(problem.bias()[static_cast<size_t>(column)]) : 0;
       const double exact = problem.Exact(row, column) + bias;
-      EXPECT_NEAR(static_cast<double>(out[place]), exact, problem.Tolerance(row, column))
+      EXPECT_NEAR(static_cast<double>(out[index]), exact, problem.Tolerance(row, column))
           << row << ", " << column;
       if (testing::Test::HasFailure()) return out;
     }

@@ -48,8 +48,8 @@ TEST(PackedWeight, GivesBackWhatWasPackedInEveryOrderAndType) {
       for (int i = 0; i < rows; ++i) {
         UnpackRow(packed, order, rows, i, row);
         for (int j = 0; j < width; ++j) {
-          const auto place = static_cast<size_t>(i % (rows / 2) * columns + j);
-          const uint16_t expected = i < rows / 2 ? bf16[place] : NarrowBF16(f32[place]);
+          const auto index = static_cast<size_t>(i % (rows / 2) * columns + j);
+          const uint16_t expected = i < rows / 2 ? bf16[index] : NarrowBF16(f32[index]);
           ASSERT_EQ(row[static_cast<size_t>(j)], expected) << i << ", " << j;
         }
       }
@@ -76,8 +76,8 @@ TEST(PackedWeight, HasTheHalvesOfEachHeadSideBySide) {
       const int head = i / head_dim, unit = i % head_dim / 16, half = i % 16 / 8;
       const int source = head * head_dim + half * head_dim / 2 + unit * 8 + i % 8;
       ASSERT_EQ(SourceRow(weight.order, rows, i, head_dim), source);
-      const auto place = PackedElement(NumTiles(kColumns), i, 65);
-      ASSERT_EQ(packed[static_cast<size_t>(place)], element(source, 65));
+      const auto index = PackedElement(NumTiles(kColumns), i, 65);
+      ASSERT_EQ(packed[static_cast<size_t>(index)], element(source, 65));
       UnpackRow(packed, weight.order, rows, i, row, head_dim);
       for (int j = 0; j < kColumns; ++j) ASSERT_EQ(row[static_cast<size_t>(j)], element(i, j));
     }
@@ -213,11 +213,11 @@ TEST(Norm, KeepsANanToItsRow) {
   ASSERT_EQ(RunBlocks<Norm<NormShape>>(1, dirty.args()), "");
   for (int row = 0; row < clean.rows; ++row) {
     for (int i = 0; i < clean.hidden; ++i) {
-      const auto place = static_cast<size_t>(row * clean.hidden + i);
+      const auto index = static_cast<size_t>(row * clean.hidden + i);
       if (row == 2) {
-        ASSERT_TRUE(std::isnan(WidenBF16(dirty.x[place])));
+        ASSERT_TRUE(std::isnan(WidenBF16(dirty.x[index])));
       } else {
-        ASSERT_EQ(dirty.x[place], clean.x[place]);
+        ASSERT_EQ(dirty.x[index], clean.x[index]);
       }
     }
   }

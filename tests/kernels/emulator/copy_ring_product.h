@@ -31,8 +31,8 @@ struct CopyRingProduct {
   };
 
   static INCIPIT_DEVICE char* Chunk(int stage, int which, int row, int chunk) {
-    const int place = kBug == RingBug::kUnswizzled ? chunk : chunk ^ (row & 7);
-    return dev::SharedMemory() + (stage * 2 + which) * kTileBytes + row * 128 + place * 16;
+    const int part = kBug == RingBug::kUnswizzled ? chunk : chunk ^ (row & 7);
+    return dev::SharedMemory() + (stage * 2 + which) * kTileBytes + row * 128 + part * 16;
   }
 
   static INCIPIT_DEVICE void Load(const Args& args, int row_a, int row_b, int stage, int k) {

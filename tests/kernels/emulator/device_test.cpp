@@ -130,11 +130,11 @@ TEST(Device, NamedBarriersOrderWarpsThatNameThem) {
                               // Warps 0 and 2 hand a row over to warps 1 and 3, each pair by
                               // itself.
                               const int pair = dev::Warp() / 2;
-                              uint32_t* place = Shared() + pair * 32 + dev::Lane();
-                              if (dev::Warp() % 2 == 0) dev::StoreShared(place, ThreadNumber());
+                              uint32_t* word = Shared() + pair * 32 + dev::Lane();
+                              if (dev::Warp() % 2 == 0) dev::StoreShared(word, ThreadNumber());
                               dev::SyncThreads(1 + pair, 64);
                               if (dev::Warp() % 2 == 1)
-                                out[pair * 32 + dev::Lane()] = dev::LoadShared(place);
+                                out[pair * 32 + dev::Lane()] = dev::LoadShared(word);
                             },
                             {.seed = seed})),
               "");

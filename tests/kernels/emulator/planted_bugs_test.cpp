@@ -47,9 +47,9 @@ struct WholeProduct {
   WholeProduct(size_t m, size_t n, size_t k) : a(m * k), b(n * k), expected(m * n) {
     for (size_t i = 0; i < a.size(); ++i) a[i] = dev::ToBF16(static_cast<float>(i % 5) - 2);
     for (size_t i = 0; i < b.size(); ++i) b[i] = dev::ToBF16(static_cast<float>(i % 7) - 3);
-    for (size_t place = 0; place < expected.size(); ++place) {
+    for (size_t index = 0; index < expected.size(); ++index) {
       for (size_t i = 0; i < k; ++i) {
-        expected[place] += dev::ToFloat(a[place / n * k + i]) * dev::ToFloat(b[place % n * k + i]);
+        expected[index] += dev::ToFloat(a[index / n * k + i]) * dev::ToFloat(b[index % n * k + i]);
       }
     }
   }

@@ -29,7 +29,7 @@ struct SplitSum {
     int rows_per_split;
   };
 
-  static INCIPIT_DEVICE void Combine(const Args& args, int column, uint32_t place) {
+  static INCIPIT_DEVICE void Combine(const Args& args, int column, uint32_t arrival) {
     float sum = 0;
     const int num_splits = dev::NumBlocks() - (kBug == SplitBug::kDropsSplit ? 1 : 0);
     for (int i = 0; i < num_splits; ++i) {
@@ -38,7 +38,7 @@ struct SplitSum {
       sum = dev::Add(sum, dev::LoadGlobal(args.parts + split * kColumns + column));
     }
     dev::StoreGlobal(args.out + column, sum);
-    const bool resets = kBug != SplitBug::kCounterIsNotReset && place + 1 == Blocks();
+    const bool resets = kBug != SplitBug::kCounterIsNotReset && arrival + 1 == Blocks();
     if (column == 0 && resets) dev::StoreGlobal(args.arrivals, 0U);
   }
   static INCIPIT_DEVICE uint32_t Blocks() { return static_cast<uint32_t>(dev::NumBlocks()); }
@@ -52,10 +52,10 @@ struct SplitSum {
     }
     dev::StoreGlobal(args.parts + dev::Block() * kColumns + column, sum);
     if (kBug != SplitBug::kArrivesBeforeAllHaveStored) dev::SyncBlock();
-    auto* place = reinterpret_cast<uint32_t*>(dev::SharedMemory());
-    if (column == 0) dev::StoreShared(place, dev::AtomicAddGlobal(args.arrivals, 1U));
+    auto* shared = reinterpret_cast<uint32_t*>(dev::SharedMemory());
+    if (column == 0) dev::StoreShared(shared, dev::AtomicAddGlobal(args.arrivals, 1U));
     if (kBug != SplitBug::kReadsFlagWithoutBarrier) dev::SyncBlock();
-    const uint32_t mine = dev::LoadShared(place);
+    const uint32_t mine = dev::LoadShared(shared);
     if (mine + 1 != Blocks() && kBug != SplitBug::kEveryBlockCombines) return;
     Combine(args, column, mine);
   }

@@ -199,8 +199,8 @@ TEST_F(SessionTest, ACancelledSessionEndsInTheEngineToo) {
 }
 
 TEST_F(SessionTest, MoreRequestsThanRequestsMaxAreRefusedBeforeAnyoneReadsThem) {
-  std::vector<RequestCounter::Place> places;
-  for (int i = 0; i < 2; ++i) places.push_back(*requests_.Take());
+  std::vector<RequestCounter::Slot> slots;
+  for (int i = 0; i < 2; ++i) slots.push_back(*requests_.Take());
   const auto sink = std::make_shared<MemorySink>();
   const Time now = clock_.Now();
   const auto session = std::make_shared<Session>(sink, clock_, now, now + std::chrono::hours(1));

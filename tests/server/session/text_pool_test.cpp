@@ -95,7 +95,7 @@ TEST(TextPoolTest, ConnectionsAreServedInTurn) {
   EXPECT_THAT(pool.run(), ElementsAre("a1", "b1", "c1", "a2", "b2", "a3"));
 }
 
-TEST(TextPoolTest, AConnectionWithASmallerPartTakesThePlaceOfTheLastTaskOfTheLargest) {
+TEST(TextPoolTest, AConnectionWithASmallerPartReplacesTheLastTaskOfTheLargest) {
   HeldPool pool(4, 100);
   for (const char* const name : {"a1", "a2", "a3"}) EXPECT_TRUE(pool.Add("a", name));
   EXPECT_TRUE(pool.Add("b", "b1"));

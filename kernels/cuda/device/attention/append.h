@@ -35,7 +35,8 @@ INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
 
 // Where number `dim` of head `head` (queries, then keys, then values) of token `token` of the step
 // goes; those up to the next multiple of 8 are neighbours. `slot`: the token's.
-INCIPIT_DEVICE dev::bf16* PlaceOf(const AppendArgs& args, int slot, int token, int head, int dim) {
+INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
+                                    int dim) {
   const KvLayout& layout = args.layout;
   if (head < args.num_heads) {
     return args.query + (int64_t{token} * args.num_heads + head) * layout.head_dim + dim;
@@ -120,8 +121,8 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
       x.high[i] = Rotated(b, a, cosine[i], sine[i]);
     }
   }
-  StoreBF16s(PlaceOf(args, row.slot, token, head, low), x.low);
-  StoreBF16s(PlaceOf(args, row.slot, token, head, high), x.high);
+  StoreBF16s(ElementOf(args, row.slot, token, head, low), x.low);
+  StoreBF16s(ElementOf(args, row.slot, token, head, high), x.high);
 }
 
 // Of a product of T, f32 or dev::bf16. Any number of blocks.

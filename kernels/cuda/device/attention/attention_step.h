@@ -199,9 +199,9 @@ struct AttentionStep {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
       const int row = i % kStepPositions, chunk = first_chunk + i / kStepPositions;
       if (row >= begin && row < end) continue;
-      char* const place = values + row / kPageSize * kTileBytes + chunk / 8 * kPageSize * 128 +
-                          row % kPageSize * 128 + ((chunk & 7) ^ (row & 7)) * 16;
-      dev::StoreShared(reinterpret_cast<dev::Vec4*>(place), dev::Vec4{});
+      char* const address = values + row / kPageSize * kTileBytes + chunk / 8 * kPageSize * 128 +
+                            row % kPageSize * 128 + ((chunk & 7) ^ (row & 7)) * 16;
+      dev::StoreShared(reinterpret_cast<dev::Vec4*>(address), dev::Vec4{});
     }
   }
 };
@@ -215,8 +215,8 @@ struct Turn {
 };
 
 INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
-  const int place = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
-  const int index = round * dev::NumBlocks() + place;
+  const int rank = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
+  const int index = round * dev::NumBlocks() + rank;
   return {index / num_kv_heads, index % num_kv_heads, index < num_items * num_kv_heads};
 }
 

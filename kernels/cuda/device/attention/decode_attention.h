@@ -66,7 +66,7 @@ struct DecodeAttention {
     int num_items;
   };
   // Where in the ring, and how often around.
-  struct Place {
+  struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
     INCIPIT_DEVICE void Next() {
@@ -99,9 +99,9 @@ struct DecodeAttention {
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;
     const KvPart part = (dev::Lane() & 1) == 0 ? KvPart::kKey : KvPart::kValue;
-    const int place_in_stage =
+    const int offset_in_stage =
         (part == KvPart::kKey ? 0 : Step::kStepBytes) + page_of_step * Step::kTileBytes;
-    Place place;
+    RingPosition ring;
     for (int round = 0;; ++round) {
       const Turn turn = TurnOf(round, work.num_items, args.num_kv_heads);
       if (!turn.exists) break;
@@ -114,19 +114,19 @@ struct DecodeAttention {
       for (; position < item.end; position += kStepPositions) {
         const int next =
             PageAt(table, position + kStepPositions, page_of_step, first_page, last_page);
-        dev::WaitBarrier(Empty(place.stage), place.parity ^ 1);
+        dev::WaitBarrier(Empty(ring.stage), ring.parity ^ 1);
         const uint32_t copies = dev::BallotWarp(page >= 0);
         if (dev::Lane() == 0) {
-          dev::ArriveExpecting(Full(place.stage), dev::CountBits(copies) * Step::kTileBytes);
+          dev::ArriveExpecting(Full(ring.stage), dev::CountBits(copies) * Step::kTileBytes);
         }
         dev::SyncWarp();
         if (page >= 0) {
-          dev::CopyBulk<dev::Reuse::kNone>(Stage(place.stage) + place_in_stage,
+          dev::CopyBulk<dev::Reuse::kNone>(Stage(ring.stage) + offset_in_stage,
                                            tiles + layout.PageSize() * page, Step::kTileBytes,
-                                           Full(place.stage));
+                                           Full(ring.stage));
         }
         page = next;
-        place.Next();
+        ring.Next();
       }
     }
     dev::LetNextKernelStart();
@@ -143,7 +143,7 @@ struct DecodeAttention {
   // ---- The warps that attend.
   static INCIPIT_DEVICE void Attend(const Args& args, const Work& work) {
     const float factor = dev::Multiply(args.scale, kLog2E);
-    Place place;
+    RingPosition ring;
     for (int round = 0;; ++round) {
       const Turn turn = TurnOf(round, work.num_items, args.num_kv_heads);
       if (!turn.exists) break;
@@ -157,11 +157,11 @@ struct DecodeAttention {
       int half = 0;
       for (int position = item.begin / kStepPositions * kStepPositions; position < item.end;
            position += kStepPositions, half ^= 1) {
-        dev::WaitBarrier(Full(place.stage), place.parity);
-        DoStep(item, view, position, half, factor, query, Stage(place.stage), stats, sums);
+        dev::WaitBarrier(Full(ring.stage), ring.parity);
+        DoStep(item, view, position, half, factor, query, Stage(ring.stage), stats, sums);
         dev::SyncWarp();
-        if (dev::Lane() == 0) dev::Arrive(Empty(place.stage));
-        place.Next();
+        if (dev::Lane() == 0) dev::Arrive(Empty(ring.stage));
+        ring.Next();
       }
       Step::SumWeights(stats);
       if (item.num_splits == 1) {

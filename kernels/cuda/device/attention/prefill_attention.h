@@ -75,7 +75,7 @@ struct PrefillAttention {
   static INCIPIT_DEVICE uint32_t ParityOf(int turn) {
     return static_cast<uint32_t>(turn / kStages) & 1;
   }
-  static INCIPIT_DEVICE char* Place(KvPart part, int turn) {
+  static INCIPIT_DEVICE char* TilesOf(KvPart part, int turn) {
     return dev::SharedMemory() + (part == KvPart::kKey ? kKeysAt : kValuesAt) +
            StageOf(turn) * Step::kStepBytes;
   }
@@ -153,7 +153,7 @@ struct PrefillAttention {
     dev::SyncWarp();
     if (is_read) {
       const int64_t from = layout.TileOffset(page, part, dev::LoadShared(&Notes()->kv_head));
-      dev::CopyBulk(Place(part, turn) + dev::Lane() * Step::kTileBytes, args_.pool + from,
+      dev::CopyBulk(TilesOf(part, turn) + dev::Lane() * Step::kTileBytes, args_.pool + from,
                     Step::kTileBytes, full);
     }
   }
@@ -235,7 +235,7 @@ struct PrefillAttention {
     const int turn = TurnAt(position);
     dev::WaitBarrier(Full(KvPart::kKey, StageOf(turn)), ParityOf(turn));
     float scores[Step::kScoreTiles][4] = {};
-    Score(Place(KvPart::kKey, turn), scores);
+    Score(TilesOf(KvPart::kKey, turn), scores);
     LeaveKeys(position);
     const Bounds common = dev::LoadShared(&Notes()->common);
     if (position < common.begin || position + kStepPositions > common.end) {
@@ -248,7 +248,7 @@ struct PrefillAttention {
     StoreStats(stats);
     Scale(sums, keep[0], keep[1]);
     TakeValues(position);
-    AddAllValues(Place(KvPart::kValue, TurnAt(position)), weights, sums);
+    AddAllValues(TilesOf(KvPart::kValue, TurnAt(position)), weights, sums);
     dev::SyncWarp();
     if (dev::Lane() == 0) dev::Arrive(Empty(KvPart::kValue, StageOf(TurnAt(position))));
   }
@@ -268,7 +268,7 @@ struct PrefillAttention {
               end = Note(&PrefillTile::end) - position;
     if (Shape::kClearsValues && (begin > 0 || end < kStepPositions)) {
       constexpr int kChunks = kHeadDim / 8 / kWarps;
-      Step::ClearValues(Place(KvPart::kValue, turn), begin, end, kChunks * Warp(), kChunks);
+      Step::ClearValues(TilesOf(KvPart::kValue, turn), begin, end, kChunks * Warp(), kChunks);
       dev::FenceBulkShared();
       dev::SyncThreads(1, kThreads);
     }
@@ -398,8 +398,8 @@ struct PrefillAttention {
       const float inverse = dev::Divide(1, stats.weight[i]);
       INCIPIT_UNROLL
       for (int tile = 0; tile < kSumTiles; ++tile) {
-        const int place = OffsetInTile(16, kHeadDim, row, 8 * tile + column) * 2;
-        dev::StoreShared(reinterpret_cast<uint32_t*>(WarpsRows() + place),
+        const int offset = OffsetInTile(16, kHeadDim, row, 8 * tile + column) * 2;
+        dev::StoreShared(reinterpret_cast<uint32_t*>(WarpsRows() + offset),
                          dev::PackBF16(Normalized(sums[tile][2 * i], inverse),
                                        Normalized(sums[tile][2 * i + 1], inverse)));
       }
@@ -411,9 +411,9 @@ struct PrefillAttention {
       const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;
       if (row >= NumRows()) continue;
       const int64_t to = OffsetOf(row);
-      const int place = OffsetInTile(16, kHeadDim, row, chunk * 8) * 2;
+      const int offset = OffsetInTile(16, kHeadDim, row, chunk * 8) * 2;
       dev::StoreGlobal(reinterpret_cast<dev::Vec4*>(args_.out + to + chunk * 8),
-                       dev::LoadShared(reinterpret_cast<const dev::Vec4*>(WarpsRows() + place)));
+                       dev::LoadShared(reinterpret_cast<const dev::Vec4*>(WarpsRows() + offset)));
     }
   }
 

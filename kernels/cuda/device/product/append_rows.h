@@ -34,39 +34,39 @@ struct AppendRows {
   };
   static INCIPIT_DEVICE Early Begin(const Args& args, const Results& at, Row row) {
     Early early;
-    const Place place(args, at);
+    const HeadPosition position(args, at);
     if (at.valid) early.slot = row.slot;
-    if (early.slot < 0 || !place.is_rotated) return early;
+    if (early.slot < 0 || !position.is_rotated) return early;
     const int head_dim = args.layout.head_dim;
-    const float* const angles = args.rope + int64_t{row.position} * head_dim + place.in_half;
+    const float* const angles = args.rope + int64_t{row.position} * head_dim + position.in_half;
     LoadConstantFloats(angles, early.cosine);
     LoadConstantFloats(angles + head_dim / 2, early.sine);
     return early;
   }
 
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, const Early& early) {
-    const Place place(args, results);
+    const HeadPosition position(args, results);
     const int head_dim = args.layout.head_dim;
-    const int dim = place.in_half + (place.is_high ? head_dim / 2 : 0);
+    const int dim = position.in_half + (position.is_high ? head_dim / 2 : 0);
     float(&y)[4] = results.y;
-    if (args.bias != nullptr) AddConstantFloats(args.bias + place.head * head_dim + dim, y);
-    if (place.is_rotated) {  // or not, for all lanes: a warp has one unit
+    if (args.bias != nullptr) AddConstantFloats(args.bias + position.head * head_dim + dim, y);
+    if (position.is_rotated) {  // or not, for all lanes: a warp has one unit
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        const float sine = place.is_high ? early.sine[i] : -early.sine[i];
+        const float sine = position.is_high ? early.sine[i] : -early.sine[i];
         y[i] = Rotated(y[i], dev::ShuffleXorWarp(y[i], 16), early.cosine[i], sine);
       }
     }
     if (early.slot < 0) return;
-    StoreBF16s(PlaceOf(args, early.slot, results.row, place.head, dim), y);
+    StoreBF16s(ElementOf(args, early.slot, results.row, position.head, dim), y);
   }
 
  private:
-  struct Place {
+  struct HeadPosition {
     int head, in_half;  // of queries, then keys, then values; the first of four
     bool is_rotated, is_high;
 
-    INCIPIT_DEVICE Place(const Args& args, const Results& at) {
+    INCIPIT_DEVICE HeadPosition(const Args& args, const Results& at) {
       const unsigned unit = at.unit, units = args.layout.head_dim / kUnitRows;
       head = static_cast<int>(unit / units);
       in_half = static_cast<int>(unit % units) * 8 + at.quad % 2 * 4;

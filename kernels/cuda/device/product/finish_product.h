@@ -42,11 +42,11 @@ struct FinishProduct {
          item += dev::NumBlocks() * kWarps) {
       const int row = args.first_row + item / pieces * kRows, unit = item % pieces * kUnits;
       FindScalesWarp<kRows>(input, row, end_row, scales);
-      const LanePlace place = PlaceOfLane();
-      const float scale = dev::LoadShared(scales + place.token);
+      const LanePosition position = PositionOfLane();
+      const float scale = dev::LoadShared(scales + position.token);
       const int end = unit + kUnits < input.num_units ? unit + kUnits : input.num_units;
       for (int first = unit; first < end; first += kUnitsAtOnce) {
-        Finish(args, place, row + place.token, end_row, first, end, scale);
+        Finish(args, position, row + position.token, end_row, first, end, scale);
       }
       dev::SyncWarp();
     }
@@ -54,10 +54,10 @@ struct FinishProduct {
 
  private:
   // Lanes of rows that are none come along: an epilogue's lanes exchange results.
-  static INCIPIT_DEVICE void Finish(const Args& args, LanePlace place, int row, int end_row,
+  static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;
-    const float* const sums = args.sums + (row - args.first_row) * width + place.quad * 4;
+    const float* const sums = args.sums + (row - args.first_row) * width + position.quad * 4;
     Vec4 loaded[kUnitsAtOnce];
     INCIPIT_UNROLL
     for (int i = 0; i < kUnitsAtOnce; ++i) {
@@ -67,7 +67,7 @@ struct FinishProduct {
     }
     const auto& epilogue = args.product.epilogue;
     Results results;
-    results.quad = place.quad;
+    results.quad = position.quad;
     results.row = row;
     results.valid = row < end_row;
     const auto epilogue_row = Epilogue::LoadRow(epilogue, results);

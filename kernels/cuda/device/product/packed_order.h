@@ -35,7 +35,7 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
 // Place of tile `index` of a run among the tiles of its unit.
-INCIPIT_ANYWHERE constexpr int TilePlace(int run, int index) { return index * kNumRuns + run; }
+INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
   while (run + 1 < kNumRuns && tile >= RunBegin(num_tiles, run + 1)) ++run;
@@ -50,8 +50,8 @@ INCIPIT_ANYWHERE constexpr int ElementInTile(int row, int column) {
 INCIPIT_ANYWHERE constexpr int64_t PackedElement(int num_tiles, int64_t row, int column) {
   const int tile = column / kTileColumns;
   const int run = RunOfTile(num_tiles, tile);
-  const int place = TilePlace(run, tile - RunBegin(num_tiles, run));
-  return (row / kUnitRows * num_tiles + place) * kTileElements +
+  const int position = TilePosition(run, tile - RunBegin(num_tiles, run));
+  return (row / kUnitRows * num_tiles + position) * kTileElements +
          ElementInTile(static_cast<int>(row % kUnitRows), column % kTileColumns);
 }
 

@@ -38,10 +38,10 @@ struct ProductArgs {
 
 // Lanes of a warp take the 16 results of a unit for 8 tokens: a lane four of one token. Neighbours
 // read different banks of the staged results, and the four lanes of a token are one warp's.
-struct LanePlace {
+struct LanePosition {
   int token, quad;  // of 8, of 4
 };
-INCIPIT_DEVICE LanePlace PlaceOfLane() {
+INCIPIT_DEVICE LanePosition PositionOfLane() {
   const int lane = dev::Lane();
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
@@ -126,15 +126,15 @@ struct AddToHidden : BeginsWithResults {
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
     const bool valid = results.valid && column < args.hidden_size;
-    const int64_t place = static_cast<int64_t>(results.row) * args.hidden_size + column;
+    const int64_t element = static_cast<int64_t>(results.row) * args.hidden_size + column;
     float sum[4] = {0, 0, 0, 0};
     if (valid) {
       float(&y)[4] = results.y;
       if (args.bias != nullptr) AddConstantFloats(args.bias + column, y);
-      LoadFloats(args.hidden + place, sum);
+      LoadFloats(args.hidden + element, sum);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) sum[i] = dev::Add(sum[i], y[i]);
-      StoreFloats(args.hidden + place, sum);
+      StoreFloats(args.hidden + element, sum);
     }
     if (args.next_norm == nullptr) return;
     float squares = 0;
@@ -152,7 +152,7 @@ struct AddToHidden : BeginsWithResults {
     INCIPIT_UNROLL
     for (int i = 0; i < 4; ++i) sum[i] = dev::Multiply(sum[i], weight[i]);
     const dev::Vec2 pairs = {{dev::PackBF16(sum[0], sum[1]), dev::PackBF16(sum[2], sum[3])}};
-    dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(args.x + place), pairs);
+    dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(args.x + element), pairs);
   }
 };
 

@@ -59,7 +59,7 @@ class ChunkStream {
         columns_(input.columns),
         left_(run.num_tiles * passes) {
     const int row = run.warp * 4 + dev::Lane() / 8, part = dev::Lane() % 8;
-    place_ = Place(row, part);
+    offset_ = OffsetOf(row, part);
     column_ = run.first_tile * kTileColumns + part * 8;
     end_ = column_ + length_;
     rows_left_ = num_rows - row;
@@ -85,7 +85,9 @@ class ChunkStream {
   }
 
   // Place of 16 bytes of a row in a chunk.
-  static INCIPIT_DEVICE int Place(int row, int part) { return row * 128 + (part ^ (row & 7)) * 16; }
+  static INCIPIT_DEVICE int OffsetOf(int row, int part) {
+    return row * 128 + (part ^ (row & 7)) * 16;
+  }
 
  private:
   static constexpr int kRowsPerCopy = 4 * kWarps;
@@ -100,8 +102,8 @@ class ChunkStream {
         const int more = i * kRowsPerCopy;  // rows; four of them are half a turn of the swizzle
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
-        const int place = (place_ ^ (more % 8 * 16)) + more * 128;
-        dev::CopyAsync16(chunk + place, source_ + from, valid ? 16 : 0);
+        const int offset = (offset_ ^ (more % 8 * 16)) + more * 128;
+        dev::CopyAsync16(chunk + offset, source_ + from, valid ? 16 : 0);
       }
       column_ += kTileColumns;
       if (column_ == end_) column_ -= length_;
@@ -113,7 +115,7 @@ class ChunkStream {
   int barrier_;
   int length_, columns_, left_;  // columns of the run, of x; chunks to copy
   int column_, end_;             // that this lane copies next, and beyond its last
-  int rows_left_, place_;
+  int rows_left_, offset_;
   int stage_ = 0;
   const dev::bf16* source_;
 };
@@ -230,10 +232,10 @@ struct SkinnyProduct {
       const int together = count - unit_ < kCluster ? count - unit_ : kCluster;
       dev::ArriveExpecting(full, static_cast<uint32_t>(together) * bytes);
       for (int i = 0; i < together; ++i) {
-        const int64_t place = static_cast<int64_t>(pass_ + unit_ + i) * num_tiles_ + tile_;
+        const int64_t tile_index = static_cast<int64_t>(pass_ + unit_ + i) * num_tiles_ + tile_;
         dev::CopyBulk<dev::Reuse::kNone>(
             shared_ + cursor_.slot * kSlotBytes + i * kBlockRuns * kTileBytes,
-            input.weight + place * kTileElements, bytes, full);
+            input.weight + tile_index * kTileElements, bytes, full);
       }
       cursor_.Advance();
       first_turn_ = first_turn_ && cursor_.slot != 0;
@@ -272,7 +274,7 @@ struct SkinnyProduct {
                   (units.end - units.begin + kMost - 1) / kMost);
     typename Epilogue::Row row;  // the same in every pass
     if constexpr (kBeginsEarly) {
-      row = Epilogue::LoadRow(args.epilogue, PlaceIn(units, warp, num_rows));
+      row = Epilogue::LoadRow(args.epilogue, ResultsIn(units, warp, num_rows));
     }
     FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
                                    scales + warp * kScalesPerWarp);  // while x is on its way
@@ -284,10 +286,10 @@ struct SkinnyProduct {
       const Range of_pass = {pass, pass + count};
       typename Epilogue::Early early;
       if constexpr (kBeginsEarly) {
-        early = Epilogue::Begin(args.epilogue, PlaceIn(of_pass, warp, num_rows), row);
+        early = Epilogue::Begin(args.epilogue, ResultsIn(of_pass, warp, num_rows), row);
       }
       float sums[kMaxUnits][kBlocksOfTokens][4] = {};
-      for (int index = 0; TilePlace(rank * kBlockRuns, index) < num_tiles; ++index) {
+      for (int index = 0; TilePosition(rank * kBlockRuns, index) < num_tiles; ++index) {
         Cursor next = cursor;
         for (int slot = 0; slot < slots; ++slot) {
           dev::WaitBarrier(full + next.slot, next.parity);
@@ -298,7 +300,7 @@ struct SkinnyProduct {
           dev::SyncWarp();
           num_free = slots;
         }
-        if (TilePlace(run, index) < num_tiles) MultiplyTiles(tiles, cursor, slots, chunks, sums);
+        if (TilePosition(run, index) < num_tiles) MultiplyTiles(tiles, cursor, slots, chunks, sums);
         dev::SyncWarp();
         for (int slot = 0; slot < slots; ++slot) {
           if (dev::Lane() == 0) dev::Arrive(full + kSlots + cursor.slot);
@@ -351,14 +353,14 @@ struct SkinnyProduct {
       INCIPIT_UNROLL
       for (int block = 0; block < kBlocksOfTokens; ++block) {
         dev::LoadMatricesWarp(b[block],
-                              chunk + Chunks::Place(block * 8 + lane % 8, step / 8 + lane / 8));
+                              chunk + Chunks::OffsetOf(block * 8 + lane % 8, step / 8 + lane / 8));
       }
     } else {
       INCIPIT_UNROLL
       for (int block = 0; block < kBlocksOfTokens; block += 2) {
         uint32_t words[4];
         const int row = block * 8 + lane / 16 * 8 + lane % 8;
-        dev::LoadMatricesWarp(words, chunk + Chunks::Place(row, step / 8 + lane / 8 % 2));
+        dev::LoadMatricesWarp(words, chunk + Chunks::OffsetOf(row, step / 8 + lane / 8 % 2));
         b[block][0] = words[0];
         b[block][1] = words[1];
         b[block + 1][0] = words[2];
@@ -389,15 +391,15 @@ struct SkinnyProduct {
   }
 
   // What this lane finishes of block `block` of 8 tokens; the unit may be beyond.
-  static INCIPIT_DEVICE Results PlaceIn(Range units, int block, int num_rows) {
-    const LanePlace place = PlaceOfLane();
+  static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
+    const LanePosition position = PositionOfLane();
     Results results;
     results.unit = units.begin + block / kBlocksOfTokens * kCluster + Rank();
     if (kMaxUnits * kBlocksOfTokens % 4 != 0 && block >= kMaxUnits * kBlocksOfTokens) {
       results.unit = units.end;
     }
-    results.quad = place.quad;
-    results.row = block % kBlocksOfTokens * 8 + place.token;
+    results.quad = position.quad;
+    results.row = block % kBlocksOfTokens * 8 + position.token;
     results.valid = results.row < num_rows && results.unit < units.end;
     return results;
   }
@@ -414,7 +416,7 @@ struct SkinnyProduct {
     INCIPIT_UNROLL
     for (int first = 0; first < kMaxUnits * kBlocksOfTokens; first += 4) {
       if (first / kBlocksOfTokens >= slots) break;
-      Results results = PlaceIn(units, first + warp, num_rows);
+      Results results = ResultsIn(units, first + warp, num_rows);
       typename Epilogue::Row row;
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL

@@ -95,7 +95,7 @@ struct TiledProduct {
   }
   static INCIPIT_DEVICE dev::Barrier* Empty(char* shared) { return Full(shared) + kStages; }
 
-  struct Place {
+  struct TileOrigin {
     int row, unit;  // the first of a tile
   };
   // The tiles of the product, in the order in which they are made.
@@ -109,7 +109,7 @@ struct TiledProduct {
           tiles_of_units((input.num_units + kUnits - 1) / kUnits),
           num_tiles(tiles_of_rows * tiles_of_units) {}
 
-    INCIPIT_DEVICE Place Find(int tile) const {
+    INCIPIT_DEVICE TileOrigin Find(int tile) const {
       constexpr int kGroup = 16;
       const int group = tile / (kGroup * tiles_of_units) * kGroup;
       const int left = tiles_of_rows - group, width = left < kGroup ? left : kGroup;
@@ -118,7 +118,7 @@ struct TiledProduct {
     }
   };
 
-  // A place in the ring of stages.
+  // A position in the ring of stages.
   struct Cursor {
     int stage = 0;
     uint32_t parity = 0;
@@ -147,7 +147,7 @@ struct TiledProduct {
           dev::WaitBarrier(Empty(shared) + cursor.stage, cursor.parity ^ 1);
           dev::Barrier* const full = Full(shared) + cursor.stage;
           dev::ArriveExpecting(full, static_cast<uint32_t>(units * kTileBytes));
-          const dev::bf16* source = weight + TilePlace(run, index) * kTileElements;
+          const dev::bf16* source = weight + TilePosition(run, index) * kTileElements;
           char* const stage = shared + cursor.stage * kStageBytes;
           for (int unit = 0; unit < units; ++unit) {
             dev::CopyBulk(stage + unit * kTileBytes, source, kTileBytes, full);
@@ -164,7 +164,7 @@ struct TiledProduct {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
-    const int place = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
+    const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
     static_assert(kRowsAtOnce == 8);  // then all rows of a thread lie in one column of the swizzle
     Cursor cursor, landed;
     int under_way = 0;
@@ -175,7 +175,7 @@ struct TiledProduct {
       for (int column = part * 8; column < work.num_columns * kTileColumns;
            column += kTileColumns) {
         dev::WaitBarrier(Empty(shared) + cursor.stage, cursor.parity ^ 1);
-        char* const to = shared + cursor.stage * kStageBytes + place;
+        char* const to = shared + cursor.stage * kStageBytes + offset;
         INCIPIT_UNROLL
         for (int more = 0; more < kTokenTile; more += kRowsAtOnce) {
           const bool valid = more < rows_left && column < input.columns;
@@ -251,26 +251,26 @@ struct TiledProduct {
   }
 
   // What this lane finishes of the tile's block `block` of 8 tokens.
-  static INCIPIT_DEVICE Results PlaceIn(Place place, int unit, LanePlace mine, int block,
-                                        int num_rows) {
+  static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
+                                          int num_rows) {
     Results results;
     results.unit = unit;
     results.quad = mine.quad;
-    results.row = place.row + block * 8 + mine.token;
+    results.row = origin.row + block * 8 + mine.token;
     results.valid = results.row < num_rows;
     return results;
   }
 
   // Hands the results of a warp over: of one unit, kStaged times 8 tokens at a time, while what the
   // epilogue loads early for the next ones is on its way.
-  static INCIPIT_DEVICE void Finish(const Args& args, Place place, int num_rows, char* shared,
+  static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
-    const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = place.unit + warp;
+    const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
     if (unit >= args.input.num_units) return;
     auto* const scales = reinterpret_cast<float*>(shared + kScalesAt) + warp * kTokenTile;
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
-    const LanePlace mine = PlaceOfLane();
-    const auto at = [&](int block) { return PlaceIn(place, unit, mine, block, num_rows); };
+    const LanePosition mine = PositionOfLane();
+    const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
     typename Epilogue::Row rows[kStaged];  // two turns ahead
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL
@@ -280,7 +280,7 @@ struct TiledProduct {
       next[i] = Epilogue::Begin(args.epilogue, at(i), rows[i]);
       rows[i] = Epilogue::LoadRow(args.epilogue, at(kStaged + i));
     }
-    FindScalesWarp<kTokenTile>(args.input, place.row, num_rows, scales);
+    FindScalesWarp<kTokenTile>(args.input, origin.row, num_rows, scales);
     INCIPIT_UNROLL
     for (int first = 0; first < kBlocks; first += kStaged) {
       INCIPIT_UNROLL

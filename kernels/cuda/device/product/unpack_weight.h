@@ -47,8 +47,8 @@ struct UnpackWeight {
       INCIPIT_UNROLL
       for (int i = 0; i < kTilesAtOnce; ++i) {
         const auto tile = static_cast<int>(first + i * kTilesSideBySide + mine);
-        const int unit = tile / tiles_of_unit, place = tile % tiles_of_unit;
-        const int from = ColumnOfPlace(tiles_of_unit, place) + column;
+        const int unit = tile / tiles_of_unit, slot = tile % tiles_of_unit;
+        const int from = ColumnOfSlot(tiles_of_unit, slot) + column;
         if (tile >= num_tiles || from >= args.columns) continue;
         const int64_t to = (int64_t{unit} * kUnitRows + row) * args.columns + from;
         dev::StoreGlobal(reinterpret_cast<Vec4*>(args.out + to), chunks[i]);
@@ -58,8 +58,8 @@ struct UnpackWeight {
 
  private:
   // The first column of the tile that lies in this place of its unit.
-  static INCIPIT_DEVICE int ColumnOfPlace(int tiles_of_unit, int place) {
-    return (RunBegin(tiles_of_unit, place % kNumRuns) + place / kNumRuns) * kTileColumns;
+  static INCIPIT_DEVICE int ColumnOfSlot(int tiles_of_unit, int slot) {
+    return (RunBegin(tiles_of_unit, slot % kNumRuns) + slot / kNumRuns) * kTileColumns;
   }
 };
 

@@ -166,8 +166,8 @@ class RowSelector {
     row_.template ForEach<kThreads, 4>([&](int token, float logit) {
       const uint64_t order = OrderOf(logit, token);
       if (!wanted(order)) return;
-      const uint32_t place = dev::AtomicAddShared(&memory_->list_size, 1u);
-      if (place < kListMax) dev::StoreShared(&memory_->list[place], order);
+      const uint32_t slot = dev::AtomicAddShared(&memory_->list_size, 1u);
+      if (slot < kListMax) dev::StoreShared(&memory_->list[slot], order);
     });
     dev::SyncBlock();
     const uint32_t size = dev::LoadShared(&memory_->list_size);

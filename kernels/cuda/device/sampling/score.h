@@ -22,7 +22,7 @@ struct SampleShape {
 };
 
 // Where the numbers of one row's log probabilities go.
-struct ScorePlace {
+struct ScoreSlot {
   TokenScore* score = nullptr;
   TopLogit* tops = nullptr;
 };
@@ -31,14 +31,14 @@ struct ScorePlace {
 // counting those before it.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
-                               int num_top, const ScorePlace& place) {
+                               int num_top, const ScoreSlot& slot) {
   selector.SetTemperature(1);
   const auto rank = selector.RankOf(token);
   if (dev::Thread() == 0) {
-    dev::StoreGlobal(&place.score->row_mass, rank.row_mass);
-    dev::StoreGlobal(&place.score->row_max, selector.max());
-    dev::StoreGlobal(&place.score->logit, dev::Add(row.Get(token), 0.0f));
-    dev::StoreGlobal(&place.score->rank, static_cast<int32_t>(rank.rank));
+    dev::StoreGlobal(&slot.score->row_mass, rank.row_mass);
+    dev::StoreGlobal(&slot.score->row_max, selector.max());
+    dev::StoreGlobal(&slot.score->logit, dev::Add(row.Get(token), 0.0f));
+    dev::StoreGlobal(&slot.score->rank, static_cast<int32_t>(rank.rank));
   }
   num_top = num_top < row.num_tokens() ? num_top : row.num_tokens();
   if (num_top <= 0) return;
@@ -49,7 +49,7 @@ INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow&
     int before = 0;
     for (int j = 0; j < selector.listed(); ++j) before += selector.Listed(j) < order ? 1 : 0;
     const TopLogit top = {.token = TokenOf(order), .logit = LogitOf(order)};
-    dev::StoreGlobal(place.tops + before, top);
+    dev::StoreGlobal(slot.tops + before, top);
   }
   dev::SyncBlock();
 }
