@@ -4,7 +4,7 @@
 
 namespace incipit {
 
-void InterruptNobody() {
+void NeverInterruptOthers() {
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   const sched_param parameters{};
   sched_setscheduler(0, SCHED_BATCH, &parameters);

@@ -132,7 +132,7 @@ int RunServe(std::span<const std::string_view> args) {
   }
   // A step's many small messages go out a little later, but together: whoever interrupts one of the
   // threads that compute makes the others wait for it.
-  if (IsCpu(*loaded.backend)) InterruptNobody();
+  if (IsCpu(*loaded.backend)) NeverInterruptOthers();
   std::atomic<bool> has_failed = false;
   ServerHooks hooks;
   hooks.on_fatal = [&](const absl::Status&) {

@@ -161,7 +161,7 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
-  InterruptNobody();  // least of all a server on the same machine
+  NeverInterruptOthers();  // least of all a server on the same machine
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));
   const int64_t num_tokens = int64_t{options.prompt_tokens} + options.output_tokens;

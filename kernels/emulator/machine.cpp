@@ -322,20 +322,20 @@ void Machine::SetFault(std::string what) {
 
 void Machine::ReportDeadlock() {
   constexpr size_t kMostLines = 16;
-  std::map<std::string, std::string> waiting;  // who, by what for
+  std::map<std::string, std::string> waiting;  // threads, by what they wait for
   for (const auto& grid : grids_) {
     for (const auto& cluster : grid->in_flight) {
       for (const auto& block : cluster->blocks) {
         for (const auto& warp : block->warps) {
           for (const Thread& thread : warp->lanes) {
-            auto& who = waiting[fmt::format(
+            auto& threads = waiting[fmt::format(
                 "kernel {} block {}: wait for {}{} ({}:{})", grid->index, block->index,
                 thread.wait_name,
                 thread.wait == Wait::kBlockBarrier || thread.wait == Wait::kMemoryBarrier
                     ? fmt::format(" {}", thread.wait_id)
                     : "",
                 thread.site.file, thread.site.line)];
-            who += fmt::format("{}{}", who.empty() ? "" : ",", thread.thread);
+            threads += fmt::format("{}{}", threads.empty() ? "" : ",", thread.thread);
           }
         }
       }
@@ -343,9 +343,9 @@ void Machine::ReportDeadlock() {
   }
   std::string text = "deadlock: no thread can run";
   size_t num_lines = 0;
-  for (const auto& [what, who] : waiting) {
+  for (const auto& [what, threads] : waiting) {
     if (++num_lines > kMostLines) break;
-    text += fmt::format("\n  {}: threads {}", what, who);
+    text += fmt::format("\n  {}: threads {}", what, threads);
   }
   SetFault(std::move(text));
 }

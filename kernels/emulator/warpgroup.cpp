@@ -17,7 +17,7 @@ namespace {
 constexpr int kRowBytes = 128, kChunkBytes = 16, kWarpRows = 16, kDepth = 16;
 constexpr int kAlignment = 1024, kWarpsOfGroup = 4;
 constexpr size_t kRunsAtOnceOneIn = 4;
-constexpr uint32_t kNobodys = 0x7FC0DEAD;  // a NaN
+constexpr uint32_t kTakenSum = 0x7FC0DEAD;  // a NaN
 
 constexpr const char* kFence = "FenceMultiplies";
 constexpr const char* kMultiply = "MultiplyAddWarpgroup";
@@ -135,7 +135,7 @@ void Take(Warp& warp, Site site) {
     ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t index) {
       float& home = sums->home[lane][i];
       is_fenced = is_fenced && SameBits(home, sums->values[index]);
-      std::memcpy(&home, &kNobodys, sizeof(kNobodys));
+      std::memcpy(&home, &kTakenSum, sizeof(kTakenSum));
     });
   }
   if (!is_fenced) Machine::Get().Fail(site, "no FenceMultiplies since the sums were the kernel's");
@@ -148,11 +148,11 @@ void GiveBack(Warp& warp) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   if (sums == nullptr) machine.Fail(site, "ends multiplications that add to other sums");
   if (!warp.multiplying.empty()) machine.Fail(site, "no CommitMultiplies since the last one");
-  const auto nobodys = dev::BitCast<float>(kNobodys);
+  const auto taken = dev::BitCast<float>(kTakenSum);
   bool is_written = false;
   ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t index) {
     float& home = sums->home[lane][i];
-    is_written = is_written || (sums->is_taken && !SameBits(home, nobodys));
+    is_written = is_written || (sums->is_taken && !SameBits(home, taken));
     home = sums->values[index];
   });
   if (is_written) machine.Fail(site, "sums were written while multiplications added to them");

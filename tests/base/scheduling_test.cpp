@@ -13,10 +13,10 @@ void SetPolicy(int policy) {
   ASSERT_EQ(sched_setscheduler(0, policy, &parameters), 0);
 }
 
-TEST(SchedulingTest, WhoInterruptsNobodyStartsNobodyWhoDoes) {
+TEST(SchedulingTest, AThreadThatNeverInterruptsOthersStartsNoneThatDoes) {
   std::thread([] {
     SetPolicy(SCHED_OTHER);
-    InterruptNobody();
+    NeverInterruptOthers();
     EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH);
     std::thread([] { EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH); }).join();
   }).join();
@@ -26,7 +26,7 @@ TEST(SchedulingTest, WhoInterruptsNobodyStartsNobodyWhoDoes) {
 TEST(SchedulingTest, APolicyThatWasGivenStays) {
   std::thread([] {
     SetPolicy(SCHED_IDLE);
-    InterruptNobody();
+    NeverInterruptOthers();
     EXPECT_EQ(sched_getscheduler(0), SCHED_IDLE);
   }).join();
 }

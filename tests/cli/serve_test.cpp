@@ -220,7 +220,7 @@ TEST(ServeTest, LoadingLeavesNoneOfItsThreadsBehind) {
   EXPECT_LT(ThreadsOf(helped), ThreadsOf(alone) + kHelpers / 2);
 }
 
-TEST(ServeTest, PinningWhileLoadingPinsNobodyWhoComesLater) {
+TEST(ServeTest, PinningWhileLoadingPinsNoLaterThread) {
   Program program(Args({"--threads=2", "--pin-threads"}));
   ASSERT_THAT(program.AwaitReady(), HasSubstr("serving"));
   cpu_set_t ours, its;
@@ -235,7 +235,7 @@ TEST(ServeTest, ThreadsThatAreWokenInterruptNoStep) {
   EXPECT_EQ(sched_getscheduler(program.pid()), SCHED_BATCH);
 }
 
-TEST(ServeTest, ServesOnWhenNobodyReadsWhatItSays) {
+TEST(ServeTest, ServesOnWhenNothingReadsWhatItPrints) {
   Program program(Args({}));
   program.AwaitReady();
   program.StopReading();

@@ -302,7 +302,7 @@ class DrainTest(unittest.TestCase):
                 self.assertEqual(server.wait(), 0)
                 self.assertLess(time.monotonic() - begin, 5)
 
-    def test_whoever_watches_the_health_does_not_delay_the_exit(self):
+    def test_a_watch_of_the_health_does_not_delay_the_exit(self):
         with Server() as server:
             watch = self.watch_health(server)
             begin = time.monotonic()

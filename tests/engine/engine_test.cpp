@@ -112,7 +112,7 @@ TEST(EngineTest, APreviewIsWhatTheAdmissionThenDoes) {
   EXPECT_EQ(fixture.listener.last_stats().cache.query_tokens, 40) << "the preview counts nothing";
 }
 
-TEST(EngineTest, APreviewRunsBetweenStepsAndSaysWhoMustWait) {
+TEST(EngineTest, APreviewRunsBetweenStepsAndReportsThatTheRequestMustWait) {
   EngineFixture fixture;  // 64 blocks of 4 tokens
   fixture.gate.Close();
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 40, 50)).ok());

@@ -12,7 +12,7 @@
 namespace incipit {
 namespace {
 
-TEST(KvEventsTest, WhoHearsEveryEventKnowsWhatASnapshotSays) {
+TEST(KvEventsTest, AllEventsTogetherEqualASnapshot) {
   constexpr int32_t kBlockSize = 2;
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     std::minstd_rand random(seed);
@@ -70,7 +70,7 @@ TEST(KvEventsTest, WhatDoesNotFitIsLostAsAWhole) {
   sequence.Free();
 }
 
-TEST(KvEventsTest, NothingIsKeptWhereNobodyListens) {
+TEST(KvEventsTest, NothingIsKeptWithoutAListener) {
   KvCacheManager cache({.num_blocks = 8, .block_size = 2});
   CachedSequence sequence(cache, TokenRange(0, 7));
   sequence.AdmitAndCommit();

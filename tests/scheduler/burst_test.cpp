@@ -119,7 +119,7 @@ TEST_P(BurstTest, TheLastToArriveMayBeTheFirstToCompute) {
   EXPECT_EQ(burst.computed[num_requests()], kPrompt);
 }
 
-TEST_P(BurstTest, WhoArrivesWithAHigherPriorityHalfWayWaitsForTheFirst) {
+TEST_P(BurstTest, ARequestOfHigherPriorityThatArrivesHalfWayWaitsForTheFirst) {
   Burst burst(budget());
   burst.Add(Burst::Ask(1));
   burst.PlanAndCommit();
@@ -156,7 +156,7 @@ TEST_P(BurstTest, AStepThatFailsIsDoneAgain) {
   }
 }
 
-TEST_P(BurstTest, WhoAsksForPromptLogprobsComputesAllAndSharesIt) {
+TEST_P(BurstTest, ARequestForPromptLogprobsComputesAllAndSharesIt) {
   Burst burst(budget());
   Request first = Burst::Ask(1);
   first.prompt_logprobs = 1;
@@ -167,7 +167,7 @@ TEST_P(BurstTest, WhoAsksForPromptLogprobsComputesAllAndSharesIt) {
   EXPECT_EQ(burst.scored[1].size(), static_cast<size_t>(kPrompt - 1));
 }
 
-TEST_P(BurstTest, WhoAsksForPromptLogprobsInTheMiddleReadsNothing) {
+TEST_P(BurstTest, ARequestForPromptLogprobsInTheMiddleReadsNothing) {
   Burst burst(budget());
   burst.Add(Burst::Ask(1));
   Request second = Burst::Ask(2);
@@ -179,7 +179,7 @@ TEST_P(BurstTest, WhoAsksForPromptLogprobsInTheMiddleReadsNothing) {
   EXPECT_EQ(burst.computed[2], kPrompt);
 }
 
-TEST_P(BurstTest, WhoAsksNotToReadComputesAllAndSharesIt) {
+TEST_P(BurstTest, ARequestNotToReadComputesAllAndSharesIt) {
   Burst burst(budget());
   Request first = Burst::Ask(1);
   first.read_cache = false;
@@ -324,7 +324,7 @@ TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
 
 // A request that fails takes its pending blocks with it: the others of its step end well, and
 // those after it compute the prefix again.
-TEST(BurstProducerTest, AProducerWhoseValuesAreNotFiniteSharesThemWithNobody) {
+TEST(BurstProducerTest, AProducerWhoseValuesAreNotFiniteSharesThemWithNoOther) {
   Burst burst(kPrompt + kRest);
   burst.AddMany(1, 4);
   burst.Plan();

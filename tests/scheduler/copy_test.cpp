@@ -82,7 +82,7 @@ TEST(CopyTest, WithoutRoomForTheSourceBesideItTheBlockIsComputed) {
   }
 }
 
-TEST(CopyTest, WhoAsksForPromptLogprobsOrNotToReadCopiesNothing) {
+TEST(CopyTest, ARequestForPromptLogprobsOrNotToReadCopiesNothing) {
   SchedulerFixture fixture;
   fixture.Add(AskWith(1, 12, 0));
   fixture.StepToTheEnd();

@@ -43,7 +43,7 @@ TEST(CountingTest, ARequestCountsOnceHoweverOftenItsAdmissionIsRetried) {
   EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 9);
 }
 
-TEST(CountingTest, WhoIsCancelledBeforeItsFirstStepIsDoneIsNotCounted) {
+TEST(CountingTest, ARequestCancelledBeforeItsFirstStepIsDoneIsNotCounted) {
   SchedulerFixture fixture;
   fixture.Add(AskNamed(1, 1, 14));
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
@@ -69,7 +69,7 @@ TEST(CountingTest, ChoicesAreOneRequestAndTheirSharesAreNoHits) {
   EXPECT_EQ(stats.self_query_tokens, 0);
 }
 
-TEST(CountingTest, WhoDoesNotReadIsNotCountedAndMissesNothing) {
+TEST(CountingTest, ARequestNotToReadIsNotCountedAndMissesNothing) {
   SchedulerFixture fixture;
   fixture.Add(AskNamed(1, 1, 14));
   fixture.StepToTheEnd();

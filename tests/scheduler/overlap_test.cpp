@@ -23,7 +23,7 @@ Request AskPenalised(uint64_t id, int32_t num_prompt, int32_t num_output, TokenI
   return request;
 }
 
-TEST(OverlapTest, TheNextTokenIsComputedBeforeAnybodyKnowsIt) {
+TEST(OverlapTest, TheNextTokenIsComputedBeforeThePreviousOneIsKnown) {
   OverlapFixture fixture;
   const Request first = SchedulerFixture::Ask(1, 10, 6, 1);
   const Request second = SchedulerFixture::Ask(2, 5, 6, 2);
@@ -60,7 +60,7 @@ TEST(OverlapTest, APromptGoesOnWithItsNextChunk) {
   EXPECT_TRUE(std::ranges::is_sorted(fixture.scored[1]));
 }
 
-TEST(OverlapTest, WhoHasItsLastTokenComingIsLeftOut) {
+TEST(OverlapTest, ASequenceWhoseLastTokenIsInFlightIsLeftOut) {
   OverlapFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 5, 1, 1));
   fixture.Add(SchedulerFixture::Ask(2, 5, 3, 2));
@@ -144,7 +144,7 @@ TEST(OverlapTest, NothingIsPlannedAheadThatWouldPreempt) {
   EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(SchedulerFixture::Ask(2, 7, 6, 2)));
 }
 
-TEST(OverlapTest, OneWhoIsAdmittedAheadFindsWhatTheStepInFlightStores) {
+TEST(OverlapTest, ASequenceAdmittedAheadFindsWhatTheStepInFlightStores) {
   OverlapFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 10, 4));
   fixture.Begin();
@@ -155,7 +155,7 @@ TEST(OverlapTest, OneWhoIsAdmittedAheadFindsWhatTheStepInFlightStores) {
   EXPECT_EQ(fixture.OutputOf(1).tokens, fixture.OutputOf(2).tokens);
 }
 
-TEST(OverlapTest, AStopTokenEndsWhoseNextStepIsUnderWay) {
+TEST(OverlapTest, AStopTokenEndsASequenceWhoseNextStepIsUnderWay) {
   OverlapFixture fixture;
   Request request = SchedulerFixture::Ask(1, 10, 20);
   request.stop_tokens = {Expected(request)[1]};
@@ -237,7 +237,7 @@ TEST(OverlapTest, ADeadlinePassesWhileAStepIsInFlight) {
   fixture.RunToTheEnd();
 }
 
-TEST(OverlapTest, ARowThatIsNotFiniteEndsWhoseNextStepIsUnderWay) {
+TEST(OverlapTest, ARowThatIsNotFiniteEndsASequenceWhoseNextStepIsUnderWay) {
   OverlapFixture fixture;
   const Request good = SchedulerFixture::Ask(1, 10, 6, 1);
   Request bad = SchedulerFixture::Ask(2, 11, 6, 2);
@@ -299,7 +299,7 @@ TEST(OverlapTest, TheSecondStepAloneIsTakenBackToWhatTheFirstDid) {
   EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request));
 }
 
-TEST(OverlapTest, WhoEndedInAStepThatDidNothingGivesItsBlocksBack) {
+TEST(OverlapTest, ASequenceThatEndedInAStepThatDidNothingGivesItsBlocksBack) {
   OverlapFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 8, 6, 1));
   fixture.Begin();

@@ -96,7 +96,7 @@ TEST(PlanTest, TheQueueIsServedByPriorityThenArrival) {
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(7));
 }
 
-TEST(PlanTest, NobodyPassesAHeadOfTheQueueThatDoesNotFit) {
+TEST(PlanTest, NothingPassesAHeadOfTheQueueThatDoesNotFit) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
   fixture.Add(SchedulerFixture::Ask(2, 24, 4, 2));
@@ -117,7 +117,7 @@ TEST(PlanTest, APromptIsAdmittedOnlyBesideWhatRunningOnesStillNeed) {
   EXPECT_EQ(fixture.scheduler.num_waiting(), 1);
 }
 
-TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNobody) {
+TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   SchedulerFixture fixture({.num_blocks = 4, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
   fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
@@ -159,7 +159,7 @@ TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsOutputAgain) {
   EXPECT_EQ(stats.hit_tokens, 0);
 }
 
-TEST(PlanTest, WhoAsksNotToReadDoesNotReadButWrites) {
+TEST(PlanTest, ARequestNotToReadDoesNotReadButWrites) {
   SchedulerFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 9, 1));
   fixture.StepToTheEnd();

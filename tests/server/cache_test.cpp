@@ -120,7 +120,7 @@ TEST(UsageTest, APromptThatMadeRoomForOthersWasEvicted) {
   EXPECT_GT(server.Metric("incipit_prefix_cache_regret_blocks_total"), 0);
 }
 
-TEST(UsageTest, WhatOtherTenantsHaveIsNobodysBusiness) {
+TEST(UsageTest, WhatOtherTenantsHaveIsNotReported) {
   TestServer server;
   AskFor(server, 0);
   const Reply reply = Ask(server.inference(), Greedy(CachePrompt(0), 2), "other");
@@ -138,7 +138,7 @@ TEST(UsageTest, AnotherSaltIsNamedAsTheReason) {
   EXPECT_EQ(miss.first_missing_block(), 0u);
 }
 
-TEST(UsageTest, WhoDoesNotReadTheCacheDoesNotMiss) {
+TEST(UsageTest, ARequestNotToReadTheCacheDoesNotMiss) {
   TestServer server;
   AskFor(server, 0);
   v1::GenerateRequest request = Greedy(CachePrompt(0), 2);

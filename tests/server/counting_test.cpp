@@ -31,7 +31,7 @@ void AwaitEnds(TestServer& server, int num_requests) {
   }
 }
 
-TEST(CountingTest, ADeadlineThatPassesCountsAsOneWhoeverNoticesIt) {
+TEST(CountingTest, ADeadlineThatPassesCountsAsOneWhereverItIsNoticed) {
   TestServerConfig config;
   config.options.running_max = 1;  // the others wait in the queue
   TestServer server(std::move(config));
@@ -64,7 +64,7 @@ TEST(CountingTest, ACallCancelledLongBeforeItsDeadlineCountsAsCancelled) {
   EXPECT_EQ(Ended(server, "cancelled"), 1);
 }
 
-TEST(CountingTest, ADeviceThatFailsEndsWhoeverRunsAndWaitsWithAnError) {
+TEST(CountingTest, ADeviceThatFailsEndsRunningAndWaitingRequestsWithAnError) {
   TestServerConfig config;
   config.options.running_max = 1;
   TestServer server(std::move(config));

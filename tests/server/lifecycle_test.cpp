@@ -312,7 +312,7 @@ TEST(AdminTest, OtherMachinesMayAskButNotChangeUnlessAdminHasAnAddress) {
               ElementsAre(kOk, kOk, kOk, kOk, kOk));
 }
 
-TEST(AdminTest, TheCacheIsResetOnlyWhenNobodyUsesIt) {
+TEST(AdminTest, TheCacheIsResetOnlyWhenNoRequestUsesIt) {
   TestServer server;
   const v1::GenerateRequest request = Greedy(std::vector<TokenId>(100, 9), 2);
   Ask(server.inference(), request);

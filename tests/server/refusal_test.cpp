@@ -348,7 +348,7 @@ TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
 }
 
-TEST(StallTest, AClientThatReadsLateHoldsUpNobodyAndMissesNothing) {
+TEST(StallTest, AClientThatReadsLateDelaysNoOtherAndMissesNothing) {
   TestServerConfig config;
   config.num_blocks = 600;
   config.max_model_len = 8192;

@@ -280,7 +280,7 @@ TEST_F(BenchTest, TheCommandPrintsATableForPeople) {
 }
 
 // A server on the same machine would be what it interrupts.
-TEST_F(BenchTest, TheCommandInterruptsNobody) {
+TEST_F(BenchTest, TheCommandNeverInterruptsOthers) {
   const sched_param parameters{};
   ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &parameters), 0);
   Gate gate(1);

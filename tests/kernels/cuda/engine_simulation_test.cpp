@@ -234,20 +234,20 @@ void Compare(const Request& request, const Outcome& outcome, const Outcome& alon
              SimulationTotals& totals) {
   for (size_t i = 0; i < outcome.choices.size(); ++i) {
     const Choice &choice = outcome.choices[i], &expected = alone.choices[i];
-    const std::string who =
+    const std::string label =
         fmt::format("choice {} of request {}", i, static_cast<uint64_t>(request.id));
-    ASSERT_TRUE(choice.finish.has_value()) << who;
-    EXPECT_TRUE(IsBeginning(choice.tokens, expected.tokens)) << who;
-    EXPECT_TRUE(IsBeginning(choice.logprobs, expected.logprobs)) << who;
+    ASSERT_TRUE(choice.finish.has_value()) << label;
+    EXPECT_TRUE(IsBeginning(choice.tokens, expected.tokens)) << label;
+    EXPECT_TRUE(IsBeginning(choice.logprobs, expected.logprobs)) << label;
     if (*choice.finish == FinishReason::kCancelled) {
       ++totals.cancelled;
     } else if (*choice.finish == FinishReason::kDeadline) {
-      EXPECT_NE(request.deadline, kNoDeadline) << who;
+      EXPECT_NE(request.deadline, kNoDeadline) << label;
       ++totals.expired;
     } else {
-      EXPECT_EQ(choice.finish, expected.finish) << who;
-      EXPECT_EQ(choice.tokens.size(), expected.tokens.size()) << who;
-      EXPECT_EQ(choice.logprobs.size(), expected.logprobs.size()) << who;
+      EXPECT_EQ(choice.finish, expected.finish) << label;
+      EXPECT_EQ(choice.tokens.size(), expected.tokens.size()) << label;
+      EXPECT_EQ(choice.logprobs.size(), expected.logprobs.size()) << label;
       if (i > 0) ++totals.further_choices;
     }
   }

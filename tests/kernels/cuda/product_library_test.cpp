@@ -78,7 +78,7 @@ TEST_F(ProductLibraryTest, EachAlgorithmMultipliesWhatIsThereWhenItRuns) {
   }
 }
 
-TEST_F(ProductLibraryTest, AnAlgorithmOfNobodyIsNotOffered) {
+TEST_F(ProductLibraryTest, AnUnknownAlgorithmIsNotOffered) {
   EXPECT_FALSE(library_.Offers(kSize, ProductAlgorithm{{99, 1}}));
   EXPECT_FALSE(library_.Offers({.rows = 5, .outputs = 48, .columns = 70}, algorithm()));
   EXPECT_FALSE(library_.Multiply(stream_, kSize, {}, operands()).ok());

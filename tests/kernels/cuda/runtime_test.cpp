@@ -112,7 +112,7 @@ TEST_F(RuntimeTest, AKernelThatGoesBeyondItsMemoryIsFound) {
 }
 
 // Another one: a vector on the stack of whoever recorded.
-TEST_F(RuntimeTest, ACopyFromMemoryOfNobodyIsFound) {
+TEST_F(RuntimeTest, ACopyFromUnknownMemoryIsFound) {
   const int64_t on_the_stack[8] = {};
   stream_.Copy(device_.data(), on_the_stack, kBytes);
   EXPECT_EQ(stream_.Wait().code(), absl::StatusCode::kInternal);

@@ -180,7 +180,7 @@ TEST(Device, OneSeedIsOneRun) {
 
 // ---- what is wrong is said in words
 
-TEST(Device, ADeadlockNamesWhoWaitsWhere) {
+TEST(Device, ADeadlockNamesTheThreadsAndWhereTheyWait) {
   std::vector<uint32_t> words(1);
   const auto fault = FaultOf<64>(words, [](uint32_t*) {
     if (dev::Warp() == 0) dev::SyncBlock();

@@ -107,7 +107,7 @@ TEST(PlantedBugs, AConsumersWrongParityIsFound) {
 TEST(PlantedBugs, AProducersWrongParityIsFound) {
   ExpectAlwaysFound(BulkRing<BulkBug::kWrongEmptyParity>, "bulk_ring_product.h");
 }
-TEST(PlantedBugs, BytesThatNobodyExpectsAreFound) {
+TEST(PlantedBugs, UnexpectedBytesAreFound) {
   ExpectAlwaysFound(BulkRing<BulkBug::kNoExpectedBytes>, "expects 0 more");
 }
 TEST(PlantedBugs, BytesThatNeverComeAreFound) {
@@ -152,7 +152,7 @@ TEST(PlantedBugs, TakingSumsThatAreUnderWayIsFound) {
 TEST(PlantedBugs, WritingSumsThatAreUnderWayIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kWritesSumsUnderWay>, "were written");
 }
-TEST(PlantedBugs, TakingSumsThatNobodyHasEndedIsFound) {
+TEST(PlantedBugs, TakingSumsThatWereNotEndedIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsWithoutEnd>, "wrong result");
 }
 TEST(PlantedBugs, TouchingSumsAfterTheirFenceIsFound) {

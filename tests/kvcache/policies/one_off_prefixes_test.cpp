@@ -71,7 +71,7 @@ TEST_F(OneOffPrefixesTest, ManyOfThemAreNoMeasureForEachOther) {
 }
 
 // Sixty others come before one comes back in the mean, twenty to a hundred.
-TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAnybodyCanHaveComeBack) {
+TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAReuseIsPossible) {
   Follow(kChat, 200, 0.6F);
   constexpr uint32_t kLate = 77;
   std::array<int, 128> num_due{};  // by the time, which goes round
@@ -87,7 +87,7 @@ TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAnybodyCanHaveComeBack) {
 }
 
 // Readers of an article among agents that go on at once.
-TEST_F(OneOffPrefixesTest, WhoComesBackLateIsNotHiddenByWhoDoesAtOnce) {
+TEST_F(OneOffPrefixesTest, LateReuseIsNotHiddenByReuseAtOnce) {
   Follow(kChat, 500, 0.3F);
   for (int i = 0; i < 500; ++i) prefixes_.CountReuse(kChat, 0.02F, 60 * kAge);  // some of them
   constexpr uint32_t kLate = 77;
