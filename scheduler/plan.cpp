@@ -38,7 +38,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
 }
 
 // Whether there is anything to compute for it: the step in flight may be its last.
-bool Scheduler::GoesOn(const Sequence& sequence) const {
+bool Scheduler::HasWork(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning) return false;
   return sequence.num_pending == 0 || sequence.length() < sequence.request().length_max();
 }
@@ -48,7 +48,7 @@ bool Scheduler::MayPlanAhead() const {
   int32_t num_needed = 0;
   for (const Sequence* sequence : running_) {
     if (sequence->end_at_commit) return false;
-    if (!GoesOn(*sequence)) continue;
+    if (!HasWork(*sequence)) continue;
     if (sequence->num_pending > 0 && NeedsPendingToken(*sequence)) return false;
     const int32_t num_tokens = std::min(sequence->num_missing(), options_.step_tokens_max);
     num_needed += cache_.BlocksNeeded(sequence->table, {}, sequence->num_planned + num_tokens);
@@ -61,7 +61,7 @@ int32_t Scheduler::PromptRoom() const {
   if (options_.prompt_steps_max == 1) return options_.step_tokens_max;
   int64_t num_decoding = 0, num_prompt_tokens = num_waiting_prompt_tokens_;
   for (const Sequence* sequence : running_) {
-    if (!GoesOn(*sequence)) continue;
+    if (!HasWork(*sequence)) continue;
     if (sequence->num_missing() == 1) {
       ++num_decoding;
     } else if (sequence->group->admitted) {  // else it counts as waiting
@@ -83,12 +83,12 @@ int32_t Scheduler::PromptRoom() const {
 // prompt leaves one token of the budget to each later sequence that is decoding.
 void Scheduler::ContinueRunning(StepPlan& plan, int32_t& prompt_room) {
   const auto is_decoding = [this](const Sequence* sequence) {
-    return GoesOn(*sequence) && sequence->num_missing() == 1;
+    return HasWork(*sequence) && sequence->num_missing() == 1;
   };
   auto num_decoding_after = static_cast<int32_t>(std::ranges::count_if(running_, is_decoding));
   for (size_t i = 0; i < running_.size() && plan.num_tokens < options_.step_tokens_max; ++i) {
     Sequence& sequence = *running_[i];
-    if (!GoesOn(sequence)) continue;
+    if (!HasWork(sequence)) continue;
     if (is_decoding(&sequence)) --num_decoding_after;
     const int32_t room = options_.step_tokens_max - plan.num_tokens;
     const bool is_prompt = !is_decoding(&sequence);
@@ -180,7 +180,7 @@ SequenceTokens Scheduler::Matchable(const Sequence& sequence) const {
 void Scheduler::InsertRunning(Sequence& sequence) {
   sequence.state = SequenceState::kRunning;
   const auto later = std::ranges::upper_bound(
-      running_, &sequence, [](const Sequence* a, const Sequence* b) { return GoesBefore(*a, *b); });
+      running_, &sequence, [](const Sequence* a, const Sequence* b) { return IsBefore(*a, *b); });
   running_.insert(later, &sequence);
 }
 

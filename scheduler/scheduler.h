@@ -148,7 +148,7 @@ class Scheduler {
   void Sweep();
 
   // Of Plan (plan.cpp).
-  bool GoesOn(const Sequence& sequence) const;
+  bool HasWork(const Sequence& sequence) const;
   bool MayPlanAhead() const;
   int32_t PromptRoom() const;
   void ContinueRunning(StepPlan& plan, int32_t& prompt_room);

@@ -6,7 +6,7 @@
 
 namespace incipit {
 
-bool GoesBefore(const Sequence& a, const Sequence& b) {
+bool IsBefore(const Sequence& a, const Sequence& b) {
   const Request& first = a.request();
   const Request& second = b.request();
   if (first.priority != second.priority) return first.priority > second.priority;
@@ -47,7 +47,7 @@ void WaitingQueue::SiftUp(int32_t index) {
   Sequence& moving = *heap_[index];
   while (index > 0) {
     const int32_t above = (index - 1) / 2;
-    if (!GoesBefore(moving, *heap_[above])) break;
+    if (!IsBefore(moving, *heap_[above])) break;
     Place(index, *heap_[above]);
     index = above;
   }
@@ -59,8 +59,8 @@ void WaitingQueue::SiftDown(int32_t index) {
   while (true) {
     int32_t below = 2 * index + 1;
     if (below >= size()) break;
-    if (below + 1 < size() && GoesBefore(*heap_[below + 1], *heap_[below])) ++below;
-    if (!GoesBefore(*heap_[below], moving)) break;
+    if (below + 1 < size() && IsBefore(*heap_[below + 1], *heap_[below])) ++below;
+    if (!IsBefore(*heap_[below], moving)) break;
     Place(index, *heap_[below]);
     index = below;
   }

@@ -11,7 +11,7 @@ namespace incipit {
 
 // True if `a` goes before `b`: higher priority, then earlier arrival, then earlier Add, then
 // choice.
-bool GoesBefore(const Sequence& a, const Sequence& b);
+bool IsBefore(const Sequence& a, const Sequence& b);
 
 // A binary heap in which each sequence knows its place (Sequence::queue_index), so that one in the
 // middle leaves as cheaply as the front.

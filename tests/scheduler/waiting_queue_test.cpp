@@ -25,7 +25,7 @@ TEST(WaitingQueueTest, EqualsASortedSetAfterAnySequenceOfCalls) {
     groups[i].request = std::make_shared<const Request>(std::move(request));
     groups[i].order = i;
   }
-  const auto before = [](const Sequence* a, const Sequence* b) { return GoesBefore(*a, *b); };
+  const auto before = [](const Sequence* a, const Sequence* b) { return IsBefore(*a, *b); };
   std::set<Sequence*, decltype(before)> expected(before);
   WaitingQueue queue;
   for (int32_t step = 0; step < 50'000; ++step) {
