@@ -63,7 +63,7 @@ bool SharedRaces::Race(std::string what) {
 bool SharedRaces::KnowsWrite(int thread, Word word) {
   const Write& write = writes_.get()[word.index];
   if (write.clock == 0 || (write.bytes & word.bytes) == 0) return true;
-  if (write.clock == kUnderWay) return false;
+  if (write.clock == kInFlight) return false;
   const uint64_t key = static_cast<uint64_t>(write.agent) << 32 | write.clock;
   uint64_t& known = known_writes_[static_cast<size_t>(thread)];
   if (key == known) return true;
@@ -154,7 +154,7 @@ std::string SharedRaces::Overwrite(int thread, Range range, const Write& write, 
 }
 
 std::string SharedRaces::BeginCopy(int thread, Range range, Site site) {
-  return Overwrite(thread, range, {.clock = kUnderWay, .kind = kCopy}, site);
+  return Overwrite(thread, range, {.clock = kInFlight, .kind = kCopy}, site);
 }
 
 void SharedRaces::EndCopy(int thread, Range range) {
@@ -232,7 +232,7 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
   std::string by = fmt::format("thread {} wrote", write.agent);
   if (write.kind == kCopy) {
     by = fmt::format("thread {} copied{}", write.agent,
-                     write.clock == kUnderWay ? " and has not waited for" : "");
+                     write.clock == kInFlight ? " and has not waited for" : "");
   } else if (write.kind == kBulk) {
     by = "a bulk copy fills and no wait for its barrier orders";
   } else if (write.kind == kAtomicOp) {

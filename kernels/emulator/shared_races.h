@@ -48,7 +48,7 @@ class SharedRaces {
   bool IsReadRemotely() const { return last_remote_read_ > clocks_.ClusterArrivals(); }
 
  private:
-  static constexpr Clock kUnderWay = ~Clock{0};
+  static constexpr Clock kInFlight = ~Clock{0};
   enum Kind : uint8_t { kStore, kAtomicOp, kCopy, kBulk };
   struct Write {
     Clock clock = 0;  // 0: none

@@ -155,7 +155,7 @@ TEST(OverlapTest, ASequenceAdmittedAheadFindsWhatTheStepInFlightStores) {
   EXPECT_EQ(fixture.OutputOf(1).tokens, fixture.OutputOf(2).tokens);
 }
 
-TEST(OverlapTest, AStopTokenEndsASequenceWhoseNextStepIsUnderWay) {
+TEST(OverlapTest, AStopTokenEndsASequenceWhoseNextStepIsInFlight) {
   OverlapFixture fixture;
   Request request = SchedulerFixture::Ask(1, 10, 20);
   request.stop_tokens = {Expected(request)[1]};
@@ -237,7 +237,7 @@ TEST(OverlapTest, ADeadlinePassesWhileAStepIsInFlight) {
   fixture.RunToTheEnd();
 }
 
-TEST(OverlapTest, ARowThatIsNotFiniteEndsASequenceWhoseNextStepIsUnderWay) {
+TEST(OverlapTest, ARowThatIsNotFiniteEndsASequenceWhoseNextStepIsInFlight) {
   OverlapFixture fixture;
   const Request good = SchedulerFixture::Ask(1, 10, 6, 1);
   Request bad = SchedulerFixture::Ask(2, 11, 6, 2);

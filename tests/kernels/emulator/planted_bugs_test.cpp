@@ -144,13 +144,13 @@ TEST(PlantedBugs, FencingCopiesAfterAnnouncingThemIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kFencesAfterArriving>, "without FenceBulkShared");
 }
 TEST(PlantedBugs, FreeingAStageThatIsBeingMultipliedIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kFreesStageUnderWay>, "may still read");
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kFreesStageInFlight>, "may still read");
 }
-TEST(PlantedBugs, TakingSumsThatAreUnderWayIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsUnderWay>, "wrong result");
+TEST(PlantedBugs, TakingSumsInFlightIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsInFlight>, "wrong result");
 }
-TEST(PlantedBugs, WritingSumsThatAreUnderWayIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kWritesSumsUnderWay>, "were written");
+TEST(PlantedBugs, WritingSumsInFlightIsFound) {
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kWritesSumsInFlight>, "were written");
 }
 TEST(PlantedBugs, TakingSumsThatWereNotEndedIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsWithoutEnd>, "wrong result");
@@ -168,7 +168,7 @@ TEST(PlantedBugs, AMatrixThatIsNotAlignedIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kUnalignedMatrix>, "aligned to 1024");
 }
 TEST(PlantedBugs, EndingBeforeMultiplicationsHaveEndedIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kEndsUnderWay>, "had not waited for");
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kEndsInFlight>, "had not waited for");
 }
 TEST(PlantedBugs, MultiplyingWhatIsNotThereIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kOrdersNothing>, "race");

@@ -10,15 +10,15 @@ enum class WarpgroupBug : uint8_t {
   kNone,
   kNoFenceAfterCopies,
   kFencesAfterArriving,
-  kFreesStageUnderWay,
-  kTakesSumsUnderWay,
-  kWritesSumsUnderWay,
+  kFreesStageInFlight,
+  kTakesSumsInFlight,
+  kWritesSumsInFlight,
   kTakesSumsWithoutEnd,
   kNoFenceOfSums,
   kTouchesFencedSums,
   kOneWarpMultipliesLess,
   kUnalignedMatrix,
-  kEndsUnderWay,
+  kEndsInFlight,
   kOrdersNothing,
 };
 
@@ -88,22 +88,22 @@ struct WarpgroupRingProduct {
         dev::MultiplyAddWarpgroup(sums, stage + i * 32, stage + kBytesOfA + i * 32);
       }
       dev::CommitMultiplies();
-      if (kBug == WarpgroupBug::kFreesStageUnderWay) {
+      if (kBug == WarpgroupBug::kFreesStageInFlight) {
         Free(step);
       } else {
         dev::WaitMultiplies<1>();
         if (step > 0) Free(step - 1);
       }
     }
-    if (kBug == WarpgroupBug::kWritesSumsUnderWay) sums[3][1] = 0;
-    if (kBug == WarpgroupBug::kTakesSumsUnderWay) Store(args, sums);
-    if (kBug == WarpgroupBug::kEndsUnderWay) return;
+    if (kBug == WarpgroupBug::kWritesSumsInFlight) sums[3][1] = 0;
+    if (kBug == WarpgroupBug::kTakesSumsInFlight) Store(args, sums);
+    if (kBug == WarpgroupBug::kEndsInFlight) return;
     if (kBug == WarpgroupBug::kTakesSumsWithoutEnd) {
       dev::WaitMultiplies<0>();
     } else {
       dev::EndMultiplies(sums);
     }
-    if (kBug != WarpgroupBug::kTakesSumsUnderWay) Store(args, sums);
+    if (kBug != WarpgroupBug::kTakesSumsInFlight) Store(args, sums);
   }
 
   static INCIPIT_DEVICE void Store(const Args& args, const float (&sums)[kTokens / 8][4]) {

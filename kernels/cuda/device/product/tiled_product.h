@@ -167,7 +167,7 @@ struct TiledProduct {
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
     static_assert(kRowsAtOnce == 8);  // then all rows of a thread lie in one column of the swizzle
     Cursor cursor, landed;
-    int under_way = 0;
+    int in_flight = 0;
     dev::WaitForEarlierKernels();
     for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
       const int first = work.Find(tile).row + row, rows_left = work.num_rows - first;
@@ -185,16 +185,16 @@ struct TiledProduct {
         }
         dev::CommitCopies();
         cursor.Advance();
-        if (under_way == kXLag) {
+        if (in_flight == kXLag) {
           dev::WaitCopies<kXLag>();
           HandOver(shared, landed);
         } else {
-          ++under_way;
+          ++in_flight;
         }
       }
     }
     dev::WaitCopies<0>();
-    for (; under_way > 0; --under_way) HandOver(shared, landed);
+    for (; in_flight > 0; --in_flight) HandOver(shared, landed);
   }
 
   static INCIPIT_DEVICE void HandOver(char* shared, Cursor& landed) {
