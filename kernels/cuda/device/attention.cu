@@ -1,4 +1,4 @@
-// The kernels around the KV pool, for the machine that this file is compiled for.
+// Compiles the kernels that read or write the KV pool, for the GPU architecture of this build.
 #include "kernels/cuda/device/attention/append.h"
 #include "kernels/cuda/device/attention/attention_step.h"
 #include "kernels/cuda/device/attention/decode_attention.h"

@@ -1,5 +1,6 @@
-// Sums over a block, and a histogram of 64-bit sums in shared memory: of whole numbers, so the same
-// in any order. Everything here is called by all threads of the block together, but Add.
+// Integer sums over the threads of a thread block, and a histogram of 64-bit sums in shared memory.
+// Integer sums do not depend on the order of additions. All threads of the thread block call each
+// function together, except Add.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,13 @@ template <int kThreads>
 class BlockSums {
  public:
   struct Scan {
-    uint64_t before = 0, own = 0, total = 0;  // of threads with lower numbers; of all
+    // Sum of the values of lower-numbered threads; the thread's own value; sum of all threads
+    uint64_t before = 0, own = 0, total = 0;
   };
   struct Found {
     uint32_t bin = 0;
-    uint64_t wanted = 0;  // what is left of it after the bins before
-    uint64_t sum = 0;     // in the bin
+    uint64_t wanted = 0;  // the part of the wanted sum that remains after the earlier bins
+    uint64_t sum = 0;     // sum in the bin
   };
 
   explicit INCIPIT_DEVICE BlockSums(BlockSumsMemory* memory) : memory_(memory) {}
@@ -70,7 +72,7 @@ class BlockSums {
     return value;
   }
 
-  // Makes all bins zero.
+  // Sets all bins to zero.
   INCIPIT_DEVICE void Clear() const {
     auto* const words = reinterpret_cast<dev::Vec4*>(memory_->low);
     for (int i = dev::Thread(); i < 2 * kBins / 4; i += kThreads) {
@@ -87,7 +89,8 @@ class BlockSums {
     if (high != 0) dev::AtomicAddShared(&memory_->high[bin], high);
   }
 
-  // Over the bins, of which each thread has kBins / kThreads neighbours. Ends the additions.
+  // Scans the bins; thread t sums bins [t * kBinsPerThread, (t + 1) * kBinsPerThread). Must be
+  // called after the last Add.
   INCIPIT_DEVICE Scan ScanBins() const {
     dev::SyncBlock();
     uint64_t sum = 0;
@@ -95,7 +98,8 @@ class BlockSums {
     return ScanThreads(sum);
   }
 
-  // The first bin that together with those before it has `wanted`, from 1 to the sum of all.
+  // Returns the first bin at which the sum of the bins so far reaches `wanted`. REQUIRES: `wanted`
+  // is in [1, scan.total].
   INCIPIT_DEVICE Found Find(uint64_t wanted, const Scan& scan) const {
     if (scan.before < wanted && wanted <= scan.before + scan.own) {
       Found found = {.bin = static_cast<uint32_t>(FirstBin()), .wanted = wanted - scan.before};

@@ -1,13 +1,14 @@
-// Copies the first tokens of pages to other pages, keys and values of all heads and layers, for
-// sequences that go on from a shared page.
+// Kernel CopyPages: copies the keys and values of the first tokens of a page to another page, in
+// all heads and layers. Sequences that continue from a shared page need the copy.
 //
-// pool    as kernels/cuda/device/attention/page_layout.h says; here a page of a layer is
-// tiles_per_page pieces of
-//         tile_bytes, one after the other, each page_size rows of row_bytes, one for each token
-// copies  i32 [count][4]: from, to, number of tokens, 0; no copy reads a page that another writes
+// pool    the KV pool, laid out as kernels/cuda/device/attention/page_layout.h describes. A page of
+//         a layer is tiles_per_page consecutive tiles of tile_bytes each. A tile has page_size rows
+//         of row_bytes each, one row for each token
+// copies  i32 [count][4]: source page, target page, number of tokens, 0. No copy reads a page that
+//         another copy writes
 //
-// A block takes one page of one layer at a time, a thread 16 bytes. Moves for each copy
-// 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
+// A thread block copies one page of one layer at a time; a thread copies 16 bytes at a time. Memory
+// traffic of a copy: 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,24 +1,28 @@
-// What a kernel may ask of the machine: the only place with PTX and intrinsics. A kernel is a
-// struct
+// Defines every machine operation that a CUDA kernel may use. Only this file contains PTX and
+// compiler intrinsics. A kernel is a struct of this form:
 //
 //   template <class Shape> struct Kernel {
 //     static constexpr int kThreads = ..., kSharedBytes = ..., kBlocksPerSm = ...;
-//     struct Args { ... };                                // plain data, at most 4 KB
-//     static INCIPIT_DEVICE void Run(const Args& args);   // every thread of every block
+//     struct Args { ... };                                // plain data, at most 4,096 bytes
+//     static INCIPIT_DEVICE void Run(const Args& args);   // every thread runs it
 //   };
 //
-// and uses nothing of the machine but this namespace, so that one source has two builds: nvcc makes
-// machine code for sm_90a of it (this file), any C++ compiler runs it thread by thread on the host
-// (kernels/emulator/device.h has the same functions, with checks that no card has).
+// A kernel uses no machine operation outside this namespace, so one kernel source has two builds.
+// nvcc compiles the kernel with this file to machine code for sm_90a. Any C++ compiler compiles the
+// kernel with kernels/emulator/device.h, which defines the same functions. The emulator runs the
+// kernel thread by thread on the host and checks memory accesses that a GPU does not check.
 //
-// Rules. Shared memory is dynamic only and read and written through LoadShared and StoreShared,
-// global memory through LoadGlobal and StoreGlobal: what is not said here is not checked there.
-// "Warp" in a name means that all 32 lanes call it together.
+// Rules for kernels:
+// - Shared memory is dynamic only.
+// - Kernels access shared memory through LoadShared and StoreShared, global memory through
+//   LoadGlobal and StoreGlobal. The emulator cannot check other accesses.
+// - "Warp" in a function's name means that all 32 lanes of the warp call the function together.
 #pragma once
 
 #include <cstdint>
 
-// Of a function that the host calls too: where what lies.
+// Marks a function that both the host and the device call, for example a function that computes a
+// memory offset.
 #ifdef __CUDACC__
 #define INCIPIT_ANYWHERE __host__ __device__
 #else
@@ -31,7 +35,7 @@
 
 #define INCIPIT_DEVICE __device__ __forceinline__
 #define INCIPIT_UNROLL _Pragma("unroll")
-#define INCIPIT_KEEP_LOOP _Pragma("unroll 1")  // for what is long
+#define INCIPIT_KEEP_LOOP _Pragma("unroll 1")  // for loops with a long body
 
 namespace incipit::dev {
 
@@ -45,21 +49,25 @@ struct alignas(16) Vec4 {
   uint32_t word[4];
 };
 
-// ---- who is running: grids and blocks have one dimension
+// ---- index of the running thread; grids and thread blocks have one dimension
 INCIPIT_DEVICE int Thread() { return static_cast<int>(threadIdx.x); }
 INCIPIT_DEVICE int Lane() { return static_cast<int>(threadIdx.x & 31); }
-// The same for all lanes, and the compiler knows it: all 32 call it together.
+// Returns the index of the warp in its thread block. All 32 lanes must call Warp() together. The
+// compiler then knows that the result is the same in all lanes.
 INCIPIT_DEVICE int Warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 5), 0); }
 INCIPIT_DEVICE int Block() { return static_cast<int>(blockIdx.x); }
 INCIPIT_DEVICE int NumBlocks() { return static_cast<int>(gridDim.x); }
 
 // ---- memory
-// The block's kSharedBytes, aligned to 1,024. Contents are undefined at the start.
+
+// Returns the start of the thread block's kSharedBytes bytes of shared memory, aligned to 1,024
+// bytes. The contents are undefined when the kernel starts.
 INCIPIT_DEVICE char* SharedMemory() {
   extern __shared__ __align__(1024) char memory[];
   return memory;
 }
-// Of 1 to 16 bytes, aligned to their size.
+// Loads a value of 1 to 16 bytes from shared memory. REQUIRES: `address` is aligned to the value's
+// size.
 template <class T>
 INCIPIT_DEVICE T LoadShared(const T* address) {
   return *address;
@@ -76,7 +84,8 @@ template <class T>
 INCIPIT_DEVICE void StoreGlobal(T* address, T value) {
   *address = value;
 }
-// Of what neither this kernel writes nor one before it that may still run: weights, tables, plans.
+// Loads constant data: weights, tables, plans. REQUIRES: neither this kernel nor an earlier kernel
+// that may still run writes the data at `address`.
 template <class T>
 INCIPIT_DEVICE T LoadConstant(const T* address) {
   return __ldg(address);
@@ -98,14 +107,15 @@ INCIPIT_DEVICE bf16 LoadConstant(const bf16* address) {
 
 // ---- barriers and votes
 INCIPIT_DEVICE void SyncBlock() { __syncthreads(); }
-// Of `num_threads` threads (whole warps) that all name barrier `id`, from 1 to 15.
+// Waits until `num_threads` threads (whole warps) have called SyncThreads with the same barrier
+// `id`, a number in [1, 16).
 INCIPIT_DEVICE void SyncThreads(int id, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(num_threads) : "memory");
 }
 INCIPIT_DEVICE void SyncWarp() { __syncwarp(); }
 INCIPIT_DEVICE uint32_t BallotWarp(bool vote) { return __ballot_sync(~0u, vote); }
 
-// ---- lanes of a warp exchange 4 or 8 bytes
+// ---- exchange of 4 or 8 bytes between the lanes of a warp
 template <class T>
 INCIPIT_DEVICE T ShuffleXorWarp(T value, int mask) {
   return __shfl_xor_sync(~0u, value, mask);
@@ -114,34 +124,39 @@ template <class T>
 INCIPIT_DEVICE T ShuffleWarp(T value, int lane) {
   return __shfl_sync(~0u, value, lane);
 }
-// Of the lane `distance` below; a lane without one keeps its own.
+// Returns `value` of the lane whose index is lower by `distance`. If no such lane exists, returns
+// the calling lane's own `value`.
 template <class T>
 INCIPIT_DEVICE T ShuffleUpWarp(T value, int distance) {
   return __shfl_up_sync(~0u, value, distance);
 }
 
-// ---- 16-byte copies to shared memory, in groups of the calling thread
+// ---- asynchronous 16-byte copies to shared memory; each thread commits and waits for its own
+// groups
 INCIPIT_DEVICE uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-// The first `bytes` (0 or 16 as a rule) are copied, the rest of the 16 becomes zero.
+// Starts a copy of the first `bytes` bytes (usually 0 or 16) and fills the rest of the 16 bytes
+// with zeros.
 INCIPIT_DEVICE void CopyAsync16(void* shared, const void* global, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(bytes)
                : "memory");
 }
 INCIPIT_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until at most `kLeft` of this thread's latest groups are under way. Others see what was copied
-// after a barrier.
+// Waits until at most `kLeft` of this thread's latest copy groups are unfinished. Other threads see
+// the copied bytes after a barrier.
 template <int kLeft>
 INCIPIT_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// ---- mbarriers: 8 bytes of shared memory. A phase ends when the expected number of threads has
-// arrived and the expected bytes have come; phases have parity 0, 1, 0, ...
+// ---- mbarriers: 8 bytes of shared memory each. A phase of an mbarrier ends when the expected
+// number of threads has arrived and the expected number of bytes has been copied. The parity of the
+// phases is 0, 1, 0, 1 and so on.
 using Barrier = uint64_t;
-// By one thread, followed by FenceBarriers and a SyncBlock.
+// Initialises `barrier`. REQUIRES: one thread calls InitBarrier, then FenceBarriers; then all
+// threads call SyncBlock.
 INCIPIT_DEVICE void InitBarrier(Barrier* barrier, int num_arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(num_arrivals)
                : "memory");
@@ -152,13 +167,14 @@ INCIPIT_DEVICE void FenceBarriers() {
 INCIPIT_DEVICE void Arrive(Barrier* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
-// Arrives, and makes this phase wait for `bytes` of bulk copies too. Before the copies.
+// Arrives at `barrier` and makes the current phase also wait for `bytes` bytes of bulk copies.
+// REQUIRES: the call precedes the copies.
 INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
                "r"(bytes)
                : "memory");
 }
-// Until the phase of this parity has ended.
+// Waits until the phase of `barrier` with parity `parity` has ended.
 INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN_%=:\n"
@@ -167,8 +183,10 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-enum class Reuse : uint8_t { kNone, kSome };  // of a bulk copy's source in L2
-// By one thread: `bytes` (a multiple of 16, both sides aligned to 16), counted on `barrier`.
+// Expected reuse of a bulk copy's source in the L2 cache
+enum class Reuse : uint8_t { kNone, kSome };
+// Starts a bulk copy of `bytes` bytes; `barrier` counts the bytes that arrive. One thread calls
+// CopyBulk. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
 template <Reuse kReuse = Reuse::kSome>
 INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, Barrier* barrier) {
   if constexpr (kReuse == Reuse::kNone) {
@@ -186,36 +204,45 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
         : "memory");
   }
 }
-// Between ordinary accesses and bulk copies of the same bytes: of global memory, after this thread
-// has waited for the kernel that stored what a bulk copy reads; of shared memory, after this thread
-// has stored, or copied and waited for, what a bulk copy overwrites or MultiplyAddWarpgroup reads.
-// Without a memory's name the fence would wait until all stores of the thread have left the
-// multiprocessor.
+// Orders this thread's ordinary accesses to global memory before later bulk copies of the same
+// bytes. Must be called after the thread has waited for the kernel that stored the bytes.
 INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+// Orders this thread's ordinary accesses to shared memory before later bulk copies into the same
+// bytes, and before MultiplyAddWarpgroup reads the bytes. The fence names shared memory: a fence of
+// all memories would wait until all stores of the thread have left the multiprocessor.
 INCIPIT_DEVICE void FenceBulkShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // ---- tensor instructions
-// Four 8 x 8 matrices of 16 bits: lane l gives the address of row l % 8 of matrix l / 8 (16 bytes);
-// lane l gets elements 2 * (l % 4) and the next of row l / 4 of matrix i in words[i].
+
+// Loads four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 (16 bytes)
+// of matrix l / 8. words[i] of lane l then holds columns 2 * (l % 4) and 2 * (l % 4) + 1 of row
+// l / 4 of matrix i.
 INCIPIT_DEVICE void LoadMatricesWarp(uint32_t (&words)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "r"(SharedAddress(row))
                : "memory");
 }
-// Each matrix transposed: lane l gets rows 2 * (l % 4) and the next of column l / 4.
+// Loads four 8 x 8 matrices like LoadMatricesWarp, but each matrix transposed: words[i] of lane l
+// holds rows 2 * (l % 4) and 2 * (l % 4) + 1 of column l / 4 of matrix i.
 INCIPIT_DEVICE void LoadMatricesTransposedWarp(uint32_t (&words)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "r"(SharedAddress(row))
                : "memory");
 }
-// sums[16 x 8] += a[16 x 16] * b[16 x 8] of bf16. With g = lane / 4, q = lane % 4: a[0] holds row
-// g, columns 2q, 2q + 1; a[1] row g + 8; a[2] row g, columns 2q + 8, + 9; a[3] row g + 8 of those;
-// b0 rows 2q, 2q + 1 of column g, b1 rows 2q + 8, + 9; sums[0], [1] row g, columns 2q, 2q + 1,
-// sums[2], [3] row g + 8.
+// Computes sums[16 x 8] += a[16 x 16] * b[16 x 8] on bf16 elements. With g = lane / 4 and
+// q = lane % 4, the words of a lane hold these elements:
+//   a[0]        row g, columns 2q and 2q + 1
+//   a[1]        row g + 8, columns 2q and 2q + 1
+//   a[2]        row g, columns 2q + 8 and 2q + 9
+//   a[3]        row g + 8, columns 2q + 8 and 2q + 9
+//   b0          rows 2q and 2q + 1 of column g
+//   b1          rows 2q + 8 and 2q + 9 of column g
+//   sums[0, 1]  row g, columns 2q and 2q + 1
+//   sums[2, 3]  row g + 8, columns 2q and 2q + 1
 INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0,
                                     uint32_t b1) {
   asm volatile(
@@ -225,35 +252,39 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ---- tensor instructions of a warpgroup: of the warps 4 w .. 4 w + 3, which multiply the same
-// things one after the other. They run asynchronously, in groups; until a group has been waited
-// for, its sums are nobody's and its operands must stay as they are in shared memory.
+// ---- tensor instructions of a warpgroup (the four warps [4w, 4w + 4)). The instructions run
+// asynchronously, in groups. Until a group has been waited for, no code may use its sums, and its
+// operands in shared memory must not change.
 #define INCIPIT_FLOATS(s, i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define INCIPIT_FLOATS8(s, i)                                                       \
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
       INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
       INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
-// Nothing that uses the sums is moved past it.
+// Keeps the compiler from moving any use of `sums` across this call.
 template <int kBlocks>
 INCIPIT_DEVICE void KeepInPlace(float (&sums)[kBlocks][4]) {
   INCIPIT_UNROLL
   for (int i = 0; i < kBlocks; ++i) asm volatile("" : INCIPIT_FLOATS(sums, i)::"memory");
 }
-// Before the first multiplication, and after each time that the sums have been touched otherwise.
+// Must be called before the first MultiplyAddWarpgroup on `sums`, and again after any other code
+// has changed `sums`.
 template <int kBlocks>
 INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
   KeepInPlace(sums);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-// Of a matrix in rows of 128 bytes, aligned to 1,024, chunk c of 16 bytes of row r at c ^ (r % 8).
+// Returns the tensor-core descriptor of a matrix in shared memory. REQUIRES: `matrix` is aligned to
+// 1,024 bytes; a row has 128 bytes; 16-byte chunk c of row r is stored at chunk position
+// c ^ (r % 8).
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
-  constexpr uint64_t kUnused = 1 << 16;  // between parts of a row that is longer than the swizzle
+  constexpr uint64_t kUnused = 1 << 16;  // distance between parts of rows longer than 128 bytes
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
-// sums[64 x N] += a[64 x 16] * b[N x 16]^T of bf16, N = 128 or 192: `a` and `b` are matrices as
-// DescribeMatrix says, from an even chunk of their first row on. Warp w of the group has rows
-// 16 w .. 16 w + 15, and sums[i] is as MultiplyAddWarp's of columns 8 i .. 8 i + 7.
+// Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, with N = 128 or
+// 192. `a` and `b` point to an even chunk of the first row of a matrix as DescribeMatrix requires.
+// Warp w of the warpgroup holds result rows [16w, 16w + 16). sums[i] holds columns [8i, 8i + 8) in
+// the order of MultiplyAddWarp.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -278,16 +309,16 @@ INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[24][4], const char* a, co
       : "l"(DescribeMatrix(a)), "l"(DescribeMatrix(b))
       : "memory");
 }
-// The multiplications since the last call make a group.
+// Puts the multiplications since the previous CommitMultiplies into one group.
 INCIPIT_DEVICE void CommitMultiplies() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until at most `kLeft` of the latest groups are under way.
+// Waits until at most `kLeft` of the latest groups of multiplications are unfinished.
 template <int kLeft>
 INCIPIT_DEVICE void WaitMultiplies() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
-// Until none is: the sums are the caller's.
+// Waits until all multiplications have finished. The caller may then use `sums`.
 template <int kBlocks>
 INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
   WaitMultiplies<0>();
@@ -295,50 +326,59 @@ INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
 }
 #undef INCIPIT_FLOATS8
 #undef INCIPIT_FLOATS
-// By all warps of a warpgroup: from here on each thread has so many registers. Others take what
-// some give.
+// Lowers the number of registers of each thread to kRegisters, so that other warpgroups can raise
+// theirs. REQUIRES: all warps of the warpgroup make the call.
 template <int kRegisters>
 INCIPIT_DEVICE void GiveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
+// Raises the number of registers of each thread to kRegisters. Waits until other warpgroups have
+// released enough registers. REQUIRES: all warps of the warpgroup make the call.
 template <int kRegisters>
 INCIPIT_DEVICE void TakeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// ---- kernels one after another (programmatic dependent launch)
-// Before anything is read that an earlier kernel of the stream wrote, and before anything is
-// written that one may still read.
+// ---- overlap of consecutive kernels (programmatic dependent launch)
+
+// Waits for the earlier kernels of the stream. A kernel calls WaitForEarlierKernels before it reads
+// memory that an earlier kernel wrote, and before it writes memory that an earlier kernel may still
+// read.
 INCIPIT_DEVICE void WaitForEarlierKernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-// The next kernel's blocks may start when all of this one's have said so or ended.
+// Allows the next kernel to start. The next kernel's thread blocks may start when every thread
+// block of this kernel has called LetNextKernelStart or ended.
 INCIPIT_DEVICE void LetNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// ---- clusters: blocks Block() / n * n .. + n - 1 see each other's shared memory
+// ---- clusters: n consecutive thread blocks that can read each other's shared memory
 INCIPIT_DEVICE int ClusterRank() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return static_cast<int>(rank);
 }
-// All threads of the cluster meet: LoadCluster sees what a block stored in its own shared memory.
-// Nothing else is ordered, neither global memory nor loads of other blocks' memory: a release of
-// those waits until the thread's stores to global memory have reached L2.
+// Waits until all threads of the cluster have called SyncCluster. LoadCluster then sees the values
+// that a thread block stored in its own shared memory. SyncCluster orders neither accesses to
+// global memory nor loads of other thread blocks' shared memory: ordering such accesses would wait
+// until the thread's stores to global memory have reached the L2 cache.
 INCIPIT_DEVICE void SyncCluster() {
   asm volatile(
       "fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
       "barrier.cluster.wait.acquire.aligned;" ::
           : "memory");
 }
-// The same in two steps, and all memory accesses before the first one are over for all who come out
-// of the second, loads too. No LoadCluster in between.
+// First half of a barrier of the cluster; WaitCluster is the second half. REQUIRES: no LoadCluster
+// between the two calls.
 INCIPIT_DEVICE void ArriveCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+// Waits until all threads of the cluster have called ArriveCluster. All memory accesses before
+// ArriveCluster are then complete, loads included.
 INCIPIT_DEVICE void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// What is at the place that `shared` is in this block, of the block with that rank.
+// Returns the address, in thread block `rank` of the cluster, of the variable that is at `shared`
+// in the calling thread block.
 INCIPIT_DEVICE uint32_t ClusterAddress(const void* shared, int rank) {
   uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -363,7 +403,8 @@ INCIPIT_DEVICE Vec4 LoadCluster(const Vec4* shared, int rank) {
   return value;
 }
 
-// ---- atomics: of whole numbers only, as the order of additions is nobody's
+// ---- atomics on integers only: the order of atomic additions is undefined, and integer sums do
+// not depend on the order
 INCIPIT_DEVICE uint32_t AtomicAddShared(uint32_t* address, uint32_t value) {
   return atomicAdd(address, value);
 }
@@ -373,8 +414,9 @@ INCIPIT_DEVICE uint64_t AtomicAddShared(uint64_t* address, uint64_t value) {
 INCIPIT_DEVICE uint32_t AtomicMaxShared(uint32_t* address, uint32_t value) {
   return atomicMax(address, value);
 }
-// Returns what was there. What this block stored before (ordered by a SyncBlock) is seen by whoever
-// gets a later number, after a SyncBlock of its own.
+// Returns the value before the addition. The stores that the thread block made before the call
+// (ordered by a SyncBlock) become visible to every thread block that calls AtomicAddGlobal on
+// `address` later and then SyncBlock.
 INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
@@ -390,7 +432,7 @@ INCIPIT_DEVICE float ToFloat(bf16 value) {
 }
 INCIPIT_DEVICE float LowFloat(uint32_t pair) { return __uint_as_float(pair << 16); }
 INCIPIT_DEVICE float HighFloat(uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000); }
-// To nearest, ties to even.
+// Packs two bf16 numbers, each rounded to nearest, ties to even.
 INCIPIT_DEVICE uint32_t PackBF16(float low, float high) {
   uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -399,8 +441,9 @@ INCIPIT_DEVICE uint32_t PackBF16(float low, float high) {
 INCIPIT_DEVICE bf16 ToBF16(float value) {
   return {static_cast<uint16_t>(PackBF16(value, 0) & 0xFFFF)};
 }
-// The same number, of which the compiler no longer knows where it is from: what follows from it is
-// computed again where it is needed, instead of kept in a register for a whole loop.
+// Returns `number`, but hides its origin from the compiler. The compiler then recomputes values
+// derived from the result where it needs them, instead of keeping them in registers for a whole
+// loop.
 INCIPIT_DEVICE int Fresh(int number) {
   asm volatile("" : "+r"(number));
   return number;
@@ -412,18 +455,20 @@ INCIPIT_DEVICE To BitCast(From from) {
   memcpy(&to, &from, sizeof(to));
   return to;
 }
-// 2^x and 1 / x within two units in the last place; subnormal results may be zero.
+// Returns 2^x within two units in the last place. Subnormal results may become zero.
 INCIPIT_DEVICE float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// Returns 1 / x within two units in the last place. Subnormal results may become zero.
 INCIPIT_DEVICE float Reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// Rounded, and never contracted with what stands around them.
+// Each of the following operations is rounded on its own; the compiler does not contract them into
+// fused operations.
 INCIPIT_DEVICE float Add(float a, float b) { return __fadd_rn(a, b); }
 INCIPIT_DEVICE float Multiply(float a, float b) { return __fmul_rn(a, b); }
 INCIPIT_DEVICE float Divide(float a, float b) { return __fdiv_rn(a, b); }
@@ -431,9 +476,8 @@ INCIPIT_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c);
 INCIPIT_DEVICE float SquareRoot(float x) { return __fsqrt_rn(x); }
 INCIPIT_DEVICE double Add(double a, double b) { return __dadd_rn(a, b); }
 INCIPIT_DEVICE double Multiply(double a, double b) { return __dmul_rn(a, b); }
-INCIPIT_DEVICE float Max(float a, float b) {
-  return fmaxf(a, b);
-}  // of a NaN and a number: the number
+// Returns the larger argument. If one argument is a NaN, returns the other.
+INCIPIT_DEVICE float Max(float a, float b) { return fmaxf(a, b); }
 INCIPIT_DEVICE uint64_t MultiplyHigh(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
 INCIPIT_DEVICE int CountLeadingZeros(uint32_t x) { return __clz(static_cast<int>(x)); }
 INCIPIT_DEVICE int CountLeadingZeros(uint64_t x) { return __clzll(static_cast<long long>(x)); }

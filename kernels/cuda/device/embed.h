@@ -1,14 +1,16 @@
-// hidden[row] = table[token of row].
+// Kernel Embed: looks up the embedding of each token of a step: hidden[row] = table[token of row].
 //
-// step     its tokens: of the vocabulary, or -1 - i for the i-th that the last step sampled
-// sampled  i32: those; one that is no token (its row was not finite) counts as token 0
-// table    bf16 [vocab, hidden_size] packed (kernels/cuda/device/product/packed_order.h), as the
-// head that it may
-//          be tied to
-// hidden   f32 [rows, hidden_size], hidden_size a multiple of 8
+// step     the step's tokens. A token is a vocabulary entry, or -1 - i for sample i of the previous
+//          step
+// sampled  i32: the samples of the previous step. A sample outside the vocabulary (its logits were
+//          not finite) counts as token 0
+// table    bf16 [vocab, hidden_size], packed (kernels/cuda/device/product/packed_order.h) like the
+//          output head, because a model may use one weight as embedding and as head
+// hidden   f32 [rows, hidden_size]; hidden_size is a multiple of 8
 //
-// A block takes rows Block(), Block() + NumBlocks(), ...; a thread eight columns at a time.
-// Moves rows * (6 * hidden_size + 4) bytes.
+// A thread block processes rows Block(), Block() + NumBlocks(), Block() + 2 * NumBlocks() and so
+// on; a thread processes eight columns at a time. Memory traffic: rows * (6 * hidden_size + 4)
+// bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What surrounds a library's products, for the machine that this file is compiled for.
+// Compiles the kernels that run before and after a cuBLASLt product, for the GPU architecture of
+// this build.
 #include "kernels/cuda/device/product/append_rows.h"
 #include "kernels/cuda/device/product/finish_product.h"
 #include "kernels/cuda/device/product/unpack_weight.h"

@@ -1,17 +1,19 @@
-// RMSNorm of rows of hidden: x[i] = hidden[source(i)] * weight / sqrt(mean of squares + epsilon).
+// Kernel Norm: computes the RMSNorm of rows: x[i] = hidden[source(i)] * weight / sqrt(mean of
+// squares + epsilon).
 //
-// hidden   f32 [.., hidden_size], hidden_size a multiple of 8; source(i) is rows[i], or i without
-//          rows. A negative source is a row of padding: it is left out.
+// hidden   f32 [.., hidden_size]; hidden_size is a multiple of 8. source(i) is rows[i], or i if
+//          `rows` is null. Rows with a negative source are padding and are skipped
 // weight   f32 [hidden_size]
 // x        bf16 [num_rows, hidden_size], rounded once
-// squares  f32 [num_rows]: where given, the sums of squares go there, and x is hidden * weight: who
-//          multiplies with x scales the result (ProductInput in
-//          kernels/cuda/device/product/product.h). The sums have the bits of those that AddToHidden
-//          leaves in parts
+// squares  f32 [num_rows], or null. If `squares` is given, Norm stores the sum of squares of each
+//          row there, and x is hidden * weight without the scale. The product that reads x then
+//          scales its results (ProductInput in kernels/cuda/device/product/product.h). The sums
+//          have the same bits as those of AddToHidden, which stores them in parts
 //
-// A block takes rows Block(), Block() + NumBlocks(), ..., each in two sweeps of which the second
-// finds the row in a cache. Moves num_rows * 6 * hidden_size + 4 * hidden_size bytes; from caches
-// num_rows * 8 * hidden_size more, of the second sweep and of the weight.
+// A thread block processes rows Block(), Block() + NumBlocks(), Block() + 2 * NumBlocks() and so
+// on. A row is read twice; the second read hits a cache. Memory traffic:
+// num_rows * 6 * hidden_size + 4 * hidden_size bytes. Traffic from caches:
+// num_rows * 8 * hidden_size bytes more, for the second read and for the weight.
 #pragma once
 
 #include <cstdint>
@@ -30,25 +32,26 @@ template <class Shape>
 struct Norm {
   static constexpr int kThreads = Shape::kThreads, kBlocksPerSm = 2;
   static constexpr int kMaxHiddenSize = 32768;
-  // The squares of 16 columns each, of two rows: while one is used, the other is not touched.
+  // Shared memory holds sums of squares, one for each 16 columns, of two rows. Rows alternate
+  // between the two halves, so a row does not overwrite sums that are still read.
   static constexpr int kParts = kMaxHiddenSize / kUnitRows, kSharedBytes = 2 * kParts * 4;
 
   struct Args {
     const int32_t* num_rows = nullptr;
-    const int32_t* rows = nullptr;  // or none
+    const int32_t* rows = nullptr;  // null: source(i) is i
     const float* hidden = nullptr;
     const float* weight = nullptr;
     float epsilon = 0;
     int32_t hidden_size = 0;
     dev::bf16* x = nullptr;
-    float* squares = nullptr;  // or none
+    float* squares = nullptr;  // null: x is scaled here
   };
 
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);
     dev::WaitForEarlierKernels();
-    int turn = 0;  // of the rows that are not left out: they alone meet at a barrier
+    int turn = 0;  // number of rows processed; its parity picks the half of shared memory
     for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
       const int source = args.rows == nullptr ? row : dev::LoadConstant(args.rows + row);
       if (source < 0) continue;
@@ -66,8 +69,9 @@ struct Norm {
   }
 
  private:
-  // In all threads. Four lanes add up 16 columns, and a warp those sums, as AddToHidden and
-  // FindScalesWarp do.
+  // Returns the sum of squares of a row. All threads of the thread block call SumOfSquares
+  // together. Four lanes add up 16 columns, then a warp adds up those sums: the same order as in
+  // AddToHidden and FindScalesWarp.
   static INCIPIT_DEVICE float SumOfSquares(const float* values, int size, int half) {
     float* const parts = reinterpret_cast<float*>(dev::SharedMemory()) + half * kParts;
     const int num_parts = (size + kUnitRows - 1) / kUnitRows;

@@ -1,10 +1,11 @@
-// Copies rows whose length is no multiple of 8 to where each begins at 16 bytes, with zeros after
-// them, for the products: they load 16 bytes at a time.
+// Kernel PadRows: copies rows so that each row starts at a multiple of 16 bytes and is followed by
+// zeros. The product kernels load 16 bytes at a time and need this if the row length is not a
+// multiple of 8.
 //
-// x    bf16 [num_rows, columns], columns even
-// out  bf16 [num_rows, padded], padded: columns rounded up to a multiple of 8
+// x    bf16 [num_rows, columns]; `columns` is even
+// out  bf16 [num_rows, padded]; `padded` is `columns` rounded up to a multiple of 8
 //
-// Threads take a pair of columns at a time. Moves 2 * num_rows * (columns + padded) bytes.
+// A thread copies two columns at a time. Memory traffic: 2 * num_rows * (columns + padded) bytes.
 #pragma once
 
 #include <cstdint>

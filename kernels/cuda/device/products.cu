@@ -1,4 +1,4 @@
-// The matrix products, for the machine that this file is compiled for.
+// Compiles the matrix-product kernels for the GPU architecture of this build.
 #include "kernels/cuda/device/product/append_rows.h"
 #include "kernels/cuda/host/launch_product.h"
 #include "kernels/cuda/runtime/launch.h"

@@ -1,4 +1,4 @@
-// The kernels that take row after row, for the machine that this file is compiled for.
+// Compiles the kernels that process rows independently, for the GPU architecture of this build.
 #include "kernels/cuda/device/embed.h"
 #include "kernels/cuda/device/norm.h"
 #include "kernels/cuda/device/pad_rows.h"

@@ -1,4 +1,4 @@
-// What kernels do with 16 bytes: four floats, or eight bf16.
+// Loads, stores and conversions of 16 bytes: four floats or eight bf16 numbers.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ INCIPIT_DEVICE void LoadFloats(const float* address, float (&values)[4]) {
 INCIPIT_DEVICE void LoadConstantFloats(const float* address, float (&values)[4]) {
   UnpackFloats(dev::LoadConstant(reinterpret_cast<const Vec4*>(address)), values);
 }
-// values += those at the address, constants.
+// Adds the four constant floats at `address` to `values`.
 INCIPIT_DEVICE void AddConstantFloats(const float* address, float (&values)[4]) {
   float more[4];
   LoadConstantFloats(address, more);
@@ -44,7 +44,8 @@ INCIPIT_DEVICE void StoreBF16s(dev::bf16* address, const float (&values)[4]) {
   dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(address), pairs);
 }
 
-// The sum over the lanes, in all of them: the same tree on every machine.
+// Returns the sum of `value` over the 32 lanes, in all lanes. The order of additions is the same on
+// every machine.
 INCIPIT_DEVICE float SumWarp(float value) {
   INCIPIT_UNROLL
   for (int mask = 16; mask > 0; mask /= 2) {

@@ -1,13 +1,14 @@
-// What follows the product that makes queries, keys and values: bias, RMS norm of each head of
-// queries and keys, rotary embedding (rotated halves), queries to their array, keys and values to
-// their pages. AppendHead does one head of one token, for whoever has its numbers in hand; Append
-// does all of a product that lies in memory. Without a norm, whose sum is over a whole head, and
-// with a head_dim that is a multiple of 16 the product does the same itself (append_rows.h).
+// Finishes the product that computes queries, keys and values: adds the bias, applies RMSNorm to
+// each head of queries and keys, and applies rotary embedding (rotated halves). Queries are stored
+// in an array, keys and values in the pages of the KV pool. AppendHead processes one head of one
+// token whose numbers are in registers. Kernel Append processes a product that is in memory. If
+// heads have no norm and head_dim is a multiple of 16, the product does the same work itself
+// (append_rows.h).
 //
-// Threads: a head belongs to LanesPerHead(head_dim) lanes of a warp, each with four numbers of the
-// first half and the four of the second half that they are rotated with.
-// Bytes: per token, (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) and the rope
-// table's head_dim * 4, which each head of queries and keys reads for itself.
+// LanesPerHead(head_dim) lanes of a warp process a head. Each lane has four numbers of the first
+// half and the four numbers of the second half with which they are rotated. Memory traffic for each
+// token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes, and head_dim * 4 bytes
+// of the rope table for each head of queries and keys.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -16,7 +17,8 @@
 
 namespace incipit::cuda {
 
-// Numbers 4 * chunk .. + 3 of a head's first half, and the same of its second.
+// Numbers [4 * chunk, 4 * chunk + 4) of a head's first half and the numbers at the same indices of
+// its second half.
 struct HeadChunk {
   float low[4], high[4];
 };
@@ -24,17 +26,18 @@ struct HeadChunk {
 INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   int lanes = 1;
   while (lanes * 8 < head_dim) lanes *= 2;
-  return lanes;  // at most 32, as head_dim is at most kMaxHeadDim
+  return lanes;  // at most 32, because head_dim is at most kMaxHeadDim
 }
 
-// A number of a head, rotated with the one in the same place of the other half. `sine` is negative
-// for the first half.
+// Returns number `x` of a head, rotated with the number `other` at the same index of the other
+// half. `sine` is negated for the first half.
 INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Where number `dim` of head `head` (queries, then keys, then values) of token `token` of the step
-// goes; those up to the next multiple of 8 are neighbours. `slot`: the token's.
+// Returns the address where number `dim` of head `head` of token `token` of the step is stored.
+// Heads are numbered: queries, then keys, then values. Numbers up to the next multiple of 8 are
+// neighbours. `slot` is the token's StepRow::slot.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;
@@ -42,7 +45,7 @@ INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token,
     return args.query + (int64_t{token} * args.num_heads + head) * layout.head_dim + dim;
   }
   const int key = head - args.num_heads, value = key - layout.num_kv_heads;
-  const unsigned page_size = layout.page_size;  // shorter to divide by
+  const unsigned page_size = layout.page_size;  // unsigned division takes fewer instructions
   const int page = slot / page_size, row = slot % page_size;
   const int64_t tile = value < 0 ? layout.TileOffset(page, KvPart::kKey, key)
                                  : layout.TileOffset(page, KvPart::kValue, value);
@@ -57,7 +60,7 @@ INCIPIT_DEVICE StepRow RowAt(const dev::Vec4* rows, int token) {
   return dev::BitCast<StepRow>(dev::LoadConstant(rows + token));
 }
 
-// Four neighbouring numbers of a product, of f32 or bf16.
+// Loads four neighbouring numbers of a product, f32 or bf16.
 INCIPIT_DEVICE void LoadProduct(const float* address, float (&x)[4]) { LoadFloats(address, x); }
 INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   const dev::Vec2 pairs = dev::LoadGlobal(reinterpret_cast<const dev::Vec2*>(address));
@@ -68,10 +71,10 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   }
 }
 
-// By a whole warp, of which every LanesPerHead lanes do head `head` (queries, then keys, then
-// values) of token `token` of the step; a lane with `chunk` >= head_dim / 8 or without a token to
-// do (`row` has slot -1 then) only takes part. Of a token, the order of all sums depends on
-// head_dim alone.
+// Processes head `head` (queries, then keys, then values) of token `token` of the step. A whole
+// warp calls AppendHead; every LanesPerHead lanes process one head. A lane with
+// `chunk` >= head_dim / 8, or with `row.slot` -1 because it has no token, takes part but stores
+// nothing. The order of all sums depends on head_dim only.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
   const int head_dim = args.layout.head_dim, half = head_dim / 2;
@@ -125,7 +128,8 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
   StoreBF16s(ElementOf(args, row.slot, token, head, high), x.high);
 }
 
-// Of a product of T, f32 or dev::bf16. Any number of blocks.
+// Kernel Append: processes a product of type T, float or dev::bf16. The number of thread blocks is
+// arbitrary.
 template <class T>
 struct Append {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 4;

@@ -1,11 +1,12 @@
-// How attention goes through positions, for both kernels that use tensor instructions: 16 rows of a
-// warp meet 64 positions at a time, absolute multiples of 64, and take in one step after the other
-// with a running maximum. What a row becomes depends on nothing but the order that is fixed here,
-// so a row has the same bits in whichever tile, step and kernel it is.
+// One attention step, shared by the two kernels that use tensor instructions. In a step a warp
+// computes 16 attention rows (a row is a token and a query head) over 64 positions. Steps begin at
+// absolute multiples of 64 and are combined one after the other with a running maximum. The order
+// of all operations is fixed here, so a row has the same bits in any tile, step and kernel.
 //
-// Fragments are those of dev::MultiplyAddWarp: with g = lane / 4, q = lane % 4, a lane has rows g
-// and g + 8 and, of each eight columns, 2 q and 2 q + 1. Keys and values are in shared memory as in
-// the pool (kv_layout.h), 64 positions of one kv head: 64 / page size tiles one after the other.
+// Fragments have the layout of dev::MultiplyAddWarp: with g = lane / 4 and q = lane % 4, a lane
+// holds rows g and g + 8. Of each 8 columns, a lane holds columns 2q and 2q + 1. Keys and values in
+// shared memory have the layout of the pool (page_layout.h): 64 positions of one kv head are
+// 64 / page size consecutive tiles.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -13,32 +14,34 @@
 
 namespace incipit::cuda {
 
-// What a kernel is made for, and the decisions that its tests replace one by one by wrong ones.
+// Parameters of an attention kernel, and the decisions that the kernel makes. Tests replace the
+// decisions one by one with wrong ones and expect to detect each.
 template <int kDims, int kPage>
 struct AttentionShape {
   static constexpr int kHeadDim = kDims, kPageSize = kPage;
-  // Whether values outside of the positions that are read are cleared: what a page holds there may
-  // be NaN, and its weight of zero would not help.
+  // True if values at positions outside the range that is read are set to zero. A page may hold NaN
+  // there, and a weight of zero times NaN is NaN.
   static constexpr bool kClearsValues = true;
 
   static INCIPIT_DEVICE bool Sees(int lowest, int highest, int position) {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Which of a tile's splits is the `turn`-th to be added to the sum.
+  // Returns the index of the split that is added to the sum as number `turn`.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
   }
 };
 
-// Of a lane's two rows: the highest score so far, in units of log 2, and the sum of the weights
-// 2^(score - maximum), by lane until SumWeights.
+// Statistics of a lane's two rows: the highest score so far, in units of log 2, and the sum of the
+// weights 2^(score - maximum). Until SumWeights, each lane has the weight of its own columns only.
 struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Where a part's row is in queries and results (step_plan.h numbers the rows).
+// Returns the offset of a part's row in the arrays of queries and results (step_plan.h defines
+// parts and rows).
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -46,14 +49,15 @@ INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, i
   return (int64_t{token} * args.num_heads + head) * head_dim;
 }
 
-// What up to 16 rows of a part see, and a lane's two of them.
+// The positions that up to 16 rows of a part attend to. `lowest` and `highest` are those of the
+// lane's two rows.
 struct RowView {
   int lowest[2], highest[2];
-  int common_begin, common_end;  // every row sees these
+  int common_begin, common_end;  // positions [begin, end) that every row attends to
 };
 
-// Of rows first_row .. + num_rows - 1 (at least one) of the part that begins at `position`. A row
-// beyond them sees what the first one sees.
+// Returns the view of rows [first_row, first_row + num_rows) of the part that begins at `position`.
+// REQUIRES: num_rows >= 1. Lanes without a row get the view of the first row.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -71,18 +75,19 @@ INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int 
   return view;
 }
 
-// What sums that were taken relative to `from` are multiplied with to be relative to `to`, which is
-// at least as high.
+// Returns the factor that converts sums relative to maximum `from` into sums relative to maximum
+// `to`. REQUIRES: to >= from.
 INCIPIT_DEVICE float FactorTo(float to, float from) {
   return dev::Exp2(dev::Add(from, to == -kInfinity ? 0 : -to));
 }
 
-// sum = sum * keep + added * take, of sums of two sets of positions.
+// Merges the sums of two sets of positions: sum * keep + added * take.
 INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
   return dev::Fma(sum, keep, dev::Multiply(added, take));
 }
 
-// A finished sum; no zero is negative, however often it was merged with nothing.
+// Returns the final result sum * inverse_weight. Adding 0 turns -0 into +0, so merges with empty
+// sums do not change the bits of a zero.
 INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
@@ -91,20 +96,21 @@ template <class Shape>
 struct AttentionStep {
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kPagesPerStep = kStepPositions / kPageSize;
-  static constexpr int kTileBytes = kPageSize * kHeadDim * 2;       // of a page
-  static constexpr int kStepBytes = kStepPositions * kHeadDim * 2;  // keys, or values
+  static constexpr int kTileBytes = kPageSize * kHeadDim * 2;  // bytes of a page's keys, or values
+  // Bytes of a step's keys, or values
+  static constexpr int kStepBytes = kStepPositions * kHeadDim * 2;
   static constexpr int kDimSteps = kHeadDim / 16, kScoreTiles = kStepPositions / 8;
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Bytes from the start of a step's keys or values to rows 16 * block .. + 15, dimensions
-  // 64 * (pair / 4) .. + 63.
+  // Returns the offset in bytes, from the start of a step's keys or values, of rows [16 * block,
+  // 16 * block + 16) and dimensions [64 * (pair / 4), 64 * (pair / 4) + 64).
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
-  // From there to the row that lane `lane` addresses, for 16-byte chunks 0 and 1; chunks 2 * i and
-  // 2 * i + 1 are at the offset ^ (32 * i).
+  // Returns the offset in bytes, from BlockOffset, of the key row that lane `lane` addresses, for
+  // 16-byte chunks 0 and 1. Chunks 2 * i and 2 * i + 1 are at this offset ^ (32 * i).
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;
@@ -114,7 +120,8 @@ struct AttentionStep {
     return row * 128 + (chunk ^ (lane & 7)) * 16;
   }
 
-  // Adds to the scores of positions 16 * block .. + 15 what dimensions 16 * dims .. + 15 give.
+  // Adds the products of dimensions [16 * dims, 16 * dims + 16) to the scores of positions
+  // [16 * block, 16 * block + 16).
   static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
                                        const uint32_t (&query)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -124,7 +131,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, query, k[2], k[3]);
   }
 
-  // Adds to dimensions 16 * pair .. + 15 what positions 16 * block .. + 15 give.
+  // Adds the weighted values of positions [16 * block, 16 * block + 16) to dimensions [16 * pair,
+  // 16 * pair + 16).
   static INCIPIT_DEVICE void AddValues(const char* values, int value_lane, int block, int pair,
                                        const uint32_t (&weights)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -135,7 +143,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, weights, v[2], v[3]);
   }
 
-  // Scores of positions that a row does not see become -infinity, whatever they were.
+  // Sets the scores of positions that a row does not attend to to -infinity. The old scores may be
+  // NaN.
   static INCIPIT_DEVICE void Mask(float (&scores)[kScoreTiles][4], int first_position,
                                   const RowView& view) {
     const int first = first_position + 2 * (dev::Lane() & 3);
@@ -151,8 +160,9 @@ struct AttentionStep {
     }
   }
 
-  // The weights of scores, rounded, as left sides of products: weights[i] of positions 16 * i ..
-  // + 15. What older sums are to be multiplied with is `keep`. `factor` is positive.
+  // Computes the weights of scores, rounded to bf16, as left operands of products: weights[i] holds
+  // positions [16 * i, 16 * i + 16). `keep` receives the factor for the older sums. REQUIRES:
+  // factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -182,7 +192,7 @@ struct AttentionStep {
     }
   }
 
-  // In all four lanes that share a row.
+  // Adds up the weights of the four lanes that share a row. All four lanes get the sum.
   static INCIPIT_DEVICE void SumWeights(RowStats& stats) {
     INCIPIT_UNROLL
     for (int row = 0; row < 2; ++row) {
@@ -192,8 +202,8 @@ struct AttentionStep {
     }
   }
 
-  // By one warp: zero to 16-byte chunks [first_chunk, first_chunk + num_chunks) of the values of
-  // positions outside of [begin, end) of the step.
+  // Sets 16-byte chunks [first_chunk, first_chunk + num_chunks) of the values to zero at positions
+  // of the step outside [begin, end). One warp calls ClearValues.
   static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
                                          int num_chunks) {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
@@ -206,9 +216,9 @@ struct AttentionStep {
   }
 };
 
-// One of a list's items for one kv head. A block takes them in rounds, forth and back, so that with
-// the longest items first all blocks have about as much to do; after one that does not exist there
-// is none.
+// One item of a list for one kv head. The longest items come first. A thread block takes its items
+// in rounds, alternately in ascending and descending order, so all thread blocks have about the
+// same work. If a round has no item for a thread block, no later round has one.
 struct Turn {
   int item, kv_head;
   bool exists;

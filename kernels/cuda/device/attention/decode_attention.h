@@ -1,13 +1,16 @@
-// Attention of few tokens of a sequence over its pages: the list's DecodeItems, each for every kv
-// head. A tile's items are splits of its positions; with more than one, each leaves its sums in the
-// workspace, and the block that comes last adds them up in order.
+// Kernel DecodeAttention: attention of few tokens of a sequence over its pages. The kernel
+// processes the DecodeItems of a list, each for every kv head. Items with the same rows are splits
+// of the rows' positions. If there is more than one split, each thread block stores its sums in the
+// workspace; the thread block that finishes last adds up all splits in order.
 //
-// Threads: one warp brings pages, each tile of a page by one bulk copy, into a ring of steps of 64
-// positions. Four warps attend: in a step, a warp scores 16 of the positions for all 16 rows; the
-// scores pass through shared memory; then every warp has all weights, in the order in which a warp
-// of prefill_attention.h would have them, and sums a quarter of the dimensions. Bytes: per item and
-// kv head, 4 * head_dim for each position of its pages from `begin` to `end`, 4 * head_dim for each
-// row; and with more than one split 8 * (head_dim + 2) for each row and split.
+// One warp copies pages into a ring of steps of 64 positions, one bulk copy for each tile of a
+// page. Four warps attend: in each step a warp computes the scores of 16 positions for all 16 rows,
+// and the warps exchange the scores through shared memory. Every warp then has all weights, in the
+// same order as a warp of prefill_attention.h, and sums a quarter of the dimensions.
+//
+// Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the pages from
+// `begin` to `end`, and 4 * head_dim bytes for each row. If there is more than one split,
+// 8 * (head_dim + 2) bytes for each row and split are additional.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -23,7 +26,8 @@ struct DecodeAttention {
   using Args = PagedAttentionArgs;
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
-  static constexpr int kWarps = 4, kAttending = 32 * kWarps;  // warps and threads that attend
+  // Number of warps and of threads that attend
+  static constexpr int kWarps = 4, kAttending = 32 * kWarps;
   static constexpr int kThreads = kAttending + 32, kBlocksPerSm = 2;
   static constexpr int kStages = 384 / kHeadDim;
   static constexpr int kStageBytes = 2 * Step::kStepBytes;
@@ -33,7 +37,8 @@ struct DecodeAttention {
   static constexpr int kBarriersAt = kScoresAt + 2 * kScoreBytes;
   static constexpr int kLastAt = kBarriersAt + 2 * kStages * int{sizeof(dev::Barrier)};
   static constexpr int kSharedBytes = kLastAt + 16;
-  static constexpr int kPairs = kHeadDim / 16 / kWarps;  // of eight dimensions, that a warp sums
+  // Pairs of eight dimensions that a warp sums
+  static constexpr int kPairs = kHeadDim / 16 / kWarps;
   static_assert(kSharedBytes <= 112 * 1024);
 
   static INCIPIT_DEVICE void Run(const Args& args) {
@@ -65,7 +70,7 @@ struct DecodeAttention {
     const int32_t* page_tables;
     int num_items;
   };
-  // Where in the ring, and how often around.
+  // Position in the ring of stages. The parity changes with every turn of the ring.
   struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
@@ -93,9 +98,9 @@ struct DecodeAttention {
     return dev::BitCast<DecodeItem>(words);
   }
 
-  // ---- The warp that brings pages. Of a step's tiles, a lane copies one.
+  // ---- the copying warp; each lane copies one of a step's tiles
   static INCIPIT_DEVICE void Bring(const Args& args, const Work& work) {
-    dev::FenceBulkGlobal();  // what was appended to the pages came by ordinary stores
+    dev::FenceBulkGlobal();  // Append stored keys and values with ordinary stores
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;
     const KvPart part = (dev::Lane() & 1) == 0 ? KvPart::kKey : KvPart::kValue;
@@ -132,7 +137,7 @@ struct DecodeAttention {
     dev::LetNextKernelStart();
   }
 
-  // The page of this lane's tile, or -1 if nothing of it is read.
+  // Returns the page of this lane's tile, or -1 if no position of the tile is read.
   static INCIPIT_DEVICE int PageAt(const int32_t* table, int position, int page_of_step, int first,
                                    int last) {
     const int index = Shape::PageOf(position) + page_of_step;
@@ -140,7 +145,7 @@ struct DecodeAttention {
     return dev::LoadConstant(table + index);
   }
 
-  // ---- The warps that attend.
+  // ---- the attending warps
   static INCIPIT_DEVICE void Attend(const Args& args, const Work& work) {
     const float factor = dev::Multiply(args.scale, kLog2E);
     RingPosition ring;
@@ -173,7 +178,7 @@ struct DecodeAttention {
     }
   }
 
-  // All warps have the whole query.
+  // Loads the whole query into the registers of every warp.
   static INCIPIT_DEVICE void LoadQuery(const Args& args, const DecodeItem& item, int kv_head,
                                        uint32_t (&query)[Step::kDimSteps][4]) {
     char* const shared = dev::SharedMemory() + kQueryAt;
@@ -234,7 +239,7 @@ struct DecodeAttention {
     }
   }
 
-  // Dimensions 16 * (kPairs * Warp() + pair) .. + 15.
+  // Adds the weighted values of dimensions [16 * d, 16 * d + 16), with d = kPairs * Warp() + pair.
   static INCIPIT_DEVICE void AddWarpsValues(const char* values, int value_lane, int block, int pair,
                                             const uint32_t (&weights)[4],
                                             float (&sums)[2 * kPairs][4]) {
@@ -247,8 +252,9 @@ struct DecodeAttention {
     dev::MultiplyAddWarp(sums[2 * pair + 1], weights, v[2], v[3]);
   }
 
-  // This warp's 16 positions, then everyone's. Half `half` of the place of scores is free: who
-  // wrote it last has since met everyone at the barrier of the other half.
+  // Computes the scores of this warp's 16 positions, then loads the scores of all warps. The buffer
+  // of scores has two halves. Half `half` is free: since its last use, all warps have passed the
+  // barrier of the other half.
   static INCIPIT_DEVICE void ScoreAll(const char* keys, int half,
                                       const uint32_t (&query)[Step::kDimSteps][4],
                                       float (&scores)[Step::kScoreTiles][4]) {
@@ -272,8 +278,10 @@ struct DecodeAttention {
     }
   }
 
-  // ---- What becomes of the sums.
-  // By all lanes, as dev::Warp.
+  // ---- results
+
+  // Returns the first dimension that this lane sums. All lanes of the warp call FirstDim together,
+  // because dev::Warp requires it.
   static INCIPIT_DEVICE int FirstDim() { return 16 * kPairs * dev::Warp() + 2 * (dev::Lane() & 3); }
 
   static INCIPIT_DEVICE void StoreResult(const Args& args, const DecodeItem& item, int kv_head,
@@ -327,8 +335,8 @@ struct DecodeAttention {
     dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(to), pair);
   }
 
-  // Whether all other splits' sums are there. The last one leaves the counter ready for the next
-  // step.
+  // Returns true if this split is the last one to finish. The last split resets the counter for the
+  // next step.
   static INCIPIT_DEVICE bool IsLast(const Args& args, const DecodeItem& item, int kv_head) {
     auto* const last = reinterpret_cast<uint32_t*>(dev::SharedMemory() + kLastAt);
     SyncAttending();

@@ -1,13 +1,15 @@
-// Attention of many tokens of a sequence over its pages, causal, a chunk of a prompt as well as a
-// whole one: the list's PrefillTiles, each for every kv head. A tile's positions are cut where
-// decode_attention.h cuts them and added in the same order, one cut after the other: a thread keeps
-// the sums of the cuts before in `scratch`.
+// Kernel PrefillAttention: causal attention of many tokens of a sequence, a whole prompt or a chunk
+// of one, over its pages. The kernel processes the PrefillTiles of a list, each for every kv head.
+// The positions of a tile are split where decode_attention.h splits them, and the splits are added
+// in the same order. A thread keeps the sums of the earlier splits in `scratch`.
 //
-// Threads: eight warps of 16 rows. Every warp meets all steps of 64 positions that one of the
-// tile's rows sees; the first warp also brings them, each tile of a page by one bulk copy, into two
-// rings, of keys and of values. Bytes: per tile and kv head, 4 * head_dim for each position of its
-// pages from `begin` to `end`, 4 * head_dim for each row; and for each cut but one 2 *
-// kScratchBytes, which stay in L2.
+// Each of eight warps has 16 rows. Every warp processes all steps of 64 positions that at least one
+// row of the tile attends to. The first warp also copies keys and values into two rings, one bulk
+// copy for each tile of a page.
+//
+// Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the pages from
+// `begin` to `end`, and 4 * head_dim bytes for each row. Each split but one adds 2 * kScratchBytes,
+// which stay in L2.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -24,7 +26,7 @@ struct PrefillAttention {
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kWarps = kPrefillRows / 16, kThreads = 32 * kWarps, kBlocksPerSm = 2;
-  static constexpr int kStages = 256 / kHeadDim;  // of either ring
+  static constexpr int kStages = 256 / kHeadDim;  // stages of each of the two rings
   static constexpr int kWarpQueryBytes = 16 * kHeadDim * 2;
   static constexpr int kKeysAt = kWarps * kWarpQueryBytes;
   static constexpr int kValuesAt = kKeysAt + kStages * Step::kStepBytes;
@@ -33,7 +35,8 @@ struct PrefillAttention {
   static constexpr int kStatsAt = kNotesAt + kWarps * 64;
   static constexpr int kSharedBytes = kStatsAt + kThreads * 16;
   static constexpr int kSumTiles = kHeadDim / 8;
-  static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;  // of a block
+  // Bytes for each thread block
+  static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;
   static_assert(kSharedBytes <= 112 * 1024);
 
   static INCIPIT_DEVICE void Run(const Args& args) {
@@ -55,12 +58,13 @@ struct PrefillAttention {
 
   INCIPIT_DEVICE void DoTiles() {
     dev::WaitForEarlierKernels();
-    dev::FenceBulkGlobal();  // what was appended to the pages came by ordinary stores
+    dev::FenceBulkGlobal();  // Append stored keys and values with ordinary stores
     for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
     dev::LetNextKernelStart();
   }
 
-  // What follows from it is not worth a register.
+  // Returns the warp's index, hidden from the compiler: keeping values derived from the index would
+  // cost registers.
   INCIPIT_DEVICE int Warp() const { return dev::Fresh(warp_); }
 
   static INCIPIT_DEVICE dev::Barrier* Full(KvPart part, int stage) {
@@ -70,7 +74,7 @@ struct PrefillAttention {
   static INCIPIT_DEVICE dev::Barrier* Empty(KvPart part, int stage) {
     return Full(part, stage) + 2 * kStages;
   }
-  // Of the `turn`-th step of this block.
+  // Returns the stage of the thread block's step number `turn`.
   static INCIPIT_DEVICE int StageOf(int turn) { return turn % kStages; }
   static INCIPIT_DEVICE uint32_t ParityOf(int turn) {
     return static_cast<uint32_t>(turn / kStages) & 1;
@@ -80,16 +84,16 @@ struct PrefillAttention {
            StageOf(turn) * Step::kStepBytes;
   }
 
-  // ---- What a warp knows of its tile: in shared memory, as there are no registers for it.
+  // ---- the notes of a warp on its tile, in shared memory because registers are scarce
   struct alignas(8) Bounds {
     int begin, end;
   };
   struct TileNotes {
     PrefillTile tile;
-    const int32_t* pages;  // of its sequence
-    Bounds common;         // positions that all of the warp's rows see
+    const int32_t* pages;  // page table of the tile's sequence
+    Bounds common;         // positions that all rows of the warp attend to
     int kv_head;
-    int first_turn;  // steps of this block before what would be the step of position 0
+    int first_turn;  // number of the thread block's step that position 0 would have
     int unused[2];
   };
   static_assert(sizeof(TileNotes) == 64);
@@ -110,7 +114,7 @@ struct PrefillAttention {
     return ViewOf(args_, Note(&PrefillTile::position), FirstRow(), num_rows < 1 ? 1 : num_rows);
   }
 
-  // False if there is none in this round.
+  // Notes the tile of round `round`. Returns false if the round has no tile.
   INCIPIT_DEVICE bool NoteTile(int round) {
     const char* const step = reinterpret_cast<const char*>(args_.step);
     const AttentionList* const list = &args_.step->lists[args_.list];
@@ -118,7 +122,7 @@ struct PrefillAttention {
     if (!turn.exists) return false;
     const auto* const tile = reinterpret_cast<const dev::Vec4*>(
         step + dev::LoadGlobal(&list->prefill_tiles) + turn.item * int{sizeof(PrefillTile)});
-    dev::SyncWarp();  // the last tile's notes have been read
+    dev::SyncWarp();  // all lanes have read the previous tile's notes
     if (dev::Lane() < 2) {
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(Notes()) + dev::Lane(),
                        dev::LoadGlobal(tile + dev::Lane()));
@@ -136,7 +140,7 @@ struct PrefillAttention {
     return true;
   }
 
-  // ---- Bringing pages. By the first warp; of a step's tiles of a part, a lane copies one.
+  // ---- copying pages; only the first warp copies; each lane copies one tile of a step
   INCIPIT_DEVICE void Bring(KvPart part, int turn, int position) {
     const KvLayout layout = {kPageSize, dev::Fresh(args_.num_kv_heads), kHeadDim};
     const int index = Shape::PageOf(position) + dev::Lane();
@@ -158,7 +162,8 @@ struct PrefillAttention {
     }
   }
 
-  // ---- A tile, from the block's `turn`-th step on; returns the turn after it.
+  // ---- computing a tile; `turn` is the number of the thread block's next step, DoTile returns the
+  // number after the tile
   INCIPIT_DEVICE int DoTile(int turn) {
     const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
     if (dev::Lane() == 0) {
@@ -188,12 +193,13 @@ struct PrefillAttention {
     return TurnAt(position);
   }
 
-  // The block's step of the tile's position.
+  // Returns the number of the thread block's step that contains the tile's position `position`.
   INCIPIT_DEVICE int TurnAt(int position) {
     return position / kStepPositions + dev::LoadShared(&Notes()->first_turn);
   }
 
-  // This thread's, in shared memory for want of registers.
+  // Returns the address of this thread's statistics, which are in shared memory because registers
+  // are scarce.
   static INCIPIT_DEVICE dev::Vec4* Stats() {
     return reinterpret_cast<dev::Vec4*>(dev::SharedMemory() + kStatsAt) + dev::Thread();
   }
@@ -204,9 +210,10 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Whether the tile's positions are cut before `position`.
+  // Returns true if a split of the tile's positions begins at `position`.
   INCIPIT_DEVICE bool HasCutAt(int position) {
-    const int inside = position & (Note(&PrefillTile::split_length) - 1);  // of a power of two
+    // The split length is a power of two
+    const int inside = position & (Note(&PrefillTile::split_length) - 1);
     return inside == 0 && position > Note(&PrefillTile::begin);
   }
 
@@ -218,8 +225,8 @@ struct PrefillAttention {
     }
   }
 
-  // When all warps have scored the step and, before that, summed the one in front of it, their
-  // places take in what comes next.
+  // Starts the copies that reuse free stages: the keys stage of this step, which all warps have
+  // scored, and the values stage of the previous step, which all warps have summed.
   INCIPIT_DEVICE void BringNext(int position, int turn) {
     constexpr int kAhead = kStages * kStepPositions;
     const int end = Note(&PrefillTile::end);
@@ -260,7 +267,8 @@ struct PrefillAttention {
     if (Warp() == 0) BringNext(position, turn);
   }
 
-  // All warps together make the values of the step fit for use.
+  // Waits for the values of the step. If some positions of the step are not read, all warps
+  // together set their values to zero.
   INCIPIT_DEVICE void TakeValues(int position) {
     const int turn = TurnAt(position);
     dev::WaitBarrier(Full(KvPart::kValue, StageOf(turn)), ParityOf(turn));
@@ -274,7 +282,7 @@ struct PrefillAttention {
     }
   }
 
-  // ---- Each warp's own rows of the query, and later of the result.
+  // ---- each warp's rows of the query, later of the result
   INCIPIT_DEVICE char* WarpsRows() { return dev::SharedMemory() + Warp() * kWarpQueryBytes; }
 
   INCIPIT_DEVICE int64_t OffsetOf(int row) {
@@ -285,7 +293,7 @@ struct PrefillAttention {
   INCIPIT_DEVICE void LoadQuery() {
     const int num_rows = NumRows();
     constexpr int kChunks = kHeadDim / 8;
-    dev::SyncWarp();  // who stored the last tile's result has read these rows
+    dev::SyncWarp();  // all lanes have read the previous tile's result from these rows
     INCIPIT_KEEP_LOOP
     for (int i = 0; i < kChunks / 2; ++i) {
       const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;
@@ -314,8 +322,8 @@ struct PrefillAttention {
     }
   }
 
-  // Block by block in a loop that stays one, or loads of all blocks would be under way at once and
-  // want more registers than there are.
+  // Adds the weighted values of all four blocks of 16 positions. The loop over blocks is not
+  // unrolled: loads of all blocks at once would need more registers than there are.
   static INCIPIT_DEVICE void AddAllValues(const char* values, uint32_t (&weights)[4][4],
                                           float (&sums)[kSumTiles][4]) {
     const int value_lane = Step::ValueLane(dev::Fresh(dev::Lane()));
@@ -352,7 +360,7 @@ struct PrefillAttention {
     }
   }
 
-  // ---- The sums of the cuts before, as this thread has them.
+  // ---- this thread's sums of the earlier splits
   INCIPIT_DEVICE float* Scratch(int index) {
     return static_cast<float*>(args_.scratch) +
            (int64_t{dev::Block()} * (kSumTiles + 1) + index) * (kThreads * 4) +
@@ -366,7 +374,8 @@ struct PrefillAttention {
                 {stats.maximum[0], stats.maximum[1], stats.weight[0], stats.weight[1]});
   }
 
-  // What was kept and then these, as DecodeAttention::Combine adds one split to those before.
+  // Adds the kept sums of the earlier splits and the sums of this split, with the same operations
+  // as DecodeAttention::Combine.
   INCIPIT_DEVICE void Merge(RowStats& stats, float (&sums)[kSumTiles][4]) {
     float before[4], keep[2], take[2];
     LoadFloats(Scratch(kSumTiles), before);
@@ -389,7 +398,8 @@ struct PrefillAttention {
     }
   }
 
-  // Through the place of the warp's query, so that rows leave in pieces of 16 bytes.
+  // Stores the result in `out`. The rows are first stored in the shared memory of the warp's query.
+  // They can then be stored to global memory in pieces of 16 bytes.
   INCIPIT_DEVICE void StoreResult(const RowStats& stats, const float (&sums)[kSumTiles][4]) {
     const int group_of_lanes = dev::Lane() / 4, column = 2 * (dev::Lane() & 3);
     INCIPIT_UNROLL

@@ -1,10 +1,11 @@
-// Causal attention through page tables for any head_dim that is a multiple of 8, up to kMaxHeadDim,
-// and any group: the kernel for shapes that decode_attention.h and prefill_attention.h do not have.
+// Kernel SimpleAttention: causal attention through page tables. head_dim is any multiple of 8 up to
+// kMaxHeadDim; the number of query heads per kv head is arbitrary. The kernel serves the shapes
+// that decode_attention.h and prefill_attention.h do not support.
 //
-// Threads: a warp takes one head of one token, and the positions that it sees in runs of 32 at
-// absolute multiples of 32. A lane first has one position and its score, then eight dimensions of
-// the sum of values. Bytes: for each token, (num_heads / num_kv_heads) times those of the keys and
-// values that are seen.
+// A warp processes one head of one token. A warp processes the positions in runs of 32 that begin
+// at absolute multiples of 32. A lane first computes the score of one position, then eight
+// dimensions of the sum of values. Memory traffic: each token reads the keys and values that it
+// attends to (num_heads / num_kv_heads) times.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -44,7 +45,7 @@ struct SimpleAttention {
     bool empty = true;
   };
 
-  // The row at `offset` of queries and results.
+  // Computes the row at `offset` of the arrays of queries and results.
   static INCIPIT_DEVICE void DoHead(const Args& args, int position, const int32_t* pages, int head,
                                     int64_t offset) {
     float* query = reinterpret_cast<float*>(dev::SharedMemory()) + dev::Warp() * kMaxHeadDim;
@@ -91,7 +92,7 @@ struct SimpleAttention {
       }
       dev::StoreGlobal(reinterpret_cast<dev::Vec4*>(args.out + offset + lane * 8), packed);
     }
-    dev::SyncWarp();  // the next head's query comes to the same place
+    dev::SyncWarp();  // the next head's query overwrites this one
   }
 
   static INCIPIT_DEVICE void Unpack(const dev::Vec4& from, float (&to)[8]) {
@@ -110,7 +111,7 @@ struct SimpleAttention {
     return dev::LoadGlobal(reinterpret_cast<const dev::Vec4*>(args.pool + offset));
   }
 
-  // Of this lane's position, in order of dimensions.
+  // Returns the score of this lane's position. The sum runs in the order of dimensions.
   static INCIPIT_DEVICE float Score(const Args& args, const KvLayout& layout, const int32_t* pages,
                                     int kv_head, int position, const float* query) {
     float sum = 0;
@@ -123,7 +124,7 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Takes in a run of scores in units of log 2; returns this lane's weight.
+  // Merges a run of scores, in units of log 2, into `sums`. Returns this lane's weight.
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {

@@ -1,11 +1,13 @@
-// The epilogue of the product (product.h) that makes queries, keys and values: what Append
-// (append.h) does after it, to the bit, without a norm of heads. The weight is packed with
-// RowOrder::kRotary, so that the four lanes of a token have 8 numbers of a head's first half and
-// the 8 that these are rotated with; rows of the product are tokens of the step.
+// Epilogue AppendRows (product.h) of the product that computes queries, keys and values: adds the
+// bias, rotates queries and keys, and stores the results. The stored bits are the same as those of
+// a plain product followed by kernel Append (append.h) without head norms. The weight is packed
+// with RowOrder::kRotary. The four lanes of a token therefore hold 8 numbers of a head's first
+// half, and the 8 numbers of the second half for their rotation. Rows of the product are tokens of
+// the step.
 //
-// Moves for each row and head 2 * head_dim bytes of results, in pieces of 16, and of constants, for
-// each unit of 16, at most the row's StepRow and, but for values, 64 bytes of the rope table. These
-// do not wait for the results.
+// Memory traffic for each row and head: 2 * head_dim bytes of results, in pieces of 16 bytes. For
+// each unit of 16 numbers: at most the row's StepRow and, except for values, 64 bytes of the rope
+// table. The loads of the StepRow and the rope table do not wait for the results.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -17,7 +19,7 @@
 namespace incipit::cuda {
 
 struct AppendRows {
-  using Args = AppendArgs;  // without `product` and norms; head_dim a multiple of 16
+  using Args = AppendArgs;  // `product` and the norms are not read; head_dim is a multiple of 16
 
   struct Row {
     int position = 0, slot = -1;
@@ -30,7 +32,7 @@ struct AppendRows {
 
   struct Early {
     int slot = -1;
-    float cosine[4] = {}, sine[4] = {};  // if the head is rotated
+    float cosine[4] = {}, sine[4] = {};  // set if the head is rotated
   };
   static INCIPIT_DEVICE Early Begin(const Args& args, const Results& at, Row row) {
     Early early;
@@ -50,7 +52,7 @@ struct AppendRows {
     const int dim = position.in_half + (position.is_high ? head_dim / 2 : 0);
     float(&y)[4] = results.y;
     if (args.bias != nullptr) AddConstantFloats(args.bias + position.head * head_dim + dim, y);
-    if (position.is_rotated) {  // or not, for all lanes: a warp has one unit
+    if (position.is_rotated) {  // the same for all lanes: a warp has one unit
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
         const float sine = position.is_high ? early.sine[i] : -early.sine[i];
@@ -63,7 +65,7 @@ struct AppendRows {
 
  private:
   struct HeadPosition {
-    int head, in_half;  // of queries, then keys, then values; the first of four
+    int head, in_half;  // index among the heads of queries, keys, values; first index in the half
     bool is_rotated, is_high;
 
     INCIPIT_DEVICE HeadPosition(const Args& args, const Results& at) {

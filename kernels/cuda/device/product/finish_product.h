@@ -1,10 +1,12 @@
-// What comes after a product that a library has computed: scale(row) and an epilogue (product.h),
-// for rows first_row and on, as many as there is room for in `sums`.
+// Kernel FinishProduct: finishes a product that cuBLASLt has computed. The kernel multiplies each
+// row by scale(row) and runs an epilogue (product.h). The kernel processes at most max_rows rows,
+// from first_row on.
 //
-// sums  f32 [max_rows, 16 * num_units]: x * W^T, W's rows in packed order
+// sums  f32 [max_rows, 16 * num_units]: x * transpose of W, with the rows of W in packed order
 //
-// A warp takes 8 rows of 32 units at a time, a lane four neighbouring results of a row, of four
-// units at once. Reads 4 * rows * 16 * num_units bytes of sums, and what the epilogue moves.
+// A warp processes 8 rows of 32 units at a time. A lane has four neighbouring results of a row, in
+// four units at once. Memory traffic: 4 * rows * 16 * num_units bytes of sums, and the traffic of
+// the epilogue.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +21,10 @@ template <class Epilogue>
 struct FinishProduct {
   static constexpr int kThreads = 256, kBlocksPerSm = 4;
   static constexpr int kWarps = kThreads / 32, kRows = 8, kUnits = 32, kUnitsAtOnce = 4;
-  static constexpr int kSharedBytes = kWarps * kRows * 4;  // scales
+  static constexpr int kSharedBytes = kWarps * kRows * 4;  // one scale for each row of each warp
 
   struct Args {
-    ProductArgs<Epilogue> product;  // but x and weight
+    ProductArgs<Epilogue> product;  // x and weight are not read
     const float* sums = nullptr;
     int32_t first_row = 0, max_rows = 0;
   };
@@ -53,7 +55,8 @@ struct FinishProduct {
   }
 
  private:
-  // Lanes of rows that are none come along: an epilogue's lanes exchange results.
+  // Finishes units [first, first + kUnitsAtOnce) of a row, up to `end`. Lanes without a valid row
+  // take part too, because the lanes of an epilogue exchange results.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

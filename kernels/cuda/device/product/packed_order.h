@@ -1,18 +1,20 @@
-// Where element (row, column) of a packed weight [rows, columns] lies.
+// Defines where element (row, column) of a packed weight [rows, columns] is stored.
 //
-// Packed rows are cut into units of 16, columns into tiles of 64; a tile is 16 x 64 bf16 = 2 KB,
-// row r at 128 * r bytes, its 16-byte chunk c at chunk c ^ (r % 8), so that eight rows of one chunk
-// lie in different banks. What lies beyond the matrix is zero.
+// Packed rows are divided into units of 16 rows, columns into tiles of 64 columns. A tile has 16 x
+// 64 bf16 elements = 2,048 bytes. Row r of a tile starts at byte 128 * r. 16-byte chunk c of row r
+// is stored at chunk position c ^ (r % 8). The same chunk of eight consecutive rows therefore lies
+// in eight different banks of shared memory. Elements outside the matrix are zero.
 //
-// The tiles 0 .. n - 1 of a unit make four runs, summed apart and added in order: the first n % 4
-// runs have n / 4 + 1 tiles, the others n / 4. Four warps walk the runs side by side, and that is
-// the order in memory: tile i of each run, then tile i + 1. Every product sums in these runs,
-// whatever its number of rows, so that a result does not depend on it.
+// The n tiles of a unit form four runs. The first n % 4 runs have n / 4 + 1 tiles each, the other
+// runs n / 4. Every product kernel sums each run alone and then adds the four sums in order. A
+// result therefore does not depend on the number of rows of x. The runs are interleaved in memory,
+// because four warps read the four runs in parallel: tile 0 of each run, then tile 1 of each run,
+// and so on.
 //
-// Where the numbers of one half are taken together with those of the other, a packed unit holds 8
-// rows of the first half, then the same 8 of the second: of gate and up (kGateUp: unit u has rows
-// 8 u .. 8 u + 7 of each), or of each head (kRotary: head_dim is a multiple of 16, and units follow
-// head by head).
+// RowOrder::kGateUp and RowOrder::kRotary interleave two halves of the matrix rows: a packed unit
+// holds 8 rows of the first half, then the corresponding 8 rows of the second half. With kGateUp
+// the halves are gate and up: unit u holds rows [8u, 8u + 8) of each. With kRotary each head has
+// two halves: head_dim is a multiple of 16, and the units of a head are consecutive.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +36,7 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   const int longer = num_tiles % kNumRuns;
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
-// Place of tile `index` of a run among the tiles of its unit.
+// Returns the index, among the tiles of a unit, of tile `index` of run `run`.
 INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
@@ -42,11 +44,12 @@ INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   return run;
 }
 
-// In elements from the start of a tile.
+// Returns the offset of an element in elements from the start of its tile.
 INCIPIT_ANYWHERE constexpr int ElementInTile(int row, int column) {
   return row * kTileColumns + ((column / 8 ^ (row & 7)) * 8) + column % 8;
 }
-// In elements from the start of the packed weight; `row` is a packed row.
+// Returns the offset of an element in elements from the start of the packed weight. `row` is a
+// packed row.
 INCIPIT_ANYWHERE constexpr int64_t PackedElement(int num_tiles, int64_t row, int column) {
   const int tile = column / kTileColumns;
   const int run = RunOfTile(num_tiles, tile);
@@ -59,12 +62,13 @@ enum class RowOrder : uint8_t { kPlain, kGateUp, kRotary };
 INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
   return order == RowOrder::kGateUp ? (rows / 2 + 7) / 8 : (rows + kUnitRows - 1) / kUnitRows;
 }
-// The row of the matrix that packed row `row` holds; may be beyond the matrix (-1: of the padding).
-// `head_dim`: with kRotary.
+// Returns the matrix row that packed row `packed_row` holds, or -1 for a padding row. The result
+// may lie beyond the matrix if `packed_row` does. `head_dim` is used with kRotary only.
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;  // has two halves
+  // Number of rows that have two halves
+  const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;
   if (row >= whole / 2) return -1;

@@ -1,14 +1,16 @@
-// What the products have in common: y[row] = scale(row) * x[row] * W^T, then an epilogue that takes
-// four neighbouring results of a row at a time.
+// The common parts of the matrix-product kernels. A product computes
+// y[row] = scale(row) * x[row] * transpose of W. Then an epilogue processes four neighbouring
+// results of a row at a time.
 //
-// x        bf16 [num_rows, columns], columns a multiple of 8
-// weight   packed, num_units units of 16 rows (kernels/cuda/device/product/packed_order.h)
-// squares  f32 [num_rows, num_squares], or none (then scale is 1): parts of the sum of squares of
-//          the row that x was made of, for scale(row) = 1 / sqrt(sum / columns + epsilon)
+// x        bf16 [num_rows, columns]; `columns` is a multiple of 8
+// weight   W, packed as num_units units of 16 rows (kernels/cuda/device/product/packed_order.h)
+// squares  f32 [num_rows, num_squares], or null (then scale(row) is 1). The sum of a row of
+//          `squares` is the sum of squares of the hidden row from which x was computed:
+//          scale(row) = 1 / sqrt(sum / columns + epsilon)
 //
-// Rows from num_rows on, up to the columns of tokens that the kernel was built for, are neither
-// read nor written. A result is summed as packed_order.h says, so a row has the same bits in every
-// product kernel and beside any other rows.
+// A kernel neither reads nor writes rows from num_rows on. Results are summed in the order that
+// packed_order.h defines, so a row has the same bits in every product kernel and beside any other
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -36,22 +38,24 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// Lanes of a warp take the 16 results of a unit for 8 tokens: a lane four of one token. Neighbours
-// read different banks of the staged results, and the four lanes of a token are one warp's.
+// The 32 lanes of a warp share the 16 results of a unit for 8 tokens: each lane has four results (a
+// quad) of one token. The assignment lets neighbouring lanes read different banks of the results in
+// shared memory.
 struct LanePosition {
-  int token, quad;  // of 8, of 4
+  int token, quad;  // token in [0, 8), quad in [0, 4)
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {
   const int lane = dev::Lane();
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
 
-// The four results of packed rows 16 * unit + 4 * quad and on, of one row. `valid` says whether
-// that row is one; all lanes of a warp call together, with one unit.
+// Four results of a product: packed rows [16 * unit + 4 * quad, 16 * unit + 4 * quad + 4) of the
+// weight for row `row` of x. `valid` is true if `row` exists. All lanes of a warp call an epilogue
+// together, with the same unit.
 //
-// An epilogue has two functions for which there need be no results yet, so that constants are on
-// their way while the sums are made: LoadRow, for any unit of the row, and then Begin, for the
-// place. Run has what Begin gave.
+// An epilogue has three functions. LoadRow and Begin load constants before the results exist, so
+// these loads overlap the multiplication. LoadRow is called once for a row, with any unit. Begin is
+// called for each unit and quad. Run then gets the results and the value that Begin returned.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;
@@ -70,14 +74,14 @@ struct BeginsWithResults {
   }
 };
 
-// out = y + bias.
+// Epilogue StoreRows: stores y + bias in `out`.
 template <class OutputType>
 struct StoreRows : BeginsWithResults {
   using Output = OutputType;  // float or bf16
   struct Args {
     Output* out = nullptr;        // [num_rows, width]
-    const float* bias = nullptr;  // [width], or none
-    int32_t width = 0;            // rows of the weight
+    const float* bias = nullptr;  // [width], or null
+    int32_t width = 0;            // number of rows of the weight
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
@@ -111,16 +115,18 @@ struct StoreRows : BeginsWithResults {
   }
 };
 
-// hidden += y + bias. On the way out, if wanted, what the next product takes: x = hidden *
-// next_norm, and the sum of squares of hidden, a part for each unit. Moves 8 bytes for each result,
-// with next_norm 2 more, and 4 for each unit and row.
+// Epilogue AddToHidden: adds y + bias to `hidden`. If next_norm is given, the epilogue also stores
+// the input of the next product: x = hidden * next_norm, and the sums of squares of `hidden`, one
+// sum for each unit of 16 columns. Memory traffic: 8 bytes for each result; with next_norm also 2
+// bytes for each result and 4 bytes for each unit and row.
 struct AddToHidden : BeginsWithResults {
   struct Args {
     float* hidden = nullptr;           // [num_rows, hidden_size], hidden_size a multiple of 8
-    const float* bias = nullptr;       // [hidden_size], or none
-    const float* next_norm = nullptr;  // [hidden_size], or none
-    dev::bf16* x = nullptr;            // [num_rows, hidden_size], with next_norm; not the input's x
-    float* squares = nullptr;          // [num_rows, units], with next_norm
+    const float* bias = nullptr;       // [hidden_size], or null
+    const float* next_norm = nullptr;  // [hidden_size], or null
+    // [num_rows, hidden_size], used with next_norm; differs from the input's x
+    dev::bf16* x = nullptr;
+    float* squares = nullptr;  // [num_rows, units], used with next_norm
     int32_t hidden_size = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -156,17 +162,18 @@ struct AddToHidden : BeginsWithResults {
   }
 };
 
-// x / (1 + exp(-x)).
+// Returns x / (1 + exp(-x)).
 INCIPIT_DEVICE float Silu(float x) {
   constexpr float kLog2E = 1.44269504088896340736F;
   return dev::Multiply(x, dev::Reciprocal(dev::Add(1, dev::Exp2(dev::Multiply(-x, kLog2E)))));
 }
 
-// out = SiLU(gate + its bias) * (up + its bias), of a weight packed with RowOrder::kGateUp.
+// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias). REQUIRES: the weight is packed with
+// RowOrder::kGateUp.
 struct SiluGate : BeginsWithResults {
   struct Args {
     dev::bf16* out = nullptr;     // [num_rows, width]
-    const float* bias = nullptr;  // [2 * width]: gate's, then up's; or none
+    const float* bias = nullptr;  // [2 * width]: the biases of gate, then those of up; or null
     int32_t width = 0;            // a multiple of 8
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -187,13 +194,14 @@ struct SiluGate : BeginsWithResults {
   }
 };
 
-// logits = y, and the greatest of each unit with its token (the lowest of equals; a NaN is greater
-// than any number), if wanted.
+// Epilogue StoreLogits: stores the logits. If best_logits is given, the epilogue also stores the
+// largest logit of each unit of 16 tokens, and its token. Of equal logits the lowest token is
+// stored. A NaN counts as larger than any number.
 struct StoreLogits : BeginsWithResults {
   struct Args {
     float* logits = nullptr;         // [num_rows, vocab]
-    float* best_logits = nullptr;    // [num_rows, units], or none
-    int32_t* best_tokens = nullptr;  // likewise
+    float* best_logits = nullptr;    // [num_rows, units], or null
+    int32_t* best_tokens = nullptr;  // [num_rows, units], or null
     int32_t vocab = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -220,7 +228,8 @@ struct StoreLogits : BeginsWithResults {
   }
 
  private:
-  // Token `vocab` stands for none.
+  // Replaces (best, token) by (other, other_token) if `other` is larger, or equal with a lower
+  // token. Token `vocab` means "no token".
   static INCIPIT_DEVICE void Keep(float& best, int& token, float other, int other_token,
                                   int vocab) {
     if (other_token == vocab) return;
@@ -239,8 +248,8 @@ INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
   return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
 }
 
-// The factors of rows first .. first + kCount, to shared memory: a warp's work. Rows from num_rows
-// on have any.
+// Computes scale(row) of rows [first, first + kCount) and stores the scales in shared memory. One
+// warp calls FindScalesWarp. The scales of rows from num_rows on are undefined.
 template <int kCount>
 INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {
@@ -254,8 +263,8 @@ INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num
     dev::SyncWarp();
     return;
   }
-  // 32 loads of a lane are on their way together: one after the other, the rows would take longer
-  // than a kernel of their own.
+  // Each lane has 32 loads in flight at once. With sequential loads, the rows would take longer
+  // than a separate kernel.
   constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
   INCIPIT_KEEP_LOOP
   for (int begin = 0; begin < kCount && first + begin < num_rows; begin += kTogether) {

@@ -1,22 +1,26 @@
-// The product (kernels/cuda/device/product/product.h) of up to 64 rows: bound by the bytes of the
-// weight, which stream through the block once.
+// Kernel SkinnyProduct: the product (kernels/cuda/device/product/product.h) of up to 64 rows.
+// Reading the weight, once, bounds the time of the kernel.
 //
-// The clusters of kCluster blocks share the units of 16 packed rows evenly, each a contiguous
-// range, and take up to kMaxUnits * kCluster of them in a pass over the columns. A block does 4 /
-// kCluster of the runs (packed_order.h) of these units, so that it needs only those columns of x:
-// with many tokens, and one block to a cluster, x would be most of what comes out of L2. Its four
-// consumer warps are kCluster to a run, each with every kCluster-th unit; the weight is the 16-row
-// operand, kTokens rows of x the columns. Then the runs are added in order through the shared
-// memory of the cluster. A fifth warp's first lane copies the weight: 8 KB to a slot of a ring, the
-// first of them before the kernels before this one have ended. The warps of a run copy x
-// themselves, in chunks.
+// Clusters of kCluster thread blocks divide the units of 16 packed rows evenly; each cluster has a
+// contiguous range of units. In one pass over the columns a cluster computes up to
+// kMaxUnits * kCluster units. A thread block computes 4 / kCluster of the runs (packed_order.h) of
+// these units, so it reads only the columns of x in those runs. With many tokens and one thread
+// block in a cluster, x would be most of the bytes read from L2.
 //
-// Launched with NumBlocks() a multiple of kCluster, and in such clusters. One block for each
-// multiprocessor is best: more would read x more often and leave the next kernel's no room.
+// Four consumer warps multiply. kCluster warps share a run; each of them has every kCluster-th
+// unit. The weight is the 16-row operand of the tensor instructions; the columns of the other
+// operand are kTokens rows of x. After a pass, the runs are added in order through the shared
+// memory of the cluster. If kCluster is 1, the first lane of a fifth warp copies the weight;
+// otherwise thread 0 does. The weight is copied into a ring of 8,192-byte slots, and the first
+// copies start before earlier kernels have ended. The warps of a run copy x themselves, in chunks.
 //
-// Moves num_units * NumTiles(columns) * 2,048 bytes of the weight, 2 * num_rows * columns of x for
-// every pass of every cluster and 4 * num_rows * num_squares for every block (out of L2, but the
-// first), beside what the epilogue says.
+// Launch: in clusters of kCluster thread blocks; NumBlocks() is a multiple of kCluster. One thread
+// block for each multiprocessor is fastest: more thread blocks would read x more often and leave no
+// room for those of the next kernel.
+//
+// Memory traffic: num_units * NumTiles(columns) * 2,048 bytes of the weight; 2 * num_rows * columns
+// bytes of x for every pass of every cluster; 4 * num_rows * num_squares bytes for every thread
+// block; and the epilogue's traffic. All reads of x and of the squares but the first come from L2.
 #pragma once
 
 #include <cstdint>
@@ -29,26 +33,27 @@ namespace incipit::cuda {
 template <int kTokenColumns, class EpilogueType>
 struct SkinnyShape {
   using Epilogue = EpilogueType;
-  static constexpr int kTokens = kTokenColumns;  // 8, 16, 24, 32, 48 or 64
+  static constexpr int kTokens = kTokenColumns;  // maximum rows of x: 8, 16, 24, 32, 48 or 64
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
-  static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;  // of a warp
-  // Of x: chunks of a run that are there or under way.
+  static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;  // units of a warp in one pass
+  // Number of chunks of x, for each run, that are in shared memory or in flight.
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
 
-// x of one run on its way through shared memory, over and over for every pass, by the warps of the
-// run together. A chunk is 64 columns, its rows swizzled as those of a tile of the weight.
+// Copies x of one run through shared memory in chunks, once for each pass. The warps of the run
+// call each function together. A chunk has 64 columns; its rows are swizzled like the rows of a
+// weight tile.
 template <class Shape>
 class ChunkStream {
  public:
   static constexpr int kTokens = Shape::kTokens, kWarps = Shape::kCluster;
-  static constexpr int kBytes = kTokens * kTileColumns * 2;  // of a chunk
+  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of a chunk
   static constexpr int kAllBytes = kBytes * Shape::kChunkStages;
 
   struct Run {
     int first_tile, num_tiles;
-    int warp, barrier;  // which of the run's warps this is; their barrier: 0 or 1
+    int warp, barrier;  // index of this warp in its run; index of the run's barrier, 0 or 1
   };
 
   INCIPIT_DEVICE ChunkStream(char* shared, const ProductInput& input, int num_rows, const Run& run,
@@ -68,13 +73,15 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // The next chunk, in place for all warps of the run, which are done with the one before.
+  // Returns the next chunk, complete for all warps of the run. REQUIRES: the warps are done with
+  // the previous chunk.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
       dev::SyncWarp();
     } else {
-      // Two calls, so that the compiler sees how few barriers there are.
+      // Two calls with constant barrier numbers, so that the compiler knows which barriers are
+      // used.
       if (barrier_ == 0) dev::SyncThreads(2, 32 * kWarps);
       if (barrier_ != 0) dev::SyncThreads(3, 32 * kWarps);
     }
@@ -84,7 +91,7 @@ class ChunkStream {
     return chunk;
   }
 
-  // Place of 16 bytes of a row in a chunk.
+  // Returns the offset in bytes, in a chunk, of 16-byte part `part` of row `row`.
   static INCIPIT_DEVICE int OffsetOf(int row, int part) {
     return row * 128 + (part ^ (row & 7)) * 16;
   }
@@ -99,7 +106,7 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        const int more = i * kRowsPerCopy;  // rows; four of them are half a turn of the swizzle
+        const int more = i * kRowsPerCopy;  // in rows; four rows are half a period of the swizzle
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
         const int offset = (offset_ ^ (more % 8 * 16)) + more * 128;
@@ -113,8 +120,8 @@ class ChunkStream {
 
   char* shared_;
   int barrier_;
-  int length_, columns_, left_;  // columns of the run, of x; chunks to copy
-  int column_, end_;             // that this lane copies next, and beyond its last
+  int length_, columns_, left_;  // columns of the run; columns of x; chunks left to copy
+  int column_, end_;             // the column that this lane copies next; the end of its columns
   int rows_left_, offset_;
   int stage_ = 0;
   const dev::bf16* source_;
@@ -128,17 +135,20 @@ struct SkinnyProduct {
   static constexpr int kTokens = Shape::kTokens, kMaxUnits = Shape::kMaxUnits;
   static constexpr int kCluster = Shape::kCluster, kBlockRuns = kNumRuns / kCluster;
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
-  // Columns that one load of x takes: of two blocks of tokens, or of one where they are odd.
+  // Number of columns that one load of x covers. If the number of blocks of 8 tokens is even, a
+  // load has 16 columns of two blocks, otherwise 32 columns of one block.
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
-  // Whether an epilogue begins before the sums are made: what it loads is that of one place then,
-  // and there are registers for it.
+  // True if the epilogue begins before the multiplication. With 8 tokens an epilogue loads
+  // constants of one row only, and enough registers are free.
   static constexpr bool kBeginsEarly = kTokens == 8;
   static constexpr int kWarps = 4, kConsumers = 32 * kWarps;
   static constexpr int kThreads = kConsumers + (kCluster == 1 ? 32 : 0), kBlocksPerSm = 2;
 
-  // Shared memory: the ring, x, the sums of the runs of four times 8 tokens, scales, barriers.
-  static constexpr int kSlotBytes = kWarps * kTileBytes;  // a tile for each warp
-  static constexpr int kStageStride = kUnitRows + 4;      // floats of a token: no bank conflicts
+  // Shared memory holds the ring of weight tiles, x, the sums of all runs for 4 * 8 tokens, the
+  // scales and the barriers.
+  static constexpr int kSlotBytes = kWarps * kTileBytes;  // one tile for each warp
+  // Floats of a token, padded to avoid bank conflicts
+  static constexpr int kStageStride = kUnitRows + 4;
   static constexpr int kStageFloats = 8 * kStageStride;
   static constexpr int kChunksAt = kSlots * kSlotBytes;
   static constexpr int kStagesAt = kChunksAt + kBlockRuns * Chunks::kAllBytes;
@@ -171,7 +181,7 @@ struct SkinnyProduct {
       }
     } else {
       for (int i = 0; i < kSlots && dev::Thread() == 0; ++i) weight.CopyNext(args.input);
-      dev::SyncWarp();  // what its lanes do as one comes next
+      dev::SyncWarp();  // the lanes of the warp act together from here on
     }
     Multiply(args, units, shared, full, weight);
   }
@@ -180,7 +190,7 @@ struct SkinnyProduct {
   struct Range {
     int begin, end;
   };
-  // A place in the ring.
+  // Position in the ring.
   struct Cursor {
     int slot = 0;
     uint32_t parity = 0;
@@ -192,7 +202,7 @@ struct SkinnyProduct {
     }
   };
 
-  static constexpr int kMost = kMaxUnits * kCluster;  // units of a pass
+  static constexpr int kMost = kMaxUnits * kCluster;  // maximum number of units of a pass
 
   static INCIPIT_DEVICE int Rank() {
     if constexpr (kCluster == 1) return 0;
@@ -202,7 +212,7 @@ struct SkinnyProduct {
     return units.end - pass < kMost ? units.end - pass : kMost;
   }
 
-  // The weight on its way into the ring; one thread's.
+  // Copies the weight into the ring. One thread owns the stream.
   class WeightStream {
    public:
     INCIPIT_DEVICE WeightStream(const ProductInput& input, Range units, char* shared,
@@ -220,7 +230,7 @@ struct SkinnyProduct {
 
     INCIPIT_DEVICE bool done() const { return pass_ >= units_.end; }
 
-    // Waits for the next slot to be free and fills it, if something is left.
+    // Waits until the next slot is free and fills the slot. Does nothing after the last tile.
     INCIPIT_DEVICE void CopyNext(const ProductInput& input) {
       if (done()) return;
       if (!first_turn_) dev::WaitBarrier(full_ + kSlots + cursor_.slot, cursor_.parity ^ 1);
@@ -253,7 +263,7 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    int tile_, pass_, unit_ = 0;  // that is copied next; the unit within the pass
+    int tile_, pass_, unit_ = 0;  // position of the next copy; `unit_` counts within the pass
     Range units_;
     Cursor cursor_;
     bool first_turn_ = true;
@@ -277,10 +287,10 @@ struct SkinnyProduct {
       row = Epilogue::LoadRow(args.epilogue, ResultsIn(units, warp, num_rows));
     }
     FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
-                                   scales + warp * kScalesPerWarp);  // while x is on its way
+                                   scales + warp * kScalesPerWarp);  // overlaps the copies of x
     const char* const tiles = shared + (warp % kCluster * kBlockRuns + block_run) * kTileBytes;
     Cursor cursor;
-    int num_free = 0;  // slots
+    int num_free = 0;  // slots to refill
     for (int pass = units.begin; pass < units.end; pass += kMost) {
       const int count = CountUnits(units, pass), slots = (count + kCluster - 1) / kCluster;
       const Range of_pass = {pass, pass + count};
@@ -311,12 +321,13 @@ struct SkinnyProduct {
     }
   }
 
-  // The tiles of this warp in `slots` slots of the ring, from the cursor's on, with the same chunk.
+  // Multiplies this warp's tiles in `slots` slots of the ring, from the cursor's slot on, by the
+  // next chunk of x.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    int weight[kMaxUnits];  // offsets
+    int weight[kMaxUnits];  // offsets in bytes
     int slot = cursor.slot;
     INCIPIT_UNROLL
     for (int unit = 0; unit < kMaxUnits; ++unit) {
@@ -345,7 +356,7 @@ struct SkinnyProduct {
     }
   }
 
-  // Columns step .. step + kStep of a chunk, of all tokens.
+  // Loads columns [step, step + kStep) of a chunk for all tokens.
   static INCIPIT_DEVICE void LoadTokens(const char* chunk, int step,
                                         uint32_t (&b)[kBlocksOfTokens][kStep / 8]) {
     const int lane = dev::Lane();
@@ -369,7 +380,7 @@ struct SkinnyProduct {
     }
   }
 
-  // Everyone's sums are staged.
+  // Waits until all threads have staged their sums.
   static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -377,11 +388,12 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // This thread has loaded what it takes; everyone has. In two steps, as the first waits for the
-  // stores before it: those of the epilogue come in between.
+  // Announces that this thread has loaded its staged results. ArriveCluster waits for the thread's
+  // earlier stores, so the epilogue stores its results after this call.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
+  // Waits until all threads have called LeaveStages. The stages may then be overwritten.
   static INCIPIT_DEVICE void WaitForStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -390,7 +402,8 @@ struct SkinnyProduct {
     }
   }
 
-  // What this lane finishes of block `block` of 8 tokens; the unit may be beyond.
+  // Returns row, unit and quad of the results that this lane finishes in block `block` of 8 tokens.
+  // The unit may lie beyond `units`.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;
@@ -404,9 +417,10 @@ struct SkinnyProduct {
     return results;
   }
 
-  // Adds the runs and hands the results over. A warp's sums are `slots` times so many blocks of 8
-  // tokens; of four at a time, warp w of rank r finishes block w of the units of the warps w' with
-  // w' % kCluster = r. `early`: with kBeginsEarly.
+  // Adds the runs and passes the results to the epilogue. A warp holds sums of
+  // `slots` * kBlocksOfTokens blocks of 8 tokens. The blocks are staged four at a time: warp w of
+  // the thread block with rank r finishes block w for the units of all warps v with
+  // v % kCluster = r. `early` is set with kBeginsEarly only.
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
                                     const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
                                     typename Epilogue::Early early) {
@@ -421,7 +435,7 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // Where there are no four left, the last is staged again.
+        // If fewer than four blocks are left, the last block is staged again.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];
@@ -452,12 +466,13 @@ struct SkinnyProduct {
     }
   }
 
-  // `stage` is the place of the results in what the first warp of a block has staged.
+  // Adds the sums of all runs into `y`. `stage` points to the results in the sums that warp 0 of a
+  // thread block has staged.
   static INCIPIT_DEVICE void AddRuns(const float* stage, int num_tiles, float (&y)[4]) {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL
     for (int run = 1; run < kNumRuns; ++run) {
-      if (run >= num_tiles) break;  // it is empty
+      if (run >= num_tiles) break;  // the run is empty
       float more[4];
       LoadRun(stage, run, more);
       INCIPIT_UNROLL

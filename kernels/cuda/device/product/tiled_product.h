@@ -1,15 +1,16 @@
-// The product (kernels/cuda/device/product/product.h) of many rows: bound by L2 and the arithmetic.
+// Kernel TiledProduct: the product (kernels/cuda/device/product/product.h) of many rows. L2
+// bandwidth and arithmetic bound the time of the kernel.
 //
-// A block makes tiles of 64 packed rows for each of kGroups warpgroups by kTokenTile rows of x, one
-// after the other. Another warpgroup, the first, copies, kStages steps of 64 columns ahead, across
-// the tiles of the block: one warp the weight, as bulk copies, two warps x, as copies of 16 bytes.
-// Where a run of packed_order.h ends, its sums are added to those of the runs before, so that a
-// thread holds twice its part of the tile in registers.
-// Tiles are walked so that up to 16 tiles of rows share a tile of the weight in L2.
+// A thread block computes tiles one after the other. A tile has 64 packed rows for each of kGroups
+// warpgroups and kTokenTile rows of x. The first warpgroup only copies, up to kStages steps of 64
+// columns ahead and across tiles: one warp copies the weight in bulk copies, two warps copy x in
+// 16-byte copies. At the end of a run (packed_order.h), the sums of the run are added to the sums
+// of the earlier runs. A thread therefore holds two sets of sums in registers. The tiles are
+// ordered so that up to 16 tiles with different rows of x share a tile of the weight in L2.
 //
-// Moves for each tile NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes in (out of L2
-// mostly), and for each warp that multiplies 4 * kTokenTile * num_squares, so that these are best
-// one; beside what the epilogue says.
+// Memory traffic for each tile: NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes,
+// mostly from L2. Each multiplying warp also reads 4 * kTokenTile * num_squares bytes, so
+// num_squares should be 1. The traffic of the epilogue is additional.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,16 @@
 
 namespace incipit::cuda {
 
-// A large tile has a multiprocessor alone, and moves 13 bytes for 1,000 flops; of small ones there
-// are two on it, with 23 bytes, and enough of them where there are few rows.
+// Large tiles: a tile occupies a multiprocessor alone and moves 13 bytes per 1,000 floating-point
+// operations.
 template <class EpilogueType>
 struct LargeTiles {
   using Epilogue = EpilogueType;
   static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
+// Small tiles: two tiles share a multiprocessor and move 23 bytes per 1,000 floating-point
+// operations. Products of few rows have enough small tiles for all multiprocessors.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -42,11 +45,11 @@ struct TiledProduct {
   static constexpr int kCopyWarps = 4, kMultiplyWarps = 4 * kGroups;
   static constexpr int kThreads = 32 * (kCopyWarps + kMultiplyWarps);
   static constexpr int kUnits = 4 * kGroups, kTokenTile = Shape::kTokenTile;
-  static constexpr int kBlocks = kTokenTile / 8;  // of tokens
+  static constexpr int kBlocks = kTokenTile / 8;  // blocks of 8 tokens in a tile
   static constexpr int kStages = 4;
 
-  // Shared memory: the stages; for each warp the results of kStaged times 8 tokens, and scales;
-  // barriers, for each stage of having been filled and of having been multiplied.
+  // Shared memory holds the stages; then for each warp the results of kStaged * 8 tokens, and the
+  // scales; then two barriers for each stage, "filled" and "multiplied".
   static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
   static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
@@ -56,7 +59,8 @@ struct TiledProduct {
   static constexpr int kBarriersAt = kScalesAt + kMultiplyWarps * kTokenTile * 4;
   static constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
   static_assert(kSharedBytes <= 228 * 1024 / kBlocksPerSm - 1024);
-  // What a thread is launched with, a multiple of 8; the warpgroups share it out.
+  // Number of registers of a thread at launch, a multiple of 8. The warpgroups redistribute the
+  // registers.
   static constexpr int kRegisters = 65536 / (kBlocksPerSm * kThreads) / 8 * 8;
   static_assert(Shape::kCopyRegisters + kGroups * Shape::kMultiplyRegisters <=
                 (1 + kGroups) * kRegisters);
@@ -78,7 +82,8 @@ struct TiledProduct {
       const int warp = dev::Warp();
       if (warp == 0 && dev::Lane() == 0) CopyWeight(args.input, work, shared);
       if (warp >= kCopyWarps - kXWarps) CopyX(args.input, work, shared);
-      if (warp == 1) dev::LetNextKernelStart();  // it waits for this one before it reads results
+      // The next kernel waits for this one before it reads results
+      if (warp == 1) dev::LetNextKernelStart();
     } else {
       dev::TakeRegisters<Shape::kMultiplyRegisters>();
       Multiply(args, work, shared);
@@ -87,8 +92,9 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  static constexpr int kXLag = 1;       // steps of x under way beside the one that is waited for
-  static_assert(kXLag + 2 <= kStages);  // a stage is freed when the next one has been begun
+  static constexpr int kXLag = 1;  // steps of x in flight beside the step that is waited for
+  // A stage is freed after the next stage's multiplication has started
+  static_assert(kXLag + 2 <= kStages);
 
   static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
     return reinterpret_cast<dev::Barrier*>(shared + kBarriersAt);
@@ -96,9 +102,9 @@ struct TiledProduct {
   static INCIPIT_DEVICE dev::Barrier* Empty(char* shared) { return Full(shared) + kStages; }
 
   struct TileOrigin {
-    int row, unit;  // the first of a tile
+    int row, unit;  // first row and first unit of a tile
   };
-  // The tiles of the product, in the order in which they are made.
+  // The tiles of the product in the order in which they are computed.
   struct Work {
     int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
 
@@ -132,7 +138,8 @@ struct TiledProduct {
 
   // ---- copying
 
-  // By one thread. What it reads no kernel writes: it waits for none.
+  // Copies the weight. One thread calls CopyWeight. No kernel writes the weight, so the thread
+  // waits for no kernel.
   static INCIPIT_DEVICE void CopyWeight(const ProductInput& input, const Work& work, char* shared) {
     Cursor cursor;
     for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
@@ -159,13 +166,14 @@ struct TiledProduct {
     }
   }
 
-  // By kXWarps warps. Tensor instructions read what they copied: they hand it over themselves.
+  // Copies x. kXWarps warps call CopyX. Tensor instructions read the copied bytes, so these warps
+  // fence and signal each stage themselves (HandOver).
   static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    static_assert(kRowsAtOnce == 8);  // then all rows of a thread lie in one column of the swizzle
+    static_assert(kRowsAtOnce == 8);  // so all rows of a thread lie in one column of the swizzle
     Cursor cursor, landed;
     int in_flight = 0;
     dev::WaitForEarlierKernels();
@@ -250,7 +258,8 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // What this lane finishes of the tile's block `block` of 8 tokens.
+  // Returns row, unit and quad of the results that this lane finishes in the tile's block `block`
+  // of 8 tokens.
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;
@@ -261,8 +270,9 @@ struct TiledProduct {
     return results;
   }
 
-  // Hands the results of a warp over: of one unit, kStaged times 8 tokens at a time, while what the
-  // epilogue loads early for the next ones is on its way.
+  // Passes the results of a warp to the epilogue. All results belong to one unit; the warp stages
+  // kStaged * 8 tokens at a time. The epilogue's early loads for the next tokens overlap
+  // this work.
   static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
@@ -271,7 +281,7 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    typename Epilogue::Row rows[kStaged];  // two turns ahead
+    typename Epilogue::Row rows[kStaged];  // loaded two iterations ahead
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL
     for (int i = 0; i < kStaged; ++i) rows[i] = Epilogue::LoadRow(args.epilogue, at(i));

@@ -1,11 +1,11 @@
-// Writes a packed weight row by row, as a library's products read it.
+// Kernel UnpackWeight: copies a packed weight into row-major order, which cuBLASLt products read.
 //
 // weight  packed (packed_order.h), num_units units of 16 rows
-// out     bf16 [16 * num_units, columns], columns a multiple of 8; rows in packed order, those
-//         beyond the matrix zero
+// out     bf16 [16 * num_units, columns]; `columns` is a multiple of 8. The rows are in packed
+//         order; rows beyond the matrix are zero
 //
-// 128 threads take a tile: eight lanes a row of it, which is a line of `out`. Four tiles are on
-// their way to a thread at a time. Moves 2 * 16 * num_units * (64 * tiles + columns) bytes.
+// 128 threads copy a tile; eight lanes copy one row of the tile. A thread has loads of four tiles
+// in flight. Memory traffic: 2 * 16 * num_units * (64 * tiles + columns) bytes.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct UnpackWeight {
   }
 
  private:
-  // The first column of the tile that lies in this place of its unit.
+  // Returns the first column of the tile at index `place` of its unit.
   static INCIPIT_DEVICE int ColumnOfSlot(int tiles_of_unit, int slot) {
     return (RunBegin(tiles_of_unit, slot % kNumRuns) + slot / kNumRuns) * kTileColumns;
   }

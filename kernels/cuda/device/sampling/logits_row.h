@@ -1,4 +1,4 @@
-// One row of logits and how the threads of a block walk over it.
+// One row of logits, and the loop of a thread block's threads over it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace incipit::cuda {
 
-// A row of f32 logits at any 4-byte boundary, seen as chunks of four at 16-byte boundaries: the
-// first and the last may be partly outside.
+// A row of f32 logits at any 4-byte boundary. The row is read in chunks of four logits at 16-byte
+// boundaries. The first and the last chunk may lie partly outside the row.
 class LogitsRow {
  public:
   INCIPIT_DEVICE LogitsRow(const float* logits, int num_tokens)
@@ -18,14 +18,15 @@ class LogitsRow {
 
   INCIPIT_DEVICE int num_tokens() const { return num_tokens_; }
   INCIPIT_DEVICE int num_chunks() const { return (skipped_ + num_tokens_ + 3) / 4; }
-  // Of element `i` of a chunk; outside [0, num_tokens) if it is not of the row.
+  // Returns the token of element `i` of a chunk. The result is outside [0, num_tokens) if the
+  // element is not in the row.
   INCIPIT_DEVICE int TokenAt(int chunk, int i) const { return 4 * chunk - skipped_ + i; }
   INCIPIT_DEVICE bool Has(int token) const {
     return static_cast<uint32_t>(token) < static_cast<uint32_t>(num_tokens_);
   }
   INCIPIT_DEVICE float Get(int token) const { return dev::LoadGlobal(logits_ + token); }
 
-  // Zeros where the row has nothing.
+  // Returns the four logits of a chunk. Elements outside the row are zero.
   INCIPIT_DEVICE dev::Vec4 Chunk(int chunk) const {
     const int token = TokenAt(chunk, 0);
     if (token >= 0 && token + 4 <= num_tokens_) {
@@ -39,8 +40,8 @@ class LogitsRow {
     return part;
   }
 
-  // visit(token, logit) by some thread of the block for each token; a thread sees its own in
-  // ascending order. kDepth chunks are loaded at once.
+  // Calls visit(token, logit) once for each token, in some thread of the thread block. Each thread
+  // visits its tokens in ascending order. A thread loads kDepth chunks at once.
   template <int kThreads, int kDepth, class Visit>
   INCIPIT_DEVICE void ForEach(const Visit& visit) const {
     const int end = num_chunks();
@@ -64,7 +65,7 @@ class LogitsRow {
  private:
   const float* logits_;
   int num_tokens_;
-  int skipped_;  // elements of the first chunk in front of the row
+  int skipped_;  // elements of the first chunk that precede the row
 };
 
 }  // namespace incipit::cuda

@@ -1,12 +1,16 @@
-// Which tokens of one row of logits may be sampled, which are the likeliest, and which one a point
-// in their mass is: by radix selection over (logit, token), exact for any row. One block has one,
-// and all its threads call everything together.
+// Selects tokens of one row of logits: the tokens that may be sampled, the likeliest tokens, and
+// the token at a point of the probability mass. The method is radix selection over (logit, token),
+// which is exact for any row. A thread block has one selector; all its threads call each function
+// together.
 //
-// A row is read from global memory a few times: once to survey it; for top_k, once for what reaches
-// the k-th largest of the threads' own maxima, which goes into a list in shared memory; for top_p,
-// once for the masses by distance from the maximum and once for the list; once to sample. What does
-// not fit the list (thousands of tokens within a hair) is selected over the row itself, digit by
-// digit.
+// A row is read from global memory a few times:
+// - once to survey the row;
+// - for top_k, once to collect all tokens that reach the k-th largest of the threads' maxima into a
+//   list in shared memory;
+// - for top_p, once for the masses by distance from the maximum and once for the list;
+// - once to sample.
+// If thousands of tokens have nearly equal logits and the list is too small, the tokens are
+// selected from the row itself, digit by digit.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +22,12 @@
 
 namespace incipit::cuda {
 
-inline constexpr int kListMax = 4096;  // tokens: also the most log probabilities of one row
+// Maximum number of tokens in the list; also the maximum number of log probabilities of one row.
+inline constexpr int kListMax = 4096;
 
 struct RowSelectorMemory {
   BlockSumsMemory sums;
-  uint64_t list[kListMax];  // orders
+  uint64_t list[kListMax];  // sort keys (sample_math.h)
   uint32_t list_size;
   uint32_t bad;
   int32_t sampled;
@@ -36,8 +41,8 @@ class RowSelector {
   INCIPIT_DEVICE RowSelector(RowSelectorMemory* memory, const LogitsRow& row)
       : memory_(memory), sums_(&memory->sums), row_(row) {}
 
-  // Looks at the whole row, which stays as it is until the next survey. False if there is a NaN or
-  // +infinity in it, or nothing above -infinity: then nothing else may be asked.
+  // Surveys the whole row. The row must not change until the next survey. Returns false if the row
+  // contains a NaN or +infinity, or no logit above -infinity; no other function may be called then.
   INCIPIT_DEVICE bool Survey() {
     listed_ = -1;
     float best = 0;
@@ -65,8 +70,9 @@ class RowSelector {
   INCIPIT_DEVICE int LowestOfLargest() const { return TokenOf(best_); }
   INCIPIT_DEVICE void SetTemperature(float inverse) { inverse_temperature_ = inverse; }
 
-  // The order of the last of the `count` first tokens, exactly: count <= tokens, kListMax. They are
-  // listed then, in no order, perhaps among others.
+  // Returns the order of the last of the `count` likeliest tokens. REQUIRES: `count` is at most the
+  // number of tokens and at most kListMax. Afterwards the list contains these tokens, unordered,
+  // and possibly others.
   INCIPIT_DEVICE uint64_t ListFirst(int count) {
     const uint64_t last = CutByThreads(count);
     if (listed_ < 0) Collect([&](uint64_t order) { return order <= last; });
@@ -75,14 +81,15 @@ class RowSelector {
   INCIPIT_DEVICE int listed() const { return listed_; }
   INCIPIT_DEVICE uint64_t Listed(int i) const { return dev::LoadShared(&memory_->list[i]); }
 
-  // Rule top_k: the last order that it keeps, of those that have any mass.
+  // Applies rule top_k. Returns the last order that the rule keeps among the tokens with mass.
   INCIPIT_DEVICE uint64_t KeepTopK(int count) {
     if (count >= row_.num_tokens()) return kLastOrder;
     if (count <= kThreads) return CutByThreads(count);
     return CutByDistance<false>(static_cast<uint64_t>(count), kLastOrder);
   }
 
-  // Rule top_p, of what does not come after `last`.
+  // Applies rule top_p to the tokens up to order `last`. Returns the last order that the rule
+  // keeps.
   INCIPIT_DEVICE uint64_t KeepTopP(uint64_t share, uint64_t last) {
     if (listed_ < 0) return CutByDistance<true>(share, last);
     const auto visit_all = [&](const auto& visit) {
@@ -96,8 +103,8 @@ class RowSelector {
     return Cut<true>(ShareOfMass(share, total), visit_all);
   }
 
-  // The token at the point that the random bits pick in the mass of those that do not come after
-  // `last` and have `enough` mass each, laid out in order of token.
+  // Returns the token at the point of the mass that the random bits select. The mass consists of
+  // the tokens up to order `last` that have at least mass `enough`, in the order of token ids.
   INCIPIT_DEVICE int Sample(uint64_t random_bits, uint64_t last, uint64_t enough) {
     const int num_pieces = (row_.num_chunks() + 31) / 32;
     int shift = 0;
@@ -115,7 +122,8 @@ class RowSelector {
     return token;
   }
 
-  // Of a token of the row: how many come before it, plus one; and the mass of the whole row.
+  // Rank of a token in its row (the number of tokens before it, plus one) and the mass of the whole
+  // row.
   struct Rank {
     int rank = 0;
     uint64_t row_mass = 0;
@@ -136,7 +144,7 @@ class RowSelector {
   static_assert(kDigits * kBinBits == kOrderBits && 4 * kThreads <= kListMax);
   static constexpr uint32_t kInfinity = 0x7F800000, kMinusInfinity = 0xFF800000;
 
-  // Bins by distance: a token in the last or beyond has no mass.
+  // Bins by distance from the maximum. A token at distance kNoMass or more has no mass.
   static constexpr float kBinsPerNat = 64;
   static constexpr float kNoMass = kBins / kBinsPerNat;
   static_assert(kNoMass > (kMassBits + 1) * 0.6931472f + 0.1f);
@@ -146,7 +154,8 @@ class RowSelector {
   }
   INCIPIT_DEVICE uint64_t MassOf(float logit) const { return SampleMass(SampleExp(Scaled(logit))); }
   INCIPIT_DEVICE uint64_t MassOf(uint64_t order) const { return MassOf(LogitOf(order)); }
-  // kBins: no mass. Never smaller for a smaller logit.
+  // Returns the bin of a logit, or kBins if it has no mass. A smaller logit never has a smaller
+  // bin.
   INCIPIT_DEVICE uint32_t BinOf(float logit) const {
     const float distance = -Scaled(logit);
     return distance < kNoMass ? static_cast<uint32_t>(dev::Multiply(distance, kBinsPerNat)) : kBins;
@@ -157,7 +166,8 @@ class RowSelector {
     for (int i = dev::Thread(); i < listed_; i += kThreads) visit(Listed(i));
   }
 
-  // Lists the tokens that `wanted` says. False, and none is listed, if there are more than fit.
+  // Lists the tokens for which `wanted` is true. If the tokens do not fit in the list, returns
+  // false and lists none.
   template <class Wanted>
   INCIPIT_DEVICE bool Collect(const Wanted& wanted) {
     dev::SyncBlock();
@@ -175,8 +185,9 @@ class RowSelector {
     return listed_ >= 0;
   }
 
-  // The order of that token of those that visit_all visits with which their values (masses, or
-  // ones) reach `wanted`; of a later one, if those between have no mass.
+  // Adds up the values (masses, or ones) of the orders that `visit_all` visits, in ascending order.
+  // Returns the order at which the sum reaches `wanted`, or a later order if the orders between
+  // have no mass.
   template <bool kMass, class VisitAll>
   INCIPIT_DEVICE uint64_t Cut(uint64_t wanted, const VisitAll& visit_all) const {
     uint64_t prefix = 0;
@@ -191,7 +202,7 @@ class RowSelector {
       wanted = found.wanted;
       if (shift == 0) return prefix;
       if (wanted != found.sum) continue;
-      uint64_t last = 0;  // all with this prefix are wanted
+      uint64_t last = 0;  // all orders with this prefix are wanted
       visit_all([&](uint64_t order) {
         if (order >> shift == prefix && order > last) last = order;
       });
@@ -217,8 +228,8 @@ class RowSelector {
     });
   }
 
-  // The last of the `count` first. So many threads have a token up to the count-th of the threads'
-  // own first ones, hence so many tokens do.
+  // Returns the order of the last of the `count` likeliest tokens. `bound` is the count-th smallest
+  // of the threads' own first orders: at least `count` tokens have an order up to `bound`.
   INCIPIT_DEVICE uint64_t CutByThreads(int count) {
     uint64_t bound = kLastOrder;
     if (count <= kThreads && count <= row_.num_chunks()) {
@@ -234,8 +245,8 @@ class RowSelector {
                               : CutRow<false>(wanted, is_wanted);
   }
 
-  // By masses: what is asked for is a share of them. Otherwise a number of tokens, and those
-  // without mass do not count.
+  // Cuts by distance from the maximum. With kMass, `asked` is a share of the mass. Otherwise
+  // `asked` is a number of tokens, and tokens without mass do not count.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();
@@ -274,8 +285,8 @@ class RowSelector {
     return sum;
   }
 
-  // Piece p is chunks 32 p to 32 p + 31, one for each lane. The masses of 2^shift pieces go into
-  // one bin.
+  // Adds up the kept masses. Piece p has chunks [32p, 32p + 32), one chunk for each lane. One bin
+  // holds the mass of 2^shift pieces.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
     constexpr int kDepth = 4, kWarps = kThreads / 32;
     sums_.Clear();
@@ -298,7 +309,8 @@ class RowSelector {
     }
   }
 
-  // By one warp: the token at which the masses from piece `piece` on reach `wanted`.
+  // Finds the token at which the masses from piece `piece` on reach `wanted`. One warp calls
+  // FindInPieces.
   INCIPIT_DEVICE void FindInPieces(int piece, uint64_t wanted, uint64_t last,
                                    uint64_t enough) const {
     for (;; ++piece) {
@@ -334,7 +346,7 @@ class RowSelector {
   LogitsRow row_;
   float max_ = 0, inverse_temperature_ = 1;
   uint64_t best_ = 0, best_of_thread_ = 0;
-  int listed_ = -1;  // tokens in the list; -1: not all fit
+  int listed_ = -1;  // number of tokens in the list; -1: they do not fit
 };
 
 }  // namespace incipit::cuda

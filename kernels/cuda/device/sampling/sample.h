@@ -1,23 +1,31 @@
-// Samples tokens by the rules of kernels/sampling.h: equal logits give the token of any other
-// backend, as all of it is the same roundings one by one, whole-number sums, and 64 random bits
-// that the host computes from seed, choice and position.
+// Kernel Sample: samples tokens by the rules of kernels/sampling.h. Equal logits give the same
+// token as any other backend: every operation is rounded on its own, sums are integers, and the
+// host computes the 64 random bits from seed, choice and position.
 //
-// One block of 512 threads takes group after group (block b those with number b, b + blocks, ...);
-// a group is all samples from one row of logits. For each sample: patches (penalties, biases, bans)
-// are stored into the row, the row is surveyed, the cuts are found and the token is sampled
-// (row_selector.h), the patches are taken back, so that the next sample and the log probabilities
-// find the untouched row.
-//   logits     f32 [rows, vocab_size], rows one after another, at a 16-byte boundary; the same
-//              bytes afterwards
-//   samples    the step's plan, of which all is read on the device
-//   best       of each unit of a row, if wanted: what StoreLogits (product.h) has noted
-//   originals  f32 [patches]: what stood where a patch is
-//   sampled    i32 [sample]: its token once more, where the next step's embed.h finds it
-//   outputs    tokens, status [sample]; scores [sample] and tops[top_begin ..] where asked for
-// Bytes: 4 * vocab_size times the reads of a row: greedy 1, or 1/16 where `best` is given and there
-// are neither patches nor log probabilities; temperature alone 2; top_k up to 512 3, with top_p
-// too; top_p alone 4; patches 1 more; log probabilities 1 more, of the likeliest 2, and with
-// patches 1 more again. The first read comes from memory, the others from L2.
+// Thread blocks have 512 threads. Thread block b processes groups b, b + NumBlocks(),
+// b + 2 * NumBlocks() and so on. A group has all samples from one row of logits. For each sample,
+// the kernel first stores the patches (penalties, biases, bans) into the row and surveys the row.
+// The kernel then finds the cuts (top_k, top_p, min_p) and samples the token (row_selector.h). At
+// last the kernel restores the patched logits, because the next sample and the log probabilities
+// need the original row.
+//   logits     f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel
+//   samples    the step's plan of samples
+//   best       best_logits and best_tokens of each unit of 16 tokens as stored by StoreLogits
+//              (product.h), or null
+//   originals  f32 [patches]: the original logits of patched tokens
+//   sampled    i32 [sample]: a second copy of each token, which the next step's embed.h reads
+//   outputs    tokens and status [sample]; if requested, scores [sample] and tops from top_begin on
+// Memory traffic: a sample reads its row of 4 * vocab_size bytes this often:
+//   greedy                                        1
+//   greedy with `best`, without patches and
+//     without log probabilities                   1/16
+//   temperature only                              2
+//   top_k up to 512, with or without top_p        3
+//   top_p only                                    4
+//   patches                                       1 more
+//   log probability of the sampled token          1 more; with patches 2 more
+//   log probabilities of the likeliest tokens     2 more; with patches 3 more
+// The first read is from memory, the later ones from L2.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +40,7 @@ namespace incipit::cuda {
 
 struct SampleMemory {
   RowSelectorMemory selector;
-  SampleEntry entry;  // at hand: read from here as it takes no registers for its address
+  SampleEntry entry;  // in shared memory, so that the threads need no registers for its address
 };
 
 template <class Shape>
@@ -45,7 +53,7 @@ struct Sample {
     float* logits = nullptr;
     int32_t vocab_size = 0;  // at most 1 << kVocabBitsMax
     const SampleHeader* samples = nullptr;
-    const float* best_logits = nullptr;  // [rows, units], or none
+    const float* best_logits = nullptr;  // [rows, units], or null
     const int32_t* best_tokens = nullptr;
     float* originals = nullptr;
     int32_t* sampled = nullptr;
@@ -79,7 +87,7 @@ struct Sample {
   }
   static INCIPIT_DEVICE void TakeEntry(const SampleEntry* entry) {
     constexpr int kParts = sizeof(SampleEntry) / sizeof(dev::Vec4);
-    dev::SyncBlock();  // whoever reads the one before
+    dev::SyncBlock();  // all threads have read the previous entry
     if (dev::Thread() < kParts) {
       const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(&Shared()->entry) + dev::Thread(),
@@ -117,7 +125,8 @@ struct Sample {
     return dev::LoadShared(&entry->greedy) != 0 && dev::LoadShared(&entry->num_top) < 0;
   }
 
-  // The first of the greatest units has the lowest of the greatest tokens.
+  // Samples the largest logit from the largest logits of the units. The first unit that has the
+  // largest logit also has the lowest token with that logit.
   static INCIPIT_DEVICE void TakeBest(const Args& args, const SampleEntry* entry, int logits_row) {
     const auto num_units = static_cast<int>(NumUnits(RowOrder::kPlain, args.vocab_size));
     const int64_t first = int64_t{logits_row} * num_units;
@@ -128,7 +137,7 @@ struct Sample {
     StoreToken(args, entry, finite ? dev::LoadGlobal(args.best_tokens + unit) : -1);
   }
 
-  // -1: the row is not finite.
+  // Stores the sampled token. Token -1 means that the row is not finite.
   static INCIPIT_DEVICE void StoreToken(const Args& args, const SampleEntry* entry, int token) {
     const int index = dev::LoadShared(&entry->index);
     dev::StoreGlobal(args.sampled + index, token);
@@ -136,7 +145,8 @@ struct Sample {
     dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
   }
 
-  // Rules 2 and 3. Bans that leave nothing are void.
+  // Applies rules 2 and 3 of kernels/sampling.h (penalties, biases, bans) to the row and surveys
+  // it. If the bans leave no token, the bans are ignored.
   static INCIPIT_DEVICE void SurveyPatched(const Args& args, const SampleEntry* entry,
                                            float* logits, Selector& selector) {
     const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
@@ -191,7 +201,7 @@ struct Sample {
     return kLargest < value ? kLargest : value;
   }
 
-  // Rules 4 to 7.
+  // Samples a token by rules 4 to 7 of kernels/sampling.h.
   static INCIPIT_DEVICE int SampleToken(const SampleEntry* entry, Selector& selector) {
     if (dev::LoadShared(&entry->greedy) != 0) return selector.LowestOfLargest();
     selector.SetTemperature(dev::LoadShared(&entry->inverse_temperature));

@@ -1,5 +1,5 @@
-// kernels/sampling.h's arithmetic in device code: the same operations in the same order, each
-// rounded by itself, so the same bits as on the host.
+// The arithmetic of kernels/sampling.h in device code. The operations are the same, in the same
+// order, and each is rounded on its own. The results therefore have the same bits as on the host.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace incipit::cuda {
 
-// SamplingExp.
+// Equals SamplingExp of kernels/sampling.h.
 INCIPIT_DEVICE float SampleExp(float x) {
   x = x > kExpLowest ? x : kExpLowest;
   const float n = dev::Add(dev::Add(dev::Multiply(x, kExpLog2E), kExpRound), -kExpRound);
@@ -24,26 +24,26 @@ INCIPIT_DEVICE float SampleExp(float x) {
   return dev::BitCast<float>(dev::BitCast<uint32_t>(y) + exponent);
 }
 
-// MassOf.
+// Equals MassOf of kernels/sampling.h.
 INCIPIT_DEVICE uint64_t SampleMass(float weight) {
   const double shifted =
       dev::Add(dev::Multiply(static_cast<double>(weight), kMassScale), kMassRound);
   return dev::BitCast<uint64_t>(shifted) & ((uint64_t{1} << 52) - 1);
 }
 
-// What stands in the exponent of WeightOf.
+// Returns the exponent in WeightOf of kernels/sampling.h.
 INCIPIT_DEVICE float ScaledLogit(float logit, float max, float inverse_temperature) {
   return dev::Multiply(dev::Add(logit, -max), inverse_temperature);
 }
 
-// TopPMass of a share of 2^63.
+// Equals TopPMass of kernels/sampling.h for a share in units of 2^-63.
 INCIPIT_DEVICE uint64_t ShareOfMass(uint64_t share, uint64_t total) {
   const uint64_t mass = dev::MultiplyHigh(total, share) << 1 | (total * share) >> 63;
   return mass > 1 ? mass : 1;
 }
 
-// A place in the order of a row: the larger the logit, then the lower the token, the smaller. Equal
-// for -0 and +0.
+// An order is a sort key of a token in its row: a larger logit has a smaller order; of equal logits
+// the lower token has the smaller order. -0 and +0 count as equal.
 inline constexpr int kOrderBits = 32 + kVocabBitsMax;
 inline constexpr uint64_t kLastOrder = (uint64_t{1} << kOrderBits) - 1;
 inline constexpr uint64_t kNoOrder = ~uint64_t{0};

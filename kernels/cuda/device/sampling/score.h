@@ -1,12 +1,13 @@
-// Log probabilities: what they are made of, which the host turns into logarithms
-// (kernels/cuda/host/sample_plan.h) so that they have the same bits everywhere.
+// Kernel Score: computes the numbers from which the host computes log probabilities
+// (kernels/cuda/host/sample_plan.h). The host computes the logarithms, so that log probabilities
+// have the same bits on every backend.
 //
-// Kernel Score: one block takes entry after entry (block b those with number b, b + blocks, ...).
-//   logits  f32 [rows, vocab_size], rows one after another, at a 16-byte boundary
-//   inputs  entries[*num_entries]: the row, the token, how many of the likeliest
-//   outputs status, scores [entry number], tops[top_begin ..]
-// Bytes: 2 reads of the row for an entry with num_top = 0, 3 for others as a rule: 4 * vocab_size
-// each. The second and later ones come from L2.
+// Thread block b processes entries b, b + NumBlocks(), b + 2 * NumBlocks() and so on.
+//   logits   f32 [rows, vocab_size], contiguous, aligned to 16 bytes
+//   inputs   entries[*num_entries]: the row, the token, the number of likeliest tokens
+//   outputs  status and scores, one for each entry; tops from the entry's top_begin on
+// Memory traffic: an entry with num_top = 0 reads its row twice, other entries usually three times.
+// A read is 4 * vocab_size bytes. The first read is from memory, the later ones from L2.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,15 @@ struct SampleShape {
   static constexpr int kThreads = 512;
 };
 
-// Where the numbers of one row's log probabilities go.
+// Output addresses for the log probabilities of one row.
 struct ScoreSlot {
   TokenScore* score = nullptr;
   TopLogit* tops = nullptr;
 };
 
-// Of the row that was surveyed last. The likeliest are listed in no order: each finds its place by
-// counting those before it.
+// Writes the score of `token` and the likeliest tokens of the row that was surveyed last. The list
+// of likeliest tokens is unordered: the index of a token in the output is the number of listed
+// tokens that precede it.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
