@@ -1,5 +1,6 @@
-// What is used of cuBLASLt, whose header is not needed to build: the library is loaded at run time.
-// Where the header is there, cublaslt_check.cpp holds this against it.
+// Declares the part of cuBLASLt that this project uses. The library is loaded at run time, so its
+// header is not needed for a build. If the header is installed, cublaslt_check.cpp compares these
+// declarations with it.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +8,16 @@
 
 namespace incipit::cuda::lt {
 
-// ---- enumerators, all of int's size
+// ---- enumerators, all of the size of int
 inline constexpr int kSuccess = 0;
 inline constexpr int kF32 = 0, kBF16 = 14;          // cudaDataType_t
 inline constexpr int kComputeF32 = 68;              // cublasComputeType_t
 inline constexpr int kTransposed = 1, kAsItIs = 0;  // cublasOperation_t
 inline constexpr int kDescTransA = 3, kDescTransB = 4;
-inline constexpr int kPreferWorkspaceBytes = 1;    // uint64_t
-inline constexpr int kPreferReductionSchemes = 3;  // uint32_t
-inline constexpr int kConfigSplits = 2;            // int32_t
-inline constexpr int kConfigReductionScheme = 3;   // uint32_t
+inline constexpr int kPreferWorkspaceBytes = 1;    // its value is a uint64_t
+inline constexpr int kPreferReductionSchemes = 3;  // its value is a uint32_t
+inline constexpr int kConfigSplits = 2;            // its value is an int32_t
+inline constexpr int kConfigReductionScheme = 3;   // its value is a uint32_t
 inline constexpr uint32_t kNoReduction = 0;
 
 struct Algorithm {
@@ -30,11 +31,11 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-// Descriptors, and the library itself, are pointers to what it alone knows.
+// Opaque pointers to a descriptor or to the library's state.
 using Handle = void*;
 using Stream = void*;
 
-// ---- functions; all but two return a cublasStatus_t
+// ---- functions; all except GetVersion and GetStatusName return a cublasStatus_t
 using GetVersion = size_t();
 using GetStatusName = const char*(int status);
 using Create = int(Handle* library);

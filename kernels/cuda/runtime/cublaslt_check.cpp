@@ -1,4 +1,5 @@
-// Compiled where cuBLASLt's header is, to hold cublaslt.h against it.
+// Compares cublaslt.h with cuBLASLt's header. This file is compiled only where that header is
+// installed.
 #include <cublasLt.h>
 
 #include <cstddef>
@@ -28,7 +29,8 @@ static_assert(offsetof(HeuristicResult, algorithm) == offsetof(Theirs, algo));
 static_assert(offsetof(HeuristicResult, workspace_bytes) == offsetof(Theirs, workspaceSize));
 static_assert(offsetof(HeuristicResult, state) == offsetof(Theirs, state));
 
-// One parameter is passed as another would be: both pointers, or integers of one size.
+// True if a parameter of type Mine is passed like one of type Real: both are pointers, or both are
+// integers or enums of the same size.
 template <class Mine, class Real>
 constexpr bool kIsPassedAs = (std::is_pointer_v<Mine> && std::is_pointer_v<Real>) ||
                              ((std::is_integral_v<Mine> ||

@@ -1,4 +1,4 @@
-// How a kernel gets onto a stream: included only by the files that instantiate Launch.
+// Launches kernels on a stream. Only the files that instantiate Launch include this header.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -14,7 +14,8 @@
 
 namespace incipit::cuda {
 
-// Its name says what it is launched with: tools/cuda_gates.py reads it there.
+// The entry point of a kernel. The template arguments put the launch parameters into the symbol
+// name, where tools/cuda_gates.py reads them.
 template <class Kernel, int kThreads = Kernel::kThreads, int kSharedBytes = Kernel::kSharedBytes,
           int kBlocksPerSm = Kernel::kBlocksPerSm>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   Kernel::Run(args);
 }
 
-// Every kernel that this program may launch, for OpenDevice to load.
+// Returns the list of all kernels that this program may launch. OpenDevice loads these kernels.
 std::vector<const void*>& Entries();
 template <class Kernel>
 struct Listed {
@@ -32,18 +33,20 @@ struct Listed {
 template <class Kernel>
 const Listed<Kernel> Listed<Kernel>::kOne;
 
-// Remembers the first error of the stream.
+// Records `error` as the stream's first error, unless the stream already has one.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
-// Not with INCIPIT_CUDA_IN_ORDER in the environment: to tell whether a fault comes from that.
+// Returns true if a kernel may start before the previous kernel has ended. If the environment
+// variable INCIPIT_CUDA_IN_ORDER is set, returns false: this shows whether a fault is caused by the
+// overlap.
 bool MayStartEarly();
 
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
   static_assert(sizeof(typename Kernel::Args) <= 4096);
   static_cast<void>(Listed<Kernel>::kOne);
-  // All of an SM's memory that can be shared is, for every kernel: to change that, one has to
-  // drain.
+  // Every kernel uses the maximum share of the multiprocessor's memory as shared memory. A change
+  // of the share between two kernels would force the multiprocessor to become idle first.
   static const cudaError_t prepared = [] {
     const auto error = cudaFuncSetAttribute(
         Entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kSharedBytes);

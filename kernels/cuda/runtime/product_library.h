@@ -1,9 +1,10 @@
-// A library's matrix products, with one implementation for a card (cuBLASLt, loaded when it is
-// asked for: product_library_cuda.cpp) and one for the host emulator
-// (kernels/emulator/product_library.cpp); which one, the linker decides.
+// Matrix products of a vendor library. There are two implementations, and the linker selects one:
+// cuBLASLt for a GPU (product_library_cuda.cpp, which loads the library on demand), and a host
+// implementation for the emulator (kernels/emulator/product_library.cpp).
 //
-// y = x * w^T: x bf16 [rows, columns], w bf16 [outputs, columns], y f32 [rows, outputs], all row by
-// row and all at multiples of kProductAlignment bytes. Each result is summed in f32, in one piece.
+// A product is y = x * transpose of w, with x bf16 [rows, columns], w bf16 [outputs, columns] and y
+// f32 [rows, outputs]. All matrices are stored row by row and begin at multiples of
+// kProductAlignment bytes. Each result is one f32 sum that is not split.
 #pragma once
 
 #include <array>
@@ -24,10 +25,11 @@ inline constexpr size_t kProductAlignment = 256;
 inline constexpr size_t kProductWorkspaceBytes = size_t{32} << 20;
 
 struct ProductSize {
-  int64_t rows = 0, outputs = 0, columns = 0;  // columns: a multiple of 8
+  int64_t rows = 0, outputs = 0, columns = 0;  // `columns` is a multiple of 8
 };
 
-// How a library computes a product: its own words, which mean nothing to another version of it.
+// The library's description of how it computes a product. Another version of the library does not
+// understand the words.
 struct ProductAlgorithm {
   std::array<uint64_t, 8> words = {};
 
@@ -38,23 +40,25 @@ struct ProductOperands {
   const dev::bf16* x = nullptr;
   const dev::bf16* w = nullptr;
   float* y = nullptr;
-  void* workspace = nullptr;  // of kProductWorkspaceBytes, which no other stream uses meanwhile
+  void* workspace = nullptr;  // kProductWorkspaceBytes; no other stream uses it meanwhile
 };
 
-// REQUIRES: a device has been opened. Takes some of its memory.
+// REQUIRES: a device has been opened. The library allocates device memory.
 class ProductLibrary {
  public:
-  // UNAVAILABLE says what is missing.
+  // Loads the library. Returns UNAVAILABLE, and names the missing part, if that fails.
   static absl::StatusOr<ProductLibrary> Load();
   ~ProductLibrary();
   ProductLibrary(ProductLibrary&&) noexcept;
   ProductLibrary& operator=(ProductLibrary&&) noexcept;
 
-  // Of library and driver: an algorithm and its speed are of one of them alone.
+  // Returns the versions of the library and the driver. An algorithm and its speed are valid only
+  // for these versions.
   const std::string& version() const;
-  // At most `count`, the one that should be the fastest first; none if there is none.
+  // Returns at most `count` algorithms, the one with the best expected speed first. The list is
+  // empty if the library has none.
   std::vector<ProductAlgorithm> FindAlgorithms(const ProductSize& size, int32_t count) const;
-  // Whether the algorithm computes products of this size.
+  // Returns true if the algorithm can compute products of this size.
   bool Offers(const ProductSize& size, const ProductAlgorithm& algorithm) const;
   // Enqueues a product. REQUIRES: Offers(size, algorithm).
   absl::Status Multiply(Stream& stream, const ProductSize& size, const ProductAlgorithm& algorithm,

@@ -1,5 +1,6 @@
-// kernels/cuda/runtime/product_library.h on a card: cuBLASLt, which multiplies column by column. So
-// its A is w, transposed, its B is x and its D is y, each read the other way round.
+// Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt stores matrices column
+// by column, so a row-major matrix is the transpose of what cuBLASLt sees. Its operand A is
+// therefore w (transposed), its operand B is x, and its result D is y.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace incipit::cuda {
 
-void* HandleOf(Stream& stream);  // runtime_cuda.cpp
+void* HandleOf(Stream& stream);  // defined in runtime_cuda.cpp
 
 namespace {
 
@@ -60,7 +61,7 @@ bool FindAll(void* library, Functions& f) {
          Find(library, "cublasLtMatmul", f.matmul);
 }
 
-// The kernel module's own words, or nothing.
+// Returns the first line of the NVIDIA kernel module's version file, or an empty string.
 std::string DriverBuild() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
@@ -68,7 +69,7 @@ std::string DriverBuild() {
   return line;
 }
 
-// The descriptors of one product.
+// The cuBLASLt descriptors of one product.
 class Product {
  public:
   Product(const Functions& functions, const ProductSize& size) : f_(functions) {
@@ -103,7 +104,8 @@ class Product {
 
 }  // namespace
 
-// The library stays loaded until the process ends: it holds on to the device.
+// The state of the library. cuBLASLt stays loaded until the process ends, because it holds
+// resources of the device.
 struct ProductLibrary::State {
   Functions f;
   lt::Handle handle = nullptr;
@@ -112,7 +114,7 @@ struct ProductLibrary::State {
     if (handle != nullptr) f.destroy(handle);
   }
 
-  // Whether each result is summed in one piece.
+  // Returns true if the algorithm does not split the sum of a result.
   bool IsWhole(const lt::Algorithm& algorithm) const {
     int32_t splits = 0;
     uint32_t scheme = 0;
@@ -147,7 +149,7 @@ absl::StatusOr<ProductLibrary> ProductLibrary::Load() {
     const int status = state->f.create(&state->handle);
     if (status != lt::kSuccess) {
       state->handle = nullptr;
-      return Unavailable("{}: cublasLtCreate says {}", name, state->f.get_status_name(status));
+      return Unavailable("{}: cublasLtCreate returned {}", name, state->f.get_status_name(status));
     }
     const size_t version = state->f.get_version();
     state->version = fmt::format("cuBLASLt {}", version);
@@ -202,15 +204,15 @@ absl::Status ProductLibrary::Multiply(Stream& stream, const ProductSize& size,
                                       const ProductOperands& operands) const {
   const Functions& f = state_->f;
   const Product product(f, size);
-  if (!product.is_made()) return Internal("cuBLASLt describes no product");
+  if (!product.is_made()) return Internal("cuBLASLt cannot create the descriptors of a product");
   const auto words = std::bit_cast<lt::Algorithm>(algorithm);
   const float one = 1, zero = 0;
   const int status = f.matmul(state_->handle, product.desc, &one, operands.w, product.w, operands.x,
                               product.x, &zero, operands.y, product.y, operands.y, product.y,
                               &words, operands.workspace, kProductWorkspaceBytes, HandleOf(stream));
   if (status == lt::kSuccess) return absl::OkStatus();
-  return Internal("cublasLtMatmul of {} x {} by {} says {}", size.rows, size.columns, size.outputs,
-                  f.get_status_name(status));
+  return Internal("cublasLtMatmul of {} x {} by {} returned {}", size.rows, size.columns,
+                  size.outputs, f.get_status_name(status));
 }
 
 }  // namespace incipit::cuda

@@ -1,7 +1,8 @@
-// The few services of the CUDA runtime that the backend needs, with one implementation for a card
-// (runtime_cuda.cpp) and one for the host emulator (kernels/emulator/runtime.cpp); which one, the
-// linker decides. Whatever is enqueued on a stream runs in order and later: what it reads must stay
-// as it is until then. Errors of the device stick and come from Wait.
+// The few services of the CUDA runtime that the backend uses. There are two implementations, and
+// the linker selects one: runtime_cuda.cpp for a GPU and kernels/emulator/runtime.cpp for the host
+// emulator. Work that is enqueued on a stream runs later and in order. The memory that enqueued
+// work reads must not change until the work has run. The first error of the device is kept, and
+// every later Wait returns that error.
 #pragma once
 
 #include <algorithm>
@@ -18,33 +19,34 @@ namespace incipit::cuda {
 
 struct DeviceProperties {
   std::string name;
-  std::string software;  // of driver and runtime
+  std::string software;  // versions of driver and runtime
   int32_t num_sms = 0;
   size_t memory_bytes = 0, l2_bytes = 0;
 };
 
-// Makes device `ordinal` this thread's. UNAVAILABLE says what is missing: a driver, the device, or
-// one of compute capability 9.0. Kernels of ours are loaded with the device; `loads_all`: all of
-// the process, otherwise each of a library's when it is used first, for they take hundreds of
+// Makes device `ordinal` the current device of this thread. Returns UNAVAILABLE if the driver is
+// missing, if the device does not exist, or if its compute capability is not 9.0. Our own kernels
+// are loaded at once. `loads_all`: all kernels of the process are loaded at once; otherwise a
+// library's kernel is loaded at its first use, because a library's kernels take hundreds of
 // megabytes.
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
-// Of the device that was opened.
+// Returns the number of free bytes of the opened device.
 size_t FreeDeviceBytes();
 
 enum class Place : uint8_t {
   kDevice,
-  kPinned,  // on the host, where copies find it; kernels may read it too
+  kPinned,  // host memory that the device can copy from and to; kernels may read it too
 };
 
-// RESOURCE_EXHAUSTED: how many of so many bytes are missing.
+// Returns RESOURCE_EXHAUSTED with the number of bytes requested and missing.
 absl::Status OutOfMemory(Place place, size_t bytes);
 
-// Owns memory; zero at the start.
+// Owns memory. The memory is zero after its allocation.
 class Memory {
  public:
   Memory() = default;
-  // RESOURCE_EXHAUSTED as OutOfMemory.
+  // Returns RESOURCE_EXHAUSTED (see OutOfMemory) if the memory is not available.
   static absl::StatusOr<Memory> Allocate(Place place, size_t bytes);
   ~Memory() { Release(); }
   Memory(Memory&& other) noexcept { *this = std::move(other); }
@@ -74,12 +76,13 @@ class Memory {
 
 struct LaunchShape {
   int32_t num_blocks = 1;
-  int32_t cluster = 1;     // blocks that see each other's shared memory
-  bool dependent = false;  // may start while the kernel before it ends (WaitForEarlierKernels)
+  int32_t cluster = 1;     // thread blocks that can read each other's shared memory
+  bool dependent = false;  // may start before the previous kernel has ended (WaitForEarlierKernels)
 };
 
-// Of a kernel with so many blocks' work, whose blocks take one piece after the other: at most as
-// many as run at once.
+// Returns the launch shape of a kernel with enough work for `num_blocks` thread blocks. Each thread
+// block processes several pieces of work one after the other, so no more thread blocks are launched
+// than can run at once.
 inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t blocks_per_sm) {
   const int64_t at_once = int64_t{num_sms} * blocks_per_sm;
   return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
@@ -94,13 +97,13 @@ class Stream {
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
 
-  // Between device memory and pinned memory, either way, or within the device.
+  // Copies between device memory and pinned memory, in either direction, or within device memory.
   void Copy(void* to, const void* from, size_t bytes);
   void Clear(void* device, size_t bytes);
-  // Until everything before it has run.
+  // Waits until all work enqueued before has run.
   absl::Status Wait();
 
-  // What the implementation of Launch, Event and Graph needs.
+  // The state that the implementations of Launch, Event and Graph use.
   struct State;
   State& state() { return *state_; }
 
@@ -109,7 +112,8 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-// A kernel, as kernels/cuda/device/device.h says what one is. Instantiated in kernels/cuda/*.cu.
+// Launches a kernel (kernels/cuda/device/device.h defines kernels). Instantiated in
+// kernels/cuda/device/*.cu.
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args);
 
@@ -122,7 +126,7 @@ class Event {
   Event& operator=(Event&&) noexcept;
 
   void Record(Stream& stream);
-  // Until what was before the latest Record has run; at once if there was none.
+  // Waits until the work before the latest Record has run. Returns at once if nothing was recorded.
   absl::Status Wait();
 
   struct State;
@@ -132,11 +136,11 @@ class Event {
   std::unique_ptr<State> state_;
 };
 
-// What was enqueued between Begin and End, to be enqueued again as a whole with the same arguments:
-// every pointer in it must stay valid as long as the graph does.
+// The work that was enqueued between Begin and End. Launch enqueues all of it again with the same
+// arguments. Every pointer in the arguments must stay valid as long as the graph exists.
 class Graph {
  public:
-  // From here on `stream` records instead of running.
+  // Makes `stream` record enqueued work instead of running the work.
   static void Begin(Stream& stream);
   static absl::StatusOr<Graph> End(Stream& stream);
   ~Graph();

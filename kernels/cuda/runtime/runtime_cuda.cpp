@@ -1,4 +1,4 @@
-// kernels/cuda/runtime/runtime.h on a card.
+// Implements kernels/cuda/runtime/runtime.h for a GPU.
 #include <cuda_runtime.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ namespace {
 absl::Status Failure(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   if (error == cudaErrorMemoryAllocation) {
-    return ResourceExhausted("{} failed: the device has no memory left for it", what);
+    return ResourceExhausted("{} failed: the device has too little free memory", what);
   }
   return Internal("{} failed: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
@@ -32,8 +32,9 @@ std::string Version(int number) { return fmt::format("{}.{}", number / 1000, num
 }  // namespace
 
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
-  // Our own kernels are two megabytes: loaded with the device, none is between two steps, when the
-  // cache has taken what memory there was. Before the first call of the driver.
+  // Our own kernels take two megabytes of device memory. EAGER loads the kernels with the device. A
+  // kernel that is loaded later, between two steps, may find no free memory, because the KV cache
+  // occupies the memory. The variable must be set before the first call of the driver.
   (void)setenv("CUDA_MODULE_LOADING", loads_all ? "EAGER" : "LAZY", /*overwrite=*/0);
   int driver = 0, runtime = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
@@ -45,7 +46,8 @@ absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
                        cudaGetErrorString(error), Version(driver), Version(runtime));
   }
   if (ordinal < 0 || ordinal >= count) {
-    return Unavailable("CUDA device is {}; this machine has {}", ordinal, count);
+    return Unavailable("CUDA device {} does not exist; this machine has {} devices", ordinal,
+                       count);
   }
   cudaDeviceProp found = {};
   if (const cudaError_t error = cudaGetDeviceProperties(&found, ordinal); error != cudaSuccess) {
@@ -85,7 +87,7 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
   const cudaError_t error = on_device ? cudaMalloc(&memory.data_, bytes)
                                       : cudaHostAlloc(&memory.data_, bytes, cudaHostAllocDefault);
   if (error != cudaSuccess) {
-    (void)cudaGetLastError();  // this one is not the stream's
+    (void)cudaGetLastError();  // clears the error, which does not concern a stream
     memory.data_ = nullptr;
     if (error != cudaErrorMemoryAllocation) return Failure(error, "allocating memory");
     return OutOfMemory(place, bytes);
@@ -96,14 +98,16 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
     return memory;
   }
   INCIPIT_RETURN_IF_ERROR(Failure(cudaMemset(memory.data_, 0, bytes), "clearing memory"));
-  // No stream of ours waits for the one that clears.
+  // Waits for the default stream, which clears the memory: our streams do not wait for the default
+  // stream.
   INCIPIT_RETURN_IF_ERROR(Failure(cudaDeviceSynchronize(), "clearing memory"));
   return memory;
 }
 
 void Memory::Release() {
   if (data_ == nullptr) return;
-  // At exit the device may be gone before the last owner.
+  // When the process exits, the device may be released before the last Memory; the error is
+  // ignored.
   (void)(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_));
   data_ = nullptr;
 }
@@ -135,8 +139,8 @@ Stream& Stream::operator=(Stream&&) noexcept = default;
 
 absl::StatusOr<Stream> Stream::Create() {
   auto state = std::make_unique<State>();
-  INCIPIT_RETURN_IF_ERROR(
-      Failure(cudaStreamCreateWithFlags(&state->handle, cudaStreamNonBlocking), "a CUDA stream"));
+  INCIPIT_RETURN_IF_ERROR(Failure(cudaStreamCreateWithFlags(&state->handle, cudaStreamNonBlocking),
+                                  "creating a CUDA stream"));
   return Stream(std::move(state));
 }
 
@@ -170,8 +174,8 @@ Event& Event::operator=(Event&&) noexcept = default;
 
 absl::StatusOr<Event> Event::Create() {
   auto state = std::make_unique<State>();
-  INCIPIT_RETURN_IF_ERROR(
-      Failure(cudaEventCreateWithFlags(&state->handle, cudaEventDisableTiming), "a CUDA event"));
+  INCIPIT_RETURN_IF_ERROR(Failure(cudaEventCreateWithFlags(&state->handle, cudaEventDisableTiming),
+                                  "creating a CUDA event"));
   return Event(std::move(state));
 }
 
@@ -209,7 +213,7 @@ absl::StatusOr<Graph> Graph::End(Stream& stream) {
   auto state = std::make_unique<State>();
   const cudaError_t error = cudaGraphInstantiate(&state->handle, recorded, 0);
   (void)cudaGraphDestroy(recorded);
-  INCIPIT_RETURN_IF_ERROR(Failure(error, "making a CUDA graph"));
+  INCIPIT_RETURN_IF_ERROR(Failure(error, "creating a CUDA graph"));
   return Graph(std::move(state));
 }
 
