@@ -1,4 +1,4 @@
-// Which attention kernels serve which shapes.
+// Selects and launches the attention kernel for a shape of heads and pages.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace incipit::cuda {
 
 void LaunchAppend(Stream& stream, int32_t num_sms, int64_t rows_max, const AppendArgs& args);
 
-// Of PagedAttentionArgs::scratch, for one launch.
+// Returns the size in bytes of PagedAttentionArgs::scratch for one launch.
 size_t AttentionScratchBytes(const KvPoolShape& shape, int32_t num_sms);
 
-// `list` as the host has it: of prefill tiles a graph knows the number, of decode items it does
-// not.
+// Launches attention for one list. `list` is the host's copy. A recorded graph depends on the
+// number of prefill tiles, but not on the number of decode items.
 void LaunchAttention(Stream& stream, int32_t num_sms, const AttentionList& list,
                      const PagedAttentionArgs& args);
 

@@ -15,19 +15,19 @@ size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 int32_t CeilDivide(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
-// The first position that the row at `position` sees.
+// Returns the first position that the row at `position` attends to.
 int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(position, window); }
 
-// How many prefill tiles a list may need. Every sequence gives a part, and one more for each change
-// of split length between its tokens: the first change lies anywhere, the next ones 8,192 positions
-// or more apart.
+// Returns the maximum number of prefill tiles of a list. A sequence has one part, and one more for
+// each change of the split length between its tokens. The first change may be anywhere; further
+// changes are at least 8,192 positions apart.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
 
-// Appends to a piece of memory, each array aligned.
+// Appends aligned arrays to a memory range.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> out) : out_(out) {}
@@ -46,7 +46,7 @@ class Writer {
     if (!values.empty()) std::memcpy(to.data(), values.data(), to.size_bytes());
     return last_;
   }
-  int32_t last() const { return last_; }  // offset of what was added last
+  int32_t last() const { return last_; }  // offset of the array that was added last
   size_t used() const { return used_; }
 
  private:
@@ -78,8 +78,9 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // What any of `count` rows from `first` on sees.
+  // Returns the first position to which rows from row `first` on attend.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
+  // Returns the end of the positions to which rows [first, first + count) attend.
   int32_t end(int32_t first, int32_t count) const {
     return position + (first + count - 1) / group + 1;
   }
@@ -152,7 +153,7 @@ void AttentionPlan::AddSequence(const Step& step, size_t sequence, int32_t windo
   }
 }
 
-// False, with nothing added, if there is no room.
+// Adds the decode items of a part. If they do not fit, returns false and adds none.
 bool AttentionPlan::AddDecodeItems(const Part& part) {
   const size_t num_items_before = decode_items_.size();
   const int32_t num_tiles_before = num_decode_tiles_, num_rows_before = num_partial_rows_;
@@ -200,7 +201,8 @@ void AttentionPlan::AddPrefillTiles(const Part& part) {
   }
 }
 
-// The longest first, so that blocks that take items in turn end together; otherwise in order.
+// Sorts the items by length, the longest first, so that all thread blocks finish at about the same
+// time. Items of equal length keep their order.
 void AttentionPlan::SortDecodeItems() {
   constexpr int32_t kNumKeys = 64;
   const auto key = [](const DecodeItem& item) {

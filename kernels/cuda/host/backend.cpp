@@ -20,14 +20,14 @@
 namespace incipit::cuda {
 namespace {
 
-// Until the runner says what its steps are like.
+// Bounds of steps until the runner calls Reserve.
 constexpr StepBounds kFirstBounds = {
     .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .samples_max = 512};
 
-// Of the hidden size; of other widths, limits() says it.
+// The hidden size must be a multiple of kHiddenMultiple. limits() has the multiple of other widths.
 constexpr int32_t kHiddenMultiple = 8;
 
-// Their number, then one element each.
+// Returns the size of an array of copies: one element for their number, then one for each copy.
 size_t CopyBytes(size_t num_copies) { return (num_copies + 1) * sizeof(dev::Vec4); }
 
 const DeviceWeight& WeightOf(const Weight* weight) {
@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
   const bool takes_hidden = role != WeightRole::kOutput && role != WeightRole::kDown;
   const int32_t multiple = takes_hidden ? kHiddenMultiple : limits().width_multiple;
   if (takes_hidden && parts.front().cols > Norm<NormShape>::kMaxHiddenSize) {
-    return Unimplemented("a hidden size of {}; the backend cuda takes at most {}",
+    return Unimplemented("hidden size is {}; the backend cuda supports at most {}",
                          parts.front().cols, Norm<NormShape>::kMaxHiddenSize);
   }
   if (parts.front().cols % multiple != 0) {
@@ -162,7 +162,7 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   return library_products_.Reserve(bounds.tokens_max, stream_);
 }
 
-// All that the operations grow, and what is missing of it in one message.
+// Allocates all scratch memory that operations use. If memory is missing, one error has the sum.
 absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
   struct Wanted {
     Memory* memory;
@@ -219,7 +219,7 @@ bool CudaBackend::Note(const absl::Status& status) {
 bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
   if (scratch.byte_size() >= bytes) return true;
   INCIPIT_CHECK(!is_recording_);
-  // What is on its way may use the old memory.
+  // Work in flight may use the old memory.
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
   scratch = Memory();
@@ -233,11 +233,12 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
   return PersistentShape(num_blocks, device_.num_sms, blocks_per_sm);
 }
 
-// ---- a step
+// ---- steps
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // After a failure nothing has been sampled, and nothing will read it.
+  // A fed token (-1 - i) must refer to a sample of the previous step. After a failure samples are
+  // missing, but nothing reads them.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -298,7 +299,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (step_is_planned_ && form == has) return status_.ok();
   INCIPIT_CHECK(!is_recording_);
   if (form != has && !Rebuild(step_.bounds(), form)) return false;
-  // Of this step's pinned memory nothing is on its way.
+  // The step's pinned memory must not be in use by a copy.
   if (!Note(stream_.Wait())) return false;
   step_is_planned_ = step_.Upload(uploaded_, logits_.rows, packed_samples_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
@@ -306,7 +307,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  next_norm_ = {};  // the host may change what it was made of
+  next_norm_ = {};  // the host may change the hidden state from which it was computed
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
     return status_;
@@ -357,7 +358,7 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   INCIPIT_CHECK(table.order() == RowOrder::kPlain);
   next_norm_ = {};
   if (rows_ == 0 || !status_.ok()) return;
-  // The first of a step's kernels comes after a copy: there is nothing to overlap with.
+  // The first kernel of a step follows a copy, so it cannot overlap with a previous kernel.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
                                   {.step = step_.header(),
                                    .sampled = sampled_.as<int32_t>(),
@@ -423,7 +424,7 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // A graph serves steps of fewer rows too.
+  // A graph also serves steps with fewer rows, so it never uses cuBLASLt.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -507,7 +508,7 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // With more rows, tiles would add up the squares of each over and over (FindScalesWarp).
+  // With more rows, every tile would add up the squares of its rows again (FindScalesWarp).
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -542,7 +543,7 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // What a graph launches finds the rows of any step.
+    // A graph must serve any step, so its kernels read the rows of logits at a fixed address.
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

@@ -1,5 +1,5 @@
-// The Backend on an H100 or H200, or on the emulated device: which one, the runtime that is linked
-// decides. Enqueues on one stream; at most two steps are on their way.
+// The Backend on an H100 or H200, or on the emulated device; the linked runtime decides which. All
+// work is enqueued on one stream. At most two steps are in flight.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ class CudaBackend final : public Backend {
   LibraryProducts& library_products() { return library_products_; }
 
  private:
-  // A step between Upload and Synchronize.
+  // A step after its Upload and before its Synchronize.
   struct StepInFlight {
     std::optional<Event> end;
     bool is_recorded = false;
@@ -65,14 +65,15 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The norm that ProjectAdd has named, until an operation takes it. Begun: x_ and squares_ are its
-  // part of it. Who changes x_, or hidden, forgets it.
+  // The norm that ProjectAdd announced with next_norm; the next product uses the norm. `is_begun`:
+  // x_ and squares_ already contain the result for this norm. An operation that changes x_ or
+  // hidden clears NextNorm.
   struct NextNorm {
     const void* hidden = nullptr;
-    const Buffer* weight = nullptr;  // none: nothing was named
+    const Buffer* weight = nullptr;  // null: no norm was announced
     bool is_begun = false;
   };
-  // What a product takes, as ProductInput says.
+  // The input of a product, as in ProductInput.
   struct ProductRows {
     const dev::bf16* x = nullptr;
     const float* squares = nullptr;
@@ -82,30 +83,32 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
-  // Once, if it is no bf16.
+  // Logs once that weights are rounded, if `dtype` is not bf16.
   void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
-  // Remembers the first thing that went wrong.
+  // Keeps the first error. Returns true if there is none.
   bool Note(const absl::Status& status);
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Makes the step's plan one for this pool and these heads; false if it cannot be.
+  // Makes the step's plan fit this pool and these heads. Returns false if that fails.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
-  // Rows of the graph that serves so many tokens; 0: none does.
+  // Returns the rows of the graph for a step of `num_tokens` tokens, or 0 if there is no such
+  // graph.
   static int32_t GraphRowsFor(int32_t num_tokens);
-  // REQUIRES: nothing is being recorded.
+  // Discards all graphs. REQUIRES: nothing is being recorded.
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
-  // bf16 [rows, columns of hidden], in x_: normalised, or as Norm leaves x beside `squares`.
-  // `rows`: of hidden, on the device, or none.
+  // Writes bf16 [rows, columns of hidden] to x_: normalised, or without the scale if `squares` is
+  // given (Norm). `rows`: device array of the rows of hidden, or null.
   bool NormalizeRows(const TensorView& hidden, const NormArgs& norm, const int32_t* num_rows,
                      const int32_t* rows, int64_t rows_max, float* squares);
-  // The step's rows of hidden, as a product takes them. None if there is no room.
+  // Returns the step's rows of hidden as input of a product, or nullopt if there is no memory.
   std::optional<ProductRows> Normalized(const TensorView& hidden, const NormArgs& norm);
-  // The rows where each begins at 16 bytes, in padded_; nullptr if there is no room.
+  // Copies the rows to padded_, where each row begins at a multiple of 16 bytes. Returns nullptr if
+  // there is no memory.
   const dev::bf16* PadRowsOf(const TensorView& x);
   template <class Epilogue>
   void Multiply(const DeviceWeight& weight, const ProductRows& x, const int32_t* num_rows,
@@ -115,36 +118,39 @@ class CudaBackend final : public Backend {
   Stream stream_;
   RowSampler sampler_;
   LibraryProducts library_products_;
-  std::function<void(std::string_view, bool)> note_;  // until it is said that weights are rounded
+  // Null after the message that weights are rounded
+  std::function<void(std::string_view, bool)> note_;
   absl::Status status_;
   Step uploaded_;
-  StepLogits logits_;  // of the uploaded step
+  StepLogits logits_;  // logits of the uploaded step
   StepMemory step_;
-  std::optional<PackedSamples> packed_samples_;  // of the step, if they go with it
+  std::optional<PackedSamples> packed_samples_;  // samples of the step, if they are copied with it
   bool step_is_planned_ = false;
-  int32_t rows_ = 0;        // of launches: the step's tokens, or those of the graph that serves it
-  bool has_graph_ = false;  // such a graph: what is enqueued must serve any step of its rows
+  int32_t rows_ = 0;  // rows of launches: the step's tokens, or those of its graph
+  // True if a graph serves the step: enqueued work must fit any step of rows_
+  bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // The tokens that the latest step sampled, and their number; the next step's Embed reads them
-  // before its own samples replace them.
+  // The tokens that the latest step sampled, and their number. The next step's Embed reads the
+  // tokens before its own samples replace them.
   Memory sampled_;
   int64_t num_sampled_ = 0;
   NextNorm next_norm_;
-  // Of the latest logits, for BestOfUnits.
+  // Largest logits of units, and their tokens, of the latest logits (BestOfUnits).
   Memory best_logits_, best_tokens_;
-  // Grow to the largest step and stay.
+  // Scratch memory: grows to the largest step and is kept.
   Memory x_, squares_, padded_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_,
       copies_;
-  Memory staging_;  // of weights on their way; until steps are prepared
+  Memory staging_;  // pinned memory for weights; released by Reserve
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  std::map<GraphKey, std::optional<Graph>> graphs_;  // none: the shape was seen once
-  int64_t num_forgotten_ = 0;                        // how often they were
+  std::map<GraphKey, std::optional<Graph>> graphs_;  // nullopt: a step with the key has run once
+  int64_t num_forgotten_ = 0;                        // how often all graphs were discarded
   bool is_recording_ = false;
-  // Whether a product's queries, keys and values go through qkv_ before they are appended.
+  // True if some product stores queries, keys and values in qkv_ before Append stores them in their
+  // pages.
   bool has_plain_qkv_ = false;
-  // The head that was packed last: an embedding of the same matrix shares it.
+  // The head that was packed last. An embedding with the same matrix shares its memory.
   const void* head_source_ = nullptr;
   std::weak_ptr<Memory> head_memory_;
 };

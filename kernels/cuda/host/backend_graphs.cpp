@@ -1,4 +1,5 @@
-// The graphs of the backend: steps that only decode are recorded once for each number of rows.
+// Graphs of the CUDA backend: a decode-only step is recorded once for each bucket of rows, then
+// replayed.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +10,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Rows of graphs: a step of at most so many tokens is served by the graph of the next number.
+// Numbers of rows for which graphs exist. A step uses the graph of the smallest number that is not
+// below its number of tokens.
 constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
 }  // namespace
@@ -34,7 +36,7 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // Operations whose memory is not there yet allocate, and forget what was remembered.
+    // An operation that needs more memory allocates the memory now, which discards all graphs.
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
@@ -54,7 +56,8 @@ absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, con
   for (const int32_t rows : kGraphRows) {
     if (rows > most) break;
     Upload(step, logits);
-    // Runs first: whatever a kernel's first launch loads or allocates, it does not while recording.
+    // The first run is not recorded: a kernel's first launch may load or allocate, which recording
+    // does not allow.
     const int64_t num_forgotten = num_forgotten_;
     rows_ = rows;
     has_graph_ = true;
@@ -74,7 +77,7 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  next_norm_ = {};  // a graph begins what it takes
+  next_norm_ = {};  // a graph must compute its own norm
   enqueue();
   is_recording_ = false;
   auto recorded = Graph::End(stream_);

@@ -1,4 +1,4 @@
-// The samples and scores of the backend's steps.
+// Samples and scores of the CUDA backend's steps.
 #include <utility>
 
 #include "base/check.h"
@@ -6,7 +6,7 @@
 
 namespace incipit::cuda {
 
-// Those of earlier calls of the step stay.
+// Grows sampled_ and keeps the samples of the step's earlier calls.
 bool CudaBackend::GrowSampled(int64_t num_samples) {
   const size_t bytes = static_cast<size_t>(num_samples) * sizeof(int32_t);
   if (sampled_.byte_size() >= bytes) return true;
@@ -39,7 +39,8 @@ void CudaBackend::Sample(const SampleArgs& args) {
   if (!GrowSampled(num_sampled_)) return;
   const int64_t vocab_size = sampler_.vocab_size();
   Note(sampler_.Sample(args, best, sampled_.as<int32_t>() + first, latest_, stream_));
-  if (sampler_.vocab_size() != vocab_size) ForgetGraphs();  // they know its memory
+  // The graphs contain pointers to the sampler's old memory
+  if (sampler_.vocab_size() != vocab_size) ForgetGraphs();
 }
 
 void CudaBackend::Score(const ScoreArgs& args) {

@@ -9,13 +9,14 @@
 #include "kernels/cuda/host/launch_product.h"
 
 #ifndef INCIPIT_VERSION
-#error "INCIPIT_VERSION is the project's version"
+#error "INCIPIT_VERSION must be defined as the project's version"
 #endif
 
 namespace incipit::cuda {
 namespace {
 
-constexpr int64_t kRowMultiple = 128;  // of parts: x begins where the library wants it
+// The rows of a part are a multiple of kRowMultiple, so that x is aligned as cuBLASLt requires.
+constexpr int64_t kRowMultiple = 128;
 
 std::optional<ProductKind> KindOf(WeightRole role) {
   switch (role) {
@@ -103,7 +104,7 @@ absl::Status LibraryProducts::GrowScratch(const ScratchBytes& bytes, Stream& str
       {&weight_, bytes.weight}, {&sums_, bytes.sums}, {&workspace_, kProductWorkspaceBytes}};
   const auto is_there = [](const auto& one) { return one.first->byte_size() >= one.second; };
   if (std::ranges::all_of(wanted, is_there)) return absl::OkStatus();
-  // What is on its way may use the old memory.
+  // Work in flight may use the old memory.
   INCIPIT_RETURN_IF_ERROR(stream.Wait());
   size_t missing = 0;
   for (const auto& [memory, size] : wanted) {

@@ -1,6 +1,6 @@
-// Large products by a library, where that is faster than our own kernel: the weight is unpacked
-// into scratch memory, multiplied by a part of the rows at a time, and each part's sums are
-// finished by the same epilogues. One stream uses it.
+// Computes large products with cuBLASLt where cuBLASLt is faster than our own kernel. The weight is
+// unpacked into scratch memory. cuBLASLt then multiplies a part of the rows at a time, and our
+// epilogues finish the sums of each part. Only one stream may use a LibraryProducts.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// The same kind: storing f32 rows moves twice the bytes of results, of the library's and of ours.
+// AppendRows is measured as StoreRows<float>. The measured product stores twice the bytes of
+// results, both with cuBLASLt and with our kernel.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -41,17 +42,17 @@ class LibraryProducts {
  public:
   LibraryProducts(const CudaOptions& options, const DeviceProperties& device);
 
-  // A weight that steps multiply: what it takes is reserved, and measured if the weight is still
-  // there by then.
+  // Registers a weight that steps multiply. Reserve allocates memory for its products, and measures
+  // them if the weight still exists.
   void Add(const DeviceWeight& weight, WeightRole role);
 
-  // Takes memory for steps of so many rows and decides, for each size of product, whose it is: by
-  // the tuning file, or by measuring. RESOURCE_EXHAUSTED as Memory::Allocate. REQUIRES: the stream
-  // has nothing to do.
+  // Allocates memory for steps of up to `rows_max` rows. For each product size, decides between
+  // cuBLASLt and our kernel, from the tuning file or by measuring. Returns RESOURCE_EXHAUSTED like
+  // Memory::Allocate. REQUIRES: the stream is idle.
   absl::Status Reserve(int64_t rows_max, Stream& stream);
 
-  // Enqueues the product if it is the library's; false: it is our own kernel's. `rows`: as
-  // *num_rows says, not more.
+  // Enqueues the product and returns true if cuBLASLt computes it. Returns false if our own kernel
+  // must compute it. REQUIRES: `rows` is the value of *num_rows.
   template <class Epilogue>
   absl::StatusOr<bool> Multiply(Stream& stream, const ProductArgs<Epilogue>& args, int64_t rows) {
     if constexpr (!kKindOf<Epilogue>.has_value()) {
@@ -66,9 +67,9 @@ class LibraryProducts {
     }
   }
 
-  // Whether a library could be loaded; kOwn does not ask for one.
+  // Returns true if cuBLASLt has been loaded. With LargeProducts::kOwn, cuBLASLt is not loaded.
   bool is_there() const { return library_.has_value(); }
-  // From now on.
+  // Changes the implementation of large products from now on.
   void Use(LargeProducts whose) { whose_ = whose; }
 
  private:
@@ -82,15 +83,16 @@ class LibraryProducts {
   };
 
   ProductKey KeyOf(ProductKind kind, const ProductInput& input, int64_t rows) const;
-  // Of how many rows each part is, but for the last one; of so many or fewer at most.
+  // Returns the number of rows of each part except the last.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
+  // Returns the maximum of PartRows for up to `rows` rows.
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Whether an algorithm serves every number of rows that the key stands for, as far as one can
-  // ask.
+  // Returns true if an algorithm can compute products with any number of rows that `key` stands
+  // for. Only a few numbers of rows are checked.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
   bool IsKnown(const ProductKey& key) const;
@@ -98,7 +100,8 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // Whose is unknown is measured; what is the library's is computed once, which loads its kernel.
+  // If no choice is known for `key`, measures and stores the fastest. If the choice is cuBLASLt,
+  // computes the product once, which loads the kernel.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>
@@ -126,7 +129,8 @@ class LibraryProducts {
   Memory weight_, sums_, workspace_;
 };
 
-// Without a bias or a next norm: results of a weight of so many rows go to `out`.
+// Returns epilogue arguments without a bias or a next norm. `out` receives the results of a weight
+// with `outputs` rows.
 template <class Epilogue>
 typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
   typename Epilogue::Args args;

@@ -1,4 +1,4 @@
-// How LibraryProducts decides whose a product is.
+// Decides for each product size whether LibraryProducts uses cuBLASLt or our own kernel.
 #include <algorithm>
 
 #include "kernels/cuda/host/launch_product.h"
@@ -7,7 +7,7 @@
 namespace incipit::cuda {
 namespace {
 
-constexpr int32_t kAlgorithmsMax = 4;  // that are measured for a size
+constexpr int32_t kAlgorithmsMax = 4;  // maximum number of algorithms measured for a size
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Of pinned memory through which a weight goes to the device.
+// Size in bytes of the pinned memory through which a weight is copied to the device.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
 absl::Status GrowStaging(size_t bytes, Memory& staging) {
@@ -24,9 +24,10 @@ absl::Status GrowStaging(size_t bytes, Memory& staging) {
 }  // namespace
 
 absl::Status OutOfMemory(Place place, size_t bytes) {
-  if (place == Place::kPinned) return ResourceExhausted("no {} bytes of pinned host memory", bytes);
+  if (place == Place::kPinned)
+    return ResourceExhausted("{} bytes of pinned host memory are not available", bytes);
   const size_t free = FreeDeviceBytes();
-  // The free bytes may lie in pieces.
+  // The free bytes may be fragmented.
   return ResourceExhausted("{} bytes of device memory were asked for, {} are free: {} are missing",
                            bytes, free, bytes > free ? bytes - free : 0);
 }
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<DeviceKvPool>> DeviceKvPool::Create(const KvPoolS
                          shape.head_dim, offered.head_dim_multiple, kMaxHeadDim);
   }
   if (int64_t{shape.num_blocks} * shape.block_size > std::numeric_limits<int32_t>::max()) {
-    return Unimplemented("{} blocks of {} tokens; the backend cuda numbers at most {} tokens",
+    return Unimplemented("{} blocks of {} tokens; the backend cuda supports at most {} tokens",
                          shape.num_blocks, shape.block_size, std::numeric_limits<int32_t>::max());
   }
   const KvLayout layout = {.page_size = shape.block_size,

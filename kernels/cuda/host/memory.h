@@ -1,4 +1,4 @@
-// What the backend hands out: buffers, the KV pool and weights on the device.
+// Objects that the backend returns to its caller: buffers, the KV pool and weights on the device.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,11 @@ class DeviceBuffer final : public Buffer {
   Memory memory_;
 };
 
-// [layer][page][K | V][kv_head][tile] of bf16 (kv_layout.h).
+// The KV pool: [layer][page][K | V][kv_head][tile] of bf16 (page_layout.h).
 class DeviceKvPool final : public KvPool {
  public:
-  // UNIMPLEMENTED names what is not offered.
+  // Returns UNIMPLEMENTED, and names the unsupported property, if the backend does not support the
+  // shape.
   static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape,
                                                               const BackendLimits& offered);
 
@@ -48,13 +49,14 @@ class DeviceKvPool final : public KvPool {
   Memory memory_;
 };
 
-// A packed matrix, bf16 (packed_order.h). A tied embedding shares its head's.
+// A packed bf16 matrix (packed_order.h). A tied embedding shares the memory of its head.
 class DeviceWeight final : public Weight {
  public:
-  // Rounds and packs through `staging`: pinned memory, which grows and serves the next.
+  // Rounds the parts to bf16 and packs them through `staging`, pinned memory that grows as needed
+  // and is reused for the next weight.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
                                                             Memory& staging, Stream& stream);
-  // The same matrix as the one that `memory` holds, packed in plain order.
+  // Returns a weight that shares `memory`, which holds the same matrix packed in plain order.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
 
@@ -65,9 +67,10 @@ class DeviceWeight final : public Weight {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
   RowOrder order() const { return order_; }
-  int32_t head_dim() const { return head_dim_; }  // with kRotary
+  int32_t head_dim() const { return head_dim_; }  // used with kRotary
   int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
-  // As products take them (ProductInput::columns): those beyond the matrix are zero.
+  // Number of columns as products read them (ProductInput::columns). Columns beyond the matrix are
+  // zero.
   int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
 
  private:
@@ -76,10 +79,10 @@ class DeviceWeight final : public Weight {
   RowOrder order_ = RowOrder::kPlain;
   int32_t head_dim_ = 0;
   int64_t rows_ = 0, columns_ = 0;
-  std::shared_ptr<Memory> memory_;  // of a head and of the embedding tied to it
+  std::shared_ptr<Memory> memory_;  // shared by a head and a tied embedding
 };
 
-// The parts one after the other, widened to f32; `staging` as of Pack.
+// Stores the parts one after the other, widened to f32. `staging` is used as in DeviceWeight::Pack.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
                                                       Memory& staging, Stream& stream);
 

@@ -1,5 +1,5 @@
-// Brings a checkpoint's matrices into the packed order (kernels/cuda/device/product/packed_order.h)
-// and back.
+// Converts a checkpoint's matrices into the packed order
+// (kernels/cuda/device/product/packed_order.h) and back.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace incipit::cuda {
 
-// The matrices that are multiplied together, rows one part after the other, all with the same
-// number of columns. The parts may start at any address.
+// Matrices that are multiplied together as one matrix: the rows of one part after those of the
+// other. All parts have the same number of columns. A part may start at any address.
 struct UnpackedWeight {
   std::span<const ConstTensorView> parts;
   RowOrder order = RowOrder::kPlain;
-  int32_t head_dim = 0;  // with kRotary; the rows are whole heads
+  int32_t head_dim = 0;  // used with kRotary; the rows are whole heads
 
   int64_t rows() const;
   int64_t columns() const;
@@ -26,11 +26,11 @@ struct UnpackedWeight {
   int64_t packed_bytes() const { return num_units() * unit_elements() * 2; }
 };
 
-// Packs units first_unit .. of as many as `out` has room for (whole units), rounding to bf16, with
-// all CPUs that this process may use.
+// Packs units from `first_unit` on, as many whole units as `out` can hold. Rounds to bf16. Uses all
+// CPUs of this process.
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out);
 
-// Row `row` of the matrix, from the whole packed weight.
+// Copies row `row` of the matrix out of the whole packed weight.
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
                std::span<uint16_t> out, int64_t head_dim = 0);
 

@@ -1,4 +1,5 @@
-// Takes the time of products while nothing else is to do, on inputs that keep the multipliers busy.
+// Measures the time of products while the device is otherwise idle. The inputs are not zero,
+// because products of zeros use less power.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@ namespace incipit::cuda {
 
 class ProductMeter {
  public:
-  // Room for so many numbers of x, and so many bytes of results. RESOURCE_EXHAUSTED as
-  // Memory::Allocate.
+  // Allocates `x_count` numbers of x and `out_bytes` bytes of results. Returns RESOURCE_EXHAUSTED
+  // like Memory::Allocate.
   static absl::StatusOr<ProductMeter> Create(Stream& stream, int64_t x_count, size_t out_bytes);
 
   absl::Status SetRows(int64_t rows);
@@ -24,7 +25,7 @@ class ProductMeter {
   void* out() const { return out_.data(); }
   Stream& stream() { return *stream_; }
 
-  // Of one call of `enqueue`: the shortest of a few samples.
+  // Returns the time in seconds of one call of `enqueue`: the shortest of a few samples.
   absl::StatusOr<double> SecondsOf(absl::FunctionRef<absl::Status()> enqueue);
 
  private:

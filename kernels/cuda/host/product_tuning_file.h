@@ -1,4 +1,5 @@
-// Which product is whose, and the file that keeps it: lines of text, for one machine.
+// Stores for each product size whether cuBLASLt or our own kernel is faster. The file has lines of
+// text and is valid for one machine.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,20 @@
 
 namespace incipit::cuda {
 
-// By what is done with the results (product.h).
+// What the epilogue does with the results (product.h).
 enum class ProductKind : uint8_t { kStore, kAdd, kGate };
 
 struct ProductKey {
   ProductKind kind = ProductKind::kStore;
   int64_t outputs = 0, columns = 0;
-  int64_t rows = 0;  // and as many again, less one
+  int64_t rows = 0;  // the key stands for [rows, 2 * rows) rows
 
   auto operator<=>(const ProductKey&) const = default;
 };
 
 struct ProductChoice {
   bool is_library = false;
-  ProductAlgorithm algorithm = {};  // the library's
+  ProductAlgorithm algorithm = {};  // used if is_library is true
 
   bool operator==(const ProductChoice&) const = default;
 };
@@ -35,11 +36,11 @@ class ProductChoices {
   void Set(const ProductKey& key, const ProductChoice& choice) { choices_[key] = choice; }
   const std::map<ProductKey, ProductChoice>& all() const { return choices_; }
 
-  // `machine`: one line, all that a choice depends on. NOT_FOUND: there is no file.
-  // FAILED_PRECONDITION: it is another machine's. INVALID_ARGUMENT: it is no such file, or not
-  // whole.
+  // Reads the file. `machine` is one line that names everything on which a choice depends. Returns
+  // NOT_FOUND if there is no file, FAILED_PRECONDITION if the file is for another machine,
+  // INVALID_ARGUMENT if the file has another format or is incomplete.
   static absl::StatusOr<ProductChoices> Read(const std::string& path, const std::string& machine);
-  // Readers see the file whole or not at all. Makes its folder.
+  // Writes the file atomically and creates its folder.
   absl::Status Write(const std::string& path, const std::string& machine) const;
 
  private:

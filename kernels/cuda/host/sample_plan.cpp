@@ -12,7 +12,8 @@
 namespace incipit::cuda {
 namespace {
 
-// The next of a block's arrays; each starts at a multiple of 16.
+// Reserves `bytes` at the end of a memory range and returns their offset. The next array starts at
+// a multiple of 16.
 size_t Place(size_t& end, size_t bytes) {
   const size_t begin = end;
   end = (end + bytes + 15) / 16 * 16;
@@ -32,7 +33,7 @@ int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
 
 constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
 
-// Walks over a list that is sorted by token, together with others.
+// Iterates over a list that is sorted by token. Several iterators are merged by their next tokens.
 template <class List>
 class SortedTokens {
  public:
@@ -134,7 +135,7 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
   return i;
 }
 
-// One patch for each token that anything applies to.
+// Creates one patch for each token to which a penalty, a bias or a ban applies.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());
@@ -185,7 +186,7 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
   return entry;
 }
 
-// Samples from the same row of logits one after another, those of the plan in groups.
+// Stores the samples sorted by row of logits, and one group for each row.
 void SamplePlan::StoreSamples() {
   std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);

@@ -1,10 +1,11 @@
-// Turns the rows of a SampleArgs or ScoreArgs into the arrays that the kernels of sample.h and
-// score.h read, and what those leave into tokens, statuses and log probabilities.
+// Converts the rows of a SampleArgs or ScoreArgs into the arrays that the kernels of sample.h and
+// score.h read. Converts the kernels' outputs into tokens, statuses and log probabilities.
 //
-// Each direction is one block of memory with places that depend on the capacity alone: the caller
-// copies input_bytes() from the host block to the device, launches, and copies output_bytes() back.
-// Rows that do not fit are left for another round. Samples may go to the device with other things
-// instead: samples() says what of the block they are.
+// Inputs and outputs are one memory range each. The offsets in a range depend on the capacity only.
+// The caller copies input_bytes() from the host's range to the device, launches the kernel, and
+// copies output_bytes() back. Rows that do not fit are left for another round. Samples may also be
+// copied to the device together with other data: samples() returns the part of the range that holds
+// the samples.
 #pragma once
 
 #include <cstddef>
@@ -19,25 +20,26 @@
 namespace incipit::cuda {
 
 struct SampleCapacity {
-  int32_t rows = 0;     // in one round
-  int32_t patches = 0;  // penalized, biased and banned tokens of all rows; a vocabulary at least
-  int32_t tops = 0;     // likeliest tokens of all rows; kTopMax or a vocabulary at least
+  int32_t rows = 0;  // maximum rows of a round
+  // Penalized, biased and banned tokens of all rows; at least the vocabulary size
+  int32_t patches = 0;
+  int32_t tops = 0;  // likeliest tokens of all rows; at least kTopMax or the vocabulary size
 };
-// The most log probabilities of one row: what a block holds in shared memory.
+// Maximum number of log probabilities of one row, limited by the shared memory of a thread block.
 inline constexpr int32_t kTopMax = 4096;
 
-// The arrays of some samples. Views.
+// The arrays of some samples, as views.
 struct PackedSamples {
   int32_t num_groups = 0;
   std::span<const std::byte> groups, entries, patches;
 };
 
-// Where the arrays of a sample or a score stand in their blocks.
+// The offsets of the arrays of samples or scores in their memory ranges.
 class SampleLayout {
  public:
   explicit SampleLayout(const SampleCapacity& capacity);
 
-  // Sizes of the blocks, each to be aligned to 16.
+  // Sizes in bytes of the memory ranges, which must be aligned to 16 bytes.
   size_t max_input_bytes() const { return input_bytes(capacity_.patches); }
   size_t max_output_bytes() const { return output_bytes(true, capacity_.tops); }
   size_t original_bytes() const { return capacity_.patches * sizeof(float); }
@@ -46,41 +48,45 @@ class SampleLayout {
   SampleOutputs OutputsAt(std::byte* block) const;
 
   const SampleCapacity& capacity() const { return capacity_; }
-  // Where in the block of inputs.
+  // Offsets in the range of inputs.
   size_t groups() const { return groups_; }
   size_t entries() const { return entries_; }
   size_t patches() const { return patches_; }
   size_t input_bytes(int32_t num_patches) const {
     return patches_ + static_cast<size_t>(num_patches) * sizeof(LogitPatch);
   }
-  // Tokens and statuses; then scores; then the likeliest.
+  // Returns the size of the outputs: tokens and statuses, then scores, then the likeliest tokens.
   size_t output_bytes(bool has_scores, int32_t num_tops) const {
     return has_scores ? tops_ + static_cast<size_t>(num_tops) * sizeof(TopLogit) : scores_;
   }
 
  private:
   SampleCapacity capacity_;
-  size_t groups_ = 0, entries_ = 0, patches_ = 0;  // of the inputs
-  size_t status_ = 0, scores_ = 0, tops_ = 0;      // of the outputs
+  size_t groups_ = 0, entries_ = 0, patches_ = 0;  // offsets in the inputs
+  size_t status_ = 0, scores_ = 0, tops_ = 0;      // offsets in the outputs
 };
 
-// Working memory of one step after another; allocates nothing after the first full round.
+// Working memory that successive steps reuse. A SamplePlan allocates nothing after the first full
+// round.
 class SamplePlan {
  public:
-  // Writes into `inputs` and reads `outputs`: the host's blocks, of the sizes that the layout says.
+  // Writes into `inputs` and reads `outputs`: memory on the host, of the sizes that the layout
+  // returns.
   SamplePlan(const SampleCapacity& capacity, std::byte* inputs, std::byte* outputs);
 
   const SampleLayout& layout() const { return layout_; }
 
-  // Packs rows from `begin` on, as many as fit (one at least), and returns the first that is left.
+  // Packs rows from `begin` on, as many as fit (at least one). Returns the index of the first row
+  // that was not packed.
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
-  // The block of samples that were packed last.
+  // Returns the arrays of the samples that were packed last.
   PackedSamples samples() const;
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 
-  // Once the outputs of the round that begins with row `begin` are there. Rounds in order.
+  // Unpacks the outputs of rows [begin, end), the round that began with row `begin`. REQUIRES: the
+  // outputs have been copied back; rounds are unpacked in order.
   void Unpack(const SampleArgs& args, size_t begin, size_t end) const;
   void Unpack(const ScoreArgs& args, size_t begin, size_t end) const;
 
@@ -101,9 +107,9 @@ class SamplePlan {
   SampleLayout layout_;
   std::byte* inputs_;
   SampleOutputs outputs_;
-  std::vector<LogitPatch> patches_;  // of the row at hand
+  std::vector<LogitPatch> patches_;  // patches of the current row
   std::vector<TokenId> banned_;
-  std::vector<RowEntry> samples_;  // of the round
+  std::vector<RowEntry> samples_;  // samples of the current round
   int32_t num_groups_ = 0, num_patches_ = 0, num_tops_ = 0;
   bool has_scores_ = false;
 };

@@ -13,7 +13,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Of one round.
+// Maximum patches and maximum likeliest tokens of one round.
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Drives the sampling kernels (sample.h, score.h): packs rows, enqueues copies and kernels, and
-// hands out what came back once the step has ended.
+// Runs the sampling kernels (sample.h, score.h): packs rows, enqueues copies and kernels, and
+// returns the results after the step has ended.
 #pragma once
 
 #include <array>
@@ -17,52 +17,57 @@
 
 namespace incipit::cuda {
 
-// The greatest logits of the units of each row and their tokens, on the device.
+// Device arrays with the largest logit of each unit of 16 tokens, and its token, for each row.
 struct BestOfUnits {
-  const float* logits = nullptr;  // or none
+  const float* logits = nullptr;  // null: not available
   const int32_t* tokens = nullptr;
 };
 
-// Of two steps on their way, which share memory on the device: their stream keeps them apart.
+// Samples for up to two steps in flight. Both steps share memory on the device; the order of their
+// stream keeps the steps apart.
 class RowSampler {
  public:
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
 
-  // Memory for rows of so many logits; whoever meets more later waits for the stream. REQUIRES:
-  // nobody waits for results.
+  // Allocates memory for rows of `vocab_size` logits. A later call with a longer row waits for the
+  // stream and allocates again. REQUIRES: no results are pending.
   absl::Status Reserve(int64_t vocab_size);
-  int64_t vocab_size() const { return vocab_size_; }  // that there is memory for
+  // Maximum logits of a row for which memory is allocated
+  int64_t vocab_size() const { return vocab_size_; }
 
   void BeginStep(size_t which);
-  // Enqueue. What the arguments refer to stays valid until TakeResults. `sampled`: on the device,
-  // gets the token of each row. `best`: of the logits, what StoreLogits has noted, if anything.
+  // Enqueues sampling. The memory that the arguments refer to must stay valid until TakeResults.
+  // `sampled`: device memory that receives the token of each row. `best`: the maxima that
+  // StoreLogits stored for these logits, if any.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                       size_t which, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
-  // In place of Sample: packs the samples of a step that has begun, for the caller to bring to the
-  // device. None if they need memory, rounds, or more patches than a round takes (sampler.cpp);
-  // then nothing has happened.
+  // Alternative to Sample: packs the samples of a step that has begun, and the caller copies the
+  // packed samples to the device. Returns nullopt and changes nothing if the samples need more
+  // memory, several rounds, or more patches than a round has (sampler.cpp).
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Enqueues the kernel for them, wherever their header is; may be recorded for any such step.
+  // Enqueues the kernel for packed samples whose header is at `samples`. The launch may be recorded
+  // in a graph and serves every step with at most `groups_max` groups.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
-  // Enqueues what brings their results.
+  // Enqueues the copy of the packed samples' results to the host.
   void FetchPacked(size_t which, Stream& stream);
-  // REQUIRES: the step has ended.
+  // Stores the results in the arguments of the step's Sample and Score calls. REQUIRES: the step
+  // has ended.
   void TakeResults(size_t which);
 
-  // Of one round; more rows take more rounds.
+  // Maximum number of rows of a round. More rows need more rounds.
   static constexpr int32_t kRowsAtOnce = 256;
-  // What PackedSamples may take, each array rounded up.
+  // Returns the maximum size in bytes of PackedSamples, each array rounded up.
   static size_t PackedBytesMax();
 
  private:
-  // Of one step on their way at once: with more, those before are waited for. Prompts with log
-  // probabilities and long lists of penalties take many.
+  // Maximum number of rounds of a step in flight. Before a further round, the sampler waits for the
+  // earlier rounds. Prompts with log probabilities and long lists of penalties need many rounds.
   static constexpr size_t kRoundsMax = 8;
 
-  // As many rows as one packing takes.
+  // As many rows as one packing can hold.
   struct Round {
     Memory pinned_inputs, pinned_outputs;
     std::optional<SamplePlan> plan;
@@ -75,8 +80,8 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Packs all rows, round after round: inputs go to the device, `launch` enqueues a kernel for the
-  // round and a number of rows, results come back.
+  // Packs all rows, round after round. Each round copies its inputs to the device, calls `launch`
+  // with the round and its number of rows, and copies the results back.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<void(const Round&, int32_t)> launch);

@@ -17,24 +17,24 @@ constexpr size_t kAlignment = 16;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Rows that wait for other splits of their sequences, at most, in steps where each of so many
-// sequences decodes one token, of lengths that add up to so many positions. Whatever is more goes
-// in prefill tiles.
+// Bounds for the partial rows of attention (rows whose splits are combined later). The bounds
+// assume that at most kPartialSequences sequences decode one token each, with kPartialPositions
+// positions together. Work beyond the bounds becomes prefill tiles.
 constexpr int64_t kPartialSequences = 256, kPartialPositions = 1 << 20;
 
 int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   const int64_t positions = std::min(bounds.blocks_max * form.page_size, kPartialPositions);
   const int64_t sequences =
       std::min({int64_t{bounds.tokens_max}, int64_t{bounds.sequences_max}, kPartialSequences});
-  // A sequence's first and last split may be shorter than the shortest length.
+  // The first and the last split of a sequence may be shorter than the minimum split length.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // And one sequence alone may decode several tokens at any length.
+  // In addition, one sequence alone may decode several tokens at any length.
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
 
-// Puts an array behind what was put before; where it begins.
+// Appends an array after the arrays appended before. Returns its offset.
 template <class T>
 size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
   const size_t begin = Aligned(used);
@@ -62,7 +62,7 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
     INCIPIT_ASSIGN_OR_RETURN(memory, Memory::Allocate(Place::kPinned, bytes));
     for (int32_t i = 0; i <= kFirstRows; ++i) memory.as<int32_t>()[i] = i;
   }
-  // All or nothing: what is there is of the bounds that are said.
+  // Members change only after all allocations have succeeded, so bounds_ always matches the memory.
   bounds_ = bounds;
   form_ = form;
   attention_.emplace(std::move(attention));
@@ -78,7 +78,8 @@ bool StepMemory::Holds(const Step& step, std::span<const int32_t> logits_rows) c
          std::ssize(step.blocks) <= bounds_.blocks_max;
 }
 
-// Pools may differ in their pages: a step may come whose pool is not the one that was seen last.
+// Returns true if the step's page tables fit the form's page size. The pool of a step may differ
+// from the previous step's pool.
 bool StepMemory::FitsForm(const Step& step) const {
   if (form_.windows.empty()) return false;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {

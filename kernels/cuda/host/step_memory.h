@@ -1,6 +1,6 @@
-// What goes to the device once for each step, in one copy of what the step has: the plan of its
-// attention, tokens, rows of logits and samples. Two steps may be on their way: each has pinned
-// memory of its own, and both use the same place on the device, where streams keep them apart.
+// The data that is copied to the device once for each step: the plan of attention, tokens, rows of
+// logits and samples. Two steps may be in flight. Each step has its own pinned memory; both use the
+// same device memory, and the order of the stream keeps the steps apart.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 
 namespace incipit::cuda {
 
-// What the plan of attention depends on besides the step; known from the first operation on.
+// The properties on which the plan of attention depends besides the step. The properties are known
+// after the first attention operation.
 struct AttentionForm {
   int32_t page_size = 16, group = 1;
   std::vector<int32_t> windows;
@@ -29,31 +30,33 @@ struct AttentionForm {
 
 class StepMemory {
  public:
-  // Memory for steps within `bounds` and this form. REQUIRES: `stream` has nothing to do.
+  // Allocates memory for steps within `bounds` and for this form. REQUIRES: the stream is idle.
   absl::Status Reserve(const StepBounds& bounds, const AttentionForm& form);
   bool Holds(const Step& step, std::span<const int32_t> logits_rows) const;
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step, and of its samples if there are any. `which` alternates; the step
-  // that used it before has ended. False: without a plan of attention, as the form is not this
-  // step's.
+  // Enqueues the copy of a step, and of its samples if there are any. `which` alternates between 0
+  // and 1; the previous step with the same `which` must have ended. Returns false if the copy has
+  // no plan of attention, because the form does not match the step.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
-  // On the device, of the latest upload, always at the same place.
+  // Device pointers to the latest upload; the pointers do not change between steps.
   const int32_t* num_tokens() const { return &header()->num_tokens; }
   const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
   const SampleHeader* samples() const { return At<const SampleHeader>(kSamplesAt); }
-  // How many rows of logits there are, and which, up to kFirstRows of them.
+  // The number of rows of logits, at most kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
+  // The first rows of logits, at most kFirstRows.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
-  // All of them, at a place of this step's, and element i of this is i, for i up to kFirstRows.
+  // All rows of logits. The address differs between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
+  // An array whose element i is i, for i in [0, kFirstRows].
   const int32_t* counts() const { return At<int32_t>(0); }
 
-  // Of the latest upload, as the host has it.
+  // The host's copy of the latest upload's header.
   const StepHeader& host_header() const { return host_header_; }
   const AttentionPlan& plan() const { return *attention_; }
 
@@ -75,7 +78,7 @@ class StepMemory {
   AttentionForm form_;
   std::optional<AttentionPlan> attention_;
   StepHeader host_header_;
-  size_t logits_rows_ = 0;  // offset
+  size_t logits_rows_ = 0;  // offset in bytes
   Memory device_;
   std::array<Memory, 2> pinned_;
 };

@@ -1,4 +1,4 @@
-// Stands for the CUDA backend in a build without it.
+// Replaces the CUDA backend in a build without CUDA.
 #include "base/status.h"
 #include "kernels/cuda/cuda_options.h"
 
@@ -6,7 +6,7 @@ namespace incipit {
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options) {
   return Unimplemented(
-      "CUDA device {} was asked for, but this program was built without CUDA; use --backend cpu, "
+      "CUDA device {} was requested, but this program was built without CUDA; use --backend cpu, "
       "or a build configured with -DINCIPIT_CUDA=ON",
       options.device);
 }
