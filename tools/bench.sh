@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Micro-benchmarks, then a load run against a server of our own: tools/bench.sh BUILD-FOLDER [MODEL]
+# Runs the micro-benchmarks, then a load test against a temporary server:
+# tools/bench.sh BUILD-FOLDER [MODEL]
 set -euo pipefail
 build=$1 model=${2:-models/incipit-tiny}
 for program in "$build"/bench/*_bench; do
@@ -17,7 +18,7 @@ until [[ -s $work/ports ]]; do
 done
 port=$(sed -n 's/.*"grpc": *\([0-9]*\).*/\1/p' "$work/ports")
 for shared in 0 256; do
-  echo "=== end to end, $shared tokens of each prompt shared"
+  echo "=== end to end, all prompts share their first $shared tokens"
   "$build/incipit" bench --address "127.0.0.1:$port" --requests 100 --concurrency 8 \
     --prompt-tokens 320 --output-tokens 32 --shared-prefix-tokens $shared
 done

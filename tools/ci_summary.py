@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Adds up CTest's JUnit reports: ci_summary.py STEPS REPORT...
 
-STEPS has a line for each step, "SECONDS ok NAME" or "SECONDS FAILED NAME". Prints them, and the longest
-tests of each report. Counts GoogleTest cases and Python tests where a program reports them, and the program
-itself where it does not. Adds up the CPU time of the programs that have a limit of it (tools/cpu_time.py).
-Prints "N passed, N failed" as the last line; exits 1 if anything failed.
+STEPS has a line for each step, "SECONDS ok NAME" or "SECONDS FAILED NAME". Prints the steps and the longest tests of
+each report. Counts GoogleTest cases and Python tests where a program reports them, otherwise the program as one test.
+Adds up the CPU time of the programs that have a limit of CPU time (tools/cpu_time.py). Prints "N passed, N failed" as
+the last line; exits 1 if anything failed.
 """
 import re
 import sys
@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 def count(case: ElementTree.Element) -> tuple[int, int, int]:
-    """(passed, failed, skipped) of one CTest test."""
+    """Returns the numbers (passed, failed, skipped) of one CTest test."""
     output = case.findtext("system-out") or ""
     failed = case.find("failure") is not None or case.get("status") == "fail"
     if case.find("skipped") is not None:
@@ -43,7 +43,7 @@ def print_steps(steps: list[list[str]]) -> None:
     for seconds, outcome, name in steps:
         print(f"{seconds:>6} s  {name}{'' if outcome == 'ok' else ': ' + outcome}")
     total = sum(int(seconds) for seconds, _, _ in steps)
-    print(f"{total:6} s  in all, {total / 60:.0f} minutes")
+    print(f"{total:6} s  in total, {total / 60:.0f} minutes")
 
 
 def main(step_lines: str, reports: list[str]) -> int:
@@ -60,8 +60,8 @@ def main(step_lines: str, reports: list[str]) -> int:
         cpu = [float(said) for said in re.findall(r"^CPU time: ([\d.]+) s of at most", "\n".join(
             case.findtext("system-out") or "" for case in root.iter("testcase")), re.M)]
         if cpu:
-            print(f"{report}: the emulated device took {sum(cpu):.0f} s of CPU time")
-        print(f"{report}: longest are {longest(root)}")
+            print(f"{report}: tests on the emulated device took {sum(cpu):.0f} s of CPU time")
+        print(f"{report}: the longest tests are {longest(root)}")
         for case in root.iter("testcase"):
             counts = count(case)
             totals = [a + b for a, b in zip(totals, counts)]

@@ -3,15 +3,19 @@
 
     tools/compare_cpu.py [--program build/release/incipit] [--shapes qwen2-0.5b llama-125m] [--rounds 5]
 
-Installs both peers from PyPI under build/compare_cpu the first time (llama.cpp is built from the source that
-llama-cpp-python brings, for this machine), writes random weights and the same ones as GGUF, and measures all three in
-turn: prefill of 512 tokens, and decoding with 1, 8 and 32 sequences after prompts of 128 tokens, with 16-bit weights
-(OpenVINO reads f16, which holds the same values; llama.cpp reads both, and the faster of the two counts in each line)
-and with 8-bit ones (Q8_0; --weights int8 here). Each round begins with another engine. Printed are medians of the
-rounds. Before each measurement the cores must be idle; where they do not become so, the table says how many measurements
-were disturbed.
+The first run installs both peers from PyPI under build/compare_cpu. llama.cpp is built for this machine from the
+source in llama-cpp-python. The program writes random weights as a checkpoint and as GGUF files, and measures the
+three engines in turn.
 
-Needs a C++ compiler, CMake and some 8 GB of disk; takes about half an hour on two cores. Not part of CI.
+Measurements: prefill of 512 tokens; decoding with 1, 8 and 32 sequences after prompts of 128 tokens; each with 16-bit
+weights and with 8-bit weights (Q8_0; --weights int8 for Incipit). For 16-bit weights, OpenVINO reads f16, which holds
+the same values. llama.cpp reads bf16 and f16; each line of the table uses the faster of the two.
+
+Each round begins with another engine. The table has medians of the rounds. Before each measurement the cores must be
+idle. If the cores do not become idle, the measurement counts as disturbed, and the table has the number of disturbed
+measurements.
+
+Needs a C++ compiler, CMake and about 8 GB of disk space. Takes about half an hour on two cores. Not part of CI.
 """
 import argparse
 import contextlib
@@ -32,7 +36,7 @@ LLAMA_CPP = "llama-cpp-python==0.3.36"
 PACKAGES = ["openvino-genai==2026.4.1.0", "numpy"]
 SEQUENCES = (1, 8, 32)
 DECODE_PROMPT = 128
-# Of each type: what the peers' files hold, our flags, and the goals (times the better peer) of each measurement.
+# For each type: types of the peers' files, flags of Incipit, and goals (Incipit's speed / the faster peer's speed).
 TYPES = {
     "bf16": dict(llama=["bf16", "f16"], openvino=["f16"], flags=[],
                  goals={"prefill": 1.05, "decode 1": 1.0, "decode 8": 1.15, "decode 32": 1.05}),
@@ -40,7 +44,7 @@ TYPES = {
                  goals={"prefill": 1.5, "decode 1": 1.05, "decode 8": 1.8, "decode 32": 1.8}),
 }
 MEASUREMENTS = ["prefill", *(f"decode {n}" for n in SEQUENCES)]
-BUSY_MAX = 0.05  # of the cores, by others
+BUSY_MAX = 0.05  # maximum share of the cores that other programs may use
 
 
 def say(text):
@@ -48,7 +52,7 @@ def say(text):
 
 
 def run(command, **options):
-    """Standard output; what went wrong, if anything did, goes to the terminal."""
+    """Returns standard output. If the command fails, prints its output and exits."""
     result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
     if result.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: exit code {result.returncode}\n{result.stderr[-4000:]}{result.stdout[-2000:]}")
@@ -56,7 +60,7 @@ def run(command, **options):
 
 
 class Peers:
-    """Where the peers are installed; what is there is not installed again."""
+    """The folders of the peers. install() skips what is already installed."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -95,7 +99,7 @@ class Peers:
 
 
 def write_models(peers, shape):
-    """The checkpoint's folder; the GGUF files lie beside it."""
+    """Writes the checkpoint and the GGUF files beside it. Returns the checkpoint's folder."""
     folder = peers.folder / "models" / shape
     if not (folder / "config.json").exists():
         say(f"writing {shape}")
@@ -128,7 +132,8 @@ class Incipit:
         rows = {"prefill": found["prefill"][0]} | {f"decode {row['sequences']}": row for row in found["decode"]}
         for name, row in rows.items():
             limit = row["tokens_per_s"] / row["fraction_of_limit"]
-            self.limits[name] = max(limit, self.limits.get(name, 0))  # neighbours lower the rates, nothing raises them
+            # Other programs can only lower the measured rates
+            self.limits[name] = max(limit, self.limits.get(name, 0))
         for key, value in found["machine"].items():
             self.machine[key] = max(value, self.machine.get(key, value)) if isinstance(value, float) else value
         return {name: row["tokens_per_s"] for name, row in rows.items()}
@@ -143,7 +148,7 @@ class LlamaCpp:
     def __init__(self, options, folder, _, dtype):
         path, threads = gguf_path(folder, dtype), options.threads
         bin_folder = options.peers.build / "bin"
-        # A stream of cells for each sequence, in multiples of 256.
+        # The context has a number of cells for each sequence, a multiple of 256.
         context = max(SEQUENCES) * (-(-(DECODE_PROMPT + options.generate + 1) // 256) * 256)
         self.prefill = [*options.pin, bin_folder / "llama-bench", "-m", path, "-t", threads, "-p", options.prompt, "-n", 0, "-r", 1,
                         "-o", "json"]
@@ -171,7 +176,7 @@ class OpenVino:
                                         text=True)
         self.prompt, self.generate = options.prompt, options.generate
         self.reply()
-        for sequences in SEQUENCES:  # so that prompts are in its cache
+        for sequences in SEQUENCES:  # fills the prefix cache with the prompts
             self.ask(decode=sequences, prompt=DECODE_PROMPT, steps=1)
 
     def reply(self):
@@ -196,7 +201,7 @@ class OpenVino:
 
 
 def busy_share(cpus, seconds=0.5):
-    """How much of `cpus` somebody used during `seconds`."""
+    """Returns the share of `cpus` that was in use during `seconds`."""
 
     def times():
         lines = pathlib.Path("/proc/stat").read_text().splitlines()
@@ -211,7 +216,7 @@ def busy_share(cpus, seconds=0.5):
 
 
 def wait_for_quiet(options):
-    """Whether nobody else uses the cores, at the latest after a while."""
+    """Waits until other programs leave the cores idle. Returns false if that takes too long."""
     deadline = time.monotonic() + options.quiet_wait
     while busy_share(options.cpus) > BUSY_MAX:
         if time.monotonic() > deadline:
@@ -220,7 +225,7 @@ def wait_for_quiet(options):
 
 
 def open_engines(options, shape, kind, stack):
-    """(name, engine) of each that is measured, ours first."""
+    """Returns (name, engine) for each measured engine, Incipit first."""
     engines = []
     for engine_type, dtypes in ((Incipit, [""]), (LlamaCpp, TYPES[kind]["llama"]), (OpenVino, TYPES[kind]["openvino"])):
         for dtype in dtypes:
@@ -231,7 +236,7 @@ def open_engines(options, shape, kind, stack):
 
 
 def compare(options, shape, kind):
-    """Speeds of every round by engine and measurement, and what our program says about limits and the machine."""
+    """Returns the speeds of every round by engine and measurement, and Incipit's limits and machine rates."""
     with contextlib.ExitStack() as stack:
         engines = open_engines(options, shape, kind, stack)
         speeds = {engine: {name: [] for name in MEASUREMENTS} for engine, _ in engines}
@@ -250,7 +255,7 @@ def compare(options, shape, kind):
 
 
 def fastest(result, engine, name):
-    """The median of a measurement; of an engine with several files, that of the fastest."""
+    """Returns the median of a measurement; if an engine has several files, the median of the fastest."""
     return max(statistics.median(found[name]) for key, found in result["speeds"].items() if key.startswith(engine))
 
 
@@ -263,8 +268,8 @@ def table(results, options):
              f"{options.rounds} rounds; {', '.join([LLAMA_CPP, *PACKAGES[:1]])}.", ""]
     disturbed = sum(result["disturbed"] for result in results)
     if disturbed:
-        lines += [f"{disturbed} measurements were disturbed by others on the same cores.", ""]
-    lines += ["| | limit | llama.cpp | OpenVINO GenAI | incipit | of the better peer | goal | of the limit |", "|---|" + "---:|" * 7]
+        lines += [f"{disturbed} measurements were disturbed by other programs on the same cores.", ""]
+    lines += ["| | limit | llama.cpp | OpenVINO GenAI | incipit | Incipit / faster peer | goal | share of the limit |", "|---|" + "---:|" * 7]
     for result in results:
         for name in MEASUREMENTS:
             ours, llama, openvino = (fastest(result, engine.name, name) for engine in (Incipit, LlamaCpp, OpenVino))
@@ -280,22 +285,22 @@ def table(results, options):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/incipit")
-    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/compare_cpu", help="of the peers and the weights")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/compare_cpu", help="folder for the peers and the weights")
     parser.add_argument("--shapes", nargs="+", choices=make_checkpoint.SHAPES, default=["qwen2-0.5b", "llama-125m"])
     parser.add_argument("--types", nargs="+", choices=TYPES, default=list(TYPES))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--prompt", type=int, default=512, help="tokens of the prefill")
-    parser.add_argument("--generate", type=int, default=64, help="steps of decoding")
-    parser.add_argument("--cpus", help="such as 0,1; by default the first two that this process may use")
-    parser.add_argument("--quiet-wait", type=float, default=60, help="seconds at most for others to leave the cores")
-    parser.add_argument("--json", type=pathlib.Path, help="where every single measurement goes")
-    parser.add_argument("--prepare", action="store_true", help="install and write what is needed, and measure nothing")
+    parser.add_argument("--prompt", type=int, default=512, help="number of prompt tokens in the prefill measurement")
+    parser.add_argument("--generate", type=int, default=64, help="number of decode steps")
+    parser.add_argument("--cpus", help="cores to use, such as 0,1; default: the first two of this process")
+    parser.add_argument("--quiet-wait", type=float, default=60, help="maximum seconds to wait for idle cores")
+    parser.add_argument("--json", type=pathlib.Path, help="file for all single measurements")
+    parser.add_argument("--prepare", action="store_true", help="install the peers and write the weights, but do not measure")
     options = parser.parse_args()
     options.cpus = options.cpus.split(",") if options.cpus else [str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2]]
     options.threads = len(options.cpus)
     options.pin = ["taskset", "--cpu-list", ",".join(options.cpus)]
     if not options.program.exists() and not options.prepare:
-        parser.error(f"{options.program} is not there: build it, or say --program")
+        parser.error(f"{options.program} does not exist; build it or pass --program")
     return options
 
 

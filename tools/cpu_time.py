@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs a program and fails if it takes more CPU time, of all its threads, than it may: cpu_time.py SECONDS PROGRAM ...
+"""Runs a program and fails if all its threads together use more CPU time than the limit: cpu_time.py SECONDS PROGRAM
+...
 
-CPU time, so that other things on the machine do not fail it. The last line says how much it was.
+CPU time does not depend on other programs on the machine. The last line has the CPU time used.
 """
 import resource
 import subprocess
@@ -15,7 +16,7 @@ def main() -> int:
     seconds = used.ru_utime + used.ru_stime
     print(f"CPU time: {seconds:.1f} s of at most {seconds_max} s", flush=True)
     if seconds > float(seconds_max):
-        print("it takes more than it may")
+        print("the program used more CPU time than the limit")
         return 1
     return code if code >= 0 else 128 - code
 

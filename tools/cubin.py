@@ -1,8 +1,9 @@
-"""Counts the instructions of the kernels in a cubin (ELF, sm_90), without a disassembler.
+"""Counts the instructions of the kernels in a cubin (ELF, sm_90) without a disassembler.
 
-An instruction is 16 bytes. Bits 0 to 8 say what it does (9 to 11, where its operands are), bits 73 to 75
-how wide a memory access is, bits 76 to 78 how far a fence reaches (0: its block), bits 16 to 23 and 34 to 81 of
-a branch how far it goes, in units of 4 bytes from the next instruction. Found by compiling small kernels of known PTX.
+An instruction has 16 bytes. Bits [0, 9) are the operation, bits [9, 12) the kind of its operands, bits [73, 76) the
+width of a memory access, and bits [76, 79) the scope of a fence (0: the thread block). Bits [16, 24) and [34, 82) of
+a branch are its distance from the next instruction in units of 4 bytes. This encoding was found by compiling small
+kernels of known PTX.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ OPCODES = {
     0x181: "LDG", 0x186: "STG", 0x1AE: "LDGSTS", 0x183: "LDL", 0x187: "STL", 0x184: "LDS", 0x188: "STS",
     0x03B: "LDSM", 0x044: "STSM", 0x03C: "HMMA", 0x1F0: "HGMMA", 0x1BA: "UBLKCP", 0x1B4: "UTMALDG",
     0x11D: "BAR", 0x108: "MUFU", 0x189: "SHFL", 0x147: "BRA",
-    0x192: "MEMBAR",  # of those that reach beyond a block
+    0x192: "MEMBAR",  # only fences with a larger scope than the thread block
 }
 GLOBAL_ACCESSES = {"LDG", "STG", "LDGSTS"}
 WIDE = 6  # 16 bytes
@@ -24,9 +25,9 @@ WORK = {"HMMA", "HGMMA", "UBLKCP", "UTMALDG"}
 
 @dataclasses.dataclass
 class Instruction:
-    name: str  # "" where it does not matter which one it is
+    name: str  # empty for instructions that are not counted
     width: int
-    target: int | None = None  # of a branch: number of an instruction
+    target: int | None = None  # index of the instruction to which a branch jumps
 
     @property
     def is_wide_access(self) -> bool:
@@ -52,8 +53,8 @@ def decode(code: bytes) -> list[Instruction]:
 
 
 def loops(instructions: list[Instruction]) -> list[range]:
-    """What a backward branch jumps over, one for each place that is jumped to, shortest first. The endless
-    loop after the end of a kernel is none."""
+    """Returns the ranges of instructions that backward branches repeat, one for each branch target, shortest first.
+    The endless loop after the end of a kernel is not included."""
     ends = {}
     for number, instruction in enumerate(instructions):
         if instruction.target is not None and 0 <= instruction.target < number:
@@ -62,8 +63,8 @@ def loops(instructions: list[Instruction]) -> list[range]:
 
 
 def in_main_loops(instructions: list[Instruction]) -> list[Instruction]:
-    """Those of main loops: loops that have a tensor instruction, a bulk copy or a global access of 16 bytes,
-    and no other such loop within them."""
+    """Returns the instructions of main loops. A main loop has a tensor instruction, a bulk copy or a 16-byte global
+    access, and contains no other such loop."""
     working = [loop for loop in loops(instructions)
                if any(instructions[position].name in WORK or instructions[position].is_wide_access for position in loop)]
     main = [loop for number, loop in enumerate(working)
@@ -74,13 +75,13 @@ def in_main_loops(instructions: list[Instruction]) -> list[Instruction]:
 @dataclasses.dataclass
 class KernelCode:
     counts: collections.Counter
-    # Of main loops: global accesses of less than 16 bytes; accesses of the stack.
+    # Counts in main loops: global accesses of less than 16 bytes; accesses of the stack.
     narrow: int
     local: int
 
 
 def kernels(elf: bytes) -> dict[str, KernelCode]:
-    """Mangled name -> what its code has."""
+    """Returns mangled kernel name -> counts of the kernel's code."""
     section_table, = struct.unpack_from("<Q", elf, 0x28)
     entry_size, count, names_index = struct.unpack_from("<HHH", elf, 0x3A)
     sections = [struct.unpack_from("<IIQQQQIIQQ", elf, section_table + i * entry_size) for i in range(count)]

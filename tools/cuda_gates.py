@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the machine code of the CUDA kernels against a budget.
+"""Compares the machine code of the CUDA kernels with a budget.
 
-Usage: cuda_gates.py BUDGET FOLDER     what the build left in FOLDER: *.cubin, and *.log with what ptxas said
-       cuda_gates.py --skip REASON     prints it and exits 77, which CTest shows as skipped
+Usage: cuda_gates.py BUDGET FOLDER     FOLDER has the build's *.cubin files, and *.log files with the output of ptxas
+       cuda_gates.py --skip REASON     prints REASON and exits with 77, which CTest reports as skipped
 
-Prints a table, then what is over budget; exits 1 if anything is. docs/testing.md says what is checked.
+Prints a table, then everything that is over budget; exits 1 if anything is. docs/testing.md describes the checks.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import sys
 
 import cubin
 
-# setmaxnreg ignored; a wait for wgmma put in; wgmma serialized, for whichever reason.
+# Notes of ptxas that are errors here: setmaxnreg ignored; a wait for wgmma inserted; wgmma serialised for any reason.
 FORBIDDEN_NOTES = re.compile(r"C7508|C7511|C7517|Potential Performance Loss|wgmma")
 PROPERTIES = re.compile(r"Function properties for (\S+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, "
                         r"(\d+) bytes spill loads")
 ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(\w+)'")
-# The numbers that launch.h puts into the name of an entry: threads, bytes of shared memory, blocks of an SM.
+# The numbers that launch.h puts into the name of an entry: threads, bytes of shared memory, thread blocks per SM.
 LAUNCH = re.compile(r"Li(\d+)ELi(\d+)ELi(\d+)EEEv")
 KEYS = {"kernel", "registers", "shared_bytes", "stack", "spills", "hot", "narrow", "fences", "at_least", "shares_registers"}
 
@@ -32,7 +32,7 @@ KEYS = {"kernel", "registers", "shared_bytes", "stack", "spills", "hot", "narrow
 @dataclasses.dataclass
 class Kernel:
     symbol: str
-    name: str  # as C++ writes it, without namespaces
+    name: str  # name in C++ without namespaces
     threads: int
     shared_bytes: int
     registers: int
@@ -46,7 +46,8 @@ class Kernel:
 
 
 def demangled(symbols: list[str]) -> list[str]:
-    """Sample<SampleShape> for void incipit::cuda::Entry<incipit::cuda::Sample<...>, 512, ...>(...)."""
+    """Returns, for example, Sample<SampleShape> for void incipit::cuda::Entry<incipit::cuda::Sample<...>, 512,
+    ...>(...)."""
     output = subprocess.run(["c++filt"], input="\n".join(symbols), capture_output=True, text=True, check=True)
     names = []
     for line in output.stdout.splitlines():
@@ -57,7 +58,7 @@ def demangled(symbols: list[str]) -> list[str]:
 
 
 def read_log(log: str) -> tuple[dict[str, tuple[int, int, int]], list[str]]:
-    """Entry -> (registers, bytes of stack, bytes of spills); and findings."""
+    """Returns entry -> (registers, bytes of stack, bytes of spills), and the findings."""
     findings = [f"ptxas: {line.strip()}" for line in log.splitlines()
                 if FORBIDDEN_NOTES.search(line) or "warning" in line]
     entries = {}
@@ -91,7 +92,7 @@ def read_build(folder: pathlib.Path) -> tuple[list[Kernel], list[str]]:
 
 
 def line_of(budget: dict, name: str) -> dict | None:
-    """The first that matches."""
+    """Returns the budget's first line that matches the kernel's name."""
     return next((line for line in budget["kernels"] if fnmatch.fnmatchcase(name, line["kernel"])), None)
 
 
@@ -108,7 +109,8 @@ def check_kernel(kernel: Kernel, line: dict) -> list[str]:
         limits.append(("global accesses of less than 16 bytes in main loops", kernel.code.narrow, line["narrow"]))
     limits.append(("fences beyond a block (MEMBAR)", counts["MEMBAR"], line.get("fences", 0)))
     findings = [f"{kernel.name}: {value} {what}, budget {most}" for what, value, most in limits if value > most]
-    # Its warpgroups pass on what they are launched with: with less of it they would wait for ever.
+    # The kernel's warpgroups redistribute the registers of the launch: with fewer registers they would wait without
+    # end.
     if line.get("shares_registers") and kernel.registers < line["registers"]:
         findings.append(f"{kernel.name}: {kernel.registers} registers, {line['registers']} are shared out")
     for name, least in line.get("at_least", {}).items():
@@ -118,7 +120,8 @@ def check_kernel(kernel: Kernel, line: dict) -> list[str]:
 
 
 def check_neighbours(budget: dict, kernels: list[Kernel]) -> list[str]:
-    """Kernels that run one after the other: the blocks of the second start beside those of the first."""
+    """Checks pairs of consecutive kernels: the thread blocks of the second kernel must fit on an SM beside those of
+    the first."""
     sm, most = budget["sm"], budget["neighbour"]
     findings = []
     for patterns in budget["neighbours"]:

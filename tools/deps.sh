@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Incipit needs: as root, or through sudo where it asks for no
-# password. Otherwise prints the one command that does, and fails if something is missing.
-#   tools/deps.sh          what building and serving needs
-#   tools/deps.sh --all    and what tests, sanitizers and checks need
+# Installs the missing Debian packages that Incipit needs, as root or through sudo without a password.
+# If neither is possible, prints the command that installs the packages, and fails.
+#   tools/deps.sh          packages for building and serving
+#   tools/deps.sh --all    also packages for tests, sanitizers and checks
 set -euo pipefail
 
 build=(
@@ -26,7 +26,7 @@ for package in "${packages[@]}"; do
 done
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
-# Recommended packages are not needed, and nothing that a package ships is started as a service.
+# Recommended packages are not installed, and no service of a package is started.
 command="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
 if [[ $(id -u) == 0 ]]; then
   as_root=(env)

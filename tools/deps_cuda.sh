@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the compiler of device code from PyPI into build/cuda_toolkit, where CMake looks for it after
-# CUDA_HOME and /usr/local/cuda. Neither a GPU nor a driver nor root is needed.
+# Installs the compiler for device code from PyPI into build/cuda_toolkit. CMake searches for it
+# there after CUDA_HOME and /usr/local/cuda. Neither a GPU nor a driver nor root permissions are
+# needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88
@@ -18,4 +19,4 @@ if [[ "$(cat "$folder/packages.txt" 2>/dev/null)" != "${packages[*]}" ]]; then
   echo "${packages[*]}" >"$folder/packages.txt"
 fi
 "$folder/nvidia/cu13/bin/nvcc" --version | tail -2
-echo "configure again: CMake finds it now"
+echo "configure again: CMake now finds the compiler"

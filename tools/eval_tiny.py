@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Samples stories from a trained folder and has tools/story/check_story.py judge them.
+"""Samples stories from a trained model folder and checks them with tools/story/check_story.py.
 
     eval_tiny.py models/incipit-tiny --count 200 --seed 1 --temperature 0.7
 
-Each kind of prompt is sampled `--count` times: nothing but the begin token; `Once upon a time`; chat
-requests; system messages and second rounds; stories cut anywhere; a story cut anywhere after several
-others (long). For chat also says how many stories are about what was asked. The weights are the bf16
-ones of the folder, computed in f32.
+Each kind of prompt is sampled `--count` times: the begin token only; `Once upon a time`; chat
+requests; chats with a system message and a second round; stories cut anywhere; a story cut
+anywhere after several other stories (long). For chats, also prints how many stories are about the
+requested subject. The weights are the folder's bf16 weights; the model computes in f32.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from generate import draw_setting, write_story  # noqa: E402
 from world import article  # noqa: E402
 
 KINDS = ("bare", "once", "chat", "rounds", "cut", "long")
-LIMIT = 320  # tokens of a sampled story
+LIMIT = 320  # maximum tokens of a sampled story
 
 
 @dataclass
 class Prompt:
-    """A prompt text with specials, the part of the story that it holds, and what must appear."""
+    """A prompt text with special tokens, the part of the story in the prompt, and words that must
+    occur."""
 
     text: str
     begun: str = ""
@@ -46,7 +47,7 @@ class Prompt:
 
 
 def make_prompt(kind: str, rng: random.Random) -> Prompt:
-    """A prompt of one of KINDS."""
+    """Returns a random prompt of one of KINDS."""
     setting = draw_setting(rng)
     story = write_story(setting, rng)
     if kind == "bare":
@@ -77,7 +78,7 @@ def complete(
     temperature: float,
     generator: torch.Generator,
 ) -> list[str]:
-    """The story of each prompt: the begun part and what the model adds."""
+    """Returns the story of each prompt: the part in the prompt and the model's output."""
     ends = [tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(END)]
     ids = [tokenizer.encode(p.text, add_special_tokens=False).ids for p in prompts]
     groups = defaultdict(list)
@@ -92,7 +93,7 @@ def complete(
 
 
 def main() -> None:
-    """Prints accepted/total for each kind of prompt."""
+    """Prints the accepted and total number of stories for each kind of prompt."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--count", type=int, default=200)

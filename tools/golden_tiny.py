@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/incipit-tiny/golden.json: what models/incipit-tiny must answer.
+"""Writes tests/golden/incipit-tiny/golden.json: the expected outputs of models/incipit-tiny.
 
     golden_tiny.py models/incipit-tiny tests/golden/incipit-tiny/golden.json
 
-The model is computed here once more, in NumPy and f32 from the bf16 weights, sharing no code with the
-training. Prompts whose greedy path comes near a tie are left out, so that another order of additions
+This script is an independent implementation of the model in NumPy and f32 from the bf16 weights; it shares no code
+with the training. Prompts whose greedy decoding comes near a tie are left out, so that another order of additions
 gives the same ids.
 """
 
@@ -40,12 +40,12 @@ CHATS = (
         {"role": "user", "content": "Write a short story about Tom and a green kite at the beach."},
     ],
 )
-LENGTH = 100  # greedy ids of a prompt, unless the story ends before
-LEAST_MARGIN = 1e-2  # between the best and the second logit, all along the path
+LENGTH = 100  # maximum number of greedy ids for a prompt
+LEAST_MARGIN = 1e-2  # minimum difference between the largest and the second logit, at every step
 
 
 class NumpyLlama:
-    """A Llama that computes a whole sequence at once; no cache, so that there is little to get wrong."""
+    """A Llama model that computes a whole sequence at once, without a KV cache, to keep the code simple."""
 
     def __init__(self, folder: Path):
         self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -62,12 +62,12 @@ class NumpyLlama:
             self.tensors[name] = wide.reshape(entry["shape"])
 
     def norm(self, x: np.ndarray, name: str) -> np.ndarray:
-        """RMS norm over the last dimension."""
+        """Returns the RMS norm over the last dimension."""
         square = np.mean(x * x, axis=-1, keepdims=True, dtype=np.float32)
         return x / np.sqrt(square + np.float32(self.config["rms_norm_eps"])) * self.tensors[name]
 
     def rotated(self, x: np.ndarray) -> np.ndarray:
-        """Rotary positions for [length, heads, head_dim], dimension i with i + head_dim / 2."""
+        """Returns x, [length, heads, head_dim], after rotary embedding of dimension i with i + head_dim / 2."""
         length, _, size = x.shape
         steps = self.config["rope_theta"] ** (-np.arange(0, size, 2) / size)
         angles = np.outer(np.arange(length), steps)[:, None, :]
@@ -76,7 +76,7 @@ class NumpyLlama:
         return np.concatenate((low * cos - high * sin, high * cos + low * sin), axis=-1)
 
     def attention(self, x: np.ndarray, prefix: str) -> np.ndarray:
-        """Causal attention of [length, hidden]."""
+        """Returns causal attention of x, [length, hidden]."""
         length, size = len(x), self.config["head_dim"]
         weight = self.tensors
         q = self.rotated((x @ weight[prefix + "q_proj.weight"].T).reshape(length, -1, size))
@@ -92,7 +92,7 @@ class NumpyLlama:
         return out.reshape(length, -1) @ weight[prefix + "o_proj.weight"].T
 
     def last_logits(self, ids: list[int]) -> np.ndarray:
-        """Scores of the token that follows."""
+        """Returns the logits of the next token."""
         weight = self.tensors
         x = weight["model.embed_tokens.weight"][ids]
         for layer in range(self.config["num_hidden_layers"]):
@@ -109,7 +109,7 @@ class NumpyLlama:
 
 
 def greedy(model: NumpyLlama, ids: list[int], ends: list[int]) -> tuple[list[int], float, str]:
-    """The ids that follow, the smallest margin, and why it stops. The end token is not among them."""
+    """Returns the greedy ids, the smallest margin and the finish reason. The end token is not included."""
     out: list[int] = []
     margin = float("inf")
     while len(out) < LENGTH:
@@ -124,13 +124,13 @@ def greedy(model: NumpyLlama, ids: list[int], ends: list[int]) -> tuple[list[int
 
 
 def render(messages: list[dict[str, str]]) -> str:
-    """The conversation as the model's chat template writes it, with the assistant to speak."""
+    """Returns the conversation as the model's chat template renders it, ending with the assistant's header."""
     parts = [f"<|{m['role']}|>{m['content'].strip()}<|end|>" for m in messages]
     return "<|begin|>" + "".join(parts) + "<|assistant|>"
 
 
 def main() -> None:
-    """Writes the cases whose margin suffices and says what was left out."""
+    """Writes the cases whose margin is large enough and prints the cases that were left out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("output", type=Path)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Checks and measures Incipit on this machine's GPU: one command, less than eight minutes.
+"""Checks and measures Incipit on this machine's GPU with one command, in less than eight minutes.
 
     gpu_check [--output FOLDER] [--stories FOLDER] [--only PART,...] [--seconds N] [--smoke]
 
-Runs from an unpacked package (`make package`) and needs Python's standard library alone. Writes FOLDER/gpu-check.json
-and FOLDER/performance-gpu.md, the table that docs/performance-gpu.md is made of. What cannot be run is skipped and
-says why; what fails does not stop the rest, and all that it said is in FOLDER/gpu-check.log.
+Runs from an unpacked package (`make package`) and needs only Python's standard library. Writes FOLDER/gpu-check.json
+and FOLDER/performance-gpu.md, a page in the format of docs/performance-gpu.md. Parts that cannot run are skipped with
+a reason. A part that fails does not stop the other parts; its whole output is in FOLDER/gpu-check.log.
 
-Exit code: 0 if everything that could run passed, 1 if something failed, 77 if there is no GPU to check, 2 if a flag is
-wrong.
+Exit code: 0 if everything that could run passed, 1 if something failed, 77 if there is no GPU to check, 2 if a flag
+is wrong.
 """
 import argparse
 import contextlib
@@ -30,28 +30,28 @@ import gpu_compare
 import gpu_table
 
 NO_DEVICE = 77
-# For everything, nvidia-smi and the version too; what is left of eight minutes is for ending what takes longer.
+# Seconds for everything, including nvidia-smi and the version. The rest of eight minutes is for ending slow programs.
 SECONDS = 470
 KILL_SECONDS = 5
-# A smoke run is of no haste, on machines that do other things too.
+# A smoke run may be slow, because it also runs on machines that do other work. Limits are multiplied by this factor.
 SMOKE_PATIENCE = 12
-# The golden answer of `serve` that is asked for: tokens of it, and the likeliest where it differs.
+# Number of golden tokens that `serve` must produce, and number of likeliest tokens requested at the first difference.
 SERVED_TOKENS, LIKELIEST = 48, 8
 
 
 class Skipped(Exception):
-    """What is missing."""
+    """A part cannot run. The message is the reason."""
 
 
 class Failed(Exception):
-    """What is wrong, and what a program had printed by then."""
+    """A part failed. The message is the reason; `output` is the output of the program until then."""
 
     def __init__(self, what, output=""):
         super().__init__(what)
         self.output = output
 
 
-# Where `run` leaves all that a command said which failed, at once: what ends this program leaves it there.
+# File to which `run` appends the output of failed commands at once, so that it survives the end of this program.
 transcript = None
 
 
@@ -62,7 +62,8 @@ def keep(command, ending, output, errors):
 
 
 def has_ended(process, seconds):
-    """Whether it does so within `seconds`; else it is ended with all that it started."""
+    """Returns true if the process ends within `seconds`. Otherwise kills the process and its children and returns
+    false."""
     try:
         process.wait(max(1, seconds))
         return True
@@ -71,13 +72,13 @@ def has_ended(process, seconds):
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # of one that hangs in the driver
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a process that hangs in the driver cannot be killed
                 process.wait(KILL_SECONDS)
 
 
 def run(command, seconds, **options):
-    """(exit code, output, errors); a command that takes longer fails."""
-    # Files: a pipe would be waited for until the last that the command started has closed it.
+    """Returns (exit code, output, errors). A command that takes longer than `seconds` fails."""
+    # Uses files, not pipes: a pipe stays open until the last child of the command has closed it.
     with (tempfile.TemporaryFile("w+", errors="replace") as output_file,
           tempfile.TemporaryFile("w+", errors="replace") as errors_file):
         process = subprocess.Popen([str(word) for word in command], stdout=output_file, stderr=errors_file,
@@ -101,7 +102,8 @@ def last_line(text):
 
 
 def with_libraries():
-    """The environment, with the folders where cuBLASLt may lie: the toolkit's, and those of Python's packages."""
+    """Returns the environment with the folders that may hold cuBLASLt: the CUDA toolkit's and those of Python
+    packages."""
     packages = [pathlib.Path(path) / "nvidia" for path in [*sys.path, *site.getsitepackages(), site.getusersitepackages()]]
     folders = [pathlib.Path("/usr/local/cuda/lib64")]
     folders += [package / name / "lib" for package in packages for name in ("cu13", "cublas")]
@@ -115,7 +117,7 @@ def json_lines(text):
 
 
 def json_lines_among_others(text):
-    """The same of a program that runs what is not ours, which may print anything."""
+    """Like json_lines, for the output of a foreign program, which may print other lines too."""
     found = []
     for line in text.splitlines():
         try:
@@ -126,14 +128,14 @@ def json_lines_among_others(text):
 
 
 class Check:
-    """One run: where things are, what was found."""
+    """One run of gpu_check: its folders and its results."""
 
     def __init__(self, root, arguments):
         self.root = root
         self.smoke = arguments.smoke
         self.stories = arguments.stories
         self.measurements, self.device, self.notes = [], {}, []
-        self.missing = ""  # why there is no device
+        self.missing = ""  # reason why there is no device
 
     def program(self, name):
         path = self.root / "bin" / name
@@ -149,7 +151,7 @@ class Check:
             raise Failed(f"ended with {code}: {last_line(errors)}", output)
         return json_lines(output)
 
-    # ---- the parts; each returns what it has to say
+    # ---- the parts; each returns a line for the report
 
     def find_device(self, seconds):
         command = [self.program("incipit-gpu-bench"), "memory", "--smoke"]
@@ -180,7 +182,7 @@ class Check:
         return len(found)
 
     def tests(self, name, seconds, only=None):
-        """A GoogleTest program, its tests on the device alone."""
+        """Runs a GoogleTest program, only its tests on the device."""
         with tempfile.TemporaryDirectory() as folder:
             report = pathlib.Path(folder) / "report.json"
             command = [self.program(name), f"--gtest_output=json:{report}", *([f"--gtest_filter={only}"] if only else [])]
@@ -211,7 +213,8 @@ class Check:
         return f"{len(passed)} tests" + (f", {len(skipped)} skipped" if skipped else "")
 
     def in_order(self, name, bad, environment, seconds):
-        """Whether the first test that failed does so too where no kernel starts before the one before it has ended."""
+        """Returns whether the first failed test also fails if no kernel starts before the previous kernel has ended.
+        """
         if not bad or seconds < 5:
             return ""
         try:
@@ -240,7 +243,7 @@ class Check:
         return f"{report.equal} results have equal bits, {len(report.near)} are within their tolerance"
 
     def yardsticks(self, seconds):
-        """What is not ours fails nothing: what it printed before it ended counts."""
+        """Measures foreign libraries. Their errors fail nothing; measurements printed before an error count."""
         script = self.root / "gpu_yardsticks.py"
         python = next((path for path in (sys.executable, shutil.which("python3")) if path), None)
         try:
@@ -279,12 +282,12 @@ class Check:
 
     def ask(self, server, program, ports, log, case, seconds):
         begin = time.monotonic()
-        if not server.stdout.readline():  # it says a line when it is ready
+        if not server.stdout.readline():  # the server prints one line when it is ready
             raise Failed(f"the server did not start: {last_line(log.read_text(errors='replace'))}")
         address = f"127.0.0.1:{json.loads(ports.read_text())['grpc']}"
 
         def generated(count, *flags):
-            # Twice the same way: nothing of the first answer is found by the second.
+            # Both calls skip the prefix cache, so the second call reuses no block of the first.
             command = [program, "generate", "--address", address, "--prompt", case["prompt"], "--max-tokens", count,
                        "--temperature", "0", "--ignore-eos", "--skip-cache", "--json", *flags]
             code, output, errors = run(command, seconds - (time.monotonic() - begin))
@@ -317,20 +320,20 @@ class Check:
         return said
 
 
-# name, what it is, seconds that it has
+# (name, description, time limit in seconds)
 PARTS = [
-    # The first process on a card may wait for its driver.
-    ("device", "the card, its driver, memory for it", 60),
-    ("memory", "bandwidth of memory", 25),
-    ("conformance", "every operation on the device against the reference", 110),
-    ("results", "device against emulated device", 45),
-    ("models", "golden ids; alone against batched; values that are not finite", 60),
-    ("products", "products of the 8B shape", 40),
-    ("library", "large products of the 8B shape by cuBLASLt, and ours beside them", 40),
+    # The first process on a GPU may wait for the driver.
+    ("device", "the GPU, its driver, free memory", 60),
+    ("memory", "memory bandwidth", 25),
+    ("conformance", "every operation on the device, compared with the reference", 110),
+    ("results", "results of the device, compared with the emulated device", 45),
+    ("models", "golden ids; single and batched requests; values that are not finite", 60),
+    ("products", "matrix products of the 8B shape", 40),
+    ("library", "large matrix products of the 8B shape by cuBLASLt and by our kernel", 40),
     ("attention", "attention of the 8B shape", 40),
     ("model", "steps of a random model of the 8B shape", 110),
     ("serve", "`incipit serve --backend cuda` and `incipit generate`", 30),
-    # Last: what is not ours takes no time from what is.
+    # Foreign libraries are last, so that they take no time from our own parts.
     ("yardsticks", "PyTorch, FlashInfer", 50),
 ]
 
@@ -354,7 +357,7 @@ def run_part(check, name, seconds):
 
 
 def driver_says(seconds):
-    """What nvidia-smi knows, or why it does not."""
+    """Returns the GPU's properties from nvidia-smi, or the reason why they are missing."""
     if shutil.which("nvidia-smi") is None:
         return {"missing": "nvidia-smi is not on this machine"}
     fields = ["name", "driver_version", "clocks.max.sm", "clocks.max.mem", "power.limit", "memory.total"]
@@ -376,16 +379,16 @@ def version_of(root, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder of both files")
-    parser.add_argument("--stories", type=pathlib.Path, help="folder of stories260K, whose ids are checked too")
-    parser.add_argument("--only", default="", help="parts to run, with commas in between")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for everything together")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run at all?")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder for gpu-check.json and performance-gpu.md")
+    parser.add_argument("--stories", type=pathlib.Path, help="folder of the model stories260K; its token ids are checked too")
+    parser.add_argument("--only", default="", help="parts to run, separated by commas")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit for all parts together")
+    parser.add_argument("--smoke", action="store_true", help="use tiny sizes, only to check that everything runs")
     arguments = parser.parse_args()
     wanted = [name for name in arguments.only.split(",") if name]
     unknown = set(wanted) - {name for name, _, _ in PARTS}
     if unknown:
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(part[0] for part in PARTS)}")
+        parser.error(f"unknown part: {', '.join(sorted(unknown))}; the parts are {', '.join(part[0] for part in PARTS)}")
     root = pathlib.Path(__file__).resolve().parent
     arguments.output.mkdir(parents=True, exist_ok=True)
     global transcript
@@ -414,7 +417,7 @@ def main():
         "smoke": arguments.smoke,
         "seconds": round(time.monotonic() - begin, 1),
         "parts": outcomes,
-        # Of times that mean nothing there are no shares.
+        # Times of a smoke run are not meaningful, so no shares are computed.
         "measurements": check.measurements if arguments.smoke else gpu_table.with_shares(check.measurements, check.device),
         "notes": check.notes,
     }

@@ -1,19 +1,20 @@
-"""Compares results of operations that two devices print (tests/gpu_check/device_results.cpp), and an answer with the
-golden one."""
+"""Compares results of operations on two devices (tests/gpu_check/device_results.cpp), and an output with the golden
+output."""
 import array
 import dataclasses
 import math
 import struct
 
-# Of a log probability: a device rounds otherwise than the program that computed the golden answers, and tokens nearer
-# than this may change places (kNearTie in tests/kernels/cuda/model_test.cpp).
+# Maximum difference of log probabilities of a near tie. A device rounds differently from the program that computed the
+# golden outputs, so the order of tokens within this difference may change (kNearTie in
+# tests/kernels/cuda/model_test.cpp).
 NEAR_TIE = 0.1
 
 
 @dataclasses.dataclass
 class Report:
-    equal: int = 0                                            # results whose bits are all the same
-    near: list[str] = dataclasses.field(default_factory=list)   # within their tolerance, and how near
+    equal: int = 0  # number of results with equal bits
+    near: list[str] = dataclasses.field(default_factory=list)  # results within their tolerance, with the difference
     wrong: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -55,12 +56,12 @@ def compare_one(name, device, emulated, report):
 
 
 def compare(device, emulated):
-    """A Report on two lists of printed lines."""
+    """Returns a Report on two lists of printed lines."""
     ours = {line["result"]: line for line in device if "result" in line}
     theirs = {line["result"]: line for line in emulated if "result" in line}
     report = Report()
     for name in sorted(ours.keys() ^ theirs.keys()):
-        report.wrong.append(f"{name}: printed by one of the two alone")
+        report.wrong.append(f"{name}: printed by only one of the two devices")
     if not ours:
         report.wrong.append("no results")
     for name in ours.keys() & theirs.keys():
@@ -70,13 +71,13 @@ def compare(device, emulated):
 
 
 def first_difference(ids, golden):
-    """The number of tokens that are the same; None if all are."""
+    """Returns the number of equal tokens before the first difference, or None if all tokens are equal."""
     return next((i for i, (one, other) in enumerate(zip(ids, golden)) if one != other), None)
 
 
 def distance(position, golden):
-    """Of a token that is not the golden one (a position of `incipit generate --json --logprobs`): by how much the golden
-    one's log probability is lower, and what is wrong with that, if anything is."""
+    """Returns, for a token that differs from the golden token (a position of `incipit generate --json --logprobs`),
+    how much lower the golden token's log probability is, and an error text, which is empty for a near tie."""
     likeliest = {token["token_id"]: token["logprob"] for token in position["top"]}
     best = max(likeliest.values())
     if position["logprob"] < best:

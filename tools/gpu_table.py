@@ -1,7 +1,7 @@
-"""Rates, shares of limits and goals of what was measured on a GPU, and the table that shows them."""
+"""Computes rates, shares of limits and goals of measurements on a GPU, and the table that shows them."""
 import re
 
-# (name, bytes/s, dense bf16 flop/s) by datasheet; the first that fits.
+# (name, bytes/s, dense bf16 flop/s) from datasheets; the first matching name is used.
 DATASHEETS = [
     (r"H200 NVL", 4.8e12, 835e12),
     (r"H200", 4.8e12, 989e12),
@@ -12,14 +12,16 @@ DATASHEETS = [
     (r"H20$", 4.0e12, 148e12),
     (r"H100|H800", 3.35e12, 989e12),
 ]
-# (name of the measurement, the figure that counts, at least or at most, then the next goal).
+# (name of the measurement, figure that is compared, first goal, second goal). Seconds must be at most the goal, other
+# figures at least the goal.
 GOALS = [
     (r"decode attention, 8 x 16384$", "share_bytes", 0.80, None),
     (r"decode attention, (8 x 4096|1 x 32768)$", "share_bytes", 0.60, None),
     (r"decode attention, 1 x 1024$", "seconds", 11e-6, None),
     (r"prefill attention, 1 x 8192$", "flops_per_s", 350e12, None),
     (r"product of .* x (1|16|32|64),", "share_bytes", 0.80, None),
-    # As the engine runs them; alone, a step waits for its launch and its results too.
+    # Two steps in flight, as the engine runs them. A single step would include the latency of its launch and of its
+    # results.
     (r"decode step, (1|8|16|32|64) x 640, two on their way$", "share_bytes", 0.66, 0.80),
     (r"prefill of 8192(, by cuBLASLt)?$", "share_flops", 0.55, None),
 ]
@@ -29,7 +31,7 @@ SECTIONS = [
     ("attention", "Attention, one layer"),
     ("products", "Products"),
     ("library", "Large products"),
-    ("yardsticks", "Beside them"),
+    ("yardsticks", "Other libraries"),
 ]
 
 
@@ -41,7 +43,7 @@ def datasheet_of(name):
 
 
 def limits_of(measurements, device):
-    """Bytes and flops a second: by datasheet, and as measured here. None where it is not known."""
+    """Returns bytes and flops per second: from the datasheet, and as measured here. Unknown limits are None."""
     bandwidth, rate = datasheet_of(device.get("device", ""))
     seconds = {line["name"]: line["seconds"] for line in measurements}
     work = {line["name"]: line for line in measurements}
@@ -61,7 +63,7 @@ def goal_of(line):
 
 
 def with_shares(measurements, device):
-    """The measurements with rates, shares of limits and goals."""
+    """Returns the measurements with rates, shares of limits and goals added."""
     limits = limits_of(measurements, device)
     lines = []
     for measured in measurements:
@@ -82,7 +84,7 @@ def with_shares(measurements, device):
 
 
 def is_of_bytes(line):
-    """Whether bytes bound it: more of the bandwidth is used than of the rate of products."""
+    """Returns true if memory bandwidth limits the measurement more than arithmetic does."""
     if not line.get("bytes"):
         return False
     return not line.get("flops") or line["flops"] / line["bytes"] < 200
@@ -120,21 +122,21 @@ def row_of(line):
 
 
 def section(title, lines):
-    return [f"## {title}", "", "| what | median | rate | of the datasheet | of what was measured | goal |",
+    return [f"## {title}", "", "| measurement | median time | rate | of the datasheet's rate | of the measured limit | goal |",
             "|---|---:|---:|---:|---:|---|", *[row_of(line) for line in lines], ""]
 
 
 def markdown(found):
-    """The page: what docs/performance-gpu.md is where there was a card."""
+    """Returns the page in the format of docs/performance-gpu.md."""
     driver, device = found["driver"], found["device"]
     card = device.get("device") or driver.get("name") or "no GPU"
     software = ", ".join(text for text in (
         f"driver {driver['driver_version']}" if "driver_version" in driver else driver.get("missing", ""),
         device.get("software", "")) if text)
-    text = ["# Speed on a GPU" + (": a smoke run, whose times mean nothing" if found["smoke"] else ""), "",
+    text = ["# Speed on a GPU" + (": smoke run; the times are not meaningful" if found["smoke"] else ""), "",
             f"{found['date']}, {card}, {software}. {found['version']}. Written by `gpu_check` in "
             f"{found['seconds']:.0f} s.", "",
-            "## What was checked", "", "| part | | outcome | | seconds |", "|---|---|---|---|---:|"]
+            "## Parts of the check", "", "| part | checks | outcome | details | seconds |", "|---|---|---|---|---:|"]
     for part in found["parts"]:
         said = part["said"].replace("|", "\\|").replace("\n", " ")
         text.append(f"| {part['part']} | {part['title']} | {part['outcome']} | {said} | {part['seconds']} |")
@@ -145,9 +147,9 @@ def markdown(found):
             text += section(title, lines)
     if found["notes"]:
         text += ["## Notes", "", *[f"- {note}" for note in found["notes"]], ""]
-    text += ["Each figure is the median of its samples (50, prefill fewer). A kernel's time is that of a graph with as many",
-             "launches as take 8 ms, over their number, on memory that takes turns, 16 times L2 together: one comes after the",
-             "other, so `decode attention, 1 x 1024` too is without the latency of a launch. Bytes of a step are the weights",
-             "without the input embedding, and keys and values; of attention its keys and values, queries and results; of a",
-             "product its weight and inputs.", ""]
+    text += ["Each figure is the median of its samples (50; fewer for prefill). The time of a kernel is that of a graph with as many",
+             "launches as take 8 ms, divided by the number of launches. The launches use different memory in turn, together 16 times",
+             "the size of L2. They run one after the other, so no time includes the latency of a launch. Bytes of a step are the",
+             "weights without the input embedding, and keys and values. Bytes of attention are keys and values, queries and results.",
+             "Bytes of a product are its weight and inputs.", ""]
     return "\n".join(text)

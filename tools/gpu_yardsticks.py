@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Times PyTorch's and FlashInfer's attention, and PyTorch's matrix product, beside ours: a line of JSON each, as
-tests/gpu_check's programs print them. Part of gpu_check, which runs it where Python has a torch.
+"""Measures attention of PyTorch and FlashInfer and the matrix product of PyTorch, for comparison with our kernels.
+Prints a line of JSON for each, in the format of the programs of tests/gpu_check. gpu_check runs this program if
+Python has PyTorch.
 
     gpu_yardsticks.py [--smoke] [--device cuda|cpu]
 
-Exit code 77, with the reason, where there is no torch or no GPU for it.
+Exits with 77 and prints the reason if there is no PyTorch, or no GPU that PyTorch can use.
 """
 import argparse
 import json
@@ -15,14 +16,14 @@ import time
 NO_TORCH = 77
 SAMPLES = 50
 SAMPLE_SECONDS = 0.008
-TURN_BYTES = 900 << 20  # of memory that takes turns, so that nothing is found in L2
+TURN_BYTES = 900 << 20  # bytes of memory used in turn, so that no data is found in L2
 HEADS, KV_HEADS, DIM, PAGE = 32, 8, 128, 16
 DECODE = [(8, 16384), (8, 4096), (1, 32768), (64, 640), (1, 1024)]
 PREFILL = [8192, 2048]
 
 
 def said_by(error):
-    """Its name and first line, if it has any."""
+    """Returns the type and the first line of an error."""
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
@@ -34,10 +35,10 @@ class Timer:
         return self.torch.empty(shape, dtype=self.torch.bfloat16, device=self.device).uniform_(-0.03, 0.03)
 
     def report(self, name, turns, call, size=0.0, flops=0.0):
-        """`call(i)` for i = 0 .. turns - 1 in a graph, as often as takes SAMPLE_SECONDS."""
+        """Measures `call(i)` for i in [0, turns), recorded in a graph and repeated for about SAMPLE_SECONDS."""
         try:
             seconds, calls = self.on_card(turns, call) if self.device == "cuda" else self.on_host(turns, call)
-        except Exception as error:  # of a library that is not ours: whatever it is, the rest goes on
+        except Exception as error:  # an error of a foreign library must not stop the other measurements
             print(json.dumps({"note": f"{name}: {said_by(error)}"}), flush=True)
             return
         seconds.sort()
@@ -74,7 +75,7 @@ class Timer:
             torch.cuda.synchronize()
             return begin.elapsed_time(end) / 1e3
 
-        stream = torch.cuda.Stream()  # what a library prepares at its first call is not for a graph
+        stream = torch.cuda.Stream()  # the first call prepares the library, which a graph cannot record
         with torch.cuda.stream(stream):
             call(0)
         torch.cuda.synchronize()
@@ -157,7 +158,7 @@ def main():
     try:
         import torch
     except ImportError as error:
-        print(f"no PyTorch for {sys.executable}: {error}", file=sys.stderr)
+        print(f"PyTorch is not installed for {sys.executable}: {error}", file=sys.stderr)
         return NO_TORCH
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print(f"PyTorch {torch.__version__} finds no GPU", file=sys.stderr)
@@ -169,15 +170,15 @@ def main():
         torch_attention(timer)
         if arguments.device == "cpu":
             return 0
-        # Last: its first calls compile, which may take all the time that there is.
+        # FlashInfer is measured last: its first calls compile, which may use up the remaining time.
         try:
             import flashinfer
             print(json.dumps({"version": f"FlashInfer {flashinfer.__version__}"}), flush=True)
             flashinfer_attention(timer, flashinfer)
         except ImportError as error:
-            print(json.dumps({"note": f"FlashInfer was not timed: {error}"}), flush=True)
-        except Exception as error:  # of a library that is not ours: what came before it stands
-            print(json.dumps({"note": f"FlashInfer was not timed: {said_by(error)}"}), flush=True)
+            print(json.dumps({"note": f"FlashInfer was not measured: {error}"}), flush=True)
+        except Exception as error:  # an error of a foreign library must not discard earlier measurements
+            print(json.dumps({"note": f"FlashInfer was not measured: {said_by(error)}"}), flush=True)
     return 0
 
 

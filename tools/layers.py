@@ -1,10 +1,12 @@
-"""Which folder may include which: the layers of docs/architecture.md, and who may use a library.
+"""The layers of docs/architecture.md: which folder may include which, and which folder may use
+which library.
 
 tools/tidy.py checks every source file against these tables.
 """
 import re
 
-# layer -> the layers it may include besides itself. The longest prefix of a path is its layer.
+# Maps a layer to the other layers that it may include. The longest matching prefix of a path is its
+# layer.
 LAYERS = {
     "base": set(),
     "kvcache": {"base"},
@@ -16,9 +18,9 @@ LAYERS = {
     "server": {"base", "engine", "text", "transformer", "proto"},
     "cli": {"base", "proto", "engine", "text", "transformer", "kernels", "kvcache", "server"},
 }
-# What a file may include beyond its layer: the table of options has values of every layer.
+# Extra layers that single files may include. The table of options has values of every layer.
 EXCEPTIONS = {"server/options.h": {"kernels"}}
-# Libraries that one layer, or one file of it, keeps to itself.
+# Libraries that only the listed folders or files may include.
 LIBRARIES = [
     (r"grpcpp/", ("server/", "cli/")),
     (r"prometheus/", ("server/metrics/",)),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, layering and house rules: everything that needs no build.
+# Checks formatting, layering and house rules: all checks that need no build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git ls-files -z --cached --others --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh' |

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/kvcache/keys/block_key_vectors.h: keys of blocks, computed without any code of ours.
+"""Writes tests/kvcache/keys/block_key_vectors.h: keys of blocks, computed without any code of this project.
 
 Usage: make_block_key_vectors.py | clang-format > tests/kvcache/keys/block_key_vectors.h
 
 Needs the PyPI packages xxhash and cbor2. The cbor forms follow vLLM: hash_block_tokens and
 generate_block_hash_extra_keys in vllm/v1/core/kv_cache_utils.py, sha256_cbor and xxhash_cbor in
-vllm/utils/hashing.py. What they have no counterpart for is the tenant.
+vllm/utils/hashing.py. vLLM has no tenants; the tenant is an addition of this project.
 """
 import dataclasses
 import hashlib
@@ -27,8 +27,9 @@ class Case:
     seed: str = ""
     tenant: str | None = None
     salt: str = ""
-    adapter: str | None = None  # its digest is the sha256 of "content of " and the name
-    media: list[tuple[str, int, int]] = dataclasses.field(default_factory=list)  # hash, begin, length
+    adapter: str | None = None  # name of the adapter; its digest is the sha256 of "content of " and the name
+    # (hash, index of the first token, number of tokens)
+    media: list[tuple[str, int, int]] = dataclasses.field(default_factory=list)
 
 
 CASES = [
@@ -59,7 +60,7 @@ def blocks_of(case: Case) -> list[list[int]]:
 
 
 def media_of(case: Case, begin: int) -> list[tuple[str, int]]:
-    """The media that touch a block, each with where it begins, seen from the block."""
+    """Returns the media that overlap a block, each with the offset of its first token from the block's first token."""
     end = begin + case.block_size
     return [(name, at - begin) for name, at, length in case.media if at < end and at + length > begin]
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what Jinja2 (PyPI, 3.1.6) makes of our test templates, as goldens that the tests read.
+"""Writes how Jinja2 (PyPI, 3.1.6) renders the templates of the tests, as golden files for the tests.
 
   tools/make_chat_goldens.py
 
-tests/text/jinja/golden/snippets.json: one feature each. conversations.json: the templates of that
-folder over random conversations. Run it in the root of the repository after changing either.
+tests/text/jinja/golden/snippets.json has templates with one feature each. conversations.json has the templates of the
+same folder, rendered with random conversations. Run the script in the root of the repository after a change of the
+templates.
 """
 
 import copy
@@ -19,7 +20,7 @@ import jinja_snippets  # noqa: E402
 
 GOLDEN = pathlib.Path("tests/text/jinja/golden")
 NUM_CONVERSATIONS = 40
-# Their output holds an address, which is never the same.
+# Outputs with one of these texts contain an address, which differs in every run.
 UNSTABLE = (" at 0x", "<function", "<built-in")
 
 

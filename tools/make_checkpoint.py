@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a checkpoint of random weights in a named shape, for measurements of speed: model.safetensors and config.json.
+"""Writes a checkpoint of random weights in a named shape, for speed measurements: model.safetensors and config.json.
 
     tools/make_checkpoint.py llama-125m DIR [--dtype bf16] [--seed 1]
 
-Weights have either sign and a magnitude from 1/64 to 1/32, norms from 1 to 2. The same name, dtype and seed give the
-same bytes. There is no tokenizer, so the model serves token ids only.
+Weights have a random sign and a magnitude in [1/64, 1/32); norms are in [1, 2). The same name, dtype and seed give
+the same bytes. There is no tokenizer, so the model serves token ids only.
 """
 import argparse
 import json
@@ -13,25 +13,25 @@ import pathlib
 import random
 import struct
 
-# layers, hidden, heads, key-value heads, MLP, vocabulary, whether the head is the embedding
+# Shapes: layers, hidden size, heads, kv heads, MLP size, vocabulary size; `tied`: the head is the embedding.
 SHAPES = {
     "llama-125m": dict(architecture="LlamaForCausalLM", layers=12, hidden=768, heads=12, kv_heads=4, mlp=2048,
                        vocabulary=32000, tied=False, context=4096),
-    # Of Qwen2.5-0.5B.
+    # The shape of Qwen2.5-0.5B.
     "qwen2-0.5b": dict(architecture="Qwen2ForCausalLM", layers=24, hidden=896, heads=14, kv_heads=2, mlp=4864,
                        vocabulary=151936, tied=True, context=32768),
 }
-# Of each type: its name in a configuration and in safetensors, bytes, bits that stay random, and the bits of 1/64 and 1.
+# For each type: its name in config.json and in safetensors, bytes, mask of the random bits, bits of 1/64, bits of 1.
 DTYPES = {
     "bf16": ("bfloat16", "BF16", 2, 0x807F, 0x3C80, 0x3F80),
     "f16": ("float16", "F16", 2, 0x83FF, 0x2400, 0x3C00),
     "f32": ("float32", "F32", 4, 0x807FFFFF, 0x3C800000, 0x3F800000),
 }
-CHUNK = 1 << 22  # values made at a time
+CHUNK = 1 << 22  # number of values generated at a time
 
 
 def tensors(shape):
-    """Names and sizes in the order in which they are stored."""
+    """Yields names and sizes of the tensors in the order of the file."""
     hidden, head = shape["hidden"], shape["hidden"] // shape["heads"]
     query, key = shape["heads"] * head, shape["kv_heads"] * head
     yield "model.embed_tokens.weight", (shape["vocabulary"], hidden)
@@ -53,7 +53,7 @@ def tensors(shape):
 
 
 def random_values(count, dtype, is_norm, source):
-    """`count` values with a random sign and mantissa; norms are positive."""
+    """Returns the bytes of `count` values with random sign and mantissa; norms are positive."""
     _, _, size, random_bits, small, one = DTYPES[dtype]
     if is_norm:
         random_bits &= (1 << (8 * size - 1)) - 1

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes what Hugging Face transformers renders with the templates and special tokens of tokenizer folders.
+"""Writes how Hugging Face transformers renders conversations with the templates and special tokens of tokenizer
+folders.
 
 Usage: python -m venv V; V/bin/pip install transformers jinja2; V/bin/python tools/make_folder_goldens.py
 
-tests/cli/analysis/golden/folders.json: random folders (their files beside tokenizer.json), a conversation each, and the text
-or null where transformers raises. Run it in the root of the repository; it was last run with transformers 5.23.
-additional_special_tokens are left out: older versions give them to the template, newer ones do not.
+Output: tests/cli/analysis/golden/folders.json, with random folders (the files beside tokenizer.json), one
+conversation for each folder, and the rendered text, or null if transformers raises an error. Run the script in the
+root of the repository. Last run with transformers 5.23. additional_special_tokens are left out, because older
+versions pass them to the template and newer versions do not.
 """
 import json
 import pathlib

@@ -3,10 +3,11 @@
 
 Usage: python -m venv V; V/bin/pip install torch transformers safetensors; V/bin/python make_model_goldens.py [OUT]
 
-Each folder is a model as `save_pretrained` leaves it, and beside it golden.safetensors: `tokens` (one prompt, I64),
+Each folder is a model saved by `save_pretrained`, with an additional golden.safetensors: `tokens` (one prompt, I64),
 `logits` of every position (F32), and `inverse_frequencies` and `attention_factor` of the rotary embedding. The logits
-are computed in float32 with eager attention, whatever the type that the weights are stored in. Weights are drawn large
-enough for every part of the model to matter: tests/golden/hf_test.cpp holds our forward pass to these numbers.
+are computed in float32 with eager attention, for every storage type of the weights. The random weights are large
+enough for every part of the model to affect the logits. tests/golden/hf_test.cpp compares our forward pass with these
+numbers.
 """
 import dataclasses
 import json
@@ -79,7 +80,7 @@ PROMPT_TOKENS = 45
 
 
 def randomise(model, generator):
-    """Draws weights at which attention is neither flat nor so sharp that f32 rounding alone moves the logits."""
+    """Sets random weights. Attention is neither flat nor so sharp that f32 rounding alone changes the logits."""
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape, generator=generator)
         if name.endswith("norm.weight"):
@@ -101,7 +102,7 @@ def write(variant, folder, seed):
     shutil.rmtree(folder, ignore_errors=True)
     model.to(variant.dtype).save_pretrained(folder, max_shard_size=variant.shard_size)
 
-    # As another program would: from what was saved, computed in float32.
+    # Load the saved folder and compute in float32, as another program would.
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     assert type(model) is model_class
     tokens = torch.randint(0, model.config.vocab_size, (PROMPT_TOKENS,), generator=generator)

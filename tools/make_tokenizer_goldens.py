@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/tokenizers: small tokenizers of every kind, and what the reference (PyPI
-`tokenizers`) makes of texts and ids with them. The tests read the files; they need no Python.
+"""Writes tests/data/tokenizers: small tokenizers of every kind, with texts and ids and the results of the reference
+implementation (PyPI `tokenizers`) for them. The tests read the files and need no Python.
 
     python tools/make_tokenizer_goldens.py
 """
@@ -29,7 +29,7 @@ def byte_characters():
 
 
 def train(words, symbols, num_merges):
-    """Byte-pair merges of the words' characters, by how often a pair occurs."""
+    """Learns byte-pair merges of the words' characters; the most frequent pair is merged first."""
     vocabulary = {s: i for i, s in enumerate(symbols)}
     merges, words = [], [list(w) for w in words]
     for _ in range(num_merges):

@@ -3,19 +3,20 @@
 
   tools/make_traces.py KIND [--seed N] [--split N] > trace.jsonl
 
-The kinds, each another way in which prompts repeat:
+The kinds differ in how prompts repeat:
 
-  chat   conversations of several turns behind a few system prompts; a third ends after one turn
-  scan   the same, with a third of the requests long prompts that never come back
-  rag    questions about documents, some of which are asked about often
-  shift  the same with fewer documents; half-way others become the popular ones
-  agent  tools called in quick loops, with long prompts and contexts that come back between tasks
-  apps   applications behind one server: two that chat, six that send instructions with inputs that never come back
-  adv    what a use count says is turned over every 1,500 requests
+  chat   conversations of several turns that begin with one of a few system prompts; a third ends after one turn
+  scan   chat, with a third of the requests replaced by long prompts that never repeat
+  rag    questions about documents; some documents are asked about often
+  shift  rag with fewer documents; half-way through the log other documents become the popular ones
+  agent  tools called in quick loops, with long prompts; contexts repeat between tasks
+  apps   applications behind one server: two chat applications, and six that send instructions with inputs that never
+         repeat
+  adv    an adversarial log: every 1,500 requests the meaning of a prompt's use count changes
 
-A line is {"timestamp": ms, "input_length", "output_length", "hash_ids"}; an id stands for a block of 512
-tokens together with all before it, or with --split N for one of 512 / N tokens. The same kind and seed give
-the same log with every Python since 3.6.
+A line is {"timestamp": ms, "input_length", "output_length", "hash_ids"}. An id stands for a block of 512 tokens
+together with all tokens before the block. With --split N, each block is split into N blocks of 512 / N tokens. The
+same kind and seed give the same log with every Python since 3.6.
 """
 import argparse
 import bisect
@@ -29,7 +30,7 @@ BLOCK_TOKENS = 512
 
 
 class Log:
-    """The requests so far, and the chance and the block ids that they are made from."""
+    """The requests so far, and the source of random numbers and block ids for new requests."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -43,7 +44,7 @@ class Log:
         self.requests.append((time, list(chain), output_blocks))
 
     def zipf(self, count, exponent):
-        """A function that draws from 0 to count - 1, the smaller ones more often."""
+        """Returns a function that samples from [0, count); smaller numbers are more frequent."""
         sums = list(itertools.accumulate(1 / (rank + 1) ** exponent for rank in range(count)))
         return lambda: bisect.bisect_left(sums, self.random.random() * sums[-1])
 
@@ -54,16 +55,17 @@ class Log:
         return self.random.expovariate(rate)
 
     def goes_on(self):
-        """The probability that somebody who chats goes on: who asks once, some times, a heavy user."""
+        """Returns the probability that a chat continues after a turn: 0 for single questions, 0.6 for occasional
+        users, 0.85 for heavy users."""
         return self.random.choices([0.0, 0.6, 0.85], [0.35, 0.4, 0.25])[0]
 
     def think_time(self):
-        """Seconds that somebody who chats reads, thinks and writes."""
+        """Returns the seconds between an output and the next turn of a chat."""
         return self.lognormal(4.1, 1.0) + 5
 
 
 class Agenda:
-    """What happens when; what happens may put more on it."""
+    """A queue of future actions by time. An action may add further actions."""
 
     def __init__(self):
         self._heap = []
@@ -79,13 +81,13 @@ class Agenda:
 
 
 class Session:
-    """Turns that each send all before them: a prompt grows by what is asked, and by the last answer."""
+    """A conversation. The prompt of each turn is the previous prompt, the previous output and a new question."""
 
     def __init__(self, log, agenda, chain, *, goes_on, pause, question):
         self.log, self.agenda, self.chain = log, agenda, list(chain)
-        self.goes_on = goes_on  # with this probability
-        self.pause = pause  # seconds to the next turn
-        self.question = question  # blocks of it
+        self.goes_on = goes_on  # probability of another turn
+        self.pause = pause  # function that returns the seconds to the next turn
+        self.question = question  # function that returns the number of blocks of a question
 
     def turn(self, time):
         self.chain += self.log.blocks(max(1, self.question()))
@@ -182,10 +184,10 @@ def apps(log, num_requests=9000, rate=4.0, chats=0.3):
 
 
 def adv(log, num_requests=12000, phase=1500):
-    """By turns: what is asked twice is asked for ever; everything is asked exactly twice, within 60 to 120
-    requests; everything is asked three times, within 15 to 30."""
+    """Cycles through three phases: prompts that occur twice occur often; every prompt occurs exactly twice, the
+    second time within 60 to 120 requests; every prompt occurs three times, each time within 15 to 30 requests."""
     time = 0.0
-    pool, due = [], []  # prompts that are asked again; those with the requests that do so
+    pool, due = [], []  # prompts that repeat often; (index of the request, prompt, repetitions left)
     for i in range(num_requests):
         time += log.exponential(3.0)
         kind = i // phase % 3
@@ -222,7 +224,7 @@ def main():
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--split", type=int, default=1, choices=[2**i for i in range(10)], metavar="N",
-                        help="make N smaller blocks of each; a power of two up to 512")
+                        help="split each block into N blocks; N is a power of two up to 512")
     arguments = parser.parse_args()
     log = Log(arguments.seed)
     KINDS[arguments.kind](log)

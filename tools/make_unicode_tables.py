@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Writes text/unicode/unicode_tables.cpp: the differences between the packaged libraries' knowledge of
-Unicode (utf8proc, PCRE2) and that of the references which tokenizers and templates follow.
+"""Writes text/unicode/unicode_tables.cpp: the differences in Unicode data between the packaged libraries (utf8proc,
+PCRE2) and the references that tokenizers and templates follow.
 
-The references are PyPI's `tokenizers`, whose parts have different versions of Unicode, and the str
-methods of the Python that runs this script. The script asks a reference and a library about every code
-point and writes the differences as lists of exceptions.
+The references are PyPI's `tokenizers`, whose parts use different versions of Unicode, and the str methods of the
+Python that runs this script. The script asks a reference and a library about every code point and writes the
+differences as lists of exceptions.
 
-    build/venv/bin/python tools/make_unicode_tables.py     # writes the file; tools/test_env.sh makes the venv
-    python3 tools/make_unicode_tables.py --check           # compares the file with what would be written
+    build/venv/bin/python tools/make_unicode_tables.py     # writes the file; tools/test_env.sh creates the venv
+    python3 tools/make_unicode_tables.py --check           # compares the file with the computed tables
 
-The check covers the tables of those references that are at hand in the versions which the file names,
-and exits with 77 if there are none.
+The check covers the tables of those references that are installed in the version that the file names. It exits with
+77 if there are none.
 """
 import argparse
 import ctypes
@@ -87,7 +87,7 @@ class Pcre2:
         self.text = "".join(CHUNKS).encode()
 
     def property(self, name):
-        """The code points that have a property; empty if this PCRE2 does not know it."""
+        """Returns the code points that have a property, or an empty set if this PCRE2 does not know the property."""
         error, offset = ctypes.c_int(), ctypes.c_size_t()
         pattern = rf"\p{{{name}}}+".encode()
         utf_ucp = 0x00080000 | 0x00020000
@@ -108,14 +108,14 @@ class Pcre2:
 
 
 class Table(NamedTuple):
-    """Exceptions under one name: (first, last, value), ascending, the value as C++ writes it."""
+    """Exceptions under one name: rows (first, last, value) in ascending order; values are C++ literals."""
     name: str
     comment: str
     rows: list
 
 
 def runs(values, step=0):
-    """(first, last, value) for neighbours whose values are equal, or grow by `step`."""
+    """Returns (first, last, value) for consecutive code points whose values are equal, or grow by `step`."""
     result = []
     for c in sorted(values):
         if result and result[-1][1] == c - 1 and values[c] == result[-1][2] + (c - result[-1][0]) * step:
@@ -135,7 +135,8 @@ def set_table(name, comment, reference, base):
 
 
 def mapping_table(name, comment, reference, base):
-    """A value is what the first code point becomes: 20 bits for each character, from the lowest on."""
+    """Returns a table of mappings. A value packs the characters to which the first code point maps, 20 bits each, the
+    first character in the lowest bits."""
     def packed(text):
         return sum(ord(c) << 20 * i for i, c in enumerate(text))
     changed = {c: packed(text) for c, text in reference.items() if text != base[c]}
@@ -146,12 +147,12 @@ def mapping_table(name, comment, reference, base):
 
 
 def of(categories, *wanted):
-    """The code points whose category, or its first letter, is wanted; of a list or a dict by code point."""
+    """Returns the code points whose category, or the category's first letter, is in `wanted`."""
     items = categories.items() if isinstance(categories, dict) else enumerate(categories)
     return {c for c, category in items if category in wanted or category[0] in wanted}
 
 
-# Templates: Python's str.
+# Tables for templates, from Python's str.
 
 def case_ignorable(c):
     return ("A" + c + "\u03a3").lower().endswith("\u03c2") and not (c + "\u03a3").lower().endswith("\u03c2")
@@ -166,7 +167,7 @@ def python_tables(proc):
     def mapped(convert):
         return {c: convert(chr(c)) for c in CODE_POINTS}
 
-    # What text/jinja/runtime/python_characters.cpp and text/unicode/case_mapping.cpp have no exceptions for.
+    # text/jinja/runtime/python_characters.cpp and text/unicode/case_mapping.cpp assume these equalities.
     assert having(str.isalpha) == of(categories, "L")
     assert having(str.isdecimal) == of(categories, "Nd")
     assert having(str.isprintable) == set(categories) - of(categories, "C", "Z") | {0x20}
@@ -187,7 +188,7 @@ def python_tables(proc):
     ]
 
 
-# The reference tokenizer.
+# Tables for tokenizers, from the reference tokenizer.
 
 def reference_matches(pattern, chunks=CHUNKS):
     splitter = pre_tokenizers.Split(Regex(pattern + "+"), "removed", invert=True)
@@ -195,7 +196,7 @@ def reference_matches(pattern, chunks=CHUNKS):
 
 
 def isolated(splitter):
-    """The code points that a pre-tokenizer makes a piece of their own."""
+    """Returns the code points that a pre-tokenizer splits into pieces of one character."""
     texts = ["a" + "a".join(chunk) + "a" for chunk in CHUNKS]
     return {ord(p) for text in texts for p, _ in splitter.pre_tokenize_str(text)
             if len(p) == 1 and p != "a"}
@@ -217,7 +218,7 @@ def reference_categories():
 
 
 def inert_in_normal_forms(proc, marks):
-    """Characters that are newer than the reference's normal forms, which leave them alone."""
+    """Returns the characters that are newer than the reference's normal forms, which leave them unchanged."""
     compatible = normalizers.NFKD()
     stable_compatible_decompose = 1 << 1 | 1 << 2 | 1 << 4
     inert = {c for c in CODE_POINTS if proc.decomposition(c, stable_compatible_decompose) != chr(c)
@@ -245,7 +246,7 @@ def tokenizer_tables(proc):
 
 
 def property_tables(pcre2):
-    """Scripts and binary properties of expressions, where PCRE2 differs."""
+    """Returns the scripts and binary properties of regular expressions for which PCRE2 differs."""
     tables, used = [], [chunk for chunk in CHUNKS if not 0x40000 <= ord(chunk[0]) < 0xDF000]
     for name in SCRIPTS + BINARY:
         base = pcre2.property(name if name in BINARY else f"sc:{name}")
@@ -254,7 +255,7 @@ def property_tables(pcre2):
     return tables
 
 
-# The file.
+# The output file.
 
 def array(kind, name, comment, items):
     joined = " ".join("{" + item.replace(" ", "~") + "}," for item in items)
@@ -293,12 +294,12 @@ def main():
         sources["tokenizers"] = (f"// Tokenizers: utf8proc {proc.version}, PCRE2 {pcre2.version}, "
                                  f"tokenizers {tokenizers.__version__}.\n")
     elif not is_check:
-        sys.exit("this Python has no tokenizers")
+        sys.exit("the Python package tokenizers is not installed")
     written = PATH.read_text() if is_check else ""
     if is_check:
         sources = {name: line for name, line in sources.items() if line in written}
         if not sources:
-            print("skipped: neither reference is here in the version that the file names")
+            print("skipped: no reference is installed in the version that the file names")
             sys.exit(77)
     parts = []
     if "templates" in sources:

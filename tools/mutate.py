@@ -4,9 +4,9 @@
 Usage: mutate.py [--root ROOT] [--seeds N] [--jobs N] [NAME ...]
        mutate.py --table    # prints the table of docs/planted_bugs.md and plants nothing
 
-A bug that survives is either a missing check in tests/sim or a line of the product that does nothing.
-Prints a table; exits 1 if a bug survives, does not apply or does not compile, or if the simulation
-fails without one. Only .cpp files are mutated, so that each bug costs one compilation and a link.
+If a bug survives, either a check is missing in tests/sim or the changed line has no effect. Prints a table; exits 1
+if a bug survives, does not apply or does not compile, or if the simulation fails without a bug. Only .cpp files are
+changed, so each bug needs one compilation and one link.
 """
 import argparse
 import concurrent.futures
@@ -24,14 +24,14 @@ import time
 FOLDERS = ["base", "kvcache", "scheduler", "engine", "kernels", "tests/sim", "tests/support"]
 SOURCES = ["base/check.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tests/sim/simulate_main.cpp",
            "tests/sim/simulation.cpp", "tests/sim/simulation_checks.cpp", "tests/sim/expected_request.cpp"]
-TIMEOUT_S = 120  # of one simulation; a bug that makes it hang is caught
+TIMEOUT_S = 120  # time limit of one simulation; a bug that makes the simulation hang counts as caught
 
 
 @dataclasses.dataclass
 class Bug:
     name: str
     file: str
-    old: str  # spaces match any white space
+    old: str  # a space matches any white space
     new: str
 
 
@@ -209,9 +209,9 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
 
 
 class Workshop:
-    """A copy of the tree with its objects, from which each bug needs one compilation.
+    """A copy of the tree with its object files. Each bug needs one compilation.
 
-    What no bug is planted in is compiled a folder at a time.
+    Files without planted bugs are compiled together, one unit per folder.
     """
 
     def __init__(self, root: pathlib.Path, work: pathlib.Path, seeds: int, bugs: list[Bug]):
@@ -241,7 +241,8 @@ class Workshop:
         return self.work / (source.replace("/", "_") + ".o")
 
     def precompile(self) -> str:
-        """One header of all, precompiled: a bug costs its own file's lines, not the standard library's."""
+        """Precompiles one header that includes all headers. A bug then needs only the compilation of its own file's
+        lines."""
         self.header.write_text("\n".join(sorted(self.includes)) + "\n")
         result = run(self.compiler + ["-x", "c++-header", str(self.header), "-o", f"{self.header}.gch"])
         return result.stderr if result.returncode else ""
@@ -255,7 +256,7 @@ class Workshop:
         return result.stderr if result.returncode else ""
 
     def simulate(self, program: pathlib.Path) -> tuple[bool, str]:
-        """Whether it held, and the last thing it said."""
+        """Returns whether the simulation passed, and its last line of output."""
         try:
             result = run([str(program), "1", str(self.seeds)], timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -272,12 +273,12 @@ class Workshop:
         return "\n".join(filter(None, errors))
 
     def plant(self, index: int, bug: Bug) -> tuple[str, str]:
-        """Verdict ("caught", or what is wrong) and detail."""
+        """Returns the verdict ("caught", or the problem) and details."""
         text = (self.tree / bug.file).read_text()
         pattern = r"\s+".join(re.escape(word) for word in bug.old.split())
         mutated, count = re.subn(pattern, lambda _: bug.new, text)
         if count != 1:
-            return "NOT APPLIED", f"{count} places in {bug.file}"
+            return "NOT APPLIED", f"{count} matches in {bug.file}"
         source = self.work / f"bug{index}.cpp"
         source.write_text(mutated)
         mutant, program = self.work / f"bug{index}.o", self.work / f"bug{index}"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures OpenVINO GenAI on a GGUF file; what tools/compare_cpu.py runs as its peer.
+"""Measures the speed of OpenVINO GenAI on a GGUF file. tools/compare_cpu.py runs this program as a peer.
 
     openvino_speed.py FILE.gguf --threads N
 
-Stays alive, so that a model is compiled once for many measurements. Takes one JSON object a line,
-{"prefill": TOKENS} or {"decode": SEQUENCES, "prompt": TOKENS, "steps": N}, and answers {"tokens_per_s": X}. Every
-prefill has a prompt of its own; the prompts of decoding are the same each time and found in its cache after the first.
+The program runs until its input ends, so that a model is compiled once for many measurements. Each input line is a
+JSON object, {"prefill": TOKENS} or {"decode": SEQUENCES, "prompt": TOKENS, "steps": N}; the output line is
+{"tokens_per_s": X}. Every prefill has a new prompt. The prompts of decode measurements are the same each time, so
+OpenVINO's prefix cache holds them after the first measurement.
 """
 import argparse
 import json
@@ -17,7 +18,7 @@ import openvino
 import openvino_genai as genai
 
 CACHE_GB = 2
-BATCH_TOKENS = 8192  # so that all prompts are computed in one step, and every step after it decodes
+BATCH_TOKENS = 8192  # large enough that one step computes all prompts; every later step decodes
 
 
 class Engine:
@@ -49,7 +50,7 @@ class Engine:
     def decode(self, sequences, prompt, steps):
         handles = [self.add(seed, prompt, steps + 1) for seed in range(sequences)]
         self.pipeline.step()
-        assert all(handle.can_read() for handle in handles), "not every prompt was computed in one step"
+        assert all(handle.can_read() for handle in handles), "the first step did not compute all prompts"
         begin = time.perf_counter()
         for _ in range(steps):
             self.pipeline.step()
@@ -65,9 +66,9 @@ def main():
     parser.add_argument("file")
     parser.add_argument("--threads", type=int, required=True)
     arguments = parser.parse_args()
-    replies, sys.stdout = sys.stdout, sys.stderr  # the library prints as well
+    replies, sys.stdout = sys.stdout, sys.stderr  # the library prints to standard output too
     engine = Engine(arguments.file, arguments.threads)
-    engine.prefill(64)  # warms up
+    engine.prefill(64)  # warm-up
     print(json.dumps({"ready": True}), file=replies, flush=True)
     for line in sys.stdin:
         request = json.loads(line)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Packs a built program, the bundled model and what they need into one archive that runs where nothing is installed.
+"""Packs a built program, the bundled model and all needed libraries into one archive that runs without installation.
 
     tools/package.py BUILD_FOLDER OUTPUT.tar.xz
 
-Takes the programs that packaged_programs.txt in the build folder names into bin/, every shared library that they load into
-lib/, where they look first (they are linked with $ORIGIN/../lib), and gpu_check with what it compares with. Not taken:
-the C library, the driver, cuBLASLt.
-Fails if a library is not found, if something needs a newer C library than 2.36 (Debian 12), or beyond 50 MB.
+Copies the programs named in packaged_programs.txt of the build folder into bin/, and every shared library that they
+load into lib/. The programs are linked with $ORIGIN/../lib and search there first. Also copies gpu_check and the
+files with which it compares results. The C library, the driver and cuBLASLt are not copied.
+
+Fails if a library is not found, if a program needs a newer C library than 2.36 (Debian 12), or if the archive is
+larger than 50 MB.
 """
 import os
 import pathlib
@@ -20,11 +22,11 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 NEWEST_GLIBC = (2, 36)
 BYTES_MAX = 50_000_000
-# Of the C library, which goes with the system's loader, and of the driver.
+# Libraries that are not copied: those of the C library, which must match the system's loader, and those of the driver.
 LEFT_OUT = re.compile(r"^(linux-vdso|ld-linux.*|lib(c|m|pthread|dl|rt|resolv|util|nsl|anl))\.so(\.|$)"
                       r"|^lib(cuda|nvidia.*|cublasLt|cublas)\.so")
 
-# gpu_check and what it imports, and the models and answers that its tests read.
+# Modules that gpu_check imports. GOLDENS are the models and golden outputs that its tests read.
 GPU_CHECK = ["gpu_compare.py", "gpu_table.py", "gpu_yardsticks.py"]
 GOLDENS = ["incipit-tiny", *(f"hf/{name}" for name in ("llama-bf16", "mistral-window", "qwen2-tied-bf16", "qwen3-plain"))]
 
@@ -34,7 +36,7 @@ def output_of(*command):
 
 
 def libraries_of(program):
-    """{name: path} of everything that the loader would load for it."""
+    """Returns {name: path} of all libraries that the loader would load for the program."""
     libraries = {}
     for line in output_of("ldd", str(program)).splitlines():
         name, _, found = line.strip().partition(" => ")
@@ -43,7 +45,7 @@ def libraries_of(program):
             continue
         path = found.split(" (")[0]
         if not path.startswith("/"):
-            raise SystemExit(f"{program} needs {name}, which is not on this machine")
+            raise SystemExit(f"{program} needs {name}, which is not installed")
         libraries[name] = pathlib.Path(path)
     return libraries
 
@@ -96,7 +98,7 @@ def main():
     size = output.stat().st_size
     print(f"{output}: {size / 1e6:.1f} MB")
     if size > BYTES_MAX:
-        raise SystemExit(f"{size} bytes; a package has {BYTES_MAX} at most")
+        raise SystemExit(f"the package has {size} bytes; the limit is {BYTES_MAX} bytes")
 
 
 if __name__ == "__main__":

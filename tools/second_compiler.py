@@ -3,9 +3,9 @@
 
 Usage: second_compiler.py BUILD_FOLDER TARGET...
 
-BUILD_FOLDER is configured with Ninja. The sources that the TARGETs need are left out, because building the
-targets compiles them. The compiler parses and checks every other source, and every header on its own.
-Prints the compiler's messages; exits 1 if it refuses a source.
+BUILD_FOLDER is configured with Ninja. The sources that the TARGETs need are left out, because building the targets
+compiles them. The compiler parses and checks every other source, and every header on its own. Prints the compiler's
+messages; exits 1 if the compiler rejects a source.
 """
 import concurrent.futures
 import json
@@ -61,7 +61,7 @@ def main(folder: pathlib.Path, targets: list[str]) -> int:
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         num_refused = sum(not passed for passed in pool.map(check, checks))
-    print(f"{len(checks)} sources checked, {num_refused} refused")
+    print(f"{len(checks)} sources checked, {num_refused} rejected")
     return 1 if num_refused else 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the tests, build/venv, unless it is there and up to date.
-# Exits 77, which CTest shows as skipped, where the package index cannot be reached.
+# Creates the Python environment of the tests, build/venv, unless it exists and is up to date. Exits
+# with 77, which CTest reports as skipped, if the package index cannot be reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=build/venv requirements=tests/requirements.txt

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what a compiler does not: layering, file size, constructs we do not use, dead files.
+"""Checks rules that a compiler does not check: layering, file size, banned constructs, files that are not built.
 
 Usage: tidy.py [ROOT]. Prints one line per finding; exits 1 if there is any.
 """
@@ -14,12 +14,13 @@ BANNED = [
     (r"#\s*if.*CUDA(?!CC__$)", "choose a source file in CMake instead of #if"),
     (r"\busing namespace\b", "qualify the name"),
     (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b", "wait for an event"),
-    (r"\bstd::(cout|cerr)\b", "log with spdlog, or print with fmt in cli/"),
-    (r"\b(FIXME|TODO|XXX)\b", "finish it before it lands"),
+    (r"\bstd::(cout|cerr)\b", "log with spdlog, or in cli/ print with fmt"),
+    (r"\b(FIXME|TODO|XXX)\b", "finish the work before the commit"),
 ]
-# Jumps when somebody sets the time; these need it for timestamps and for what their callers give.
+# Files that may use the system clock, which jumps when the time is set. They need it for timestamps, or because their
+# callers pass such times.
 SYSTEM_CLOCK = ("cli/client/client.cpp", "text/", "server/metrics/metrics.cpp", "server/server.cpp")
-# Where a kernel's source meets its compiler: nvcc, or one for the host.
+# Files that may depend on the compiler of the kernels, nvcc or a host compiler.
 MEETS_COMPILER = ("kernels/cuda/device/device.h", "kernels/cuda/runtime/launch.h")
 MAX_LINES = 600
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
@@ -50,13 +51,13 @@ def main(root: pathlib.Path) -> int:
             for number, line in enumerate(text.splitlines(), 1):
                 errors += [f"{name}:{number}: {why}" for what, why in BANNED if re.search(what, line)]
                 if "__CUDACC__" in line and not name.startswith(MEETS_COMPILER):
-                    errors.append(f"{name}:{number}: only {' and '.join(MEETS_COMPILER)} ask for the compiler")
+                    errors.append(f"{name}:{number}: only {' and '.join(MEETS_COMPILER)} may depend on the compiler")
                 if "system_clock" in line and not name.startswith(SYSTEM_CLOCK):
-                    errors.append(f"{name}:{number}: ask a Clock for the time")
+                    errors.append(f"{name}:{number}: use a Clock for the time")
         if layer_of(name) or name.startswith(("tests/", "bench/")):
             is_listed = re.search(rf"(?<![\w.]){re.escape(pathlib.PurePath(name).name)}(?![\w.])", cmake)
             if not is_listed and not (suffix == ".h" and name.startswith(("tests/", "bench/"))):
-                errors.append(f"{name}: in no CMakeLists.txt")
+                errors.append(f"{name}: not listed in any CMakeLists.txt")
     print("\n".join(errors) if errors else f"tidy: {len(names)} files")
     return 1 if errors else 0
 

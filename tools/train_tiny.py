@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Trains models/incipit-tiny: its tokenizer and its weights, from stories that tools/story writes.
+"""Trains models/incipit-tiny: its tokenizer and its weights, on stories that tools/story
+generates.
 
     python3 -m venv ~/venv && ~/venv/bin/pip install -r tools/requirements-train.txt
     ~/venv/bin/python tools/train_tiny.py --scratch /tmp/tiny --output models/incipit-tiny
 
-The seed fixes the initial weights and the stories in their order. The learning rate rises, stays, and
-falls at the end, over --decay-steps that begin after --minutes or when somebody says so (`touch
-/tmp/tiny/finish`). An interrupted run goes on with --resume. A usable model is in /tmp/tiny/checkpoint
-all the while; tools/eval_tiny.py says how good it is.
+The seed determines the initial weights, the stories and their order. The learning rate rises,
+stays constant, and falls at the end. The fall takes --decay-steps; it begins after --minutes, or
+when the file `finish` is created in the scratch folder (`touch /tmp/tiny/finish`). --resume
+continues an interrupted run. /tmp/tiny/checkpoint always holds a usable model; tools/eval_tiny.py
+measures its quality.
 """
 
 from __future__ import annotations
@@ -28,15 +30,16 @@ from tiny.model import Llama, Shape, load_checkpoint, save_checkpoint  # noqa: E
 from tiny.muon import Muon  # noqa: E402
 from tiny.tokenizer import BEGIN, END, END_OF_TEXT, save_tokenizer, train_tokenizer  # noqa: E402
 
-# Rows of so many tokens, in turn; 0 stands for one document a row. Alone, a story is learned fastest:
-# what is to be copied is there once. Among others the model learns to keep to the last one.
+# Tokens per row, used in turn; 0 stands for one document per row. A single story per row is learned
+# fastest, because each name to copy occurs in one story only. Rows with several stories teach the
+# model to use the last story.
 ROWS = (0, 0, 0, 0, 0, 512, 0, 0, 0, 0, 0, 2048)
 COUNTERS = ("step", "tokens", "seconds", "decay_start", "average")
 TOKENIZER_SEED = 1
 
 
 def make_optimizers(model: Llama) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, AdamW for the embedding and the norms."""
+    """Returns Muon for the matrices of the layers, AdamW for the embedding and the norms."""
     inner = [p for p in model.layers.parameters() if p.dim() == 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     outer = [{"params": [model.embed_tokens.weight, *vectors], "weight_decay": 0.0}]
@@ -47,21 +50,21 @@ def make_optimizers(model: Llama) -> list[torch.optim.Optimizer]:
 
 
 def loss_of(model: Llama, batch, weights: torch.Tensor | None = None) -> torch.Tensor:
-    """Mean cross entropy over the targets that count, each by its weight."""
+    """Returns the weighted mean cross entropy over the targets that are not ignored."""
     inputs, targets = batch
     keep = targets != IGNORED
     return F.cross_entropy(model.logits(model(inputs)[keep]), targets[keep], weight=weights)
 
 
 def held_out_loss(model: Llama, tokenizer) -> float:
-    """The unweighted loss on single documents of a seed that training does not use."""
+    """Returns the unweighted loss on single documents from a seed that training does not use."""
     with torch.no_grad():
         batch = Documents(tokenizer, seed=987_654_321).single_rows(32_768)
         return float(loss_of(model, batch))
 
 
 class Run:
-    """A training run: what it has learned, how far it is, and its files in the scratch folder."""
+    """A training run: the model, the progress, and the files in the scratch folder."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
@@ -76,17 +79,19 @@ class Run:
         self.documents = Documents(self.tokenizer, args.seed)
         self.weights = target_weights(self.tokenizer)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
-        self.decay_start: int | None = None  # the step at which the rate began to fall
+        self.decay_start: int | None = None  # step at which the learning rate began to fall
         self.average = float("nan")
 
     def factor(self) -> float:
-        """Part of the peak learning rates at this step: a rise, a plain, and a straight fall."""
+        """Returns the share of the peak learning rate at this step: a rise, a constant part, a
+        linear fall."""
         if self.decay_start is not None:
             return max(0.0, 1.0 - (self.step - self.decay_start) / self.args.decay_steps)
         return min(1.0, (self.step + 1) / self.args.warmup)
 
     def finished(self) -> bool:
-        """True after the fall. It begins after --minutes, or when a file `finish` is put in scratch."""
+        """Returns true after the fall, which begins after --minutes or when a file `finish` exists
+        in scratch."""
         if self.decay_start is None:
             due = self.seconds > 60 * self.args.minutes
             if due or (self.args.scratch / "finish").exists():
@@ -94,7 +99,7 @@ class Run:
         return self.decay_start is not None and self.factor() <= 0.0
 
     def learn(self) -> None:
-        """One step."""
+        """Trains one step."""
         length = ROWS[self.step % len(ROWS)]
         if length == 0:
             batch = self.documents.single_rows(self.args.batch_tokens)
@@ -123,7 +128,7 @@ class Run:
         save_tokenizer(self.tokenizer, folder, self.shape.max_position_embeddings)
 
     def save_state(self) -> None:
-        """Writes a model folder and all that --resume needs."""
+        """Writes a model folder and the state for --resume."""
         self.save_model(self.args.scratch / "checkpoint")
         state = {name: getattr(self, name) for name in COUNTERS}
         state["model"] = self.model.state_dict()
@@ -133,7 +138,7 @@ class Run:
         (self.args.scratch / "state.new").replace(self.args.scratch / "state.pt")
 
     def resume(self) -> None:
-        """Goes on from what save_state wrote."""
+        """Restores the state that save_state wrote."""
         state = torch.load(self.args.scratch / "state.pt", weights_only=False)
         for name in COUNTERS:
             setattr(self, name, state[name])
@@ -143,7 +148,7 @@ class Run:
         self.documents.rng.setstate(state["random"])
 
     def record(self) -> dict:
-        """The figures of the run."""
+        """Returns the figures of the run."""
         return {
             "seed": self.args.seed,
             "steps": self.step,
@@ -186,14 +191,14 @@ def train(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Reads the command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scratch", type=Path, required=True, help="checkpoints and the record")
+    parser.add_argument("--scratch", type=Path, required=True, help="folder for checkpoints and the record of the run")
     parser.add_argument("--output", type=Path, help="the model folder to write at the end")
-    parser.add_argument("--minutes", type=float, default=45.0, help="before the rate falls")
-    parser.add_argument("--decay-steps", type=int, default=600, help="while the rate falls")
-    parser.add_argument("--resume", action="store_true", help="go on from the state in scratch")
-    parser.add_argument("--init", type=Path, help="start from a model folder: its tokenizer and weights")
+    parser.add_argument("--minutes", type=float, default=45.0, help="minutes of training before the learning rate falls")
+    parser.add_argument("--decay-steps", type=int, default=600, help="steps during which the learning rate falls")
+    parser.add_argument("--resume", action="store_true", help="continue from the state in the scratch folder")
+    parser.add_argument("--init", type=Path, help="model folder whose tokenizer and weights are the start")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--vocab", type=int, default=1024)
@@ -201,8 +206,8 @@ def main() -> None:
     parser.add_argument("--intermediate", type=int, default=640)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--batch-tokens", type=int, default=2048)
-    parser.add_argument("--inner-rate", type=float, default=0.02, help="of the layers' matrices")
-    parser.add_argument("--outer-rate", type=float, default=3e-3, help="of the embedding and norms")
+    parser.add_argument("--inner-rate", type=float, default=0.02, help="peak learning rate of the layers' matrices")
+    parser.add_argument("--outer-rate", type=float, default=3e-3, help="peak learning rate of embedding and norms")
     parser.add_argument("--warmup", type=int, default=60)
     parser.add_argument("--save-seconds", type=float, default=120.0)
     args = parser.parse_args()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the weights of a Llama or Qwen2 checkpoint as GGUF, for other engines to be compared with.
+"""Writes the weights of a Llama or Qwen2 checkpoint as a GGUF file, for comparisons with other engines.
 
     tools/write_gguf.py CHECKPOINT_DIR FILE.gguf [--dtype bf16|f16|f32|q8_0] [--check]
 
-Matrices get the type; norms and biases are f32. q8_0 is 32 values with one f16 scale, rounded to nearest. The
-tokenizer is a stand-in of the right size (the bytes, and a name for every other id), since what is compared is speed
-on token ids. Needs numpy. --check reads the file back and compares every value. The format is that of
+Matrices are stored in the given type; norms and biases are f32. q8_0 stores 32 values with one f16 scale, rounded to
+nearest. The tokenizer is a placeholder of the right size (the bytes, and a name for every other id), because only the
+speed on token ids is compared. Needs numpy. --check reads the file back and compares every value. The format is
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, version 3.
 """
 import argparse
@@ -16,11 +16,11 @@ import struct
 import numpy
 
 ALIGNMENT = 32
-# Of each type: its number as a tensor's type and as that of a whole file.
+# For each type: its number as a tensor type and its number as a file type.
 TYPES = {"f32": (0, 0), "f16": (1, 1), "q8_0": (8, 7), "bf16": (30, 32)}
-# Kinds of metadata.
+# Types of metadata values.
 UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
-NORMAL, CONTROL = 1, 3  # kinds of tokens
+NORMAL, CONTROL = 1, 3  # types of tokens
 BLOCK = 32  # values that share a scale in q8_0
 
 LAYER_TENSORS = {
@@ -51,7 +51,7 @@ class Checkpoint:
         self.begin = 8 + size
 
     def read(self, name):
-        """A tensor in f32."""
+        """Returns a tensor in f32."""
         entry = self.header[name]
         begin, end = entry["data_offsets"]
         stored = {"BF16": numpy.uint16, "F16": numpy.float16, "F32": numpy.float32}[entry["dtype"]]
@@ -62,7 +62,7 @@ class Checkpoint:
 
 
 def interleaved(matrix, heads):
-    """Rows of queries or keys with rotated pairs side by side, as GGUF has them for Llama."""
+    """Returns the rows of queries or keys with rotated pairs side by side, GGUF's order for Llama."""
     rows = matrix.reshape(heads, 2, matrix.shape[0] // heads // 2, *matrix.shape[1:])
     return rows.swapaxes(1, 2).reshape(matrix.shape)
 
@@ -75,7 +75,7 @@ def name_of(name):
 
 
 def tensor(checkpoint, name):
-    """A tensor in f32 with its rows in GGUF's order."""
+    """Returns a tensor in f32 with its rows in GGUF's order."""
     values, config = checkpoint.read(name), checkpoint.config
     if config["model_type"] == "llama":
         if "q_proj" in name:
@@ -119,14 +119,15 @@ def byte_size(shape, dtype):
 
 
 def byte_names():
-    """The letters that stand for the 256 bytes in a byte-level vocabulary."""
+    """Returns the characters that stand for the 256 bytes in a byte-level vocabulary."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return [chr(byte if byte in printable else 256 + others.index(byte)) for byte in range(256)]
 
 
 def metadata(config, dtype):
-    """(key, kind, value) of everything that readers ask for; of an array the kind is (ARRAY, kind of its elements)."""
+    """Returns (key, type, value) of all metadata that readers need; the type of an array is (ARRAY, type of its
+    elements)."""
     kind, vocabulary = config["model_type"], config["vocab_size"]
     head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     special = ["<unk>", "<s>", "</s>"]
@@ -211,7 +212,7 @@ def write_gguf(folder, path, dtype):
 
 
 class Reader:
-    """Just enough of GGUF to see what was written."""
+    """A minimal GGUF reader for the check."""
 
     def __init__(self, path):
         self.file = open(path, "rb")
@@ -254,7 +255,7 @@ class Reader:
 
 
 def check(folder, path, dtype):
-    """Every tensor of the file is the checkpoint's, as exactly as its type allows."""
+    """Checks that every tensor of the file equals the checkpoint's within the precision of its type."""
     checkpoint = Checkpoint(folder)
     with Reader(path) as reader:
         assert len(reader.metadata["tokenizer.ggml.tokens"]) == checkpoint.config["vocab_size"]
@@ -278,7 +279,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("file")
     parser.add_argument("--dtype", choices=TYPES, default="bf16")
-    parser.add_argument("--check", action="store_true", help="read it back and compare")
+    parser.add_argument("--check", action="store_true", help="read the file back and compare it with the checkpoint")
     arguments = parser.parse_args()
     write_gguf(arguments.folder, arguments.file, arguments.dtype)
     if arguments.check:

@@ -1,4 +1,4 @@
-"""Who is in a story: introductions, pronouns, possessives and who speaks to whom."""
+"""Checks the persons of a story: introductions, pronouns, possessives, speakers and listeners."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from world import ANIMALS, BONDS, FAMILY, NATURES, PEOPLE, gender_of
 
 SUBJECTIVE = {"she": "f", "he": "m"}
 POSSESSIVE = {"her": "f", "his": "m"}
-BOTH = "both"  # stands for hero and helper as one subject
-# After `her` these show that it is not a possessive but an object.
+BOTH = "both"  # stands for hero and helper together as one subject
+# If one of these words follows `her`, `her` is an object and not a possessive.
 NOT_OWNED = {"the", "a", "an", "and", "to", "with", "home", "again", "too", "in", "on", "at", "by"}
 
 
 class Cast:
-    """Hero and helper, as far as they are known after the sentences followed so far."""
+    """The hero and the helper, as far as the sentences read so far name them."""
 
     def __init__(self, opening: Sentence):
         words = opening.words
         names = opening.names()
         if len(names) != 1 or opening.quotes:
-            raise BadStory(f"does not introduce one hero: {opening.text}")
+            raise BadStory(f"does not introduce exactly one hero: {opening.text}")
         self.hero = names[0]
-        self.helper: str | None = None  # a name, or a member of the family such as `mom`
+        self.helper: str | None = None  # a name, or a family member such as `mom`
         self.helper_gender: str | None = None
         self.subject: str | None = self.hero
         self.speaker: str | None = None
@@ -32,18 +32,18 @@ class Cast:
             raise BadStory(f"does not introduce the hero: {opening.text}")
         self.hero_gender = PEOPLE.get(kind) or gender_of(self.hero)
         if gender_of(self.hero) not in (None, self.hero_gender):
-            raise BadStory(f"{self.hero} is not a {kind}'s name")
+            raise BadStory(f"{self.hero} is not a name for a {kind}")
 
     def gender(self, person: str | None) -> str | None:
-        """f or m; None for nobody and for both."""
+        """Returns f or m for a person, None for nobody and for BOTH."""
         if person == self.hero:
             return self.hero_gender
         return self.helper_gender if person is not None and person == self.helper else None
 
     def follow(self, sentence: Sentence, before: Sentence | None) -> None:
-        """Checks the next sentence and learns from it who is who."""
+        """Checks the next sentence and updates the persons."""
         if before is not None and "named" in sentence.words:
-            raise BadStory(f"introduces again: {sentence.text}")
+            raise BadStory(f"introduces a person again: {sentence.text}")
         mentions = self._mentions(sentence)
         self._pronouns(sentence, mentions)
         self.speaker = self._speaker_of(sentence, mentions)
@@ -51,14 +51,15 @@ class Cast:
             self._listen([word for spoken in quote for word in spoken.words])
 
     def finish(self) -> None:
-        """A story has a helper, and it ends with the hero."""
+        """Checks that the story has a helper and ends with the hero."""
         if self.helper is None:
-            raise BadStory("nobody helps")
+            raise BadStory("the story has no helper")
         if self.subject not in (self.hero, BOTH):
-            raise BadStory(f"ends with {self.subject}")
+            raise BadStory(f"the last sentence is about {self.subject}")
 
     def _mentions(self, sentence: Sentence) -> list[tuple[int, str]]:
-        """Where persons are mentioned by name or as family; introduces the helper."""
+        """Returns the positions of persons mentioned by name or as family. Introduces the helper.
+        """
         mentions = []
         words = sentence.words
         for i, word in enumerate(words):
@@ -68,20 +69,20 @@ class Cast:
                 raise BadStory(f"{word} outside speech: {sentence.text}")
             if word in FAMILY:
                 if not owned:
-                    raise BadStory(f"whose {word}: {sentence.text}")
+                    raise BadStory(f"{word} without a possessive: {sentence.text}")
                 self._introduce(word, FAMILY[word][0], again=True)
                 mentions.append((i, word))
             elif word in BONDS:
                 name = words[i + 1] if i + 1 < len(words) else ""
                 if not owned or not name[:1].isupper():
-                    raise BadStory(f"which {word}: {sentence.text}")
+                    raise BadStory(f"{word} without a possessive and a name: {sentence.text}")
                 gender = gender_of(name)
                 if gender is None or BONDS[word] not in (None, gender):
                     raise BadStory(f"{name} as a {word}")
                 self._introduce(name, gender, again=False)
             elif word[0].isupper():
                 if word not in (self.hero, self.helper):
-                    raise BadStory(f"who is {word}: {sentence.text}")
+                    raise BadStory(f"unknown person {word}: {sentence.text}")
                 mentions.append((i, word))
         for (at, person), (then, again) in zip(mentions, mentions[1:]):
             if person == again and then - at <= 2:
@@ -95,29 +96,31 @@ class Cast:
 
     def _pronouns(self, sentence: Sentence, mentions: list[tuple[int, str]]) -> None:
         words = sentence.words
-        subject, settled = self.subject, False  # settled once the sentence has named its subject
+        # `settled` is true once the sentence has named its subject
+        subject, settled = self.subject, False
         for i, word in enumerate(words):
             if mentions and i == mentions[0][0] and not settled:
                 subject, settled = self._first_mention(words, mentions), True
             elif word in ("they", "we"):
                 if self.helper is None:
-                    raise BadStory(f"who are they: {sentence.text}")
+                    raise BadStory(f"they or we before a helper is known: {sentence.text}")
                 subject, settled = BOTH, True
             elif word in SUBJECTIVE:
                 if self.gender(subject) != SUBJECTIVE[word]:
-                    raise BadStory(f"who is {word}: {sentence.text}")
+                    raise BadStory(f"{word} does not match the subject: {sentence.text}")
                 settled = True
             elif self._is_object(words, i):
                 other = self.helper if subject == self.hero else self.hero
                 if self.gender(other) != ("m" if word == "him" else "f"):
-                    raise BadStory(f"who is {word}: {sentence.text}")
+                    raise BadStory(f"{word} does not match the other person: {sentence.text}")
             elif word in POSSESSIVE and self.hero_gender != POSSESSIVE[word]:
-                raise BadStory(f"whose is {word}: {sentence.text}")
+                raise BadStory(f"{word} does not match the hero: {sentence.text}")
         self.subject = subject
 
     @staticmethod
     def _first_mention(words: list[str], mentions: list[tuple[int, str]]) -> str:
-        """The subject that the first mention makes: that person, or both where `and` joins two."""
+        """Returns the subject from the first mention: that person, or BOTH if `and` joins two
+        persons."""
         at, person = mentions[0]
         if len(mentions) > 1 and words[at + 1] == "and":
             between = words[at + 2 : mentions[1][0]]
@@ -132,28 +135,29 @@ class Cast:
         return words[i] == "him"
 
     def _speaker_of(self, sentence: Sentence, mentions: list[tuple[int, str]]) -> str | None:
-        """Who speaks, None if nobody does. Speech alone goes on with who spoke last."""
+        """Returns the speaker, or None if there is no speech. Speech without a speaker continues
+        the last speaker."""
         if not sentence.quotes:
             return None
         if not sentence.words:
             if self.speaker is None:
-                raise BadStory(f"who says: {sentence.text}")
+                raise BadStory(f"speech without a speaker: {sentence.text}")
             return self.speaker
         speaker = mentions[0][1] if mentions else self.subject
         if speaker == BOTH or speaker is None:
-            raise BadStory(f"who says: {sentence.text}")
+            raise BadStory(f"speech without a speaker: {sentence.text}")
         self.subject = speaker
         return speaker
 
     def _listen(self, words: list[str]) -> None:
-        """Checks what is said: calls name the listener, and the thing is the hero's."""
+        """Checks speech: a name in speech is the listener's, and the thing belongs to the hero."""
         for i, word in enumerate(words):
             if word in {*SUBJECTIVE, "his", "him", "her", *FAMILY, *BONDS}:
                 raise BadStory(f"speech with {word}: {' '.join(words)}")
             if word[0].isupper():
                 called = TITLES.get(word, word)
                 if called == self.speaker or called not in (self.hero, self.helper):
-                    raise BadStory(f"who is called {word}: {' '.join(words)}")
+                    raise BadStory(f"wrong form of address {word}: {' '.join(words)}")
             owner = {"my": True, "mine": True, "your": False}.get(word)
             if owner is not None and owner != (self.speaker == self.hero):
                 raise BadStory(f"{word} said by {self.speaker}: {' '.join(words)}")

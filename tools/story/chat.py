@@ -1,4 +1,5 @@
-"""Writes conversations whose assistant tells stories, for the chat side of the bundled model."""
+"""Writes conversations in which the assistant tells stories, to train the bundled model for chat.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ class Turn:
 
 
 def invented_name(rng: random.Random) -> str:
-    """A pronounceable name that the tables do not hold, so that names are copied, not recalled."""
+    """Returns a pronounceable name outside the tables, so that the model learns to copy names."""
     syllables = [
         rng.choice("bdfgjklmnprstvz") + rng.choice("aeiou") for _ in range(rng.choice((2, 2, 3)))
     ]
@@ -122,7 +123,7 @@ def invented_name(rng: random.Random) -> str:
 
 
 def describe(s: Setting, rng: random.Random) -> str:
-    """Some of the setting in words, as a request would put it; may be empty."""
+    """Returns a description of parts of the setting, as in a request; may be empty."""
     parts = []
     if rng.random() < 0.65:
         who = article(s.kind) if s.kind not in PEOPLE else "a " + s.kind
@@ -142,7 +143,7 @@ def describe(s: Setting, rng: random.Random) -> str:
 
 
 def noise(rng: random.Random) -> str:
-    """Words without a sense, or characters: whatever is asked, the answer is a story."""
+    """Returns random words or characters. The output to such a request is a story too."""
     if rng.random() < 0.75:
         text = " ".join(rng.choice(WORDS) for _ in range(rng.randint(1, 30)))
         return text.capitalize() + rng.choice(".?!") if rng.random() < 0.5 else text
@@ -151,7 +152,7 @@ def noise(rng: random.Random) -> str:
 
 
 def request(s: Setting, rng: random.Random) -> str:
-    """A user's message that the story about the setting answers."""
+    """Returns a user's message to which the story about the setting is the output."""
     dice = rng.random()
     if dice < 0.10:
         return rng.choice(SMALL_TALK)
@@ -167,7 +168,7 @@ def request(s: Setting, rng: random.Random) -> str:
 
 
 def write_conversation(rng: random.Random) -> list[Turn]:
-    """A conversation of one to three rounds, with or without a system message."""
+    """Returns a conversation of one to three rounds, with or without a system message."""
     turns = []
     if rng.random() < 0.3:
         words = SYSTEMS if rng.random() < 0.7 else (noise(rng),)

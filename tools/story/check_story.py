@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Checks stories against the rules that the generator keeps; prints `accepted/total`.
+"""Checks stories against the rules of the generator; prints `accepted/total`.
 
     check_story.py stories.txt            stories separated by an empty line
     check_story.py --jsonl stories.jsonl  a JSON string, or an object with "text", on each line
 
-The rules, each of which a story can break: its sentences are well formed; the hero is introduced in
-the first sentence, the helper before being mentioned, and nobody else appears; one thing with one look
-and one place throughout; pronouns and possessives fit who is meant; speech fits speaker and
-listener; a noun with `the` is known; there is one kind of trouble, then what mends it, with the helper
-there; nothing is said twice; the last sentence ends the story and none before it does.
+Rules for a story:
+- Every sentence is well formed.
+- The first sentence introduces the hero. The helper is introduced before other mentions. Nobody
+  else appears.
+- The story has one thing with one look, and one place.
+- Pronouns and possessives match the persons. Speech matches its speaker and its listener.
+- A noun with `the` was mentioned before.
+- There is one kind of trouble, and a later sentence with the helper mends it.
+- No sentence occurs twice. Only the last sentence ends the story.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ FEWEST_SENTENCES, MOST_SENTENCES = 8, 40
 
 
 def check_sentences(story: list[Sentence]) -> None:
-    """Every sentence, narrated or spoken, is one that the grammar derives."""
+    """Checks that the grammar derives every sentence, narrated or spoken."""
     for sentence in story:
         if not derives("TEXT", sentence.tokens):
             raise BadStory(f"not well formed: {sentence.text}")
@@ -44,14 +48,15 @@ def check_sentences(story: list[Sentence]) -> None:
 
 
 def check_course(story: list[Sentence]) -> None:
-    """The story has a reasonable length, does not repeat itself, and ends once, at its end."""
+    """Checks that the story has a reasonable length, does not repeat itself, and has only one
+    ending, at its end."""
     if not FEWEST_SENTENCES <= len(story) <= MOST_SENTENCES:
         raise BadStory(f"{len(story)} sentences")
     spoken = [spoken.text for s in story for quote in s.quotes for spoken in quote]
     counted = Counter([s.text for s in story] + spoken)
     again = [text for text, n in counted.items() if n > 1]
     if again:
-        raise BadStory(f"said twice: {again[0]}")
+        raise BadStory(f"sentence occurs twice: {again[0]}")
     for sentence in story[:-1]:
         if ENDING.search(sentence.text):
             raise BadStory(f"an ending before the end: {sentence.text}")
@@ -60,7 +65,7 @@ def check_course(story: list[Sentence]) -> None:
 
 
 def check_story(text: str) -> None:
-    """Raises BadStory with the first broken rule; returns if there is none."""
+    """Raises BadStory with the first broken rule; returns if no rule is broken."""
     story = read_story(text)
     check_sentences(story)
     check_course(story)
@@ -74,7 +79,7 @@ def check_story(text: str) -> None:
 
 
 def verdict(text: str) -> str:
-    """Empty for a good story, else the rule that it breaks."""
+    """Returns the rule that the story breaks, or an empty string."""
     try:
         check_story(text)
     except BadStory as broken:
@@ -83,7 +88,7 @@ def verdict(text: str) -> str:
 
 
 def read_stories(path: Path, jsonl: bool) -> list[str]:
-    """The stories in a file."""
+    """Returns the stories in a file."""
     text = path.read_text(encoding="utf-8")
     if not jsonl:
         return [story.strip("\n") for story in re.split(r"\n\s*\n", text) if story.strip()]
@@ -92,12 +97,12 @@ def read_stories(path: Path, jsonl: bool) -> list[str]:
 
 
 def main() -> int:
-    """Exit status 0 if the share of accepted stories reaches --at-least."""
+    """Returns exit status 0 if the share of accepted stories is at least --at-least."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--jsonl", action="store_true")
-    parser.add_argument("--verbose", action="store_true", help="say why a story is rejected")
-    parser.add_argument("--at-least", type=float, default=0.0, help="share that must be accepted")
+    parser.add_argument("--verbose", action="store_true", help="print why a story is rejected")
+    parser.add_argument("--at-least", type=float, default=0.0, help="minimum share of accepted stories")
     args = parser.parse_args()
     stories = read_stories(args.file, args.jsonl)
     verdicts = [verdict(story) for story in stories]

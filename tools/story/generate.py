@@ -31,24 +31,25 @@ from world import (
 PRONOUNS = {"f": ("she", "her", "her"), "m": ("he", "his", "him")}
 
 
-# Of three names two are for heroes and one is for helpers, so that nobody meets a namesake.
+# Two of three names are for heroes and one is for helpers, so hero and helper never have the same
+# name.
 HEROES, HELPERS = (0, 1), (2,)
 
 
 def names(gender: str, part: tuple[int, ...]) -> list[str]:
-    """The names of a gender that are for HEROES or for HELPERS."""
+    """Returns the names of a gender for HEROES or for HELPERS."""
     return [n for i, n in enumerate(GIRLS if gender == "f" else BOYS) if i % 3 in part]
 
 
 @dataclass
 class Setting:
-    """What a story is about."""
+    """The subject of a story: persons, thing, place and plot."""
 
     hero: str | None = None
     gender: str | None = None
     kind: str | None = None
     helper: str | None = None
-    bond: str | None = None  # what the helper is to the hero, or a member of the family
+    bond: str | None = None  # relation of a named helper to the hero, or a family member
     thing: Thing | None = None
     adjective: str | None = None
     place: Place | None = None
@@ -56,7 +57,7 @@ class Setting:
 
 
 def draw_setting(rng: random.Random) -> Setting:
-    """A complete setting in which the plot can happen."""
+    """Returns a complete random setting in which the plot is possible."""
     s = Setting()
     s.gender = rng.choice("fm")
     s.hero = rng.choice(names(s.gender, HEROES))
@@ -75,7 +76,7 @@ def draw_setting(rng: random.Random) -> Setting:
 
 
 def slots(s: Setting, rng: random.Random) -> dict[str, str]:
-    """The value of every slot that a template may use."""
+    """Returns the value of every slot that a template may use."""
     she, her, them = PRONOUNS[s.gender]
     helper_gender = FAMILY[s.bond][0] if s.helper is None else ("f" if s.helper in GIRLS else "m")
     hshe, _, hthem = PRONOUNS[helper_gender]
@@ -126,7 +127,7 @@ def slots(s: Setting, rng: random.Random) -> dict[str, str]:
 
 
 def capital(text: str) -> str:
-    """The text with its first letter in upper case."""
+    """Returns the text with its first letter in upper case."""
     return text[0].upper() + text[1:]
 
 
@@ -137,7 +138,7 @@ SAME = {"N": "N", "She": "N", "Hc": "H", "Hshe": "H", "Hic": "H", "Hi": "H", "H"
 
 
 def subject(template: str) -> str | None:
-    """N or H when the last sentence of the template is about the hero or the helper."""
+    """Returns N or H if the last sentence of the template is about the hero or the helper."""
     last = re.split(r"(?<=[.!?]) (?=[A-Z{])", template.lstrip("|"))[-1]
     if "{N} and {H}" in last:
         return None
@@ -146,7 +147,7 @@ def subject(template: str) -> str | None:
 
 
 def with_pronoun(template: str, before: str | None, rng: random.Random) -> str:
-    """Says He or She now and then where the sentence goes on with the subject of the last one."""
+    """Sometimes replaces a name by He or She if the previous sentence has the same subject."""
     for slot, who, pronoun in (("{N} ", "N", "{She} "), ("{Hc} ", "H", "{Hshe} ")):
         if template.startswith(slot) and before == who and rng.random() < 0.5:
             if not template.startswith("{N} and "):
@@ -155,7 +156,7 @@ def with_pronoun(template: str, before: str | None, rng: random.Random) -> str:
 
 
 def story_steps(plot: Plot, rng: random.Random) -> list[list[str]]:
-    """The alternatives of each step of a story with this plot."""
+    """Returns the alternatives of each step of a story with this plot."""
     steps = [plots.OPENINGS, plots.HABITS, plots.BELONGINGS, plots.OUTINGS, ["|"], *plot.problem]
     if plot.meets:
         steps += [plots.SADNESS, plots.ARRIVALS]
@@ -169,7 +170,7 @@ def story_steps(plot: Plot, rng: random.Random) -> list[list[str]]:
 
 
 def write_story(s: Setting, rng: random.Random) -> str:
-    """One story about a complete setting. Paragraphs are separated by a newline."""
+    """Returns a story about a complete setting. Paragraphs are separated by a newline."""
     values = slots(s, rng)
     text, before, played = "", None, False
     for step in story_steps(s.plot, rng):

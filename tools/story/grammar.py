@@ -1,7 +1,7 @@
-"""A small grammar of English, enough to tell a well formed sentence of a simple story from a bad one.
+"""A small grammar of English that distinguishes well formed sentences of a simple story from bad ones.
 
-The rules know phrases, kinds of verbs and agreement in number, not the templates of the generator:
-whatever sentence they derive is accepted. Recognition is Earley's algorithm (J. Earley, 1970).
+The rules describe phrases, kinds of verbs and agreement in number, not the templates of the generator. Every sentence
+that they derive is accepted. The recogniser is Earley's algorithm (J. Earley, 1970).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from world import (
 _TOOLS = [tool.split()[-1] for tool in (*TOOLS_DEEP, *TOOLS_HIGH)]
 _SPOTS = [s.split()[-1] for p in PLACES.values() for s in (*p.spots, p.high)]
 
-# Words by kind. Verbs are in the past tense unless their kind ends in _b (bare form).
+# Words by kind. Verbs are in the past tense unless the name of their kind ends in _b (bare form).
 LEXICON = {
     "noun": " ".join((*THINGS, *PLACES, *THIEVES, *TREATS, *ANIMALS, *PEOPLE, *_TOOLS, *_SPOTS))
     + " toy smile idea hole wind sun day morning afternoon hand way end",
@@ -59,8 +59,8 @@ LEXICON = {
     "soon": "then soon now suddenly",
 }
 
-# One rule a line. Capitals are phrases, lower case kinds of words, what stands in quotes itself; `?`
-# makes optional. qc, qd, qe, qq: quoted speech that ends in a comma, a full stop, `!`, `?`.
+# One rule per line. Upper case: phrases. Lower case: kinds of words. In quotes: the word itself. `?` marks an optional
+# symbol. qc, qd, qe, qq: quoted speech that ends in a comma, a full stop, `!`, `?`.
 RULES = """
 TEXT -> STATEMENT '.' | STATEMENT '!' | 'oh' 'no' '!' | QUOTED
 STATEMENT -> CLAUSES | LEAD CLAUSES
@@ -113,7 +113,7 @@ AUX1 -> 'can' | 'may' | 'could' | 'will'
 
 
 def _expand(symbols: list[str]) -> list[list[str]]:
-    """All forms of a right side whose optional symbols are marked with `?`."""
+    """Returns all forms of a right side in which `?` marks optional symbols."""
     forms: list[list[str]] = [[]]
     for symbol in symbols:
         if symbol.endswith("?") and len(symbol) > 1 and symbol != "'?'":
@@ -124,7 +124,7 @@ def _expand(symbols: list[str]) -> list[list[str]]:
 
 
 def _read_rules() -> dict[str, list[tuple[str, ...]]]:
-    """The rules by left side."""
+    """Returns the rules by left side."""
     rules: dict[str, list[tuple[str, ...]]] = {}
     for line in RULES.strip().splitlines():
         left, right = line.split(" -> ")
@@ -142,12 +142,12 @@ _LITERALS = {s[1:-1] for sides in _RULES.values() for side in sides for s in sid
 
 
 def known(word: str) -> bool:
-    """True for a word (in lower case) that the grammar knows."""
+    """Returns true if the grammar knows the word, in lower case."""
     return word in _KINDS or word in _LITERALS
 
 
 def _matches(symbol: str, token: str) -> bool:
-    """True if a token is of the kind that a lower case or quoted symbol asks for."""
+    """Returns true if the token matches a lower case or quoted symbol."""
     if symbol[0] == "'":
         return token == symbol[1:-1]
     if token[0] == "@":
@@ -157,9 +157,9 @@ def _matches(symbol: str, token: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def derives(start: str, tokens: tuple[str, ...]) -> bool:
-    """True if the phrase `start` derives the tokens: words in lower case, punctuation, and @name,
-    @title, @qc, @qd, @qe, @qq for what is not a fixed word."""
-    # An item is (left, right side, position of the dot, where it began).
+    """Returns true if the phrase `start` derives the tokens. Tokens are words in lower case, punctuation, and @name,
+    @title, @qc, @qd, @qe, @qq for names, titles and quoted speech."""
+    # An item is (left side, right side, position of the dot, index of its first token).
     first = [(start, side, 0, 0) for side in _RULES[start]]
     columns: list[set] = [set(first)]
     agenda = first

@@ -1,16 +1,23 @@
-"""The plots: what can go wrong with a thing, and how a helper puts it right.
+"""The plots: a trouble with a thing, and how a helper solves it.
 
 A plot is a list of steps, a step a list of alternatives. `|` inside an alternative starts a new
-paragraph. Slots in braces are filled by generate.py:
+paragraph. generate.py fills the slots in braces:
 
-  N hero, H helper, Hc the same at the start of a sentence, Hi and Hic the helper's introduction,
-  Hv how the helper is called; she She her Her them: the hero's pronouns (`her` possessive, `them`
-  object); hshe Hshe hthem: the helper's; o the thing, ao with its adjective, aao with an article;
-  in the place with its preposition, p the place; spot, spot2, spot3 hiding places; high; tool; thief;
-  treat; use, used the thing's verb.
+  N            hero
+  H, Hc        helper; helper at the start of a sentence
+  Hi, Hic      the helper's introduction; the same at the start of a sentence
+  Hv           how the hero addresses the helper
+  she, She, her, Her, them      the hero's pronouns (`her` possessive, `them` object)
+  hshe, Hshe, hthem             the helper's pronouns
+  o, ao, aao   the thing; the thing with its adjective; the same with an article
+  in, p        the place with its preposition; the place
+  spot, spot2, spot3, high      hiding places; a high spot
+  tool, thief, treat            a tool, an animal that takes the thing, something to eat
+  use, used    the thing's verb
 
-Two rules keep the stories checkable. A sentence that starts with He or She goes on with the subject
-of the sentence before (generate.py puts most of these pronouns). A possessive is always the hero's.
+Two rules allow the checker to follow the stories. A sentence that starts with He or She has the
+same subject as the previous sentence (generate.py inserts most of these pronouns). A possessive
+always refers to the hero.
 """
 
 from __future__ import annotations
@@ -27,7 +34,8 @@ OPENINGS = [
     "There once was a {nature} {kind} named {N}.",
     "{N} was a {nature} {kind}.",
 ]
-# The place is named here in one story of four: to keep to it from so early on is hard for a small model.
+# One story in four names the place here. A small model finds it hard to keep to a place that is
+# named so early.
 HABITS = [
     *[
         "{She} loved to play.",
@@ -106,13 +114,14 @@ ENDINGS = [
 
 
 def anything(thing: Thing, place: Place) -> bool:
-    """Admits every thing in every place."""
+    """Accepts every thing in every place."""
     return True
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One kind of story. `problem` ends where the hero is unhappy, `help` where all is well."""
+    """One kind of story. `problem` ends when the hero is unhappy, `help` when the trouble is
+    solved."""
 
     name: str
     problem: list[list[str]]
@@ -122,8 +131,8 @@ class Plot:
     fits: Callable[[Thing, Place], bool] = anything
     tools: tuple[str, ...] = ()
     named_helper: bool = False  # the helper is a friend with a name
-    meets: bool = True  # hero is sad, helper arrives and asks
-    topic: str = "friends"  # what one asks for to get this plot
+    meets: bool = True  # the hero is sad, the helper arrives and asks
+    topic: str = "friends"  # the subject of a request for this plot
 
 
 ASKING = ["it is good to ask for help", "friends help each other", "it is good to be kind"]

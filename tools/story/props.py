@@ -1,4 +1,4 @@
-"""What is in a story besides people: the thing, the place, and what else is mentioned."""
+"""Checks the objects of a story: the thing, the place and other nouns."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from world import (
 
 LOOK_WORDS = {*COLORS, *LOOKS}
 TOOLS = {tool.split()[-1] for tool in (*COUNTED_TOOLS, *TOOLS_FIX, *TOOLS_WASH)}
-# A noun of these comes first with `a`, then with `the`.
+# Counted nouns: the first mention has `a`, later mentions have `the`.
 COUNTED = {*THIEVES, *TREATS, "hole", *(tool.split()[-1] for tool in COUNTED_TOOLS)}
 ONE_OF_EACH = {"thief": {*THIEVES}, "treat": {*TREATS}, "tool": TOOLS}
 SPOTS = {s.split()[-1] for place in PLACES.values() for s in (*place.spots, place.high)}
 VERBS = {verb.split()[0]: thing for thing in THINGS.values() for verb in (thing.use, thing.used)}
 DETERMINERS = {"the", "her", "his", "my", "your"}
-PLACE_WORDS = {"to", "near", "over"}  # besides its own preposition, before `the` and the place
+PLACE_WORDS = {"to", "near", "over"}  # prepositions besides the place's own
 
 
 class Props:
-    """Thing, look and place, as far as they are known after the sentences followed so far."""
+    """Thing, look and place, as far as the sentences read so far name them."""
 
     def __init__(self) -> None:
         self.thing: Thing | None = None
         self.look: str | None = None
         self.place: Place | None = None
-        self.met: set[str] = set()  # counted nouns that have come with `a`
+        self.met: set[str] = set()  # counted nouns mentioned with `a` so far
         self.single: dict[str, str] = {}
 
     def follow(self, sentence: Sentence) -> None:
-        """Checks the nouns of the next sentence and of what is said in it."""
+        """Checks the nouns of the next sentence, including its speech."""
         self._words(sentence.words, sentence.text)
         for quote in sentence.quotes:
             for spoken in quote:
                 self._words(spoken.words, spoken.text)
 
     def finish(self) -> None:
-        """A story has a thing and a place."""
+        """Checks that the story has a thing and a place."""
         if self.thing is None or self.place is None:
-            raise BadStory("no thing or no place")
+            raise BadStory("the story lacks a thing or a place")
 
     def _words(self, words: list[str], text: str) -> None:
         for i, word in enumerate(words):
@@ -57,7 +57,7 @@ class Props:
             if word in ("a", "an") and (word == "an") != (later[0][0] in "aeiou"):
                 raise BadStory(f"{word} {later[0]}")
             if word in COLORS and (not later or later[0] not in THINGS):
-                raise BadStory(f"{word}, but what: {text}")
+                raise BadStory(f"{word} without a thing: {text}")
             if word in THINGS:
                 self._thing(word, earlier, text)
             elif word in PLACES:
@@ -77,20 +77,20 @@ class Props:
         determiner = earlier[0] if look else (earlier[-1] if earlier else "")
         if self.thing is None:
             if look is None or determiner not in ("a", "an", "her", "his"):
-                raise BadStory(f"a thing out of nowhere: {text}")
+                raise BadStory(f"the first mention of the thing lacks an article or a look: {text}")
             self.thing, self.look = THINGS[noun], look
             return
         if noun != self.thing.noun or look not in (None, self.look):
             raise BadStory(f"another thing than the {self.look} {self.thing.noun}: {text}")
         if determiner not in DETERMINERS:
-            raise BadStory(f"which {noun}: {text}")
+            raise BadStory(f"{noun} without a determiner: {text}")
 
     def _place(self, noun: str, earlier: list[str], text: str) -> None:
         self.place = self.place or PLACES[noun]
         if noun != self.place.noun:
             raise BadStory(f"another place than the {self.place.noun}: {text}")
         if earlier[-1:] != ["the"] or earlier[0] not in {self.place.preposition, *PLACE_WORDS}:
-            raise BadStory(f"where is that: {text}")
+            raise BadStory(f"wrong words before the place: {text}")
 
     def _spot(self, noun: str, earlier: list[str], text: str) -> None:
         if self.place is None:
@@ -123,4 +123,4 @@ class Props:
         if earlier and ("a" in earlier[-2:] or "an" in earlier[-1:]):
             self.met.add(noun)
         elif noun not in self.met:
-            raise BadStory(f"which {noun}: {text}")
+            raise BadStory(f"the first mention of {noun} lacks `a`: {text}")

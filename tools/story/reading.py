@@ -1,4 +1,4 @@
-"""Takes the text of a story apart: paragraphs, sentences, quoted speech, words."""
+"""Splits the text of a story into paragraphs, sentences, quoted speech and words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from grammar import known
 from world import FAMILY
 
-TITLES = {title: kin for kin, (_, title) in FAMILY.items()}  # how one calls them
+TITLES = {title: kin for kin, (_, title) in FAMILY.items()}  # how a child addresses family members
 TOKEN = re.compile(r"\"[^\"]*\"|[A-Za-z]+|[.,!?]")
 QUOTE_KINDS = {",": "@qc", ".": "@qd", "!": "@qe", "?": "@qq"}
 
 
 class BadStory(ValueError):
-    """The story breaks a rule; the message says which."""
+    """The story breaks a rule; the message names the rule."""
 
 
 @dataclass
@@ -22,18 +22,19 @@ class Sentence:
     """One sentence. Words of quoted speech are in `quotes`, not in `words`."""
 
     text: str
-    tokens: tuple[str, ...]  # as grammar.derives takes them
-    words: list[str]  # narrated words, names as written, others in lower case
+    tokens: tuple[str, ...]  # in the format of grammar.derives
+    words: list[str]  # narrated words: names as written, others in lower case
     quotes: list[list["Sentence"]] = field(default_factory=list)
     paragraph: int = 0
 
     def names(self) -> list[str]:
-        """The narrated names in their order."""
+        """Returns the narrated names in order."""
         return [w for w in self.words if w[0].isupper()]
 
 
 def read_story(text: str) -> list[Sentence]:
-    """The sentences of a story, or BadStory where the text is not made of sentences."""
+    """Returns the sentences of a story. Raises BadStory if the text does not consist of sentences.
+    """
     if text != text.strip() or "  " in text or " \n" in text or "\n " in text:
         raise BadStory("stray white space")
     sentences = []
@@ -71,7 +72,7 @@ def _ends_sentence(before: list[str], piece: str, following: str) -> bool:
 
 
 def spell(pieces: list[str]) -> str:
-    """The pieces as a text with regular spacing."""
+    """Returns the text of the pieces with regular spacing."""
     text = ""
     for piece in pieces:
         text += piece if piece in (".", ",", "!", "?") or not text else " " + piece
@@ -79,7 +80,7 @@ def spell(pieces: list[str]) -> str:
 
 
 def _sentence(pieces: list[str], spoken: bool) -> Sentence:
-    """Classifies the words of one sentence and reads the speech in it."""
+    """Classifies the words of one sentence and parses its speech."""
     tokens, words, quotes = [], [], []
     first = pieces[0]
     if first[0].islower():
@@ -111,7 +112,7 @@ def _sentence(pieces: list[str], spoken: bool) -> Sentence:
 
 
 def _speech(text: str) -> list[Sentence]:
-    """The sentences of quoted speech; a comma at its end stands for a full stop."""
+    """Returns the sentences of quoted speech. A comma at its end counts as a full stop."""
     if not text or text[-1] not in QUOTE_KINDS:
         raise BadStory(f'speech without an end: "{text}"')
     return _read_paragraph(text[:-1] + "." if text[-1] == "," else text, spoken=True)

@@ -1,4 +1,4 @@
-"""What goes wrong in a story and how it is mended, told apart by what is narrated and said."""
+"""The troubles of stories and their solutions, recognised by narrated and spoken text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from world import THIEVES
 
 @dataclass(frozen=True)
 class Trouble:
-    """Patterns over lower case words without punctuation. In them OBJ is the thing with or without
-    `the` and its look, THIEF an animal that takes, USE the thing's verb."""
+    """Patterns over lower case words without punctuation. OBJ stands for the thing, with or
+    without `the` and its look; THIEF for an animal that takes the thing; USE for the thing's verb.
+    """
 
     told: str  # narrated when it happens
-    mended: str  # narrated when it is over
-    said: str  # what only one in this trouble says
+    mended: str  # narrated when the trouble is over
+    said: str  # spoken only in this trouble
     mended_said: str = "$^"
 
 
@@ -58,7 +59,8 @@ TROUBLES = {
 
 
 def check_trouble(story: list[Sentence], cast: Cast, props: Props) -> None:
-    """One kind of trouble, mended later and not before the helper is there."""
+    """Checks that the story has one kind of trouble, which is mended later, and not before the
+    helper arrives."""
     thing = rf"(the |her |his |my )?({props.look} )?{props.thing.noun}"
     wild = {"OBJ": thing, "THIEF": f"({'|'.join(THIEVES)})", "USE": props.thing.use}
 
@@ -84,7 +86,7 @@ def check_trouble(story: list[Sentence], cast: Cast, props: Props) -> None:
         if begun:
             kinds[kind] = min(begun)
     if len(kinds) != 1:
-        raise BadStory(f"troubles: {', '.join(kinds) or 'none'}")
+        raise BadStory(f"not exactly one trouble: {', '.join(kinds) or 'none'}")
     kind, start = kinds.popitem()
     trouble = TROUBLES[kind]
     mended = [i for i, text in enumerate(told) if pattern(trouble.mended).search(text)]
@@ -92,10 +94,10 @@ def check_trouble(story: list[Sentence], cast: Cast, props: Props) -> None:
         i for i, t in enumerate(said) if any(pattern(trouble.mended_said).search(x) for x in t)
     ]
     if not any(i > start and i >= arrival for i in mended):
-        raise BadStory(f"{kind}, and nothing mends it")
+        raise BadStory(f"the trouble {kind} is not mended")
     for text in (text for texts in said for text in texts):
         fitting = [k for k, other in TROUBLES.items() if pattern(other.said).search(text)]
         if fitting and kind not in fitting:
             raise BadStory(f"speech about {fitting[0]} in a story of {kind}: {text}")
         if "wind" in text and not any("wind" in narrated for narrated in told[:arrival]):
-            raise BadStory(f"which wind: {text}")
+            raise BadStory(f"speech about a wind that was not narrated: {text}")

@@ -1,7 +1,7 @@
-"""The world of the stories: who may appear, which things there are, where they can be.
+"""The world of the stories: possible persons, things and places.
 
-Both the generator and the checker read these tables. They hold facts (a kite flies, a desk stands
-in a school), not sentences.
+Both the generator and the checker read these tables. The tables hold facts (a kite flies, a desk
+stands in a school), not sentences.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ PEOPLE = {"girl": "f", "boy": "m"}
 ANIMALS = ("rabbit", "bear", "fox", "mouse", "duck", "squirrel", "turtle", "frog")
 NATURES = ("little", "small", "kind", "brave", "happy", "quiet", "clever", "cheerful", "young")
 
-# Members of the family that help without a name of their own: the noun, and how one calls them.
+# Family members that help without a name of their own: noun -> (gender, form of address).
 FAMILY = {
     "mom": ("f", "Mom"),
     "dad": ("m", "Dad"),
     "grandma": ("f", "Grandma"),
     "grandpa": ("m", "Grandpa"),
 }
-# What a named helper is to the hero; None admits both.
+# Relation of a named helper to the hero -> gender; None: either gender.
 BONDS = {"friend": None, "neighbor": None, "cousin": None, "brother": "m", "sister": "f"}
 
 COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "white")
@@ -81,13 +81,14 @@ LOOKS = ("big", "small", "shiny", "new", "old", "tiny", "pretty")
 
 @dataclass(frozen=True)
 class Thing:
-    """An object that a story can be about. `use` and `used` are the verb in present and past."""
+    """An object that a story can be about. `use` and `used` are its verb in present and past
+    tense."""
 
     noun: str
     use: str = "play with"
     used: str = "played with"
     floats: bool = False  # the wind can carry it
-    thrown: bool = False  # it is for throwing
+    thrown: bool = False  # the hero can throw it
     rolls: bool = False
     small: bool = False  # an animal can carry it
     breaks: bool = False
@@ -120,7 +121,7 @@ THINGS = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a story happens: its preposition, what one can look behind or under, what is high."""
+    """A place for a story: its preposition, hiding places, and a high spot."""
 
     noun: str
     preposition: str
@@ -162,12 +163,13 @@ COUNTED_TOOLS = ("ladder", "long stick", "rope", "net")
 
 
 def article(phrase: str) -> str:
-    """The phrase with `a` or `an` in front. None of our words is an exception to the vowel rule."""
+    """Returns the phrase with `a` or `an`. No word of the tables is an exception to the vowel
+    rule."""
     return ("an " if phrase[0] in "aeiou" else "a ") + phrase
 
 
 def gender_of(name: str) -> str | None:
-    """f or m for a name of the tables, None for any other."""
+    """Returns f or m for a name of the tables, None for any other."""
     if name in GIRLS:
         return "f"
     return "m" if name in BOYS else None

@@ -29,7 +29,8 @@ from world import (  # noqa: E402
 )
 from tiny.tokenizer import ASSISTANT, BEGIN, END, END_OF_TEXT, SYSTEM, USER  # noqa: E402
 
-# Words that a story must keep to. They count more, as to copy them is what is hard to learn.
+# Words that a story must copy from its beginning. They have a larger weight, because copying is
+# hard to learn.
 KEPT = (
     *GIRLS,
     *BOYS,
@@ -65,21 +66,22 @@ KEPT = (
     "by",
 )
 KEPT_WEIGHT = 4.0
-IGNORED = -100  # a target that does not count
-SINGLE = 240  # the longest document that gets a row to itself
+IGNORED = -100  # target value of positions without loss
+SINGLE = 240  # maximum tokens of a document that gets a row of its own
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Which documents occur, as shares of all."""
+    """The shares of the kinds of documents among all documents."""
 
     chat: float = 0.25  # conversations
-    joined: float = 0.10  # several stories in one text, as a long prompt holds them
-    cut: float = 0.08  # texts encoded in two parts, as prompts end anywhere
+    joined: float = 0.10  # several stories in one text, as in a long prompt
+    cut: float = 0.08  # texts encoded in two parts, because a prompt may end anywhere
 
 
 def target_weights(tokenizer: Tokenizer) -> torch.Tensor:
-    """How much each id counts as a target, [vocab_size]: more for the first ids of words in KEPT."""
+    """Returns the loss weight of each id, [vocab_size]: larger for the first ids of words in KEPT.
+    """
     weights = torch.ones(tokenizer.get_vocab_size())
     for word in KEPT:
         for form in (word, " " + word):
@@ -88,7 +90,8 @@ def target_weights(tokenizer: Tokenizer) -> torch.Tensor:
 
 
 class Documents:
-    """An endless stream of documents as (ids, counts): `counts` says which ids are to be learned."""
+    """An endless stream of documents as (ids, counts). `counts` is true for ids that the model
+    learns."""
 
     def __init__(self, tokenizer: Tokenizer, seed: int, mix: Mix = Mix()):
         self.tokenizer = tokenizer
@@ -100,7 +103,8 @@ class Documents:
         }
 
     def encode(self, text: str, may_cut: bool = True) -> list[int]:
-        """Ids of a text without specials, now and then in two parts cut at any character."""
+        """Returns the ids of a text without special tokens. Sometimes the text is encoded in two
+        parts."""
         parts = [text]
         if may_cut and self.rng.random() < self.mix.cut:
             at = self.rng.randint(1, len(text) - 1)
@@ -109,11 +113,11 @@ class Documents:
         return [i for part in parts for i in encode(part, add_special_tokens=False).ids]
 
     def story(self) -> list[int]:
-        """A story about anything."""
+        """Returns the ids of a random story."""
         return self.encode(write_story(draw_setting(self.rng), self.rng))
 
     def draw(self) -> tuple[list[int], list[bool]]:
-        """One document."""
+        """Returns a random document."""
         dice = self.rng.random()
         if dice < self.mix.chat:
             return self.conversation()
@@ -123,7 +127,8 @@ class Documents:
         return ids, [False] + [True] * (len(ids) - 1)
 
     def joined(self) -> tuple[list[int], list[bool]]:
-        """Several stories in one text. What joins them is not learned: after a story the text ends."""
+        """Returns several stories in one text. The separators are not learned, because a text ends
+        after a story."""
         text, joints = "", []
         for _ in range(self.rng.randint(1, 14)):
             text += write_story(draw_setting(self.rng), self.rng)
@@ -137,14 +142,15 @@ class Documents:
         for i, (start, end) in enumerate(encoding.offsets):
             while at < len(joints) and joints[at][1] <= start:
                 at += 1
-            # A joint's last character may be the space that belongs to the next word.
+            # The last character of a separator may be the space that belongs to the next word.
             if at < len(joints) and start < joints[at][1] and end > joints[at][0]:
                 counts[i] = False
         ids = [self.special[BEGIN], *encoding.ids, self.special[END_OF_TEXT]]
         return ids, [False, *counts, True]
 
     def conversation(self) -> tuple[list[int], list[bool]]:
-        """A conversation as the chat template renders it; only what the assistant says counts."""
+        """Returns a conversation in the format of the chat template. Only the assistant's tokens
+        are learned."""
         ids, counts = [self.special[BEGIN]], [False]
         for turn in write_conversation(self.rng):
             own = turn.role == "assistant"
@@ -154,8 +160,8 @@ class Documents:
         return ids, counts
 
     def single_rows(self, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and targets, [count, length] each, one document of up to SINGLE ids in a row; the
-        rest of a row does not count."""
+        """Returns inputs and targets, [count, length] each. Each row has one document of up to
+        SINGLE ids; the rest of the row is ignored."""
         drawn = []
         while sum(len(ids) for ids, _ in drawn) < tokens:
             ids, counts = self.draw()
@@ -171,7 +177,8 @@ class Documents:
         return inputs, targets
 
     def rows(self, count: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and targets, [count, length] each. A row begins with a document."""
+        """Returns inputs and targets, [count, length] each. Each row begins with the start of a
+        document."""
         inputs = torch.empty(count, length, dtype=torch.long)
         targets = torch.empty(count, length, dtype=torch.long)
         for row in range(count):

@@ -1,4 +1,5 @@
-"""A Llama in PyTorch, defined as Hugging Face defines LlamaForCausalLM, for training on a CPU."""
+"""A Llama model in PyTorch, equivalent to Hugging Face's LlamaForCausalLM, for training on a CPU.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Shape:
 
 
 class RmsNorm(nn.Module):
-    """x / rms(x) * weight over the last dimension."""
+    """RMS norm: x / rms(x) * weight over the last dimension."""
 
     def __init__(self, size: int, eps: float):
         super().__init__()
@@ -41,7 +42,8 @@ class RmsNorm(nn.Module):
 
 
 def rotary_tables(shape: Shape, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin, [length, head_dim], the half-split form: the two halves hold the same angles."""
+    """Returns cos and sin, each [length, head_dim]. Both halves of the last dimension hold the
+    same angles."""
     half = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
     angles = torch.outer(torch.arange(length, dtype=torch.float32), shape.rope_theta**-half)
     angles = torch.cat((angles, angles), dim=-1)
@@ -49,7 +51,7 @@ def rotary_tables(shape: Shape, length: int) -> tuple[torch.Tensor, torch.Tensor
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Turns dimension i together with i + head_dim / 2."""
+    """Rotates dimension i together with dimension i + head_dim / 2."""
     low, high = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-high, low), dim=-1) * sin
 
@@ -66,7 +68,8 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(s.num_attention_heads * s.head_dim, s.hidden_size, bias=False)
 
     def forward(self, x, rotary, past=None):
-        """`past` is None or a list that holds this layer's keys and values and is extended."""
+        """Computes attention. `past` is None, or a list with this layer's keys and values, which
+        is extended."""
         rows, length, _ = x.shape
         s = self.shape
 
@@ -86,7 +89,7 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """SwiGLU."""
+    """A SwiGLU MLP."""
 
     def __init__(self, s: Shape):
         super().__init__()
@@ -99,7 +102,7 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and MLP, each behind a norm and added to its input."""
+    """A transformer layer: attention and MLP, each after a norm and added to its input."""
 
     def __init__(self, s: Shape):
         super().__init__()
@@ -114,7 +117,7 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """The whole model. Its parameters have the names of the checkpoint, less the prefix `model.`."""
+    """The whole model. Parameters have the names of the checkpoint without the prefix `model.`."""
 
     def __init__(self, shape: Shape):
         super().__init__()
@@ -132,9 +135,9 @@ class Llama(nn.Module):
                 nn.init.normal_(p, std=std)
 
     def forward(self, ids: torch.Tensor, past: list[list] | None = None) -> torch.Tensor:
-        """The final hidden states, [rows, length, hidden_size]."""
+        """Returns the final hidden states, [rows, length, hidden_size]."""
         start = past[0][0].shape[2] if past and past[0] else 0
-        assert start == 0 or ids.shape[1] == 1, "a step after the prompt takes one token"
+        assert start == 0 or ids.shape[1] == 1, "a step after the prompt has one token"
         rotary = (self.cos[start : start + ids.shape[1]], self.sin[start : start + ids.shape[1]])
         x = self.embed_tokens(ids)
         for i, layer in enumerate(self.layers):
@@ -142,12 +145,12 @@ class Llama(nn.Module):
         return self.norm(x)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Scores over the vocabulary; the head is the embedding."""
+        """Returns the logits over the vocabulary; the output head is the embedding."""
         return hidden @ self.embed_tokens.weight.T
 
 
 def save_checkpoint(model: Llama, folder: Path, begin: int, ends: list[int]) -> None:
-    """Writes config.json, generation_config.json and bf16 weights as Hugging Face lays them out."""
+    """Writes config.json, generation_config.json and bf16 weights in Hugging Face's format."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         f"model.{name}": p.detach().to(torch.bfloat16).contiguous()
@@ -179,7 +182,7 @@ def save_checkpoint(model: Llama, folder: Path, begin: int, ends: list[int]) -> 
 
 
 def load_checkpoint(folder: Path) -> Llama:
-    """Reads what save_checkpoint wrote, computing in f32."""
+    """Loads a folder that save_checkpoint wrote. The model computes in f32."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     model = Llama(Shape(**{name: config[name] for name in Shape.__dataclass_fields__}))
     tensors = load_file(str(folder / "model.safetensors"))
@@ -197,7 +200,8 @@ def sample(
     temperature: float,
     generator: torch.Generator,
 ) -> list[list[int]]:
-    """Continues prompts of equal length, each up to an end token (not returned) or `limit` tokens."""
+    """Continues prompts of equal length. Each continuation ends before an end token or after
+    `limit` tokens."""
     rows = len(prompts)
     past: list[list] = [[] for _ in model.layers]
     ids = torch.tensor(prompts)

@@ -1,6 +1,7 @@
 """Muon: momentum whose update of a matrix is made orthogonal (K. Jordan and others, 2024).
 
-It needs about half the stories that AdamW needs to learn to copy a name or a place.
+To learn to copy a name or a place, a model needs about half as many stories with Muon as with
+AdamW.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import torch
 
 
 def orthogonalized(matrices: torch.Tensor, rounds: int = 5) -> torch.Tensor:
-    """The nearest matrices with equal singular values, roughly, of a stack [count, rows, columns].
+    """Returns the nearest matrices with approximately equal singular values of a stack [count,
+    rows, columns].
 
-    A Newton-Schulz iteration with an odd polynomial of degree five whose coefficients bring singular
-    values near 1 fast rather than exactly.
+    A Newton-Schulz iteration with an odd polynomial of degree five. The coefficients bring the
+    singular values quickly near 1, not exactly to 1.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     wide = matrices.shape[1] <= matrices.shape[2]
@@ -25,14 +27,15 @@ def orthogonalized(matrices: torch.Tensor, rounds: int = 5) -> torch.Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """For the matrices inside the layers. Matrices of one shape are handled together."""
+    """Optimizer for the matrices inside the layers. Matrices of the same shape are updated
+    together."""
 
     def __init__(self, params, lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure=None) -> None:
-        """One update with the gradients of the parameters."""
+        """Updates all parameters once from their gradients."""
         for group in self.param_groups:
             shapes: dict[torch.Size, list[torch.nn.Parameter]] = {}
             for p in group["params"]:
@@ -46,7 +49,7 @@ class Muon(torch.optim.Optimizer):
                     p.add_(update, alpha=-scale)
 
     def _direction(self, p: torch.nn.Parameter, momentum: float) -> torch.Tensor:
-        """The gradient with Nesterov momentum."""
+        """Returns the gradient with Nesterov momentum."""
         state = self.state[p]
         if "velocity" not in state:
             state["velocity"] = torch.zeros_like(p)

@@ -22,8 +22,8 @@ BEGIN, END_OF_TEXT, SYSTEM, USER, ASSISTANT, END = SPECIALS = (
     "<|end|>",
 )
 
-# Words are split as Llama 3 splits them: contractions, words with one leading character, digits in
-# threes, punctuation, line ends, spaces.
+# Splits words like Llama 3: contractions, words with one leading character, groups of up to three
+# digits, punctuation, line ends, spaces.
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -43,7 +43,8 @@ CHAT_TEMPLATE = (
 
 
 def corpus(rng: random.Random, stories: int):
-    """Texts to learn merges from: stories, conversations and some words of everyday English."""
+    """Yields texts from which to learn merges: stories, conversations and some everyday English
+    words."""
     for _ in range(stories):
         yield write_story(draw_setting(rng), rng)
     for _ in range(stories // 8):
@@ -55,7 +56,7 @@ def corpus(rng: random.Random, stories: int):
 
 
 def train_tokenizer(vocab_size: int, seed: int, stories: int = 8000) -> Tokenizer:
-    """Learns the merges. The alphabet is all 256 bytes, so that any text can be encoded."""
+    """Learns the merges. The alphabet has all 256 bytes, so the tokenizer can encode any text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
