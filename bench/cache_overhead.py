@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the prefix cache costs where it never finds anything: pairs of runs with the cache on and off.
+"""Measures the cost of the prefix cache if the cache never finds anything: pairs of runs with the cache on and off.
 
-Serves a model of 125M parameters with random weights (made here, bf16), sends prompts that share nothing, and prints the
-ratio of the times with and without the cache, with its 95 % interval, and the share of all steps' time
-that went into planning and committing them, which holds all that the cache manager does in a step.
+Serves a model of 125M parameters with random bf16 weights, which this program writes, and sends prompts that share no
+tokens. Prints the ratio of the run times with and without the cache, with a 95 % confidence interval. Also prints the
+share of planning and committing in the time of all steps, which contains all work of the cache manager in a step.
 
     bench/cache_overhead.py build/release/incipit [--pairs 20]
 """
@@ -22,7 +22,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 from make_checkpoint import write_checkpoint  # noqa: E402
 
-# Student's t for a two-sided 95 % interval, by the number of pairs.
+# Quantiles of Student's t distribution for a two-sided 95 % interval, by the number of pairs.
 T_95 = {2: 12.706, 5: 2.776, 10: 2.262, 20: 2.093, 40: 2.023}
 
 
@@ -31,7 +31,8 @@ def seconds(metrics, name):
 
 
 def run(program, model, cache, seed, load):
-    """One server, one load: the load's duration and the share of plan and commit in all steps."""
+    """Runs one server and one load. Returns the duration of the load, and the share of plan and commit in the time of
+    all steps."""
     with tempfile.TemporaryDirectory() as folder:
         ports = pathlib.Path(folder, "ports")
         server = subprocess.Popen(
@@ -52,7 +53,7 @@ def run(program, model, cache, seed, load):
             server.terminate()
             server.wait()
     if result["errors"] or result["cached_tokens"]:
-        raise SystemExit(f"not the load that was meant: {result}")
+        raise SystemExit(f"the load had errors or cache hits: {result}")
     parts = {part: seconds(metrics, rf'incipit_step_part_seconds_total{{part="{part}"}}')
              for part in ("plan", "run", "commit")}
     return result["duration_s"], (parts["plan"] + parts["commit"]) / sum(parts.values())
@@ -76,11 +77,11 @@ def main():
             print(f"pair {pair + 1}: on {times['on']:.3f} s, off {times['off']:.3f} s", flush=True)
     mean = statistics.mean(ratios)
     half = T_95[len(ratios)] * statistics.stdev(ratios) / math.sqrt(len(ratios))
-    print(f"time with the cache by time without: {math.exp(mean):.4f}, 95 % interval "
+    print(f"time with the cache / time without the cache: {math.exp(mean):.4f}, 95 % interval "
           f"{math.exp(mean - half):.4f} to {math.exp(mean + half):.4f}, {len(ratios)} pairs")
     for cache, values in shares.items():
-        print(f"plan and commit, share of all steps' time, cache {cache}: median {100 * statistics.median(values):.4f} %, "
-              f"greatest {100 * max(values):.4f} %")
+        print(f"share of plan and commit in the time of all steps, cache {cache}: median {100 * statistics.median(values):.4f} %, "
+              f"maximum {100 * max(values):.4f} %")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-// The CPU backend's operations at the shapes of a 125M and a 0.5B model, and what the machine could
-// do at most: multiply-adds and bytes per second.
+// Benchmarks of the CPU backend's operations at the shapes of models of 125M and 0.5B parameters,
+// and of the machine's maximum rates: multiply-adds and bytes per second.
 //
 //   kernels_bench [--benchmark_filter=Product] ...
 //
-// gflops and gbytes are per second: of the processor's time with one thread, so that other programs
-// do not count; of wall time with more. gbytes counts what has to be read: weights, or
-// keys and values. Weights and caches are larger than the processor's caches, as those of a model
-// are.
+// The counters gflops and gbytes are rates per second. With one thread they use the CPU time of the
+// process, so that other programs do not affect them; with more threads they use wall time. gbytes
+// counts the bytes that must be read: weights, or keys and values. Weights and KV pools are larger
+// than the processor's caches, as in a real model.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::unique_ptr<Backend> CreateBackend(int64_t num_threads) {
   return *std::move(backend);
 }
 
-// Values around zero; denormal or special numbers would be timed instead of the kernel.
+// Returns random values around zero. Denormal or special numbers would distort the times.
 std::vector<std::byte> RandomElements(DType dtype, int64_t count, uint64_t seed) {
   std::vector<std::byte> bytes(static_cast<size_t>(count) * ByteSize(dtype));
   for (int64_t i = 0; i < count; ++i) {
@@ -59,9 +59,10 @@ void SetRates(benchmark::State& state, double operations, double bytes) {
       benchmark::Counter(bytes * iterations * 1e-9, benchmark::Counter::kIsRate);
 }
 
-constexpr int64_t kInt8 = 3;  // beside the types: f32 weights rounded to eight bits
+// A further value of the argument `type`: f32 weights rounded to eight bits
+constexpr int64_t kInt8 = 3;
 
-// Memory as the engine has it.
+// Returns a buffer allocated by the backend, as in the engine.
 std::unique_ptr<Buffer> BufferOf(Backend& backend, std::span<const std::byte> contents) {
   auto buffer = backend.Allocate(contents.size());
   INCIPIT_CHECK(buffer.ok());
@@ -114,8 +115,8 @@ struct Matrix {
   int64_t outputs, inputs;
 };
 constexpr Matrix kMatrices[] = {
-    {1280, 768}, {4096, 768}, {768, 2048},  // 125M: q|k|v, gate|up, down
-    {1152, 896}, {9728, 896}, {896, 4864},  // 0.5B: the same
+    {1280, 768}, {4096, 768}, {768, 2048},  // model of 125M parameters: q|k|v, gate|up, down
+    {1152, 896}, {9728, 896}, {896, 4864},  // model of 0.5B parameters: q|k|v, gate|up, down
 };
 
 void ProductArguments(benchmark::internal::Benchmark* benchmark) {
@@ -133,7 +134,8 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
-// The best rates of all that were measured so far with that many threads, which `backend` has.
+// Returns the highest machine rates measured so far with `num_threads` threads. REQUIRES: `backend`
+// has that many threads.
 const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
   static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];
@@ -144,11 +146,13 @@ const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
 struct Heads {
   int32_t num_heads, num_kv_heads, head_dim;
 };
-constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};  // 0.5B, 125M, 8B
+// Models of 0.5B, 125M and 8B parameters
+constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
-// Arguments: threads, sequences, tokens of each in the step, positions before them, type of keys
-// and values, heads, whether blocks lie anywhere or in order. of_read, of_fma and, where there is
-// an instruction, of_dot for bf16 are parts of what the machine does with as many threads.
+// Arguments: threads, sequences, tokens of each sequence in the step, positions before these
+// tokens, type of keys and values, index into kHeads, 1 for scattered blocks or 0 for blocks in
+// order. The counters of_read, of_fma and (if the CPU has a bf16 dot instruction) of_dot are shares
+// of the machine's rates with the same number of threads.
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];
@@ -191,7 +195,7 @@ void Attention(benchmark::State& state) {
                    .block_begin = block_begin,
                    .blocks = blocks},
                   {});
-  // The copies touch every block, so that its memory is real.
+  // The copies read or write every block, so that the operating system allocates all memory.
   std::vector<BlockCopy> copies;
   for (int32_t i = 1; i < num_blocks; ++i) {
     copies.push_back({.from = BlockId{i}, .to = BlockId{i - 1}, .num_tokens = kBlockSize});
@@ -216,7 +220,7 @@ void Attention(benchmark::State& state) {
                         .out = out_view});
     layer = (layer + 1) % num_layers;
   }
-  double pairs = 0;  // of a token and a position that it sees
+  double pairs = 0;  // pairs of a token and a position to which the token attends
   for (const int32_t position : positions) pairs += position + 1;
   const double operations = 4.0 * pairs * query_size;
   SetRates(state, operations, static_cast<double>(layer_bytes));
@@ -265,7 +269,7 @@ void Sampling(benchmark::State& state) {
   const auto backend = CreateBackend(state.range(0));
   auto logits = RandomElements(DType::kF32, rows * vocab, 5);
   auto* values = reinterpret_cast<float*>(logits.data());
-  // A bell curve with a long tail upwards, as logits are.
+  // A bell curve with a long upper tail, similar to real logits.
   for (int64_t i = 0; i < rows * vocab; ++i) values[i] = -2.5f * std::log(1.0001f - values[i]) - 1;
 
   SamplingParams params;

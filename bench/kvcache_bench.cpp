@@ -1,4 +1,5 @@
-// What the cache costs per token, block and prompt: one thread, 100,000 blocks of 16 tokens.
+// Benchmarks of the cache's cost per token, block and prompt, with one thread and mostly 100,000
+// blocks of 16 tokens.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -20,11 +21,12 @@ constexpr int32_t kNumBlocks = 100'000;
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
-// Prompts between two stops of the timer, each of which costs as much as some tens of blocks.
+// Number of prompts between two stops of the timer. A stop costs as much as some tens of blocks.
 constexpr size_t kPromptsPerStop = 8;
-constexpr std::chrono::milliseconds kTimePerPrompt(70);  // as the cache is told it
+// Clock time that the cache sees between two prompts
+constexpr std::chrono::milliseconds kTimePerPrompt(70);
 
-// Time per token, probe, block or prompt.
+// Reports the time per item: token, probe, block or prompt.
 void CountItems(benchmark::State& state, int64_t items_per_iteration) {
   state.counters["ns_per_item"] =
       benchmark::Counter(static_cast<double>(state.iterations() * items_per_iteration) * 1e-9,
@@ -37,7 +39,7 @@ std::vector<TokenId> Prompt(int32_t number) {
   return tokens;
 }
 
-// A prompt's table, its hashes computed and its memory reserved.
+// Returns a prompt's block table with its hashes computed and its memory reserved.
 BlockTable TableOf(const KvCacheManager& cache, const std::vector<TokenId>& tokens) {
   BlockTable table;
   table.root = cache.hasher().Root({});
@@ -83,8 +85,8 @@ BENCHMARK_CAPTURE(Hash, xxh3, HashAlgorithm::kXxh3)->Name("hash_xxh3");
 BENCHMARK_CAPTURE(Hash, sha256_cbor, HashAlgorithm::kSha256Cbor)->Name("hash_sha256_cbor");
 BENCHMARK_CAPTURE(Hash, xxh3_cbor, HashAlgorithm::kXxh3Cbor)->Name("hash_xxh3_cbor");
 
-// What no key of 16 tokens by sha256 can do without: two compressions, each from the state that the
-// one before it left, of chunks that lie ready.
+// A lower bound for the key of 16 tokens by sha256: two compressions of chunks in memory, the
+// second from the state after the first.
 void TwoCompressions(benchmark::State& state) {
   const Sha256Implementation& sha256 = Sha256Implementations().front();
   std::array<uint8_t, 2 * kSha256ChunkBytes> chunks{};
@@ -103,7 +105,7 @@ KvCacheOptions OptionsOf(int64_t num_blocks, EvictionPolicyKind policy) {
       .num_blocks = static_cast<int32_t>(num_blocks), .block_size = kBlockSize, .policy = policy};
 }
 
-// A full pool: every block is published and free, but for a few that nobody can find.
+// A full pool: every block is published and free, except a few that no lookup can find.
 struct FullCache {
   FullCache(int64_t num_blocks, EvictionPolicyKind policy)
       : cache(OptionsOf(num_blocks, policy)),
@@ -129,7 +131,8 @@ void LookupMiss(benchmark::State& state) {
 }
 BENCHMARK(LookupMiss)->Name("lookup_miss");
 
-// Finds, takes and frees the blocks of stored prompts by turns: of one, or of all.
+// Looks up, allocates and frees the blocks of stored prompts in turn: of one prompt if `hot`, else
+// of all prompts.
 void Hit(benchmark::State& state, bool hot, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   const size_t num_used = hot ? 1 : full.prompts.tokens.size();
@@ -154,7 +157,7 @@ BENCHMARK_CAPTURE(Hit, cold_lru, false, kLru, kNumBlocks)->Name("hit_cold_lru");
 BENCHMARK_CAPTURE(Hit, cold_10k, false, kAdaptive, 10'000)->Name("hit_cold_10k");
 BENCHMARK_CAPTURE(Hit, cold_1m, false, kAdaptive, 1'000'000)->Name("hit_cold_1m");
 
-// Prompts that were never seen, as many as are taken between two stops of the timer.
+// New prompts, as many as run between two stops of the timer.
 struct NewPrompts {
   explicit NewPrompts(const KvCacheManager& cache) : prompts(cache, kPromptsPerStop) {}
 
@@ -170,7 +173,7 @@ struct NewPrompts {
   TokenId number = 0;
 };
 
-// Every block taken is one evicted from a full pool.
+// Every allocated block is evicted from a full pool.
 void AllocateEvict(benchmark::State& state, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   NewPrompts fresh(full.cache);
@@ -202,8 +205,8 @@ BENCHMARK_CAPTURE(AllocateEvict, adaptive_10k, kAdaptive, 10'000)
 BENCHMARK_CAPTURE(AllocateEvict, adaptive_1m, kAdaptive, 1'000'000)
     ->Name("allocate_evict_adaptive_1m");
 
-// What a step does to make the blocks that it fills findable: announced when it is planned,
-// confirmed when it is committed. The keys are known.
+// Publishes the blocks that a step fills: announces them when the step is planned, and confirms
+// them when the step is committed. The keys are already computed.
 void Publish(benchmark::State& state, int64_t num_blocks) {
   FullCache full(num_blocks, kAdaptive);
   NewPrompts fresh(full.cache);
@@ -230,8 +233,9 @@ BENCHMARK_CAPTURE(Publish, all, kNumBlocks)->Name("publish");
 BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
 BENCHMARK_CAPTURE(Publish, all_1m, 1'000'000)->Name("publish_1m");
 
-// All that the cache does for a prompt of which nothing is found, hashing included. In a full pool
-// every block is taken from an older prompt; an empty one is made anew for as long as it lasts.
+// Runs all cache operations of a prompt that has no hit, hashing included. If `evicting`, the pool
+// is full and every block is evicted from an older prompt. Otherwise the pool is empty, and is
+// reset when it is full.
 void PromptAllMiss(benchmark::State& state, bool evicting) {
   constexpr int32_t kPromptsInPool = kNumBlocks / (kPromptBlocks + 1);
   auto cache = std::make_unique<KvCacheManager>(OptionsOf(kNumBlocks, kAdaptive));

@@ -1,4 +1,4 @@
-// What this machine can do at most, to compare kernels_bench's figures with.
+// Measures the maximum rates of this machine, for comparison with the results of kernels_bench.
 #include <benchmark/benchmark.h>
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-// What deciding and recording a step costs, without a model.
+// Benchmarks of planning and committing a step, without a model.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -54,8 +54,9 @@ class Stepper {
   std::vector<std::unique_ptr<SequenceGroup>> ended_;
 };
 
-// Every running sequence of 1,024 tokens and more gets one token. Steps in which a block fills are
-// among them, in their share. With the batch's arrays where `builds`.
+// Each of `num_running` sequences, all longer than 1,024 tokens, decodes one token. The steps
+// include those in which a block becomes full. If `builds`, BatchBuilder also builds the batch's
+// arrays.
 void DecodeStep(benchmark::State& state, bool builds) {
   const auto num_running = static_cast<int32_t>(state.range(0));
   constexpr int32_t kPrompt = 1024, kOutput = 4096;
@@ -95,7 +96,8 @@ BENCHMARK_CAPTURE(DecodeStep, plan_build_commit, true)
     ->Arg(256)
     ->Unit(benchmark::kMicrosecond);
 
-// A prompt of 4,096 tokens in chunks of 512, from Submit's work to its end, evicting older ones.
+// A prompt of 4,096 tokens in chunks of 512, from its submission to its end. Evicts the blocks of
+// older prompts.
 void PromptInChunks(benchmark::State& state) {
   Stepper stepper({.num_blocks = 10'000}, {.step_tokens_max = 512, .running_max = 16});
   uint64_t id = 0;

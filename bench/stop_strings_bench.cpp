@@ -1,5 +1,5 @@
-// What stop strings cost an output token: 16 of 1,024 bytes each, which is what a request may ask
-// for, against text that keeps them as long as possible between a match and none.
+// Benchmarks of stop strings per output token, with the maximum of a request: 16 strings of 1,024
+// bytes each. The texts keep partial matches alive as long as possible.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -27,10 +27,10 @@ std::vector<std::string> Strings(Shape shape) {
   for (int i = 0; i < kStrings; ++i) {
     const auto at = static_cast<size_t>(i);
     switch (shape) {
-      case kOneLetter:  // never matched in full: all but the last byte is
+      case kOneLetter:  // the text matches all bytes of a string except the last
         strings.push_back(std::string(kBytes - 1 - at, 'a') + "b");
         break;
-      case kNearMatch:  // the text leaves the string in its middle, over and over
+      case kNearMatch:  // the text fails to match in the middle of a string, again and again
         strings.push_back(std::string(kBytes / 2 + at, 'a') + "b" +
                           std::string(kBytes / 2 - 1 - at, 'a'));
         break;
@@ -61,7 +61,8 @@ void BM_StopStrings(benchmark::State& state) {
     if (at == text.size()) at = 0;
   }
 }
-// Shape and bytes of a token: a letter, an English one, the longest of common vocabularies.
+// Arguments: shape of the strings, bytes of a token. A letter has 1 byte, the longest token of
+// common vocabularies 128.
 BENCHMARK(BM_StopStrings)
     ->ArgsProduct({{kOneLetter, kNearMatch, kPeriods, kUnrelated}, {1, 4, 16, 128}});
 
