@@ -1,5 +1,5 @@
-// INCIPIT_CHECK: the line between our bugs and everybody else's errors. Without it a broken
-// invariant would travel until it corrupts somebody's answer.
+// INCIPIT_CHECK: aborts the program if an invariant is broken, so that a bug cannot corrupt a
+// client's output.
 #pragma once
 
 namespace incipit {
@@ -9,8 +9,8 @@ namespace incipit {
 
 }  // namespace incipit
 
-// Aborts on a broken invariant, in every build type. For programmer errors only: anything that a
-// client, a file or a device can cause is an absl::Status.
+// Aborts if `condition` is false, in every build type. Only for bugs of the program. Errors that a
+// client, a file or a device can cause are returned as an absl::Status.
 #define INCIPIT_CHECK(condition)                              \
   do {                                                        \
     if (!(condition)) [[unlikely]] {                          \

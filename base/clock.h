@@ -1,5 +1,5 @@
-// Monotonic time, so that a jump of the wall clock times nothing out, and so that tests advance it
-// by hand.
+// Monotonic time. A jump of the wall clock causes no timeouts, and tests can advance the time
+// themselves.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ inline Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// Thread-safe.
+// The source of the current time. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;

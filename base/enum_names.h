@@ -1,5 +1,5 @@
-// Names of an enumeration's values, listed once for flags, configuration files, messages and
-// reports.
+// Names of the values of an enumeration. One list per enumeration serves flags, configuration
+// files, messages and reports.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,13 @@ struct EnumName {
   std::string_view name;
 };
 
-// A view of a constant list. The first name of a value is its own; the later ones are aliases.
+// A view of a constant list. The first name of a value is its canonical name; other names are
+// aliases.
 template <typename T>
 using EnumNames = std::span<const EnumName<T>>;
 
-// Returns the value's own name in `names`, a list of EnumName<T>. REQUIRES: `names` has `value`.
+// Returns the canonical name of `value` in `names`, a list of EnumName<T>.
+// REQUIRES: `names` contains `value`.
 template <typename Names, typename T>
 constexpr std::string_view NameIn(const Names& names, T value) {
   const auto found = std::ranges::find(names, value, &EnumName<T>::value);
@@ -30,7 +32,7 @@ constexpr std::string_view NameIn(const Names& names, T value) {
   return found->name;
 }
 
-// Returns the value that `name` stands for in `names`, if it is one of them.
+// Returns the value that has the name `name` in `names`, or nothing if there is none.
 template <typename Names>
 constexpr auto ValueIn(const Names& names, std::string_view name) {
   using Value = decltype(std::ranges::begin(names)->value);
@@ -38,7 +40,7 @@ constexpr auto ValueIn(const Names& names, std::string_view name) {
   return found == std::ranges::end(names) ? std::nullopt : std::optional<Value>(found->value);
 }
 
-// Returns the names of the list, in its order, with commas in between.
+// Returns the names of the list in order, separated by commas.
 template <typename Names>
 std::string JoinedNames(const Names& names) {
   std::string joined;

@@ -35,7 +35,7 @@ std::optional<T> ParseWhole(string_view text) {
   return value;
 }
 
-// A number with one of `units` behind it, in units of one.
+// Parses a number that is followed by one of `units`. Returns the number in the base unit.
 std::optional<double> ParseWithUnit(string_view text, std::span<const Unit> units) {
   for (const Unit& unit : units) {
     if (!text.ends_with(unit.name)) continue;
@@ -58,7 +58,8 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// "from A to B", "at least A", "at most B" or nothing, as the type's own limits say nothing.
+// Returns "from A to B", "at least A", "at most B" or an empty text. Limits that equal those of the
+// type are omitted.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -75,7 +76,7 @@ std::optional<bool> ParseBool(string_view text) {
   return std::nullopt;
 }
 
-// Values are shown, but not without end.
+// Returns the value in quotes for a message. Long values are cut.
 std::string Quoted(string_view value) {
   constexpr size_t kShown = 80;
   if (value.size() <= kShown) return fmt::format("\"{}\"", value);
@@ -183,7 +184,7 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The value set last, by the index of its own name, and the name it was given by.
+  // The last value that was set: the index of its canonical name, and the name that the user gave.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -206,7 +207,8 @@ void Flags::Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range) {
       text, bounds,
       [&target, range, bounds](string_view value) {
         const auto bytes = ParseWithUnit(value, kByteUnits);
-        // Compared as doubles first: 2^63 and above does not fit the type.
+        // The values are compared as doubles first, because 2^63 and more do not fit the integer
+        // type.
         if (!bytes || *bytes != std::floor(*bytes) || std::abs(*bytes) >= 0x1p63 ||
             static_cast<int64_t>(*bytes) < range.min || static_cast<int64_t>(*bytes) > range.max) {
           return WrongValue(value, "a size in bytes, KiB, MiB, GiB or TiB", bounds);
@@ -259,7 +261,7 @@ void Flags::AddInteger(FlagText text, FlagRange<int64_t> range, std::function<vo
 
 void Flags::AddReal(FlagText text, FlagRange<double> range, std::function<void(double)> set,
                     std::function<std::optional<double>()> get) {
-  // A float's own limits bound nothing that a user would want to read.
+  // The limits of float itself are not shown in the help.
   constexpr double kUnbounded = std::numeric_limits<float>::max();
   std::string bounds = BoundsText(range, {-kUnbounded, kUnbounded},
                                   [](double value) { return fmt::format("{:g}", value); });
@@ -306,7 +308,8 @@ absl::Status Flags::ParseAll(std::span<const string_view> args) {
   return InvalidArgument("unexpected argument {}; every option begins with --", Quoted(others[0]));
 }
 
-// Takes one flag, with its value if that is the next argument; returns how many arguments it took.
+// Parses one flag, and its value if the value is the next argument. Returns the number of parsed
+// arguments.
 absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Others others) {
   const size_t equals = args[0].find('=');
   const string_view name = args[0].substr(2, equals == string_view::npos ? equals : equals - 2);
@@ -318,7 +321,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // Where nothing else can stand there, a wrong value is better named than called unexpected.
+    // If only flags are allowed, an argument after a switch is treated as its value, because "wrong
+    // value" is a better message than "unexpected argument".
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));

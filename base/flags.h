@@ -1,5 +1,5 @@
-// Command-line flags as a table: a name, what it means and a checked place to put it. Without it
-// every command would have its own parser, its own help and its own messages.
+// A table of command-line flags. Each flag has a name, a help text, and a variable that receives
+// the checked value. All commands share this parser, so their help texts and messages are uniform.
 #pragma once
 
 #include <algorithm>
@@ -23,38 +23,42 @@
 
 namespace incipit {
 
-// Both ends belong to it.
+// A range of allowed values. `min` and `max` are allowed values.
 template <typename T>
 struct FlagRange {
   T min = std::numeric_limits<T>::lowest();
   T max = std::numeric_limits<T>::max();
 };
 
-// How a flag reads: `--name VALUE  help`. Without dashes.
+// The texts of a flag. The help shows `--name VALUE  help`. `name` has no dashes.
 struct FlagText {
   std::string_view name;
-  std::string_view value;   // such as HOST:PORT; empty for a switch
-  std::string_view help;    // one or more sentences; range and default are added
-  bool is_private = false;  // a path or a secret: PublicValues() leaves it out
+  std::string_view value;   // placeholder such as HOST:PORT; empty for a switch
+  std::string_view help;    // one or more sentences; the help adds range and default
+  bool is_private = false;  // a path or a secret, which PublicValues() omits
 };
 
-// A table of flags bound to variables, which outlive it. A variable's value when it is bound is the
-// default. Names and texts are views of literals. Accepts `--flag value` and `--flag=value`; a
-// switch also stands alone. Of a flag given twice the last one counts. Every error is
-// INVALID_ARGUMENT and names the flag, the value and the bound.
+// A table of flags that are bound to variables. The variables must outlive the table. The default
+// of a flag is the value of its variable when the flag is bound. Names and texts must be string
+// literals.
+//
+// The parser accepts `--flag value` and `--flag=value`; a switch needs no value. If a flag is
+// repeated, the last value counts. Every error is INVALID_ARGUMENT with the flag, the value and the
+// bound in the message.
 class Flags {
  public:
-  // The flags bound from here on stand under `title` in the help.
+  // Begins a group: the help lists the flags that are bound after this call under `title`.
   void Group(std::string_view title) { group_ = title; }
 
   void String(FlagText text, std::string& target);
   void String(FlagText text, std::optional<std::string>& target);
-  // Each occurrence appends; the first one replaces the default.
+  // Binds a flag that may be repeated. Each occurrence appends a value; the first one replaces the
+  // default.
   void Strings(FlagText text, std::vector<std::string>& target);
-  // `--flag`, `--flag=on|off|true|false`, `--flag on|off|true|false`.
+  // Binds a switch: `--flag`, `--flag=on|off|true|false` or `--flag on|off|true|false`.
   void Switch(FlagText text, bool& target);
-  // Binds the value that one of `names` stands for. `names` outlives the table. An alias is shown
-  // as it was given.
+  // Binds a flag whose values are `names`. `names` must outlive the table. If the user gave an
+  // alias, reports show the alias.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, T& target, std::type_identity_t<EnumNames<T>> names) {
@@ -64,7 +68,8 @@ class Flags {
         text, std::move(all), [&target, names](size_t index) { target = names[index].value; },
         [&target, names] { return IndexOf(names, target); });
   }
-  // The same for a value that may be absent: `absent` is the name of that, and stands first.
+  // Binds a flag whose value may be absent. `absent` is the name of the absent value; the help
+  // lists `absent` first.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, std::optional<T>& target, std::string_view absent,
@@ -78,16 +83,17 @@ class Flags {
         },
         [&target, names] { return target ? IndexOf(names, *target) + 1 : 0; });
   }
-  // A number of bytes, with or without KiB, MiB, GiB or TiB.
+  // Binds a number of bytes, with an optional unit KiB, MiB, GiB or TiB.
   void Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range = {0});
-  // A time with its unit: ms, s, m or h; a bare number is in seconds.
+  // Binds a duration with a unit ms, s, m or h. A number without a unit is in seconds.
   void Interval(FlagText text, Duration& target, FlagRange<Duration> range);
-  // Whatever else: `set` checks and takes the value (its message is put behind the flag's name),
-  // `show` gives it back as text.
+  // Binds a flag with any other type of value. `set` checks and stores the value; error messages
+  // contain the flag's name followed by the message of `set`. `show` returns the current value as
+  // text.
   void Custom(FlagText text, std::function<absl::Status(std::string_view)> set,
               std::function<std::string()> show);
 
-  // Whole numbers up to 63 bits.
+  // Binds a whole number of up to 63 bits.
   template <std::integral T>
   void Integer(FlagText text, T& target, FlagRange<std::type_identity_t<T>> range = {}) {
     AddInteger(
@@ -103,7 +109,7 @@ class Flags {
           return target ? std::optional<int64_t>(static_cast<int64_t>(*target)) : std::nullopt;
         });
   }
-  // Finite numbers.
+  // Binds a finite number.
   template <std::floating_point T>
   void Real(FlagText text, T& target, FlagRange<std::type_identity_t<T>> range = {}) {
     AddReal(
@@ -118,24 +124,27 @@ class Flags {
         [&target] { return target ? std::optional<double>(*target) : std::nullopt; });
   }
 
-  // Takes a command's arguments. `--help` and `-h` set help_requested() and end the parsing.
-  // Returns what is not a flag, in order; after `--` nothing is.
+  // Parses the arguments of a command. `--help` and `-h` set help_requested() and end the parsing.
+  // Returns the arguments that are not flags, in order. All arguments after `--` are not flags.
   absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args) {
     return Parse(args, Others::kAllowed);
   }
-  // The same, where nothing but flags is allowed.
+  // Parses the arguments of a command that accepts only flags. Returns an error for any other
+  // argument.
   absl::Status ParseAll(std::span<const std::string_view> args);
-  // One flag, for a configuration file. NOT_FOUND for an unknown name, with the nearest one.
+  // Sets one flag, for example from a configuration file. For an unknown name, returns NOT_FOUND
+  // with the most similar flag name.
   absl::Status Set(std::string_view name, std::string_view value);
 
   bool help_requested() const { return help_requested_; }
-  bool IsSet(std::string_view name) const;  // by Parse or Set; REQUIRES: a flag's name
+  // True if Parse or Set has set the flag. REQUIRES: `name` is the name of a flag.
+  bool IsSet(std::string_view name) const;
   bool IsSwitch(std::string_view name) const;
-  // Every flag with its present value as text, in the order they were bound.
+  // Returns the names and the current values of all flags, in the order in which they were bound.
   std::vector<std::pair<std::string, std::string>> Values() const;
-  // The same, without the private flags.
+  // Returns the names and the current values of all flags that are not private.
   std::vector<std::pair<std::string, std::string>> PublicValues() const;
-  // All flags by group, wrapped at 100 columns.
+  // Returns the help text: all flags by group, wrapped at 100 columns.
   std::string Help() const;
 
  private:
@@ -146,8 +155,8 @@ class Flags {
     bool is_set = false;
     std::function<absl::Status(std::string_view)> set;
     std::function<std::string()> show;
-    std::string bounds;         // for the help; may be empty
-    std::string default_value;  // for the help; may be empty
+    std::string bounds;         // text for the help; may be empty
+    std::string default_value;  // text for the help; may be empty
   };
 
   template <std::integral T>
@@ -161,7 +170,8 @@ class Flags {
     INCIPIT_CHECK(found != names.end());
     return static_cast<size_t>(found - names.begin());
   }
-  // `set` takes the index of a name; `get` returns that of the value's own name.
+  // Adds a flag whose values are names. `set` receives the index of a name; `get` returns the index
+  // of the current value's canonical name.
   void AddNames(FlagText text, std::vector<std::string_view> names, std::function<void(size_t)> set,
                 std::function<size_t()> get);
   void AddInteger(FlagText text, FlagRange<int64_t> range, std::function<void(int64_t)> set,
@@ -170,7 +180,7 @@ class Flags {
                std::function<std::optional<double>()> get);
   void Add(FlagText text, std::string bounds, std::function<absl::Status(std::string_view)> set,
            std::function<std::string()> show);
-  enum class Others { kAllowed, kRefused };  // arguments that are no flags
+  enum class Others { kAllowed, kRefused };  // handling of arguments that are not flags
   absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args,
                                                       Others others);
   absl::StatusOr<size_t> ParseFlag(std::span<const std::string_view> args, Others others);
@@ -183,7 +193,8 @@ class Flags {
   bool help_requested_ = false;
 };
 
-// The one of `candidates` that `name` is most likely a misspelling of, if any is close.
+// Returns the candidate of which `name` is probably a misspelling, or nothing if no candidate is
+// similar.
 std::optional<std::string_view> NearestName(std::string_view name,
                                             std::span<const std::string_view> candidates);
 

@@ -1,4 +1,4 @@
-// HOST:PORT as operators write it.
+// An address of the form HOST:PORT.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 namespace incipit {
 
 struct HostPort {
-  std::string host;   // an IPv6 address without its brackets
-  uint16_t port = 0;  // 0: the system picks one
+  std::string host;   // an IPv6 address is stored without brackets
+  uint16_t port = 0;  // 0: the system chooses a port
 
   bool operator==(const HostPort&) const = default;
 };
 
-// Returns INVALID_ARGUMENT, to be put behind a flag's name, for anything else. An IPv6 host stands
-// in brackets.
+// Parses HOST:PORT; an IPv6 host must be in brackets. Returns INVALID_ARGUMENT for any other text.
+// The message is meant to follow the name of a flag.
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 
-// Returns the text that ParseHostPort takes.
+// Returns the address as text that ParseHostPort accepts.
 std::string ToString(const HostPort& address);
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
-// A file's bytes without reading them: a model's weights stay in the page cache and are shared by
-// every process that maps them.
+// Maps files into memory. The weights of a model stay in the page cache, and all processes that map
+// the file share the memory.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ namespace incipit {
 // A read-only private mapping of a whole regular file. Move-only; unmapped by the destructor.
 class MappedFile {
  public:
-  // NOT_FOUND, PERMISSION_DENIED or FAILED_PRECONDITION (not a regular file), naming the path.
+  // Maps a file. Returns NOT_FOUND, PERMISSION_DENIED or FAILED_PRECONDITION (not a regular file),
+  // with the path in the message.
   static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -28,12 +29,13 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Takes what lies in whole pages of `bytes`, a part of a mapping, out of this process's memory: it
-// comes back from the file when it is read again. Only speed and memory change.
+// Removes the whole pages of `bytes`, a part of a mapping, from the memory of this process. The
+// system reads the pages from the file again when the bytes are accessed, so only speed and memory
+// use change.
 void ReleasePages(std::span<const std::byte> bytes);
 
-// Returns the bytes of a regular file of at most `bytes_max` bytes. Errors as of MappedFile::Open;
-// FAILED_PRECONDITION if the file is larger.
+// Returns the contents of a regular file. Returns the errors of MappedFile::Open, and
+// FAILED_PRECONDITION if the file is larger than `bytes_max`.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path,
                                          size_t bytes_max = size_t{4} << 20);
 

@@ -1,5 +1,5 @@
-// std::mutex that clang's -Wthread-safety understands. absl::Mutex as packaged is opaque to
-// ThreadSanitizer, which would then report false races.
+// A std::mutex with annotations for clang's -Wthread-safety. absl::Mutex is not used, because
+// ThreadSanitizer reports false races for the packaged version.
 #pragma once
 
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace incipit {
 
-// Wait on it with std::condition_variable_any.
+// A mutual-exclusion lock. To wait for a condition, use std::condition_variable_any.
 class ABSL_LOCKABLE Mutex {
  public:
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }

@@ -1,5 +1,5 @@
-// Makes an absl::Status with a formatted message, and passes errors up. Messages name the thing,
-// the value and the bound, so that whoever reads one can act on it.
+// Creates an absl::Status with a formatted message, and returns errors to the caller. A message
+// contains the thing, the value and the bound, so that the reader can correct the error.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,8 @@
 
 namespace incipit {
 
-// absl::string_view is not std::string_view in the packaged library.
+// Returns the message of `status`. absl::string_view is not std::string_view in the packaged
+// library.
 inline std::string MessageOf(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
@@ -41,7 +42,7 @@ INCIPIT_STATUS_CONSTRUCTOR(DeadlineExceeded)
 INCIPIT_STATUS_CONSTRUCTOR(Cancelled)
 #undef INCIPIT_STATUS_CONSTRUCTOR
 
-// The same code with `context: ` in front of the message.
+// Returns a status with the same code and with `context: ` before the message. OK stays OK.
 inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
   return absl::Status(status.code(), fmt::format("{}: {}", context, MessageOf(status)));

@@ -21,7 +21,7 @@ void* AllocateTable(size_t bytes) {
   if (bytes < kLargeTableBytes) return ::operator new(bytes, kLineAlignment);
   const size_t whole = WholePages(bytes);
   void* table = ::operator new (whole, std::align_val_t{kLargePageBytes});
-  // A wish: a system that does not grant it is slower and nothing else.
+  // Only a hint: without large pages the program is slower.
   madvise(table, whole, MADV_HUGEPAGE);
   return table;
 }

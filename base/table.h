@@ -1,4 +1,4 @@
-// Large tables that are read at random, in large pages where the system gives them.
+// Large tables with random access, in large pages if the system supports them.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,9 @@
 
 namespace incipit {
 
-// Memory for tables of a megabyte or more comes in whole large pages: with small ones most random
-// reads of such a table also miss the translation buffer. Less memory comes from operator new.
+// Allocates memory. One megabyte or more is allocated in large pages, and less memory by operator
+// new. With small pages, most random reads of a large table also miss the address translation
+// buffer.
 void* AllocateTable(size_t bytes);
 void FreeTable(void* table, size_t bytes) noexcept;
 
@@ -24,7 +25,7 @@ struct TableAllocator {
   friend bool operator==(const TableAllocator&, const TableAllocator&) { return true; }
 };
 
-// A vector that is made once, at its full size.
+// A vector that is created once, at its full size, and never grows.
 template <typename T>
 using Table = std::vector<T, TableAllocator<T>>;
 

@@ -1,4 +1,4 @@
-// The vocabulary that layers share: what a token, a block, a choice and a way of sampling are.
+// Types that all layers share: tokens, blocks, choices and sampling parameters.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 namespace incipit {
 
 using TokenId = int32_t;
-enum class RequestId : uint64_t {};  // distinct types: a block is never a request
+// Separate types, so that a block cannot be passed as a request.
+enum class RequestId : uint64_t {};
 enum class BlockId : int32_t {};
 
 inline constexpr BlockId kNoBlock{-1};
@@ -18,7 +19,7 @@ inline constexpr int32_t kBlockSizeMax = 256;  // maximum number of tokens in a 
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
 
-// What became of one row of logits.
+// The result of checking one row of logits.
 enum class RowStatus : uint8_t { kOk, kNonFinite };
 
 // A device copies the keys and values of the first `num_tokens` slots of `from` into `to`, in every
@@ -33,25 +34,26 @@ struct TokenBias {
   float bias = 0;
 };
 
-// How one request draws its tokens. Checked at the edge: every value is finite and in range.
+// The sampling parameters of one request. The parameters are checked when the request arrives:
+// every value is finite and in its range.
 struct SamplingParams {
-  float temperature = 1;         // 0: greedy
-  float top_p = 1;               // (0, 1]
-  int32_t top_k = 0;             // 0: all
-  float min_p = 0;               // [0, 1)
-  float repetition_penalty = 1;  // > 0; over prompt and answer
-  float presence_penalty = 0;    // [-2, 2]; over the answer
-  float frequency_penalty = 0;   // [-2, 2]; over the answer
+  float temperature = 1;         // 0: always the likeliest token
+  float top_p = 1;               // range (0, 1]
+  int32_t top_k = 0;             // 0: all tokens
+  float min_p = 0;               // range [0, 1]
+  float repetition_penalty = 1;  // above 0; applies to tokens of the prompt and the output
+  float presence_penalty = 0;    // range [-2, 2]; applies to tokens of the output
+  float frequency_penalty = 0;   // range [-2, 2]; applies to tokens of the output
   uint64_t seed = 0;
   std::vector<TokenBias> logit_bias;  // sorted by token, no duplicates
-  int32_t num_logprobs = -1;          // -1: none; 0: the sampled token's; k: and the k likeliest
+  int32_t num_logprobs = -1;  // -1: none; 0: of the sampled token; k > 0: also of the k likeliest
 
   bool has_penalties() const {
     return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
   }
 };
 
-// How often one token stands in a sequence; what penalties are computed from.
+// Numbers of occurrences of a token in the prompt and in the output, for penalties.
 struct TokenCount {
   TokenId token = -1;
   int32_t in_prompt = 0;
@@ -60,12 +62,13 @@ struct TokenCount {
 
 struct TokenLogprob {
   TokenId token = -1;
-  float logprob = 0;  // natural, of the model's own distribution (before any sampling rule)
+  float logprob = 0;  // natural logarithm, from the logits before any sampling rule
 };
 
-// Log probabilities of several rows: row i has its own token's in `chosen[i]` with its rank (1: the
-// likeliest) in `rank[i]`, and its likeliest in top[top_begin[i] .. top_begin[i + 1]), best first.
-// Ties stand in order of token id. `top_begin` has one element more than there are rows.
+// Log probabilities of several rows. For row i, `chosen[i]` is the row's own token and `rank[i]`
+// its rank (1: the likeliest token). The likeliest tokens of row i are top[top_begin[i],
+// top_begin[i + 1]), in descending order of probability, ties in ascending order of token id.
+// `top_begin` has one element more than there are rows.
 struct Logprobs {
   std::vector<TokenLogprob> chosen;
   std::vector<int32_t> rank;

@@ -8,9 +8,9 @@
 namespace incipit {
 namespace {
 
-// Builds the value and stops at the first thing that is wrong. `open_` holds the containers that
-// are still being read, outermost first; they stay where they are because each is the last element
-// of the one before it.
+// Builds the value and stops at the first error. `open_` holds the containers that are being read,
+// from the outermost to the innermost. The pointers stay valid, because each container is the last
+// element of the previous container.
 template <typename Json>
 class LimitedBuilder final : public nlohmann::json_sax<Json> {
  public:
@@ -39,13 +39,14 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     const auto [slot, is_new] = open_.back()->emplace(name, nullptr);
     if (!is_new && limits_.duplicate_keys == DuplicateKeys::kRefused) {
-      return Fail(fmt::format("the key \"{}\" stands twice in one object", name));
+      return Fail(fmt::format("the key \"{}\" occurs twice in one object", name));
     }
     slot_ = &*slot;
     return true;
   }
 
-  // The library's own words repeat what it read: any bytes, of any length.
+  // Ignores the library's message, because the message repeats parts of the input: any bytes of any
+  // length.
   bool parse_error(size_t position, const std::string&, const typename Json::exception&) override {
     return Fail(fmt::format("not valid JSON: error at byte {}", position));
   }
@@ -64,7 +65,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
 
   Json* Add(Json value) {
     if (++num_values_ > limits_.values_max) {
-      Fail(fmt::format("more than {} JSON values", limits_.values_max));
+      Fail(fmt::format("the JSON text has more than {} values", limits_.values_max));
       return nullptr;
     }
     if (open_.empty()) {
@@ -81,7 +82,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
 
   bool Open(Json container) {
     if (static_cast<int32_t>(open_.size()) >= limits_.depth_max) {
-      return Fail(fmt::format("JSON nested deeper than {} levels", limits_.depth_max));
+      return Fail(fmt::format("the JSON text is nested deeper than {} levels", limits_.depth_max));
     }
     Json* slot = Add(std::move(container));
     if (slot == nullptr) return false;
@@ -98,7 +99,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   int64_t num_values_ = 0;
   Json root_;
   std::vector<Json*> open_;
-  Json* slot_ = nullptr;  // where the value of the last key goes
+  Json* slot_ = nullptr;  // destination of the last key's value
   std::string error_;
 };
 
@@ -107,9 +108,10 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
 template <typename Json>
 absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes_max) {
-    return InvalidArgument("{} bytes of JSON; at most {}", text.size(), limits.bytes_max);
+    return InvalidArgument("the JSON text has {} bytes; it must have at most {}", text.size(),
+                           limits.bytes_max);
   }
-  // The library takes a NUL for the end of the input.
+  // The library would treat a NUL byte as the end of the input.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
   }

@@ -11,8 +11,9 @@
 namespace incipit {
 namespace {
 
-// Integers beyond 64 bits come back as floating point from the parser, so that what is left here
-// either fits or is above any bound.
+// Returns the value as an integer, or nothing if the value is no integer. The parser returns
+// integers beyond 64 bits as floating point. Unsigned values above the signed maximum become the
+// maximum, which exceeds every bound.
 std::optional<int64_t> AsInt(const nlohmann::json& value) {
   if (value.is_number_unsigned()) {
     const auto bits = value.get<uint64_t>();

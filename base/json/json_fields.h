@@ -1,5 +1,6 @@
-// Typed, bounded access to the keys of a JSON object, with errors that name key, value and bound.
-// Without it every key of a file would be checked, and worded, in its own way.
+// Typed access with range checks to the keys of a JSON object. Errors contain the key, the value
+// and the bound. All files are checked through this class, so that their error messages are
+// uniform.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +18,37 @@ struct IntRange {
   int64_t max = 0;
 };
 
-struct NumberRange {  // `min` itself is allowed only where `includes_min`
+struct NumberRange {  // `min` itself is allowed only if `includes_min` is true
   double min = 0;
   double max = 0;
   bool includes_min = false;
 };
 
-// A view of an object and of its path in the file, such as `normalizer.normalizers[2]`, which
-// stands before keys in messages. A key whose value is null counts as absent. All errors are
+// A view of a JSON object with its path in the file, such as `normalizer.normalizers[2]`. Messages
+// show the path before the key. A key whose value is null counts as absent. All errors are
 // INVALID_ARGUMENT.
 class JsonFields {
  public:
-  // REQUIRES: `object` is an object, and outlives the view.
+  // REQUIRES: `object` is a JSON object and outlives the view.
   explicit JsonFields(const nlohmann::json& object, std::string path = "");
-  // Returns an error if `object` is none.
+  // Returns a view of `object`, or an error if `object` is not a JSON object.
   static absl::StatusOr<JsonFields> Of(const nlohmann::json& object, std::string path);
 
   const std::string& path() const { return path_; }
-  bool Contains(std::string_view key) const;               // null included
-  const nlohmann::json* Find(std::string_view key) const;  // nullptr where absent or null
-  std::string PathOf(std::string_view key) const;          // as messages show it
+  bool Contains(std::string_view key) const;  // also true for a key whose value is null
+  // Null if the key is absent or its value is null.
+  const nlohmann::json* Find(std::string_view key) const;
+  std::string PathOf(std::string_view key) const;  // path and key, as messages show them
 
-  // Return an error if the key is absent or of another type.
+  // Integer, String, Array and Object return an error if the key is absent or has a value of
+  // another type.
   absl::StatusOr<int64_t> Integer(std::string_view key, IntRange range) const;
   absl::StatusOr<std::string> String(std::string_view key) const;
   absl::StatusOr<const nlohmann::json*> Array(std::string_view key) const;
   absl::StatusOr<const nlohmann::json*> Object(std::string_view key) const;
 
-  // Return nothing, or the fallback, if the key is absent.
+  // The Optional functions return nothing if the key is absent, and Bool returns `fallback`. A
+  // value of another type is an error.
   absl::StatusOr<std::optional<int64_t>> OptionalInteger(std::string_view key,
                                                          IntRange range) const;
   absl::StatusOr<std::optional<double>> OptionalNumber(std::string_view key,
@@ -52,7 +56,7 @@ class JsonFields {
   absl::StatusOr<std::optional<std::string>> OptionalString(std::string_view key) const;
   absl::StatusOr<bool> Bool(std::string_view key, bool fallback) const;
 
-  // Leave the variable as it is if the key is absent.
+  // Reads the value of a key into `target`. Leaves `target` unchanged if the key is absent.
   absl::Status Read(std::string_view key, IntRange range, int32_t& target) const;
   absl::Status Read(std::string_view key, NumberRange range, double& target) const;
   absl::Status Read(std::string_view key, bool& target) const;

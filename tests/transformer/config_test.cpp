@@ -298,7 +298,7 @@ TEST(ModelConfigTest, MalformedFilesAreRefused) {
   ExpectInvalid(R"({"architectures": []})", HasSubstr("architectures"));
   ExpectInvalid(R"({"architectures": ["LlamaForCausalLM"], "model_type": "mistral"})",
                 HasSubstr("model_type is \"mistral\""));
-  ExpectInvalid(Llama(R"("vocab_size": 128)"), HasSubstr("\"vocab_size\" stands twice"));
+  ExpectInvalid(Llama(R"("vocab_size": 128)"), HasSubstr("\"vocab_size\" occurs twice"));
   ExpectInvalid(std::string(10'000, '[') + std::string(10'000, ']'), HasSubstr("deeper than 64"));
   ExpectInvalid(Llama("\"x\": \"\xff\""), HasSubstr("not valid JSON"));
   ExpectInvalid(Llama().substr(0, 100), HasSubstr("not valid JSON"));

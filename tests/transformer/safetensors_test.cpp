@@ -81,11 +81,11 @@ TEST(SafetensorsTest, HeadersThatAreNotWhatTheFormatSaysAreRefused) {
 TEST(SafetensorsTest, NamesAndKeysThatStandTwiceAreRefused) {
   const std::string entry = R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
   ExpectInvalidFile(SafetensorsFile("{" + entry + "," + entry + "}", "1234"),
-                    HasSubstr("\"w\" stands twice"));
+                    HasSubstr("\"w\" occurs twice"));
   ExpectInvalidFile(
       SafetensorsFile(R"({"w":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}})",
                       "1234"),
-      HasSubstr("\"shape\" stands twice"));
+      HasSubstr("\"shape\" occurs twice"));
 }
 
 TEST(SafetensorsTest, FieldsThatAreMissingOrOfAnotherTypeAreRefused) {

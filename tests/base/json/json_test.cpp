@@ -35,7 +35,7 @@ TEST(JsonTest, RefusesWhatIsNotJson) {
 }
 
 TEST(JsonTest, RefusesAKeyThatStandsTwice) {
-  EXPECT_THAT(ErrorOf(R"({"a":1,"b":{"c":1,"c":2}})"), HasSubstr("\"c\" stands twice"));
+  EXPECT_THAT(ErrorOf(R"({"a":1,"b":{"c":1,"c":2}})"), HasSubstr("\"c\" occurs twice"));
   EXPECT_TRUE(ParseJson(R"([{"a":1},{"a":2}])").ok());
 }
 
