@@ -23,11 +23,12 @@ constexpr JsonLimits kIndexJsonLimits = {
 absl::Status CheckShardName(std::string_view name) {
   const bool is_plain = name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   if (is_plain && name.ends_with(".safetensors") && !name.starts_with('.')) return absl::OkStatus();
-  return InvalidArgument("the shard name {} is not that of a .safetensors file of this folder",
+  return InvalidArgument("the shard name {} is not the name of a .safetensors file in this folder",
                          ShownValue(std::string(name)));
 }
 
-// Where a shard's bytes may lie: in the folder itself or, in the Hugging Face cache, beside it.
+// Returns an error unless the file of a shard is in the folder itself or, in the Hugging Face
+// cache, in the neighbouring folder blobs/.
 absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
   std::error_code error;
   const fs::path target = fs::canonical(shard, error);
@@ -41,11 +42,12 @@ absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
     return absl::OkStatus();
   }
   return InvalidArgument(
-      "{} is a link to {}, outside the model's folder; put the file itself there", shard.string(),
-      target.string());
+      "{} is a link to {}, outside the model's folder; put the file itself into the folder",
+      shard.string(), target.string());
 }
 
-using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor -> shard
+// Maps a tensor's name to its shard.
+using WeightMap = std::map<std::string, std::string, std::less<>>;
 
 absl::StatusOr<WeightMap> ReadIndex(const fs::path& path) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kIndexJsonLimits.bytes_max));
@@ -57,7 +59,7 @@ absl::StatusOr<WeightMap> ReadIndex(const fs::path& path) {
   WeightMap shard_of;
   for (const auto& [tensor, shard] : map->items()) {
     if (!shard.is_string()) {
-      return InvalidArgument("weight_map gives {} for tensor {}; it must be a file name",
+      return InvalidArgument("weight_map has the value {} for tensor {}; it must be a file name",
                              ShownValue(shard), ShownValue(tensor));
     }
     INCIPIT_RETURN_IF_ERROR(CheckShardName(shard.get_ref<const std::string&>()));
@@ -93,7 +95,7 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
     for (auto& [tensor, stored] : tensors) {
       const auto expected = shard_of->find(tensor);
       if (expected == shard_of->end() || expected->second != name) {
-        return InvalidArgument("{}: holds tensor {}, which {} does not say",
+        return InvalidArgument("{}: contains tensor {}, which {} does not list for this file",
                                (folder / name).string(), ShownValue(tensor), kIndexFile);
       }
       tensors_.emplace(tensor, std::move(stored));
@@ -101,8 +103,8 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
   }
   for (const auto& [tensor, shard] : *shard_of) {
     if (tensors_.contains(tensor)) continue;
-    return InvalidArgument("{}: has no tensor {}, which {} places there", (folder / shard).string(),
-                           ShownValue(tensor), kIndexFile);
+    return InvalidArgument("{}: does not contain tensor {}, which {} lists for this file",
+                           (folder / shard).string(), ShownValue(tensor), kIndexFile);
   }
   return absl::OkStatus();
 }
@@ -115,8 +117,8 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const fs::path& folder) {
   } else if (fs::exists(folder / kIndexFile, error)) {
     INCIPIT_RETURN_IF_ERROR(checkpoint.AddShards(folder));
   } else {
-    return NotFound("{}: neither {} nor {} is there (other formats are not read)", folder.string(),
-                    kSingleFile, kIndexFile);
+    return NotFound("{}: contains neither {} nor {}; other weight formats are not supported",
+                    folder.string(), kSingleFile, kIndexFile);
   }
   return checkpoint;
 }

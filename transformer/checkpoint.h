@@ -1,5 +1,5 @@
-// The tensors of a model folder, whether in one file or in shards. Without it every reader of
-// weights would know about index files and what a hostile one may say.
+// The tensors of a model folder, in a single file or in shards. Only this class reads the index
+// file of the shards. An index file is untrusted input, so its contents are checked.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +14,15 @@ namespace incipit {
 
 inline constexpr int32_t kShardsMax = 4096;
 
-// Read-only mappings of the folder's weight files and what is in them. Move-only; the bytes of
-// `tensors()` live as long as this does, wherever it is moved.
+// Read-only mappings of the weight files of a folder, and the tensors in them. Move-only. The bytes
+// of `tensors()` stay valid until the checkpoint is destroyed, even if it is moved.
 class Checkpoint {
  public:
-  // Opens model.safetensors, or else the shards that model.safetensors.index.json names. A shard is
-  // a file of the folder: a name with a path is refused, and so is a link that leads elsewhere,
-  // except within the layout of the Hugging Face cache (snapshots/<revision>/ into blobs/).
-  // NOT_FOUND without weights; INVALID_ARGUMENT, naming file and tensor, for what is malformed.
+  // Opens model.safetensors or, if there is no such file, the shards that
+  // model.safetensors.index.json names. A shard must be a file of the folder: shard names with a
+  // path are refused, and so are links to other folders. Links of the Hugging Face cache (from
+  // snapshots/<revision>/ to blobs/) are allowed. Returns NOT_FOUND if there are no weights.
+  // Returns INVALID_ARGUMENT, with the names of the file and the tensor, if a file is malformed.
   static absl::StatusOr<Checkpoint> Open(const std::filesystem::path& folder);
 
   const StoredTensors& tensors() const { return tensors_; }

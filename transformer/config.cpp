@@ -25,7 +25,8 @@ absl::Status ReadHeads(const JsonFields& fields, const Family& family, ModelConf
   config.num_heads = 32;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_attention_heads", {1, kHeadsMax}, config.num_heads));
   config.num_kv_heads = family.num_kv_heads.value_or(config.num_heads);
-  if (fields.Contains("num_key_value_heads")) config.num_kv_heads = config.num_heads;  // if null
+  // A key with the value null means as many KV heads as query heads.
+  if (fields.Contains("num_key_value_heads")) config.num_kv_heads = config.num_heads;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_key_value_heads", {1, kHeadsMax}, config.num_kv_heads));
   if (config.num_heads % config.num_kv_heads != 0) {
     return InvalidArgument("num_key_value_heads is {}; it must divide num_attention_heads, {}",
@@ -76,8 +77,8 @@ absl::Status ReadActivation(const JsonFields& fields) {
   return Unimplemented("hidden_act is \"{}\"; supported: silu", *name);
 }
 
-// A key that a family's model does not read is not read here either: weights that it would need
-// are then tensors too many, and refused by name.
+// Reads the bias keys that the family uses. Other families' keys are ignored. If such a key would
+// require weights, these weights are unknown tensors, which CheckTensors refuses by name.
 absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const bool is_llama = family.model_type == "llama", is_qwen3 = family.model_type == "qwen3";
   bool attention_bias = false;
@@ -93,7 +94,7 @@ absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelCon
 
 enum class LayerType : uint8_t { kFull, kSliding };
 
-// Empty where config.json has no such list.
+// Returns the types in `layer_types`; empty if config.json has no such list.
 absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
                                                       int32_t num_layers) {
   std::vector<LayerType> types;
@@ -109,16 +110,17 @@ absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
     } else if (name == "sliding_attention") {
       types.push_back(LayerType::kSliding);
     } else if (name.is_string()) {
-      return Unimplemented("layer_types names {}; supported: full_attention, sliding_attention",
+      return Unimplemented("layer_types contains {}; supported: full_attention, sliding_attention",
                            ShownValue(name));
     } else {
-      return InvalidArgument("layer_types holds {}; it must hold names", ShownValue(name));
+      return InvalidArgument("layer_types contains {}; all elements must be names",
+                             ShownValue(name));
     }
   }
   return types;
 }
 
-// 0: none.
+// Returns the attention window in positions; 0 if there is none.
 absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& family) {
   if (!fields.Contains("sliding_window")) return family.sliding_window;
   int32_t window = 0;
@@ -127,16 +129,17 @@ absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& famil
   return window;
 }
 
-// Mistral applies its window in every layer; Llama has none. Neither reads `layer_types`, so a list
-// that says otherwise describes another model.
+// Checks that `layer_types` lists only the type that the architecture has. Mistral applies its
+// window in every layer, and Llama has no window. Both architectures ignore `layer_types`, so a
+// different list describes another model.
 absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expected,
                                 std::string_view architecture) {
   if (std::ranges::all_of(types, [&](LayerType type) { return type == expected; })) {
     return absl::OkStatus();
   }
-  return Unimplemented("layer_types names {}, which {} does not have with this sliding_window",
-                       expected == LayerType::kFull ? "sliding_attention" : "full_attention",
-                       architecture);
+  return Unimplemented(
+      "layer_types contains {}, which {} does not support with this sliding_window",
+      expected == LayerType::kFull ? "sliding_attention" : "full_attention", architecture);
 }
 
 absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelConfig& config) {
@@ -154,7 +157,7 @@ absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelCo
     bool is_used = true;
     INCIPIT_RETURN_IF_ERROR(fields.Read("use_sliding_window", is_used));
     if (is_used && window > 0 && window < config.max_positions) {
-      return Unimplemented("sliding_window is {}; {} has none", window, family.architecture);
+      return Unimplemented("sliding_window is {}; {} has no window", window, family.architecture);
     }
   }
   if (!use_window) window = 0;
@@ -170,7 +173,8 @@ absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelCo
                                 : types[static_cast<size_t>(layer)] == LayerType::kSliding;
     if (is_sliding && window == 0) {
       return InvalidArgument(
-          "layer_types names sliding_attention, but there is no window: use_sliding_window must be "
+          "layer_types contains sliding_attention, but no window is set: use_sliding_window must "
+          "be "
           "true and sliding_window an integer");
     }
     config.layer_windows.push_back(is_sliding ? window : 0);
@@ -197,20 +201,22 @@ absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
 constexpr double kTemperatureMax = 100;
 constexpr double kRepetitionPenaltyMax = 100;
 
-// Adds one id or a list of them to config.eos_ids.
+// Adds the value of eos_token_id, one id or a list of ids, to config.eos_ids.
 absl::Status ReadEosIds(const JsonFields& fields, ModelConfig& config) {
   const Json* value = fields.Find("eos_token_id");
   if (value == nullptr) return absl::OkStatus();
   const Json list = value->is_array() ? *value : Json::array({*value});
   if (list.size() > size_t{kEosIdsMax}) {
-    return InvalidArgument("eos_token_id holds {} ids; at most {}", list.size(), kEosIdsMax);
+    return InvalidArgument("eos_token_id has {} ids; it must have at most {}", list.size(),
+                           kEosIdsMax);
   }
   for (const Json& id : list) {
     const Json object = {{"eos_token_id", id}};
     INCIPIT_ASSIGN_OR_RETURN(
         const std::optional<int64_t> number,
         JsonFields(object).OptionalInteger("eos_token_id", {0, config.vocab_size - 1}));
-    if (!number) return InvalidArgument("eos_token_id holds null; it must hold integers");
+    if (!number)
+      return InvalidArgument("eos_token_id contains null; it must contain integers only");
     config.eos_ids.push_back(static_cast<TokenId>(*number));
   }
   std::ranges::sort(config.eos_ids);
@@ -255,7 +261,7 @@ absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text
   INCIPIT_ASSIGN_OR_RETURN(
       const std::optional<int64_t> top_k,
       fields.OptionalInteger("top_k", {-1, std::numeric_limits<int32_t>::max()}));
-  if (top_k) defaults.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: all
+  if (top_k) defaults.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: all tokens
   INCIPIT_RETURN_IF_ERROR(fields.Read("do_sample", defaults.do_sample));
   return defaults;
 }

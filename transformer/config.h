@@ -1,4 +1,5 @@
-// A model's shape, read from a Hugging Face folder and checked once; inside, it holds no bad value.
+// The configuration of a model, read from a Hugging Face folder. All values are checked when they
+// are read, so a ModelConfig holds no invalid value.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace incipit {
 
-// Bounds of what a configuration may say, far above any model of these families, so that every
-// product of three of them fits 64 bits.
+// Upper bounds of configuration values. The bounds are far above any model of the supported
+// families, and the product of any three of them fits in 64 bits.
 inline constexpr int32_t kHiddenSizeMax = 1 << 17;
 inline constexpr int32_t kIntermediateSizeMax = 1 << 20;
 inline constexpr int32_t kLayersMax = 1 << 10;
@@ -32,37 +33,41 @@ struct RopeConfig {
   double theta = 10000;
   double factor = 1;
   int32_t original_max_positions = 0;
-  double low_freq_factor = 1, high_freq_factor = 4;                // llama3
-  double beta_fast = 32, beta_slow = 1;                            // yarn
-  std::optional<double> attention_factor, mscale, mscale_all_dim;  // yarn
-  bool truncate = true;                                            // yarn
+  double low_freq_factor = 1, high_freq_factor = 4;                // for kLlama3
+  double beta_fast = 32, beta_slow = 1;                            // for kYarn
+  std::optional<double> attention_factor, mscale, mscale_all_dim;  // for kYarn
+  bool truncate = true;                                            // for kYarn
 };
 
 struct ModelConfig {
-  std::string architecture;  // as config.json names it
+  std::string architecture;  // name in config.json
   int32_t hidden_size = 0, intermediate_size = 0, num_layers = 0;
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int32_t vocab_size = 0, max_positions = 0;
   float rms_norm_epsilon = 0;
-  bool tied_embeddings = false;  // the head is the embedding, unless the weights hold another
-  bool tying_is_given = false;   // config.json says so; else a head that is absent means tied
+  // The head uses the tensor of the embedding, unless the weights contain a tensor for the head.
+  bool tied_embeddings = false;
+  // config.json contains tie_word_embeddings. Otherwise embeddings are tied if the weights contain
+  // no tensor for the head.
+  bool tying_is_given = false;
   bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
   RopeConfig rope;
-  std::vector<int32_t> layer_windows;  // [num_layers]; 0: full attention
-  std::optional<DType> dtype;          // what config.json says; the weights decide
-  std::vector<TokenId> eos_ids;        // of generation_config.json and config.json, ascending
+  std::vector<int32_t> layer_windows;  // shape [num_layers], in positions; 0: full attention
+  // Value in config.json; the type of the stored weights is authoritative.
+  std::optional<DType> dtype;
+  std::vector<TokenId> eos_ids;  // from generation_config.json and config.json, in ascending order
 };
 
-// Defaults of generation_config.json for requests that set nothing.
+// Default sampling parameters in generation_config.json, for requests that do not set them.
 struct GenerationDefaults {
   std::optional<float> temperature, top_p, repetition_penalty;
   std::optional<int32_t> top_k;
   bool do_sample = true;
 };
 
-// Of the text of config.json and, where present (else empty), generation_config.json.
-// INVALID_ARGUMENT naming key, value and bound; UNIMPLEMENTED naming an architecture or option that
-// is not supported.
+// Parses the texts of config.json and generation_config.json; the latter is empty if the file is
+// absent. Returns INVALID_ARGUMENT, with key, value and bound, for a bad value. Returns
+// UNIMPLEMENTED, with its name, for an unsupported architecture or option.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view config_json,
                                              std::string_view generation_config_json);
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& folder);

@@ -1,4 +1,4 @@
-// The model families that are served: their names in config.json, and the defaults of absent keys.
+// The supported model families: their names in config.json, and the values of absent keys.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,18 @@
 
 namespace incipit {
 
-// What an absent key means: the defaults of the transformers library's configuration classes.
+// A model family with the values of absent keys. The values are the defaults of the configuration
+// classes of the transformers library.
 struct Family {
   std::string_view architecture, model_type;
   int32_t intermediate_size, vocab_size, max_positions;
-  std::optional<int32_t> num_kv_heads, head_dim;  // none: as many as heads; hidden / heads
-  int32_t sliding_window = 0;                     // 0: none
+  // Absent num_kv_heads: as many as num_heads. Absent head_dim: hidden_size / num_heads.
+  std::optional<int32_t> num_kv_heads, head_dim;
+  int32_t sliding_window = 0;  // in positions; 0: no window
 };
 
-// By `architectures` and `model_type`, which must agree. UNIMPLEMENTED for another architecture.
+// Returns the family that `architectures` and `model_type` name. Returns INVALID_ARGUMENT if they
+// disagree, and UNIMPLEMENTED for any other architecture.
 absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields);
 
 }  // namespace incipit

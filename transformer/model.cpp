@@ -8,7 +8,7 @@
 namespace incipit {
 namespace {
 
-// What the tensors take on a backend, but for what it pads.
+// Returns the bytes that the tensors need on a backend, without the backend's padding.
 size_t WeightBytes(const Checkpoint& checkpoint, DType activation_dtype, WeightFormat format) {
   size_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {

@@ -1,4 +1,4 @@
-// A model folder, loaded: its configuration and its weights on a backend.
+// A loaded model folder: the configuration, and the weights on a backend.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,17 @@
 
 namespace incipit {
 
-// Immutable after loading. The backend must outlive it. Weights may lie in the mapped files, so
-// `checkpoint` stands before `weights` and is destroyed after them.
+// Immutable after loading. The backend must outlive the model. Weights may be views of mapped
+// files, so `checkpoint` is declared before `weights` and destroyed after them.
 struct Model {
   ModelConfig config;
   Checkpoint checkpoint;
   ModelWeights weights;
 };
 
-// Reads config.json, generation_config.json and the weights of `folder`, which the backend packs in
-// the format asked for. RESOURCE_EXHAUSTED: how many bytes are missing.
+// Reads config.json, generation_config.json and the weights of `folder`. The backend packs the
+// weights in `format`. Returns RESOURCE_EXHAUSTED, with the number of missing bytes, if there is
+// not enough memory.
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
                                 WeightFormat format = WeightFormat::kAsStored);
 

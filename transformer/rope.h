@@ -1,7 +1,6 @@
-// Rotary position embedding (Su et al., "RoFormer", 2021) and its scalings to longer contexts:
-// linear, Llama 3's, and YaRN (Peng et al., 2023). Everything is computed in the order and
-// precision of the transformers library, since that is what checkpoints are trained and compared
-// with: frequencies and angles in f32.
+// Rotary position embedding (RoPE; Su et al., "RoFormer", 2021) and its scalings to longer
+// contexts: linear, Llama 3, and YaRN (Peng et al., 2023). Frequencies and angles are computed in
+// f32, in the order of the transformers library, because checkpoints are trained with that library.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +10,14 @@
 
 namespace incipit {
 
-// Radians per position of each of the head_dim / 2 rotated pairs.
+// Returns the radians per position of each of the head_dim / 2 rotated pairs.
 std::vector<float> InverseFrequencies(const RopeConfig& rope, int32_t head_dim);
 
-// What cosines and sines are multiplied with: 1 but for YaRN.
+// Returns the factor by which cosines and sines are multiplied. The factor is 1 except for YaRN.
 float RopeAttentionFactor(const RopeConfig& rope);
 
-// [num_positions][cos: head_dim / 2 | sin: head_dim / 2], as QkvRopeAppendArgs::rope has it.
+// Returns the table [num_positions][cos: head_dim / 2 | sin: head_dim / 2] for
+// QkvRopeAppendArgs::rope.
 std::vector<float> RopeTable(const RopeConfig& rope, int32_t head_dim, int32_t num_positions);
 
 }  // namespace incipit

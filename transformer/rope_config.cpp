@@ -34,7 +34,8 @@ absl::Status Require(const JsonFields& scaling, std::string_view key) {
   return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
-// The length before scaling: beside the scaling where given, else within it, else the model's.
+// Reads the context length before scaling. A value beside the scaling object has priority over a
+// value inside. If both are absent, the length is that of the model.
 absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
@@ -57,7 +58,8 @@ absl::Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
   return absl::OkStatus();
 }
 
-// A zero counts as absent for the betas and mscales, as it does where these models were trained.
+// Reads the YaRN parameters. A zero for a beta or an mscale counts as absent, as in the training
+// code of these models.
 absl::Status ReadYarn(const JsonFields& scaling, int32_t max_positions, RopeConfig& rope) {
   rope.factor = static_cast<double>(max_positions) / rope.original_max_positions;
   INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
@@ -87,7 +89,7 @@ absl::Status RefusePartialRotation(const JsonFields& scaling) {
                        ShownValue(*value));
 }
 
-// `rope_scaling` where it holds anything, else `rope_parameters`.
+// Returns `rope_scaling` if it holds a non-empty value, otherwise `rope_parameters`.
 std::string_view KeyOfScaling(const JsonFields& config) {
   const Json* older = config.Find("rope_scaling");
   return older != nullptr && !older->empty() ? "rope_scaling" : "rope_parameters";

@@ -1,4 +1,4 @@
-// The rotary part of a configuration, in any of the spellings that checkpoints carry.
+// Reads the RoPE parameters of config.json, in any of the forms that checkpoints use.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace incipit {
 
-// From `rope_scaling` (with `type` or `rope_type`) or `rope_parameters`, and `rope_theta` within or
-// beside them. UNIMPLEMENTED for a type whose keys would change with the length (dynamic, longrope)
-// and for any unknown one; INVALID_ARGUMENT for a value out of its bounds.
+// Reads the RoPE parameters from `rope_scaling` (with the key `type` or `rope_type`) or
+// `rope_parameters`. `rope_theta` may be inside or beside these objects. Returns UNIMPLEMENTED for
+// unknown types and for types whose keys depend on the length (dynamic, longrope). Returns
+// INVALID_ARGUMENT for a value out of bounds.
 absl::StatusOr<RopeConfig> ParseRopeConfig(const nlohmann::json& config, int32_t max_positions);
 
 }  // namespace incipit

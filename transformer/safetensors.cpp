@@ -59,12 +59,13 @@ absl::StatusOr<std::string_view> HeaderOf(std::span<const std::byte> file) {
   uint64_t length = 0;
   for (size_t i = kPrefixBytes; i-- > 0;) length = length << 8 | static_cast<uint64_t>(file[i]);
   if (length > kSafetensorsHeaderBytesMax) {
-    return InvalidArgument("the header says that it has {} bytes; at most {}", length,
+    return InvalidArgument("the length of the header is {} bytes; it must be at most {}", length,
                            kSafetensorsHeaderBytesMax);
   }
   if (length > file.size() - kPrefixBytes) {
-    return InvalidArgument("the header says that it has {} bytes; the file has {} after the length",
-                           length, file.size() - kPrefixBytes);
+    return InvalidArgument(
+        "the length of the header is {} bytes; the file has {} bytes after the length field",
+        length, file.size() - kPrefixBytes);
   }
   const std::string_view header(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, length);
   if (!header.starts_with('{')) return InvalidArgument("the header does not start with '{{'");
@@ -111,7 +112,7 @@ absl::StatusOr<uint64_t> ByteSizeOf(const FileType& type, std::span<const int64_
   return num_bits / 8;
 }
 
-// Checks one entry of the header, whose data part is `data`.
+// Checks one entry of the header and returns its tensor. `data` is the data part of the file.
 absl::StatusOr<StoredTensor> ReadTensor(const Json& entry, std::span<const std::byte> data) {
   if (!entry.is_object()) return InvalidArgument("not an object");
   StoredTensor tensor;
@@ -120,7 +121,8 @@ absl::StatusOr<StoredTensor> ReadTensor(const Json& entry, std::span<const std::
   tensor.dtype_name = dtype->get<std::string>();
   const auto type = std::ranges::find(kFileTypes, tensor.dtype_name, &FileType::name);
   if (type == std::end(kFileTypes)) {
-    return InvalidArgument("dtype is {}, which the format does not know", ShownValue(*dtype));
+    return InvalidArgument("dtype is {}, which is not a type of the safetensors format",
+                           ShownValue(*dtype));
   }
   tensor.dtype = type->dtype;
   INCIPIT_RETURN_IF_ERROR(ReadShape(entry, tensor));
@@ -153,14 +155,15 @@ absl::Status CheckCoverage(const StoredTensors& tensors, std::span<const std::by
   for (const auto* entry : ordered) {
     const std::byte* begin = entry->second.bytes.data();
     if (begin != expected) {
-      return InvalidArgument("tensor {}: its data begins at {}; the tensor before it ends at {}",
-                             ShownValue(entry->first), begin - data.data(), expected - data.data());
+      return InvalidArgument(
+          "tensor {}: its data begins at byte {}; the previous tensor ends at byte {}",
+          ShownValue(entry->first), begin - data.data(), expected - data.data());
     }
     expected = begin + entry->second.bytes.size();
   }
   const auto rest = data.data() + data.size() - expected;
   if (rest == 0) return absl::OkStatus();
-  return InvalidArgument("{} bytes after the last tensor belong to none", rest);
+  return InvalidArgument("{} bytes after the last tensor belong to no tensor", rest);
 }
 
 }  // namespace

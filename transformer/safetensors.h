@@ -1,9 +1,10 @@
-// Reads the safetensors format: names, shapes and bytes of a file's tensors, in place. The file is
-// not trusted: nothing that it says can lead outside its bytes.
+// Reads the safetensors format: names, shapes and bytes of a file's tensors, without copying them.
+// The file is untrusted: all offsets are checked to be inside the file.
 //
-// Format (github.com/huggingface/safetensors): a little-endian u64 n, n bytes of JSON
-// {"name": {"dtype", "shape", "data_offsets": [begin, end)}, ..., "__metadata__": {...}}, then the
-// data, which the tensors cover without gap, overlap or rest.
+// The format (github.com/huggingface/safetensors) is a little-endian u64 n, followed by n bytes of
+// JSON, followed by the data. The JSON is {"name": {"dtype", "shape", "data_offsets":
+// [begin, end)}, ..., "__metadata__": {...}}. The tensors cover the data without gaps, overlaps or
+// remaining bytes.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +21,24 @@
 
 namespace incipit {
 
-inline constexpr size_t kSafetensorsHeaderBytesMax = 100'000'000;  // as the reference reader
+// Maximum size of the header, in bytes. The reference implementation has the same limit.
+inline constexpr size_t kSafetensorsHeaderBytesMax = 100'000'000;
 
 struct StoredTensor {
-  std::string dtype_name;      // as the file says: "BF16"
-  std::optional<DType> dtype;  // none: a type that models here do not compute with
-  std::vector<int64_t> shape;  // positive; empty: a scalar
+  std::string dtype_name;      // name in the file, for example "BF16"
+  std::optional<DType> dtype;  // absent: a type that the supported models do not use
+  std::vector<int64_t> shape;  // sizes, all positive; empty: a scalar
   std::span<const std::byte> bytes;
 };
 
-// "[2, 3]"
+// Returns the shape as text, for example "[2, 3]".
 std::string ShownShape(std::span<const int64_t> shape);
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-// The tensors of a file, whose bytes must outlive the result. INVALID_ARGUMENT, naming the tensor,
-// for anything that breaks the format, and for an empty tensor, which no model here has.
+// Returns the tensors of a file. `file` must outlive the result. Returns INVALID_ARGUMENT, with the
+// tensor's name, if the file violates the format or contains an empty tensor, which no supported
+// model has.
 absl::StatusOr<StoredTensors> ParseSafetensors(std::span<const std::byte> file);
 
 }  // namespace incipit

@@ -57,16 +57,18 @@ void AddLayer(const ModelConfig& config, int32_t layer, std::vector<ExpectedTens
   }
 }
 
-// Older checkpoints carry the rotary frequencies, which follow from the configuration.
+// Returns true for the rotary frequencies that older checkpoints contain. These tensors are not
+// needed, because the frequencies follow from the configuration.
 bool IsHarmlessExtra(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
 
 absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stored) {
   if (stored.shape == expected.shape) return absl::OkStatus();
-  return InvalidArgument("tensor {} has shape {}; config.json asks for {}", expected.name,
+  return InvalidArgument("tensor {} has shape {}; config.json requires {}", expected.name,
                          ShownShape(stored.shape), ShownShape(expected.shape));
 }
 
-// All tensors have one dtype, which config.json, where it names one, agrees with.
+// Returns an error unless the tensor has the dtype of the other tensors and, if config.json names a
+// dtype, that dtype.
 absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expected,
                         const StoredTensor& stored, std::string_view first_dtype_name) {
   if (!stored.dtype) {
@@ -124,7 +126,7 @@ absl::Status CheckTensors(const ModelConfig& config, const StoredTensors& tensor
     if (!known.contains(name) && !IsHarmlessExtra(name)) extra.push_back(ShownValue(name));
   }
   if (!missing.empty()) {
-    return InvalidArgument("tensors missing: {}; config.json asks for {} tensors",
+    return InvalidArgument("tensors missing: {}; config.json requires {} tensors",
                            ShownNames(missing), expected.size());
   }
   if (!extra.empty()) {

@@ -1,5 +1,5 @@
-// Which tensors a configuration asks for, by the names and shapes that Hugging Face checkpoints of
-// these families give them.
+// The tensors that a configuration requires, with the names and shapes that Hugging Face
+// checkpoints of the supported families use.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr std::string_view kEmbeddingName = "model.embed_tokens.weight";
 inline constexpr std::string_view kFinalNormName = "model.norm.weight";
 inline constexpr std::string_view kHeadName = "lm_head.weight";
 
-// "model.layers.3." + part
+// Returns "model.layers.<layer>." followed by `part`.
 std::string LayerTensorName(int32_t layer, std::string_view part);
 
 struct ExpectedTensor {
@@ -25,18 +25,19 @@ struct ExpectedTensor {
   std::vector<int64_t> shape;
 };
 
-// Every tensor of the model but the embedding and the head.
+// Returns the names and shapes of all tensors of the model except the embedding and the head.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelConfig& config);
 
-// The names that serve as embedding and head: a tied model may hold either tensor or both, and
-// where it holds both, the head is its own.
+// The names of the tensors for the embedding and the head. A tied model may contain either tensor
+// or both. If a tied model contains both tensors, the head is a tensor of its own.
 struct EndNames {
   std::string_view embedding = kEmbeddingName, head = kHeadName;
 };
 EndNames NamesOfEnds(const ModelConfig& config, const StoredTensors& tensors);
 
-// INVALID_ARGUMENT, naming them, for tensors that are missing, that no part of the model reads, or
-// that have another shape or dtype than they must; UNIMPLEMENTED for dtypes that no model here has.
+// Returns INVALID_ARGUMENT, with the names of the tensors, if tensors are missing, unknown to the
+// model, or of a wrong shape or dtype. Returns UNIMPLEMENTED for a dtype that no supported model
+// has.
 absl::Status CheckTensors(const ModelConfig& config, const StoredTensors& tensors);
 
 }  // namespace incipit

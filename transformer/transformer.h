@@ -1,5 +1,5 @@
-// The forward pass of the decoder-only transformer (Vaswani et al., 2017, as Touvron et al., 2023,
-// arrange it): RMS norms, grouped-query attention with rotary positions, gated MLP.
+// The forward pass of a decoder-only transformer (Vaswani et al., 2017; Touvron et al., 2023): RMS
+// norms, grouped-query attention with rotary positions, and a gated MLP.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,28 @@
 
 namespace incipit {
 
-// Where a step of num_tokens rows keeps its intermediate values; dtype: BackendLimits'.
+// The intermediate values of a step with num_tokens token rows. BackendLimits defines the types.
 struct Activations {
-  TensorView hidden;     // [num_tokens, hidden]: the residual stream
-  TensorView query;      // [num_tokens, num_heads * head_dim]
-  TensorView attention;  // [num_tokens, num_heads * head_dim]
-  TensorView mlp;        // [num_tokens, intermediate]
+  TensorView hidden;     // shape [num_tokens, hidden_size], the residual stream
+  TensorView query;      // shape [num_tokens, num_heads * head_dim]
+  TensorView attention;  // shape [num_tokens, num_heads * head_dim]
+  TensorView mlp;        // shape [num_tokens, intermediate_size]
 };
 
-// Borrows all that it is made of. Enqueues on the backend; one step at a time.
+// Enqueues the forward pass of one step at a time on a backend. All constructor arguments must
+// outlive the transformer.
 class Transformer {
  public:
-  // `rope`: see RopeTable; of as many positions as will be asked for.
+  // `rope`: a table from RopeTable with at least as many positions as any sequence will have.
   Transformer(const ModelConfig& config, const ModelWeights& weights, const Buffer& rope,
               Backend& backend)
       : config_(config), weights_(weights), rope_(rope), backend_(backend) {}
 
-  // Runs every layer over the uploaded step; leaves its result in `activations.hidden`.
+  // Runs all layers for the uploaded step. The result is in `activations.hidden`.
   void Forward(const Activations& activations, KvPool& pool) const;
 
-  // Logits of rows [begin, begin + logits.rows) of the step's logits_rows; f32 [rows, vocab].
+  // Computes logits, f32 [rows, vocab], for the rows [begin, begin + logits.rows) of
+  // StepLogits::rows.
   void Logits(const Activations& activations, int32_t begin, const TensorView& logits) const;
 
  private:

@@ -12,9 +12,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Keys by which a configuration asks for arithmetic that the four families do not have. They are
-// refused unless they hold the value at which they change nothing.
-enum class Neutral : uint8_t { kEmpty, kOne, kTrue };  // kEmpty: null, false, 0, "", [], {}
+// Keys that require arithmetic that the four model families do not have. A key is refused unless it
+// has the neutral value, with which the key changes nothing.
+enum class Neutral : uint8_t { kEmpty, kOne, kTrue };  // kEmpty: null, false, 0, "", [] or {}
 struct UnsupportedKey {
   std::string_view key;
   Neutral neutral;

@@ -1,4 +1,4 @@
-// The keys of config.json that ask for arithmetic that no served model family has.
+// The keys of config.json that require arithmetic that no supported model family has.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,8 +6,8 @@
 
 namespace incipit {
 
-// Returns UNIMPLEMENTED, naming key and value, if a configuration asks for quantisation, experts,
-// soft caps or anything else that would be computed wrongly here.
+// Returns UNIMPLEMENTED, with key and value, if a configuration requires quantisation, experts,
+// soft caps or another option that would be computed wrongly.
 absl::Status RefuseUnsupportedKeys(const JsonFields& fields);
 
 }  // namespace incipit

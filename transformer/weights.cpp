@@ -16,8 +16,9 @@
 namespace incipit {
 namespace {
 
-// True where an exponent is all ones: adding one to its lowest bit then carries into the sign's
-// place. Eight bytes at a time.
+// Returns true if a number has an exponent of all ones, that is, if it is an infinity or a NaN.
+// Adding one to the lowest bit of such an exponent carries into the sign bit. The loop checks eight
+// bytes at a time.
 template <typename Bits>
 bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   constexpr uint64_t kLanes = ~uint64_t{0} / std::numeric_limits<Bits>::max();
@@ -47,7 +48,8 @@ bool IsFinite(DType dtype, std::span<const std::byte> bytes) {
   return true;
 }
 
-// Reads checked tensors (CheckTensors) and hands them over.
+// Passes tensors to the backend.
+// REQUIRES: CheckTensors has accepted the tensors.
 class WeightLoader {
  public:
   WeightLoader(const ModelConfig& config, const StoredTensors& tensors, Backend& backend,
@@ -57,7 +59,8 @@ class WeightLoader {
   absl::Status Load() {
     const EndNames ends = NamesOfEnds(config_, tensors_);
     is_tied_ = ends.embedding == ends.head;
-    // The largest matrix first: what packing it takes for a while comes on top of nothing else.
+    // Packs the largest matrix first, so that its temporary memory is needed while nothing else is
+    // packed.
     INCIPIT_RETURN_IF_ERROR(Pack({ends.head}, WeightRole::kHead, weights_.head));
     INCIPIT_RETURN_IF_ERROR(Pack({ends.embedding}, WeightRole::kEmbedding, weights_.embedding));
     for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
@@ -149,11 +152,11 @@ absl::Status CheckBackend(const ModelConfig& config, const ModelWeights& weights
                           const BackendLimits& limits) {
   const DType dtype = weights.dtype;
   if (std::ranges::find(limits.weight_dtypes, dtype) == limits.weight_dtypes.end()) {
-    return Unimplemented("the weights are {}, which the backend {} does not compute with",
+    return Unimplemented("the weights have the type {}, which the backend {} does not support",
                          NameOf(dtype), limits.name);
   }
   if (std::ranges::find(limits.weight_formats, weights.format) == limits.weight_formats.end()) {
-    return Unimplemented("the backend {} does not compute with eight-bit weights", limits.name);
+    return Unimplemented("the backend {} does not support eight-bit weights", limits.name);
   }
   if (config.head_dim % limits.head_dim_multiple != 0) {
     return Unimplemented("head_dim is {}; the backend {} needs a multiple of {}", config.head_dim,

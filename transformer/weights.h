@@ -1,5 +1,5 @@
-// A checkpoint's tensors as weights on a backend: checked against the configuration by name, shape
-// and dtype, so that the forward pass cannot meet one that does not fit.
+// Loads the tensors of a checkpoint as weights on a backend. Names, shapes and dtypes are checked
+// against the configuration, so the forward pass needs no checks.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,41 @@
 
 namespace incipit {
 
-// As users name them.
+// Names of the weight formats in flags and reports.
 inline constexpr EnumName<WeightFormat> kWeightFormatNames[] = {{WeightFormat::kAsStored, "auto"},
                                                                 {WeightFormat::kInt8, "int8"}};
 
-// One decoder layer. Pointers that the configuration does not ask for are null.
+// The weights of one decoder layer. A pointer is null if the configuration has no such tensor.
 struct LayerWeights {
-  std::unique_ptr<Buffer> attention_norm;        // f32 [hidden]
-  std::unique_ptr<Weight> qkv;                   // [(heads + 2 * kv_heads) * head_dim, hidden]
-  std::unique_ptr<Buffer> qkv_bias;              // f32 [rows of qkv]
-  std::unique_ptr<Buffer> query_norm, key_norm;  // f32 [head_dim]
-  std::unique_ptr<Weight> output;                // [hidden, heads * head_dim]
-  std::unique_ptr<Buffer> output_bias;           // f32 [hidden]
-  std::unique_ptr<Buffer> mlp_norm;              // f32 [hidden]
-  std::unique_ptr<Weight> gate_up;               // [2 * intermediate, hidden]
-  std::unique_ptr<Buffer> gate_up_bias;          // f32 [2 * intermediate]
-  std::unique_ptr<Weight> down;                  // [hidden, intermediate]
-  std::unique_ptr<Buffer> down_bias;             // f32 [hidden]
+  std::unique_ptr<Buffer> attention_norm;  // shape [hidden_size], f32
+  std::unique_ptr<Weight> qkv;  // shape [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
+  std::unique_ptr<Buffer> qkv_bias;              // shape [rows of qkv], f32
+  std::unique_ptr<Buffer> query_norm, key_norm;  // shape [head_dim], f32
+  std::unique_ptr<Weight> output;                // shape [hidden_size, num_heads * head_dim]
+  std::unique_ptr<Buffer> output_bias;           // shape [hidden_size], f32
+  std::unique_ptr<Buffer> mlp_norm;              // shape [hidden_size], f32
+  std::unique_ptr<Weight> gate_up;               // shape [2 * intermediate_size, hidden_size]
+  std::unique_ptr<Buffer> gate_up_bias;          // shape [2 * intermediate_size], f32
+  std::unique_ptr<Weight> down;                  // shape [hidden_size, intermediate_size]
+  std::unique_ptr<Buffer> down_bias;             // shape [hidden_size], f32
 };
 
 struct ModelWeights {
-  DType dtype = DType::kF32;  // of every tensor
+  DType dtype = DType::kF32;  // type of every tensor in the checkpoint
   WeightFormat format = WeightFormat::kAsStored;
-  std::unique_ptr<Weight> embedding;  // [vocab, hidden]
+  std::unique_ptr<Weight> embedding;  // shape [vocab, hidden_size]
   std::vector<LayerWeights> layers;
-  std::unique_ptr<Buffer> final_norm;   // f32 [hidden]
-  std::unique_ptr<Weight> head;         // [vocab, hidden]; of a tied model, the embedding again
-  std::vector<std::string> non_finite;  // names of tensors with an infinity or a NaN
+  std::unique_ptr<Buffer> final_norm;  // shape [hidden_size], f32
+  // [vocab, hidden_size]; for a tied model, packed from the embedding tensor.
+  std::unique_ptr<Weight> head;
+  std::vector<std::string> non_finite;  // names of the tensors that contain an infinity or a NaN
 };
 
-// Hands every tensor to the backend, which may use it in place: `checkpoint` must outlive the
-// result. INVALID_ARGUMENT for a tensor that is missing, left over, or of another shape or dtype
-// than the configuration says; UNIMPLEMENTED for a dtype, a format or a head size that the backend
-// lacks. In eight bits an embedding stays as stored unless the head is tied to it.
+// Passes every tensor to the backend, which may use the tensor in place, so `checkpoint` must
+// outlive the result. Returns INVALID_ARGUMENT if a tensor is missing or unknown, or if its shape
+// or dtype differs from the configuration. Returns UNIMPLEMENTED for a dtype, a weight format or a
+// head_dim that the backend does not support. With `format` kInt8, the embedding keeps its stored
+// type unless the head is tied to it.
 absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                                          Backend& backend, WeightFormat format);
 
