@@ -1,4 +1,4 @@
-// Accesses of memory, and the rules between kernels and between blocks.
+// Memory accesses of a kernel, with the checks and the ordering between kernels and between blocks.
 #include <fmt/format.h>
 
 #include "kernels/emulator/machine.h"
@@ -22,9 +22,10 @@ void CheckShared(const void* address, int bytes, Site site) {
   const Place& place = Running();
   const auto* byte = static_cast<const char*>(address);
   if (byte < place.shared || byte + bytes > place.shared + place.shared_bytes) {
-    Machine::Get().Fail(site, fmt::format("{} bytes at byte {} are outside of the {} bytes of "
-                                          "shared memory",
-                                          bytes, byte - place.shared, place.shared_bytes));
+    Machine::Get().Fail(
+        site, fmt::format("an access of {} bytes at byte {} is outside of the {} bytes of "
+                          "shared memory",
+                          bytes, byte - place.shared, place.shared_bytes));
   }
   if (!IsAligned(address, bytes)) {
     Machine::Get().Fail(site, fmt::format("{} bytes at byte {} of shared memory are not aligned",
@@ -120,7 +121,7 @@ void WaitForEarlierKernels(Site site) {
   Grid& before = *machine.grids()[static_cast<size_t>(index) - 1];
   if (!before.has_ended()) {
     before.waiting.push_back(&thread);
-    machine.WaitFor(Wait::kGrid, 0, "the end of the kernel before", site);
+    machine.WaitFor(Wait::kGrid, 0, "the end of the previous kernel", site);
   }
   if (thread.warp->block->races == nullptr) return;
   Block& block = *thread.warp->block;
@@ -146,8 +147,8 @@ const void* ReadCluster(const void* shared, int bytes, int rank, Site site) {
   const Thread& thread = machine.current();
   const Cluster& cluster = *thread.warp->block->cluster;
   if (rank < 0 || rank >= static_cast<int>(cluster.blocks.size())) {
-    machine.Fail(site,
-                 fmt::format("rank {} of a cluster of {} blocks", rank, cluster.blocks.size()));
+    machine.Fail(site, fmt::format("the rank is {}; the cluster has {} blocks", rank,
+                                   cluster.blocks.size()));
   }
   if (thread.warp->is_at_cluster) {
     machine.Fail(site, "reads shared memory of its cluster between ArriveCluster and WaitCluster");

@@ -7,7 +7,8 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// A lane that runs this far ahead of the others goes another way than they.
+// Maximum number of a warp's accesses at one source line that are not complete. A lane that is
+// further ahead took another branch than the other lanes.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

@@ -1,7 +1,7 @@
-// Counts what a card would have to do for the accesses of a warp: a lane's n-th access at a place
-// in the source belongs with the n-th of the other lanes there. Shared memory serves 32 banks of 4
-// bytes at once: to 32 lanes of up to 4 bytes each, 16 of 8 or 8 of 16; global memory moves sectors
-// of 32 bytes.
+// Counts the memory transactions that a GPU would need for the accesses of a warp. The n-th access
+// of a lane at a source line belongs to the n-th accesses of the other lanes at that line. Shared
+// memory has 32 banks of 4 bytes that serve one access at a time: 32 lanes of up to 4 bytes, 16
+// lanes of 8 bytes, or 8 lanes of 16 bytes. Global memory moves sectors of 32 bytes.
 #pragma once
 
 #include <array>
@@ -19,10 +19,11 @@
 
 namespace incipit::emulator {
 
-// How many times longer than without conflicts the banks are busy, less one, summed over the parts
-// of the lanes that are served at once. Addresses in bytes.
+// Returns the number of additional accesses that bank conflicts cause, summed over the groups of
+// lanes that shared memory serves together. `addresses` are in bytes.
 int64_t BankConflicts(std::span<const uint64_t> addresses, int bytes);
-// Sectors that the lanes touch, and the fewest that their bytes fit into.
+// Numbers of sectors (32 bytes each) of global memory for an access of a warp: the sectors that the
+// lanes touch, and the minimum for the same number of bytes.
 struct Sectors {
   int64_t touched = 0, fewest = 0;
 };
@@ -30,13 +31,13 @@ Sectors CountSectors(std::span<const uint64_t> addresses, int bytes);
 
 class AccessCounts {
  public:
-  // One lane of a warp (any number that is its own during the run).
+  // Records the access of one lane. `warp` is any number that is unique during the run.
   void Note(int64_t warp, int lane, AccessKind kind, uint64_t address, int bytes, Site site);
-  // All lanes together: the 16-byte rows of LoadMatricesWarp.
+  // Records an access of all lanes together: the 16-byte rows of LoadMatricesWarp.
   void NoteRows(std::span<const uint64_t> rows, Site site);
-  // Judges what is left of a warp: accesses that not all lanes made.
+  // Counts the remaining accesses of a warp, which not all lanes have made.
   void EndWarp(int64_t warp);
-  // By file, line and kind.
+  // Returns the counts, sorted by file, line and kind.
   std::vector<SiteCounts> Sites() const;
 
  private:
@@ -46,7 +47,7 @@ class AccessCounts {
     uint32_t lanes = 0;
   };
   struct WarpAtSite {
-    std::array<uint32_t, kLanes> occurrences{};  // of each lane
+    std::array<uint32_t, kLanes> occurrences{};  // number of accesses of each lane
     uint32_t num_judged = 0;
     std::deque<Group> open;
   };

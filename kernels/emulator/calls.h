@@ -1,5 +1,5 @@
-// What a kernel's thread asks of the emulator: the functions of kernels/emulator/device.h are thin
-// over these. Called from a thread of a kernel only.
+// The functions of the emulator that a kernel's threads call. The functions of
+// kernels/emulator/device.h are thin wrappers of these. Only threads of a kernel may call them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace incipit::emulator {
 
-// Where in the kernel's source something was asked. As a default argument: where the caller is.
+// A line in the kernel's source. Here() as a default argument is the line of the caller.
 struct Site {
   const char* file = "";
   int line = 0;
@@ -19,9 +19,9 @@ constexpr Site Here(const char* file = __builtin_FILE(), int line = __builtin_LI
   return {file, line};
 }
 
-// Who is running.
+// The identity of the running thread.
 struct Place {
-  int thread = 0;  // of its block
+  int thread = 0;  // index within its block
   int block = 0, num_blocks = 1;
   int cluster_rank = 0;
   char* shared = nullptr;
@@ -30,23 +30,24 @@ struct Place {
 extern constinit thread_local Place* g_running;
 inline const Place& Running() { return *g_running; }
 
-// ---- memory: checks alone, the caller accesses it afterwards
+// ---- memory: these functions only check an access; the caller then accesses the memory
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kConstant, kBulkRead };
 void TouchShared(const void* address, int bytes, Access access, Site site);
 void TouchGlobal(const void* address, int bytes, Access access, Site site);
 uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value, Site site);
 
-// ---- threads meet: the lanes of a warp at one place of the source
-// The number of the running thread's warp.
+// ---- collectives: all lanes of a warp call the function at the same source line
+
+// Returns the number of the running thread's warp.
 int WarpNumber(Site site);
 void SyncBlock(Site site);
 void SyncThreads(int id, int num_threads, Site site);
 void SyncWarp(Site site);
 uint32_t Ballot(bool vote, Site site);
-// The value of lane `from`, which each lane names for itself.
+// Returns the value of lane `from`. Each lane chooses its own `from`.
 uint64_t Shuffle(uint64_t value, int from, Site site);
 
-// ---- copies that land later
+// ---- asynchronous copies, which finish later
 void CopyAsync16(void* shared, const void* global, int bytes, Site site);
 void CommitCopies();
 void WaitCopies(int left);
@@ -64,8 +65,8 @@ void MultiplyAdd(float* sums, const uint32_t* a, uint32_t b0, uint32_t b1, Site 
 
 // ---- tensor instructions of a warpgroup
 struct LaneSums {
-  float* values = nullptr;  // [num_blocks][4]
-  int num_blocks = 0;       // of 8 columns
+  float* values = nullptr;  // shape [num_blocks][4]
+  int num_blocks = 0;       // blocks of 8 columns
 };
 void FenceMultiplies(const LaneSums& sums, Site site);
 void MultiplyAddWarpgroup(const LaneSums& sums, const char* a, const char* b, Site site);
@@ -73,13 +74,14 @@ void CommitMultiplies(Site site);
 void WaitMultiplies(int left, Site site);
 void EndMultiplies(const LaneSums& sums, Site site);
 
-// ---- other kernels and other blocks
+// ---- ordering with other kernels and other blocks
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();
 void SyncCluster(Site site);
 void ArriveCluster(Site site);
 void WaitCluster(Site site);
-// Checks a load; where the bytes are.
+// Checks a load from the shared memory of the block with rank `rank`, and returns the address of
+// the bytes.
 const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

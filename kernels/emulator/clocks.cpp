@@ -46,7 +46,8 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 }
 
 void Clocks::SyncWarps(std::span<const int> warps) {
-  // What the lanes have acquired one by one comes first, mostly the same for all of them.
+  // Joins the knowledge that single lanes have acquired, before the warps are joined. Most lanes of
+  // a warp have acquired the same vectors.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

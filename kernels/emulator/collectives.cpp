@@ -1,4 +1,5 @@
-// Where threads meet: the lanes of a warp, the threads of a barrier, the blocks of a cluster.
+// Synchronisation of threads: the lanes of a warp, the threads of a barrier, and the blocks of a
+// cluster.
 #include <fmt/format.h>
 
 #include <array>
@@ -65,7 +66,8 @@ Request& RequestOf(const Warp& warp, size_t lane) {
   return *static_cast<Request*>(warp.requests[lane]);
 }
 
-// Barriers are instructions of a warp: its lanes come to one and the same.
+// Checks that all lanes of a warp call the same barrier at the same source line, because barriers
+// are instructions of a whole warp.
 void ComeToBarrier(Warp& warp, const char* name, Site site) {
   if (warp.num_at_barrier == 0) {
     warp.barrier = name;
@@ -76,7 +78,8 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// All threads of the barrier have come: they know of each other, warp by warp.
+// Orders the threads of a complete barrier: the events of each thread before the barrier precede
+// the events of all threads after the barrier.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
   std::array<int, kLanes> lanes{};  // a block has at most 32 warps
@@ -96,7 +99,7 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
   if (block.races != nullptr) block.races->clocks().SyncWarps({warps.data(), num_warps});
 }
 
-// Counts the running thread in; the last one lets all go on.
+// Counts the running thread's arrival at a barrier. The last thread wakes all others.
 void MeetAtBarrier(int id, int num_threads, const char* name, Site site) {
   Machine& machine = Machine::Get();
   Thread& thread = machine.current();
@@ -181,12 +184,12 @@ void SyncThreads(int id, int num_threads, Site site) {
 
 namespace {
 
-// A warp's, with all its lanes.
+// Records the arrival of a warp, with all its lanes, at the cluster's barrier.
 void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
   const Site site = machine.current().site;
   Cluster& cluster = *warp.block->cluster;
-  if (warp.is_at_cluster) machine.Fail(site, "arrives at its cluster's barrier twice");
+  if (warp.is_at_cluster) machine.Fail(site, "arrives twice at the barrier of its cluster");
   if (cluster.num_arrived == 0) {
     cluster.arrived_as = name;
   } else if (cluster.arrived_as != name) {
@@ -242,7 +245,8 @@ void WaitCluster(Site site) {
       kWaitCluster, nullptr,
       [](Warp& warp) {
         Machine& its = Machine::Get();
-        if (!warp.is_at_cluster) its.Fail(its.current().site, "waits for its cluster unarrived");
+        if (!warp.is_at_cluster)
+          its.Fail(its.current().site, "calls WaitCluster without an ArriveCluster before");
       },
       site);
   WaitForCluster(kWaitCluster, site);

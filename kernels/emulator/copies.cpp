@@ -1,4 +1,4 @@
-// Copies that land later, and the mbarriers that count them.
+// Asynchronous copies, and the mbarriers that count their bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 constexpr int kChunk = 16;
 constexpr size_t kLandsAtOnceOneIn = 4;
 
-// The index of the barrier at `address` among those of the block.
+// Returns the index of the mbarrier at `address` in the list of the block's mbarriers.
 size_t FindBarrier(const uint64_t* address, Site site) {
   Machine& machine = Machine::Get();
   const Thread& thread = machine.current();
@@ -43,7 +43,7 @@ void LandSomeOf(Thread& thread) {
 
 }  // namespace
 
-// ---- of a thread, in groups
+// ---- copies of a thread, in groups
 
 void Machine::Land(PendingCopy& copy) {
   copy.landed = true;
@@ -54,8 +54,11 @@ void Machine::Land(PendingCopy& copy) {
 void CopyAsync16(void* shared, const void* global, int bytes, Site site) {
   Machine& machine = Machine::Get();
   Thread& thread = machine.current();
-  if (bytes < 0 || bytes > kChunk) machine.Fail(site, fmt::format("copies {} of 16 bytes", bytes));
-  if (bytes > 0 && !IsAligned(global)) machine.Fail(site, "copies from where is not aligned to 16");
+  if (bytes < 0 || bytes > kChunk)
+    machine.Fail(site,
+                 fmt::format("an asynchronous copy has {} bytes; it must have 0 to 16", bytes));
+  if (bytes > 0 && !IsAligned(global))
+    machine.Fail(site, "the source of a copy is not aligned to 16 bytes");
   CheckShared(shared, kChunk, site);
   const Block& block = *thread.warp->block;
   if (block.races != nullptr) {
@@ -98,12 +101,14 @@ void WaitCopies(int left) {
   LandSomeOf(thread);
 }
 
-// ---- counted on mbarriers
+// ---- copies that an mbarrier counts
 
 void InitBarrier(uint64_t* barrier, int num_arrivals, Site site) {
   Machine& machine = Machine::Get();
   TouchShared(barrier, sizeof(*barrier), Access::kWrite, site);
-  if (num_arrivals <= 0) machine.Fail(site, fmt::format("a barrier of {} arrivals", num_arrivals));
+  if (num_arrivals <= 0)
+    machine.Fail(site,
+                 fmt::format("the number of arrivals is {}; it must be at least 1", num_arrivals));
   auto& barriers = machine.current().warp->block->barriers;
   for (const auto& other : barriers) {
     if (other->address == barrier) machine.Fail(site, "this barrier has been initialised before");
@@ -157,7 +162,8 @@ void Machine::Arrived(Block& block, int index) {
 
 void WaitBarrier(uint64_t* address, uint32_t parity, Site site) {
   Machine& machine = Machine::Get();
-  if (parity > 1) machine.Fail(site, fmt::format("waits for parity {}", parity));
+  if (parity > 1)
+    machine.Fail(site, fmt::format("waits for parity {}; the parity must be 0 or 1", parity));
   const Thread& thread = machine.current();
   const Block& block = *thread.warp->block;
   const size_t index = FindBarrier(address, site);

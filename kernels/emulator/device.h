@@ -1,6 +1,6 @@
-// The functions of kernels/cuda/device/device.h for a kernel that runs on the host, each CUDA
-// thread a fiber: same names, same meaning, and checks that no card has. Included by
-// kernels/cuda/device/device.h alone; run.h says how to run a kernel.
+// The functions of kernels/cuda/device/device.h for a kernel that runs on the host, where each CUDA
+// thread is a fiber. Names and meanings are the same, with additional checks. Only
+// kernels/cuda/device/device.h includes this file. run.h describes how to run a kernel.
 #pragma once
 
 #include <bit>
@@ -29,7 +29,7 @@ struct alignas(16) Vec4 {
   uint32_t word[4];
 };
 
-// ---- who is running
+// ---- identity of the running thread
 inline int Thread() { return emulator::Running().thread; }
 inline int Lane() { return emulator::Running().thread & 31; }
 inline int Warp(Site site = Here()) { return emulator::WarpNumber(site); }
@@ -72,7 +72,7 @@ inline void SyncThreads(int id, int num_threads, Site site = Here()) {
 inline void SyncWarp(Site site = Here()) { emulator::SyncWarp(site); }
 inline uint32_t BallotWarp(bool vote, Site site = Here()) { return emulator::Ballot(vote, site); }
 
-// ---- lanes of a warp exchange 4 or 8 bytes
+// ---- lanes of a warp exchange values of 4 or 8 bytes
 template <class T>
 T ShuffleFrom(T value, int lane, Site site) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -171,7 +171,7 @@ void TakeRegisters() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
 }
 
-// ---- kernels one after another
+// ---- order of consecutive kernels
 inline void WaitForEarlierKernels(Site site = Here()) { emulator::WaitForEarlierKernels(site); }
 inline void LetNextKernelStart() { emulator::LetNextKernelStart(); }
 
@@ -224,7 +224,7 @@ inline float LowFloat(uint32_t pair) { return BitCast<float>(pair << 16); }
 inline float HighFloat(uint32_t pair) { return BitCast<float>(pair & 0xFFFF0000); }
 inline bf16 ToBF16(float value) {
   const auto bits = BitCast<uint32_t>(value);
-  if (value != value) return {0x7FFF};  // the one NaN that the instruction makes
+  if (value != value) return {0x7FFF};  // the only NaN that the conversion instruction returns
   return {static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
 }
 inline uint32_t PackBF16(float low, float high) {

@@ -1,4 +1,4 @@
-// The memory of the emulated device, as tests want to know and to have it, and its health.
+// Control of the emulated device's memory and health, and counts of its use, for tests.
 #pragma once
 
 #include <cstddef>
@@ -6,19 +6,19 @@
 
 namespace incipit::emulator {
 
-// Calls of cuda::Memory::Allocate since the program began.
+// Returns the number of calls of cuda::Memory::Allocate since the start of the program.
 int64_t NumAllocations();
 
-// Copies that have run since the program began, and their bytes.
+// Numbers of copies and of copied bytes since the start of the program.
 int64_t NumCopies();
 int64_t BytesCopied();
 
-// What the device has: 4 GiB, or what INCIPIT_EMULATED_DEVICE_BYTES says in the environment, until
-// this is called.
+// Sets the memory size of the emulated device. Without this call, the size is 4 GiB, or the number
+// of bytes in the environment variable INCIPIT_EMULATED_DEVICE_BYTES.
 void SetDeviceBytes(size_t bytes);
 size_t DeviceBytes();
 
-// From here on whatever the device is asked for fails, or no longer.
+// If `is_broken`, all later operations of the device fail. Otherwise operations succeed again.
 void BreakDevice(bool is_broken);
 
 }  // namespace incipit::emulator

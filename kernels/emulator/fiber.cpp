@@ -21,9 +21,10 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber that the running one came from: its stack is known only once it has been left.
+// The fiber that switched to the running fiber. The sanitizer reports the stack of that fiber only
+// after the switch.
 thread_local Fiber* g_left = nullptr;
-// More than Switch's frame takes.
+// More bytes than the stack frame of Switch needs.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;
 }  // namespace
 #endif
@@ -49,7 +50,7 @@ void Fiber::Start(void (*entry)(), int color) {
   }
   fake_stack_ = nullptr;
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
-  // Frames that were abandoned; those that have returned left nothing poisoned.
+  // Frames that have returned leave nothing poisoned, but abandoned frames do.
   __asan_unpoison_memory_region(left_at_, static_cast<size_t>(stack_ + kStackBytes - left_at_));
 #endif
   const size_t shift = static_cast<size_t>(color % kColors) * kColorBytes;

@@ -1,4 +1,5 @@
-// A stack of its own, switched to and from by name: what every CUDA thread is in the emulator.
+// A fiber: a thread of execution with its own stack, which the program switches to explicitly. In
+// the emulator, each CUDA thread is a fiber.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,8 @@
 
 namespace incipit::emulator {
 
-// The switch itself: fiber_x86.cpp for x86-64, fiber_ucontext.cpp for everything else.
+// The saved state of a fiber. fiber_x86.cpp implements the switch for x86-64, fiber_ucontext.cpp
+// for all other CPUs.
 struct FiberContext;
 struct FiberContextDeleter {
   void operator()(FiberContext* context) const;
@@ -15,8 +17,9 @@ std::unique_ptr<FiberContext, FiberContextDeleter> MakeContext();
 void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*entry)());
 void SwitchContext(FiberContext& from, FiberContext& to);
 
-// Not movable: its address is what the sanitizer and other fibers know. A fiber may be abandoned in
-// the middle and started anew; what its frames held is then not destroyed.
+// A stack that can be switched to. Not movable, because the sanitizer and other fibers keep its
+// address. A fiber may be abandoned and started again; the objects in the abandoned frames are not
+// destroyed.
 class Fiber {
  public:
   static constexpr size_t kStackBytes = size_t{128} << 10;
@@ -26,21 +29,23 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  // The next switch to it calls `entry`, which must not return. `color` (any number) shifts the
-  // frames, as stacks a power of two apart would share few lines of the cache.
+  // Makes the next switch to this fiber call `entry`, which must not return. `color` is any number
+  // and shifts the frames, because stacks whose distance is a power of two would share few cache
+  // lines.
   void Start(void (*entry)(), int color);
-  // What `entry` does first.
+  // Completes the first switch to a fiber. `entry` must call this function first.
   static void FinishFirstSwitch();
 
-  // Leaves `from`, which is running, and returns when somebody switches to it.
+  // Suspends `from`, the running fiber, and runs `to`. Returns when another fiber switches back to
+  // `from`.
   static void Switch(Fiber& from, Fiber& to);
 
  private:
   std::unique_ptr<FiberContext, FiberContextDeleter> context_;
-  char* stack_ = nullptr;  // of whoever called Start; others run on the stack they have
+  char* stack_ = nullptr;  // stack of a started fiber; null for the thread's own stack
   const void* bottom_ = nullptr;
   size_t bytes_ = 0;
-  const char* left_at_ = nullptr;  // below all frames, when it was left last
+  const char* left_at_ = nullptr;  // address below all frames at the last switch away
   void* fake_stack_ = nullptr;
 };
 

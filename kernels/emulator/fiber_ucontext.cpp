@@ -1,4 +1,5 @@
-// For every other CPU: slower, as each switch also saves the signal mask.
+// Switches fibers on all CPUs other than x86-64. Slower, because each switch also saves the signal
+// mask.
 #include <ucontext.h>
 
 #include "kernels/emulator/fiber.h"

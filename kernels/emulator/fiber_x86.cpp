@@ -1,4 +1,5 @@
-// Of the System V calling convention only six registers survive a call, so a switch saves these.
+// Switches fibers on x86-64. In the System V calling convention, six registers survive a call, so a
+// switch saves only these registers.
 #include <cstdint>
 
 #include "kernels/emulator/fiber.h"
@@ -44,7 +45,7 @@ void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*ent
   constexpr int kSavedRegisters = 6;
   constexpr uintptr_t kAlignment = 16;
   auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & -kAlignment);
-  *--top = nullptr;  // where `entry` would return to, and what aligns its frame
+  *--top = nullptr;  // return address of `entry`; also aligns the frame
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = nullptr;
   context.stack_pointer = top;

@@ -1,8 +1,9 @@
-// Finds accesses of global memory that nothing orders: between threads of a block, between blocks
-// of a grid (ordered by AtomicAddGlobal alone), and between a kernel and the next one that started
-// early (ordered by WaitForEarlierKernels). Found whatever the interleaving that made it. For every
-// 4 bytes the latest write and the latest read of the latest kernel are remembered, of those of
-// different bytes one.
+// Detects unordered accesses of global memory (races). Detected are races between threads of a
+// block, between blocks of a grid, and between a kernel and the next kernel that started early.
+// Only AtomicAddGlobal orders blocks of a grid, and only WaitForEarlierKernels orders kernels. A
+// race is detected in every interleaving of the threads. For every 4 bytes, the detector remembers
+// the latest write and the latest read of the latest kernel. If several accesses touched different
+// bytes of the 4, only one access is remembered.
 #pragma once
 
 #include <array>
@@ -20,12 +21,12 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// What blocks of a grid had done when they changed a word atomically.
+// The knowledge of a block at its last atomic operation on a word.
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// What a thread of a block learned of other blocks, and when.
+// The knowledge of other blocks that a thread of this block acquired at time `clock`.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -34,16 +35,16 @@ struct LearnedOfBlocks {
 
 class GlobalRaces {
  public:
-  // A description of the race, or nothing.
+  // Records an access. Returns a description of the race, or an empty string.
   std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
                     Site site);
-  // An atomic change of a word orders what blocks did before it.
+  // Orders all earlier events of the blocks that change the word at `address` atomically.
   void Order(const Thread& thread, const void* address);
 
  private:
   static constexpr uintptr_t kPageBytes = 4096;
   struct Event {
-    int32_t grid = -1;  // -1: none
+    int32_t grid = -1;  // -1: no event
     int32_t block = 0;
     Clock clock = 0;
     uint16_t thread = 0;

@@ -1,4 +1,4 @@
-// What the emulated device has run, and done with graphs, as tests want to know.
+// Counts of kernels and graphs that the emulated device has run, for tests.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace incipit::emulator {
 
-// Since the program began.
+// Counts of graphs since the start of the program.
 struct GraphCounts {
   int64_t recorded = 0, launched = 0;
 
@@ -14,7 +14,8 @@ struct GraphCounts {
 };
 GraphCounts CountsOfGraphs();
 
-// Launches that have run since the program began, of kernels whose type has this in its name.
+// Returns the number of launches since the start of the program of all kernels whose type name
+// contains `kernel`.
 int64_t LaunchesOf(std::string_view kernel);
 
 }  // namespace incipit::emulator

@@ -1,4 +1,4 @@
-// What the emulated device has a library do on the host, in a stream's order.
+// Calls of host functions in the order of a stream, for libraries on the emulated device.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,15 @@
 
 namespace incipit::cuda {
 
-// Runs when what was enqueued before it has run; an error becomes the stream's.
+// Calls `call` after all earlier operations of the stream. An error becomes the status of the
+// stream.
 void EnqueueCall(Stream& stream, std::function<absl::Status()> call);
 
 }  // namespace incipit::cuda
 
 namespace incipit::emulator {
 
-// Whether all of it lies in one piece of memory that is allocated now.
+// Returns true if all bytes are in one piece of currently allocated memory.
 bool IsAllocated(const void* data, size_t bytes);
 
 }  // namespace incipit::emulator

@@ -1,4 +1,4 @@
-// Launch for the emulated device: a kernel and its arguments, by value, onto the stream's queue.
+// Launches on the emulated device: enqueues a kernel with a copy of its arguments on a stream.
 #pragma once
 
 #include "kernels/cuda/runtime/runtime.h"
@@ -6,7 +6,7 @@
 
 namespace incipit::cuda {
 
-// Copies what launch.args points at.
+// Enqueues a kernel. Copies the arguments at launch.args.
 void Enqueue(Stream& stream, const emulator::KernelLaunch& launch);
 
 template <class Kernel>

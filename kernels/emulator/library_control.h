@@ -1,14 +1,14 @@
-// The library of products that the emulated device has, as tests want to know and to have it.
+// Control of the emulated device's library of matrix products, and a count of its use, for tests.
 #pragma once
 
 #include <cstdint>
 
 namespace incipit::emulator {
 
-// False: it cannot be loaded. True at the start.
+// If `is_there` is false, loading the library fails. The initial value is true.
 void SetLibraryIsThere(bool is_there);
 
-// Products that the library has computed since the program began.
+// Returns the number of products that the library has computed since the start of the program.
 int64_t NumLibraryProducts();
 
 }  // namespace incipit::emulator

@@ -1,4 +1,4 @@
-// Global memory that is allocated while kernels run.
+// The ranges of global memory that are allocated while kernels run.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ class LiveMemory {
     }
   };
 
-  // In the order of their addresses, and apart.
+  // REQUIRES: `ranges` are sorted by address and do not overlap.
   explicit LiveMemory(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
 
-  // Whether all of it lies in one range.
+  // Returns true if all bytes are in one range.
   bool Holds(const void* data, int64_t bytes) {
     const auto* const begin = static_cast<const char*>(data);
     Range& latest = latest_[reinterpret_cast<uintptr_t>(data) / kPageBytes % kPages];
@@ -39,7 +39,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  std::array<Range, kPages> latest_{};  // that was found for a page of such a number
+  // For each page (modulo kPages), the range that was found last.
+  std::array<Range, kPages> latest_{};
 };
 
 }  // namespace incipit::emulator

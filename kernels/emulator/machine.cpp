@@ -21,10 +21,12 @@ namespace {
 
 constexpr int kSharedAlignment = 1024;
 constexpr size_t kGridsInFlight = 3;
-constexpr int kPoison = 0xFF;  // a NaN in f32 and bf16, and no index
+// Byte of uninitialised memory: a NaN in f32 and bf16, and not a valid index.
+constexpr int kPoison = 0xFF;
 constinit thread_local Machine* g_machine = nullptr;
 
-// Stacks outlive a run: making one costs more than most blocks do.
+// Returns the pool of unused fibers. Stacks are reused after a run, because creating a stack takes
+// longer than running most blocks.
 std::vector<std::unique_ptr<Fiber>>& FreeFibers() {
   static thread_local std::vector<std::unique_ptr<Fiber>> fibers;
   return fibers;
@@ -98,7 +100,7 @@ Report Machine::Run() {
   return std::move(report_);
 }
 
-// ---- clusters come and go
+// ---- start and end of clusters
 
 bool Machine::MayStart(const Grid& grid) const {
   const auto index = static_cast<size_t>(grid.index);
@@ -108,7 +110,7 @@ bool Machine::MayStart(const Grid& grid) const {
     return std::all_of(grids_.begin(), grids_.begin() + grid.index,
                        [](const auto& earlier) { return earlier->has_ended(); });
   }
-  // A card has no room for more either.
+  // The limit is that of a GPU, which has no room for more grids in flight.
   if (index >= kGridsInFlight && !grids_[index - kGridsInFlight]->has_ended()) return false;
   return before.num_started == before.order.size() &&
          before.num_ended + before.num_let_go == before.launch.num_blocks;
@@ -193,7 +195,7 @@ void Machine::RunThread() {
   grid.launch.code.run(grid.args.data());
   machine.EndThread(thread);
   machine.WaitFor(Wait::kEnded, 0, "its end", {});
-  std::abort();  // nobody wakes a thread that has ended
+  std::abort();  // a thread that has ended is never woken
 }
 
 void Machine::EndThread(Thread& thread) {
@@ -206,7 +208,7 @@ void Machine::EndThread(Thread& thread) {
     if (copy.block != &block) continue;
     return SetFault(
         fmt::format("block {} ended while a bulk copy to byte {} of its shared memory "
-                    "was under way",
+                    "was in flight",
                     block.index, copy.shared - block.shared.get()));
   }
   if (block.races != nullptr && block.races->IsReadRemotely()) {
@@ -248,7 +250,7 @@ void Machine::EndCluster(Cluster& cluster) {
   }
 }
 
-// ---- who runs
+// ---- scheduling
 
 void Machine::RunWarp(Warp& warp) {
   constexpr int kFewest = 32, kDoublings = 6;
@@ -310,10 +312,11 @@ void Machine::Fail(Site site, std::string what) {
   Thread& thread = current();
   thread.site = site;
   SetFault(fmt::format("{}: {}", Describe(thread), what));
-  std::string().swap(what);  // what this stack holds is never destroyed
+  // Objects on this stack are never destroyed, so the memory is freed here.
+  std::string().swap(what);
   g_running = nullptr;
   Fiber::Switch(*thread.fiber, scheduler_);
-  std::abort();  // nobody resumes a run with a fault
+  std::abort();  // a run with a fault is never resumed
 }
 
 void Machine::SetFault(std::string what) {
@@ -322,7 +325,7 @@ void Machine::SetFault(std::string what) {
 
 void Machine::ReportDeadlock() {
   constexpr size_t kMostLines = 16;
-  std::map<std::string, std::string> waiting;  // threads, by what they wait for
+  std::map<std::string, std::string> waiting;  // threads that wait, by the thing they wait for
   for (const auto& grid : grids_) {
     for (const auto& cluster : grid->in_flight) {
       for (const auto& block : cluster->blocks) {

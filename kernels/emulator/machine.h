@@ -1,5 +1,6 @@
-// The emulated device: grids, the clusters of them in flight, blocks, warps and threads, and who
-// runs next. The emulator's own files only; kernels see calls.h, tests see run.h.
+// The emulated device: grids, the clusters in flight, blocks, warps and threads, and the scheduling
+// of threads. Only the emulator's own files include this header; kernels include calls.h, tests
+// include run.h.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@ struct Block;
 struct Cluster;
 struct Grid;
 
-// Splitmix64: all randomness of a run comes from its seed.
+// A Splitmix64 generator. All random decisions of a run depend only on the seed.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -67,71 +68,73 @@ struct Thread : Place {
   Warp* warp = nullptr;
   std::unique_ptr<Fiber> fiber;
   Wait wait = Wait::kNothing;
-  int wait_id = 0;  // which barrier
+  int wait_id = 0;  // number of the barrier
   const char* wait_name = "";
   Site site;
-  std::vector<PendingCopy> copies;  // in the order of their groups
-  int64_t num_groups = 0;           // committed
+  std::vector<PendingCopy> copies;  // sorted by group
+  int64_t num_groups = 0;           // number of committed groups
 };
 
-// A MultiplyAddWarpgroup that a warp has not waited for.
+// A MultiplyAddWarpgroup that the warp has not waited for yet.
 struct Multiplication {
-  int a = 0, b = 0;  // bytes of shared memory
+  int a = 0, b = 0;  // offsets in shared memory, in bytes
   int num_blocks = 0;
-  float* sums = nullptr;  // of lane 0
+  float* sums = nullptr;  // sums of lane 0
   int64_t group = 0;
   Site site;
   bool is_computed = false;
 };
-// What multiplications add to, from a FenceMultiplies on.
+// The sums to which multiplications add, remembered since FenceMultiplies.
 struct WarpSums {
   int num_blocks = 0;
-  bool is_taken = false;              // from the lanes, until EndMultiplies
-  std::array<float*, kLanes> home{};  // [num_blocks][4] of each lane
-  std::vector<float> values;          // [16][8 * num_blocks]
+  bool is_taken = false;              // the lanes must not access the sums until EndMultiplies
+  std::array<float*, kLanes> home{};  // shape [num_blocks][4] of each lane
+  std::vector<float> values;          // shape [16][8 * num_blocks]
 };
 
 struct Warp {
   Block* block = nullptr;
   std::array<Thread, kLanes> lanes;
-  int64_t number = 0;      // of the run
-  uint32_t ready = 0;      // lanes that could run
-  bool is_queued = false;  // among the machine's runnable warps
-  // The collective that lanes are coming to.
+  int64_t number = 0;      // index among all warps of the run
+  uint32_t ready = 0;      // mask of the lanes that can run
+  bool is_queued = false;  // the warp is in the machine's list of runnable warps
+  // The collective operation at which lanes are arriving.
   uint32_t arrived = 0;
   const char* collective = "";
   Site collective_site;
   std::array<void*, kLanes> requests{};
-  // The barrier, of threads or of a cluster, that lanes are coming to.
+  // The barrier of threads or of a cluster at which lanes are arriving.
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
-  // Between arriving at the cluster's barrier, in this phase of it, and having waited.
+  // True between ArriveCluster and the end of WaitCluster. `cluster_phase` is the phase of the
+  // cluster's barrier at the arrival.
   bool is_at_cluster = false;
   uint32_t cluster_phase = 0;
   std::deque<Multiplication> multiplying;
   std::vector<WarpSums> sums;
-  int64_t num_multiply_groups = 0;  // committed
+  int64_t num_multiply_groups = 0;  // number of committed groups
   size_t num_multiplications = 0;
 };
 
-// bar.sync: by number.
+// A barrier that is named by a number (bar.sync).
 struct NamedBarrier {
-  int num_threads = 0;  // that the first to come named
+  int num_threads = 0;  // number of threads that the first arriving thread stated
   std::vector<Thread*> waiting;
 };
 
 struct MemoryBarrier {
   uint64_t* address = nullptr;
-  int num_arrivals = 0;         // of each phase
-  int missing_arrivals = 0;     // of this phase
-  int64_t missing_bytes = 0;    // expected and not landed
-  int64_t unclaimed_bytes = 0;  // expected, and no copy has been issued for them
-  uint32_t phase = 0;           // the one that is not over
+  int num_arrivals = 0;         // arrivals per phase
+  int missing_arrivals = 0;     // arrivals that the current phase still needs
+  int64_t missing_bytes = 0;    // bytes that are expected and not copied yet
+  int64_t unclaimed_bytes = 0;  // expected bytes for which no copy has been issued yet
+  uint32_t phase = 0;           // the current phase
   std::vector<Thread*> waiting;
-  bool is_fenced = false;                    // FenceBarriers has followed InitBarrier
-  ClockVector released;                      // by all that have arrived
-  std::shared_ptr<const ClockVector> known;  // to those who waited for the latest phase
+  bool is_fenced = false;  // FenceBarriers was called after InitBarrier
+  ClockVector released;    // knowledge of all threads that have arrived
+  // Knowledge for threads that waited for the latest phase.
+  std::shared_ptr<const ClockVector> known;
 };
 
 struct BulkCopy {
@@ -151,17 +154,18 @@ struct Block {
     void operator()(char* memory) const;
   };
   std::unique_ptr<char, FreeShared> shared;
-  std::array<NamedBarrier, kNamedBarriers> named;  // [0] is SyncBlock's
+  std::array<NamedBarrier, kNamedBarriers> named;  // [0] is the barrier of SyncBlock
   std::vector<std::unique_ptr<MemoryBarrier>> barriers;
-  std::unique_ptr<SharedRaces> races;  // or none
+  std::unique_ptr<SharedRaces> races;  // null if races are not detected
   std::vector<LearnedOfBlocks> learned;
-  std::shared_ptr<const ClockVector> kernels_ended;              // what WaitForEarlierKernels tells
-  std::vector<std::vector<std::array<int, 3>>> multiplications;  // of each warpgroup, as asked for
-  int num_ended = 0;                                             // threads
+  std::shared_ptr<const ClockVector> kernels_ended;  // knowledge that WaitForEarlierKernels adds
+  // Per warpgroup: the requested multiplications.
+  std::vector<std::vector<std::array<int, 3>>> multiplications;
+  int num_ended = 0;  // number of threads that have ended
   bool let_next_start = false;
 
   int num_threads() const { return static_cast<int>(warps.size()) * kLanes; }
-  // Of one of its threads' addresses.
+  // Returns the offset in shared memory of an address that one of the block's threads uses.
   int OffsetOf(const void* address) const {
     return static_cast<int>(static_cast<const char*>(address) - shared.get());
   }
@@ -170,8 +174,9 @@ struct Block {
 struct Cluster {
   Grid* grid = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;
-  int num_ended = 0;  // blocks
-  // Its barrier: warps that have arrived, as what; how often all have; who waits for that.
+  int num_ended = 0;  // number of blocks that have ended
+  // The state of the cluster's barrier: the number of warps that have arrived, the function through
+  // which they arrived, the number of completed phases, and the waiting threads.
   size_t num_arrived = 0;
   const char* arrived_as = "";
   uint32_t phase = 0;
@@ -179,16 +184,16 @@ struct Cluster {
 };
 
 struct Grid {
-  int index = 0;  // in the stream
+  int index = 0;  // position in the stream
   KernelLaunch launch;
   std::vector<std::max_align_t> args;
-  std::vector<int> order;  // in which clusters start
-  size_t num_started = 0;  // clusters
-  int first_running = 0;   // of the grids, when this one started
-  int num_ended = 0;       // blocks
-  int num_let_go = 0;      // blocks in flight that let the next kernel start
+  std::vector<int> order;  // order in which the clusters start
+  size_t num_started = 0;  // number of clusters that have started
+  int first_running = 0;   // index of the first grid that was still running when this grid started
+  int num_ended = 0;       // number of blocks that have ended
+  int num_let_go = 0;      // number of blocks in flight that have called LetNextKernelStart
   std::vector<std::unique_ptr<Cluster>> in_flight;
-  std::vector<Thread*> waiting;  // of the next grid, for the end of this one
+  std::vector<Thread*> waiting;  // threads of the next grid that wait for the end of this grid
 
   bool has_ended() const { return num_ended == launch.num_blocks; }
 };
@@ -200,33 +205,35 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // The one that runs on this host thread.
+  // Returns the machine that runs on this host thread.
   static Machine& Get();
 
   Report Run();
 
-  // ---- from a kernel's thread
+  // ---- called by a kernel's thread
+
   Thread& current() { return *static_cast<Thread*>(g_running); }
-  // Gives up the run.
+  // Stops the run with the fault `what` at `site`.
   [[noreturn]] void Fail(Site site, std::string what);
-  // The same from anywhere; returns.
+  // Records the fault `what`. Unlike Fail, this function may be called from anywhere and returns.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Until somebody wakes this thread.
+  // Suspends the running thread until another thread wakes it.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);
   void WakeAll(std::vector<Thread*>& threads);
-  // Lets others run; this thread goes on some time later.
+  // Lets other threads run. The running thread continues some time later.
   void Yield();
-  // With the requests of all 32 lanes, by the last lane to come to it.
+  // A function that the last arriving lane calls with the requests of all 32 lanes.
   using Finish = void (*)(Warp& warp);
   void MeetWarp(const char* collective, void* request, Finish finish, Site site);
 
   // ---- memory (access.cpp)
-  // As TouchGlobal, of any number of bytes.
+
+  // Checks an access like TouchGlobal, for any number of bytes.
   void CheckGlobal(const void* address, int64_t bytes, Access access, Site site);
   GlobalRaces& global_races() { return global_races_; }
-  // Nothing unless accesses are counted.
+  // Counts an access if DeviceOptions::count_accesses is set.
   void Count(AccessKind kind, const void* address, int bytes, Site site);
   AccessCounts* counts() { return options_.count_accesses ? &counts_ : nullptr; }
 
@@ -260,24 +267,26 @@ class Machine {
   Fiber scheduler_;
   Machine* outer_ = nullptr;
   std::vector<std::unique_ptr<Grid>> grids_;
-  std::vector<std::unique_ptr<Cluster>> finished_;  // whose last thread may still be running
+  // Clusters whose last thread may still be running.
+  std::vector<std::unique_ptr<Cluster>> finished_;
   std::vector<Warp*> runnable_;
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  uint32_t landing_one_in_ = 1;  // 0: only when nothing else can happen
-  int quantum_ = 0;              // switches until the scheduler chooses again
+  uint32_t landing_one_in_ = 1;  // 0: copies finish only when no thread can run
+  int quantum_ = 0;              // fiber switches until the scheduler chooses the next warp
 };
 
-// That `address` is in shared memory and aligned.
+// Fails the run if the bytes are not in shared memory or not aligned.
 void CheckShared(const void* address, int bytes, Site site);
-// That nothing races with it.
+// Fails the run if the access races with another one.
 void OrderShared(const void* address, int bytes, Access access, Site site);
 
-// Of a block whose threads have ended; empty if there are none.
+// Returns a description of a multiplication that was not waited for, or an empty string.
+// REQUIRES: all threads of `block` have ended.
 std::string FindUnfinishedMultiplies(const Block& block);
 
-// What every message starts with.
+// Returns the beginning of every fault message: block, thread and source line.
 std::string Describe(const Thread& thread);
 
 }  // namespace incipit::emulator

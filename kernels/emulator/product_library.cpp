@@ -1,5 +1,5 @@
-// kernels/cuda/runtime/product_library.h on the host: sums in f32, from the first column on or from
-// the last.
+// Implements kernels/cuda/runtime/product_library.h on the host. Sums are f32, computed from the
+// first column to the last or in reverse order.
 #include "kernels/cuda/runtime/product_library.h"
 
 #include <atomic>
@@ -22,10 +22,10 @@ std::atomic<int64_t> num_products = 0;
 
 absl::Status CheckOperand(std::string_view name, const void* data, int64_t bytes) {
   if (!emulator::IsAllocated(data, static_cast<size_t>(bytes))) {
-    return Internal("a product whose {} has {} bytes in memory that is not allocated", name, bytes);
+    return Internal("the operand {} has {} bytes in memory that is not allocated", name, bytes);
   }
   if (reinterpret_cast<uintptr_t>(data) % kProductAlignment != 0) {
-    return Internal("a product whose {} is not at a multiple of {} bytes", name, kProductAlignment);
+    return Internal("the operand {} is not at a multiple of {} bytes", name, kProductAlignment);
   }
   return absl::OkStatus();
 }
@@ -62,7 +62,7 @@ float DotProduct(const dev::bf16* x, const dev::bf16* w, int64_t columns, bool b
   return sum;
 }
 
-// And leaves in the workspace what no product is made of.
+// Multiplies, and overwrites the workspace with a value that no product uses.
 void Compute(const ProductSize& size, bool backwards, const ProductOperands& operands) {
   *static_cast<uint64_t*>(operands.workspace) = ~uint64_t{0};
   for (int64_t row = 0; row < size.rows; ++row) {
@@ -87,7 +87,7 @@ ProductLibrary::ProductLibrary(ProductLibrary&&) noexcept = default;
 ProductLibrary& ProductLibrary::operator=(ProductLibrary&&) noexcept = default;
 
 absl::StatusOr<ProductLibrary> ProductLibrary::Load() {
-  if (!is_there) return Unavailable("the library of the emulated device was taken away");
+  if (!is_there) return Unavailable("the library of the emulated device was made unavailable");
   return ProductLibrary(std::make_unique<State>());
 }
 
@@ -111,8 +111,8 @@ absl::Status ProductLibrary::Multiply(Stream& stream, const ProductSize& size,
                                       const ProductAlgorithm& algorithm,
                                       const ProductOperands& operands) const {
   if (!Offers(size, algorithm)) {
-    return Internal("a product of {} x {} by {} that is not offered", size.rows, size.columns,
-                    size.outputs);
+    return Internal("the library does not offer a product of {} rows, {} columns and {} outputs",
+                    size.rows, size.columns, size.outputs);
   }
   EnqueueCall(stream, [size, operands, backwards = algorithm == kBackwards] {
     absl::Status status = CheckOperands(size, operands);

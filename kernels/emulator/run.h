@@ -1,7 +1,7 @@
-// Runs kernels (kernels/cuda/device/device.h says what one is) on the host: every thread of every
-// block in flight is a fiber, blocks are interleaved, and the order of blocks and warps and the
-// moments at which asynchronous copies land follow from a seed. What is wrong comes back as a fault
-// in words.
+// Runs kernels (described in kernels/cuda/device/device.h) on the host. Every thread of every block
+// in flight is a fiber, and blocks are interleaved. A seed determines the order of blocks and warps
+// and the moments at which asynchronous copies finish. An error of a kernel is returned as a fault
+// message.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ namespace incipit::emulator {
 struct DeviceOptions {
   int num_sms = 4;
   uint64_t seed = 1;
-  bool find_races = true;        // costs about half of the time
-  bool count_accesses = false;   // Report::sites; costs as much again
-  LiveMemory* memory = nullptr;  // all that kernels may access; nullptr: any
+  bool find_races = true;        // detecting races takes about half of the run time
+  bool count_accesses = false;   // fills Report::sites; doubles the run time
+  LiveMemory* memory = nullptr;  // memory that kernels may access; null: any memory
 };
 
 struct RunOptions {
   int num_blocks = 1;
-  int cluster = 1;  // blocks of a cluster; divides num_blocks
+  int cluster = 1;  // blocks per cluster; a divisor of num_blocks
   uint64_t seed = 1;
   int num_sms = 4;
   bool find_races = true;
@@ -38,46 +38,46 @@ enum class AccessKind : uint8_t {
   kSharedStore,
   kSharedAtomic,
   kMatrixLoad,  // LoadMatricesWarp, LoadMatricesTransposedWarp
-  kSharedCopy,  // CopyAsync16: where it writes
+  kSharedCopy,  // CopyAsync16: writes to shared memory
   kGlobalLoad,
   kConstantLoad,
   kGlobalStore,
   kGlobalAtomic,
-  kGlobalCopy,  // CopyAsync16: where it reads
+  kGlobalCopy,  // CopyAsync16: reads from global memory
 };
 
-// What the accesses at one place in the source cost.
+// The memory accesses at one source line and their cost.
 struct SiteCounts {
   std::string file;
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
-  int lane_bytes = 0;         // of one lane's access
-  int64_t warp_accesses = 0;  // lanes that go together count once
+  int lane_bytes = 0;         // bytes of one lane's access
+  int64_t warp_accesses = 0;  // lanes that access together count once
   int64_t lane_accesses = 0;
-  int64_t bank_conflicts = 0;  // of shared memory: how often the banks had to be used again
-  int64_t sectors = 0;         // of global memory: of 32 bytes, moved
-  int64_t fewest_sectors = 0;  // that would do if lanes lay side by side
+  int64_t bank_conflicts = 0;  // shared memory: additional accesses because of bank conflicts
+  int64_t sectors = 0;         // global memory: sectors of 32 bytes that were moved
+  int64_t fewest_sectors = 0;  // global memory: sectors that contiguous lanes would need
 };
 
 struct Report {
-  std::string fault;  // empty: none. The run was given up where it was found
+  std::string fault;  // empty: no fault; a fault stops the run
   int64_t num_blocks = 0;
-  int64_t switches = 0;       // of fibers
-  int64_t multiply_adds = 0;  // MultiplyAddWarp of a warp
-  int64_t load_matrices = 0;  // LoadMatricesWarp of a warp
-  // Bytes of global memory, each access counted by itself.
+  int64_t switches = 0;       // number of fiber switches
+  int64_t multiply_adds = 0;  // calls of MultiplyAddWarp, counted per warp
+  int64_t load_matrices = 0;  // calls of LoadMatricesWarp, counted per warp
+  // Bytes of global memory that were accessed. Every access counts.
   int64_t load_bytes = 0;      // LoadGlobal
   int64_t constant_bytes = 0;  // LoadConstant
   int64_t store_bytes = 0;     // StoreGlobal
   int64_t atomic_bytes = 0;    // AtomicAddGlobal
   int64_t bulk_bytes = 0;      // read by CopyBulk
   int64_t async_bytes = 0;     // read by CopyAsync16
-  // With count_accesses only.
+  // Filled only if count_accesses is set.
   std::vector<SiteCounts> sites;
-  int64_t bank_conflicts = 0;  // of all sites
+  int64_t bank_conflicts = 0;  // sum over all sites
 };
 
-// A kernel without its type.
+// A kernel without its C++ type.
 struct KernelCode {
   void (*run)(const void* args) = nullptr;
   const char* name = "";
@@ -101,10 +101,10 @@ struct KernelLaunch {
   size_t args_bytes = 0;
   int num_blocks = 1;
   int cluster = 1;
-  bool dependent = false;  // may start before the one in front has ended
+  bool dependent = false;  // may start before the previous kernel has ended
 };
 
-// One after another, as a stream runs them.
+// Runs the launches in order, like a stream.
 Report RunKernels(const DeviceOptions& options, std::span<const KernelLaunch> launches);
 
 template <class Kernel>

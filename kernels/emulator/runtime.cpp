@@ -1,6 +1,6 @@
-// kernels/cuda/runtime/runtime.h on the host. What is enqueued runs when somebody waits for it and
-// not before, so that memory which is changed or freed too early shows; copies and kernels may
-// access only memory that is allocated then.
+// Implements kernels/cuda/runtime/runtime.h on the host. An enqueued operation runs only when the
+// caller waits for it. Memory that is changed or freed too early therefore causes wrong results or
+// an error. Copies and kernels may access only memory that is allocated at that time.
 #include "kernels/cuda/runtime/runtime.h"
 
 #include <algorithm>
@@ -27,10 +27,10 @@ namespace incipit::cuda {
 namespace {
 
 constexpr int kNumSms = 4;
-constexpr uint64_t kRunsForRaces = 8;  // of so many, one looks for accesses that nothing orders
+constexpr uint64_t kRunsForRaces = 8;  // races are detected in one of 8 runs
 constexpr size_t kAlignment = 1024;
 
-// Of the device.
+// Returns the initial memory size of the device.
 size_t BytesAtFirst() {
   const char* const said = std::getenv("INCIPIT_EMULATED_DEVICE_BYTES");
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
@@ -38,8 +38,8 @@ size_t BytesAtFirst() {
 
 std::atomic<bool> is_broken_by_test = false;
 
-// The device is broken when BreakDevice says so, and from when there is a file that
-// INCIPIT_EMULATED_FAULT_FILE names in the environment, which may be in the middle of a step.
+// Returns true if BreakDevice was called, or if the file exists that the environment variable
+// INCIPIT_EMULATED_FAULT_FILE names. The device may break in the middle of a step.
 bool IsBroken() {
   static const char* const file = std::getenv("INCIPIT_EMULATED_FAULT_FILE");
   std::error_code ignored;
@@ -48,7 +48,7 @@ bool IsBroken() {
 
 std::atomic<int64_t> num_recorded = 0, num_launched = 0, num_copies = 0, bytes_copied = 0;
 
-// How often each kernel has run.
+// Counts the runs of each kernel.
 class Launches {
  public:
   static Launches& Get() {
@@ -73,15 +73,17 @@ class Launches {
   std::map<std::string_view, int64_t> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Every allocation of the emulated device.
+// All allocations of the emulated device.
 class Allocations {
  public:
   static Allocations& Get() {
-    static Allocations* const allocations = new Allocations;  // outlives whoever frees last
+    // Never destroyed, because memory may be freed at the very end of the program.
+    static Allocations* const allocations = new Allocations;
     return *allocations;
   }
 
-  // Zeroed, of pages that are not there before they are touched; nullptr: no room.
+  // Returns zeroed memory, or null if the device is full. Pages are not resident before they are
+  // touched.
   void* Add(Place place, size_t bytes) {
     MutexLock lock(mutex_);
     ++num_added_;
@@ -202,7 +204,7 @@ void Memory::Release() {
   data_ = nullptr;
 }
 
-// One thing on a stream. Arguments of kernels are held by value, as a launch does.
+// One operation on a stream. A kernel's arguments are stored by value, as in a CUDA launch.
 struct Operation {
   enum class Kind : uint8_t { kCopy, kClear, kKernel, kCall } kind = Kind::kCopy;
   void* to = nullptr;
@@ -216,7 +218,7 @@ struct Operation {
 struct Stream::State {
   std::vector<Operation> queue, recorded;
   bool is_recording = false;
-  uint64_t seed = 1;  // another one for each run
+  uint64_t seed = 1;  // changes with each run
   absl::Status status;
 
   void Enqueue(Operation operation) {
@@ -244,7 +246,7 @@ void Stream::State::RunCopy(const Operation& operation) {
   }
 }
 
-// Kernels that may start early run together with the one before them.
+// Runs all enqueued operations. Kernels that may start early run together with the previous kernel.
 void Stream::State::Run() {
   std::vector<Operation> operations = std::exchange(queue, {});
   for (size_t i = 0; i < operations.size() && status.ok();) {
@@ -267,7 +269,7 @@ void Stream::State::Run() {
     } while (i < operations.size() && operations[i].kind == Operation::Kind::kKernel &&
              operations[i].kernel.dependent);
     for (const emulator::KernelLaunch& launch : chain) Launches::Get().Add(launch.code.name);
-    // Which takes twice the time.
+    // Detecting races doubles the time of a run.
     const bool find_races = seed % kRunsForRaces == 1;
     emulator::LiveMemory memory = Allocations::Get().Live();
     const emulator::Report report = emulator::RunKernels(
@@ -322,7 +324,8 @@ absl::StatusOr<Event> Event::Create() { return Event(std::make_unique<State>());
 
 void Event::Record(Stream& stream) { state_->stream = &stream.state(); }
 
-// Runs what came after the record too, which a card may have done as well.
+// Waits for the recorded position of the stream. Also runs the later operations of the stream,
+// because a GPU might also have run these operations.
 absl::Status Event::Wait() {
   if (state_->stream == nullptr) return absl::OkStatus();
   state_->stream->Run();

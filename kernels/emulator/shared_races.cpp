@@ -206,7 +206,8 @@ bool SharedRaces::IsFenced(int thread, int agent, Clock clock, Memory memory) co
   const auto& all = fences_[static_cast<size_t>(memory)];
   const Fences& mine = all[static_cast<size_t>(thread)];
   if (mine.known != nullptr && clock <= (*mine.known)[static_cast<size_t>(agent)]) return true;
-  // Or by who accessed it, before it told this thread.
+  // The agent may also have called the fence itself, before it released its knowledge to this
+  // thread.
   if (agent >= static_cast<int>(all.size())) return false;
   const auto& theirs = all[static_cast<size_t>(agent)].clocks;
   const auto fence = std::lower_bound(theirs.begin(), theirs.end(), clock);
@@ -219,7 +220,7 @@ std::string SharedRaces::ReadRemotely(Range range, Site site) {
     if (write.clock != 0 && !clocks_.IsKnownToCluster(write.agent, write.clock)) {
       return Race(
           fmt::format("race: {}:{} reads byte {} of another block's shared memory, which that "
-                      "block wrote (line {}) after the cluster met last",
+                      "block wrote (line {}) after the last barrier of the cluster",
                       site.file, site.line, word.index * kWordBytes, write.line));
     }
     remote_reads_.get()[word.index] = last_remote_read_ = clocks_.ClusterArrivals() + 1;

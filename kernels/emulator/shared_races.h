@@ -1,7 +1,8 @@
-// Finds accesses of a block's shared memory that no barrier orders: for every 4 bytes, who wrote
-// last and when each warp read last. A race is found whatever the interleaving that made it, and
-// whether or not it did harm. What it misses: all but the latest of several unordered readers of
-// one warp that read different bytes of the same 4, and of writers of different bytes.
+// Detects unordered accesses of a block's shared memory (races). For every 4 bytes, the detector
+// remembers the last write and the last read of each warp. A race is detected in every
+// interleaving, even if the result is right. If unordered lanes of one warp read different bytes of
+// the same 4 bytes, only the last read is remembered. The same applies to writes of different
+// bytes.
 #pragma once
 
 #include <array>
@@ -22,44 +23,49 @@ class SharedRaces {
 
   Clocks& clocks() { return clocks_; }
 
-  // ---- accesses: a description of the race, or nothing. `offset` in bytes.
-  struct Range {
+  // ---- accesses: each function returns a description of the race, or an empty string
+
+  struct Range {  // a range of bytes in shared memory
     int offset = 0;
     int bytes = 0;
   };
   std::string Touch(int thread, Range range, Access access, Site site);
-  // Whether what was written there is known; changes nothing.
+  // Checks that the thread knows the last write to the range. Changes nothing.
   std::string Observe(int thread, Range range, Site site);
-  // Between the two, no access is ordered.
+  // A copy to the range. Between BeginCopy and EndCopy, every other access of the range is a race.
   std::string BeginCopy(int thread, Range range, Site site);
   void EndCopy(int thread, Range range);
-  // A read by all lanes of the thread's warp, of what must be fenced unless bulk copies wrote it.
-  // Between the two, no access that overwrites is ordered.
+  // A read of the range by all lanes of the thread's warp. Writes to the range must have been
+  // followed by FenceBulk, except writes by bulk copies. Between BeginMultiply and EndMultiply,
+  // every write to the range is a race.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
-  // Until the phase (from 1) of the barrier has ended and one has waited for it.
+  // Begins a bulk copy to the range. Every access is a race until phase `phase` (from 1) of the
+  // barrier has ended and the accessing thread has waited for the barrier.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
-  // What the thread knows now of this memory may be followed by bulk copies.
+  // Allows bulk copies to follow all accesses of this memory that the thread knows.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
-  // By a thread of another block, which knows what this block did before the cluster met last.
+  // Records a read by a thread of another block. That thread knows the events of this block before
+  // the last complete barrier of the cluster.
   std::string ReadRemotely(Range range, Site site);
-  // Whether another block may still read here, as no ArriveCluster has come since.
+  // Returns true if another block may still be reading, because no ArriveCluster followed its read.
   bool IsReadRemotely() const { return last_remote_read_ > clocks_.ClusterArrivals(); }
 
  private:
   static constexpr Clock kInFlight = ~Clock{0};
   enum Kind : uint8_t { kStore, kAtomicOp, kCopy, kBulk };
   struct Write {
-    Clock clock = 0;  // 0: none
+    Clock clock = 0;  // 0: no write
     uint16_t agent = 0;
-    uint8_t bytes = 0;  // bit i: byte i
+    uint8_t bytes = 0;  // bit i: byte i of the word
     Kind kind = kStore;
     int32_t line = 0;
   };
-  // Of the lanes of a warp.
+  // The last read of a word by the lanes of a warp.
   struct Read {
-    static constexpr uint32_t kSeveral = 32;  // lanes, at the same clock
+    // Value of `lane` if several lanes read at the same clock.
+    static constexpr uint32_t kSeveral = 32;
     uint32_t clock : 22, lane : 6, bytes : 4;
   };
   static constexpr Clock kMostClock = (Clock{1} << 22) - 1;
@@ -74,7 +80,7 @@ class SharedRaces {
     uint8_t bytes = 0;
   };
 
-  // Until `each` finds a race.
+  // Calls `each` for the words of the range until a call finds a race.
   template <class Each>
   std::string ForWords(Range range, Each each);
   bool Race(std::string what);
@@ -87,18 +93,18 @@ class SharedRaces {
 
   int num_warps_ = 0;
   Clocks clocks_;
-  ZeroArray<Write> writes_;        // per word
-  ZeroArray<Read> reads_;          // per word and warp
-  ZeroArray<Clock> remote_reads_;  // per word, in ArriveClusters
+  ZeroArray<Write> writes_;        // one per word
+  ZeroArray<Read> reads_;          // one per word and warp
+  ZeroArray<Clock> remote_reads_;  // one per word, as a number of ArriveClusters
   Clock last_remote_read_ = 0;
-  // Per thread: agent and clock of the latest write found to be known.
+  // One per thread: agent and clock of the last write that the thread was found to know.
   std::vector<uint64_t> known_writes_;
-  // Of a thread: when it fenced, and what it knew at the latest fence.
+  // The clocks at which a thread called FenceBulk, and its knowledge at the last call.
   struct Fences {
     std::vector<Clock> clocks;
     std::shared_ptr<const ClockVector> known;
   };
-  std::array<std::vector<Fences>, 2> fences_;  // per memory and thread
+  std::array<std::vector<Fences>, 2> fences_;  // indices: memory, thread
   std::string race_;
 };
 

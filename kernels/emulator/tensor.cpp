@@ -1,4 +1,5 @@
-// ldmatrix and mma.sync. Products of bf16 are exact in f32; they are added in the order of k.
+// The instructions ldmatrix and mma.sync. Products of bf16 numbers are exact in f32 and are added
+// in ascending k.
 #include <array>
 #include <cstring>
 

@@ -1,7 +1,8 @@
-// wgmma: multiplications of a warpgroup that run between being asked for and being waited for.
-// Each warp computes its own 16 rows, at once or as late as a card may; from the first one to
-// EndMultiplies its sums hold a NaN that nobody may write over. Products of bf16 are exact in f32;
-// they are added in the order of k, as tensor.cpp does.
+// The wgmma instruction: matrix products of a warpgroup that run asynchronously between the request
+// and the wait. Each warp computes its own 16 rows, either immediately or as late as a GPU may.
+// From the first request to EndMultiplies, the lanes' sums hold a NaN that the kernel must not
+// overwrite. Products of bf16 numbers are exact in f32 and are added in ascending k, as in
+// tensor.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 constexpr int kRowBytes = 128, kChunkBytes = 16, kWarpRows = 16, kDepth = 16;
 constexpr int kAlignment = 1024, kWarpsOfGroup = 4;
 constexpr size_t kRunsAtOnceOneIn = 4;
-constexpr uint32_t kTakenSum = 0x7FC0DEAD;  // a NaN
+constexpr uint32_t kTakenSum = 0x7FC0DEAD;  // a NaN that marks sums which belong to the instruction
 
 constexpr const char* kFence = "FenceMultiplies";
 constexpr const char* kMultiply = "MultiplyAddWarpgroup";
@@ -31,7 +32,8 @@ struct Request {
   Site site;
 };
 
-// The 16-byte chunk of a row, of 16 columns that begin at `matrix` (a byte of shared memory).
+// Returns the offset of a 16-byte chunk of row `row`. `matrix` is the offset in shared memory of
+// the first of 16 columns.
 int ChunkAt(int matrix, int row, int half) {
   const int first = matrix % kRowBytes / kChunkBytes;
   return matrix / kAlignment * kAlignment + row * kRowBytes +
@@ -48,7 +50,7 @@ int FirstRow(const Warp& warp) {
   return warp.lanes.front().thread / kLanes % kWarpsOfGroup * kWarpRows;
 }
 
-// Chunks that a warp reads of both operands.
+// Calls each(chunk) for the chunks of both operands that a warp reads.
 template <class Each>
 void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   for (int half = 0; half < 2; ++half) {
@@ -57,7 +59,7 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Of lane 0; or null.
+// Returns the sums of which the part of lane 0 is at `home`; null if there are no such sums.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
@@ -92,7 +94,8 @@ void Compute(Warp& warp, Multiplication& one) {
   }
 }
 
-// Lane l's values of block i of a row are [l % 4 * 2], [+ 1]; rows l / 4 and l / 4 + 8.
+// Calls each(lane, i, index) for all sums. Lane l holds the rows l / 4 and l / 4 + 8. In each block
+// of 8 columns, lane l holds the columns l % 4 * 2 and l % 4 * 2 + 1.
 template <class Each>
 void ForLaneValues(int num_blocks, Each each) {
   for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -107,7 +110,7 @@ LaneSums RequestedSums(const Warp& warp, size_t lane) {
   return static_cast<const Request*>(warp.requests[lane])->sums;
 }
 
-// Remembers the lanes' sums as they are.
+// Remembers the current sums of the lanes.
 void Fence(Warp& warp) {
   const LaneSums first = RequestedSums(warp, 0);
   WarpSums* sums = FindSums(warp, first.values);
@@ -127,7 +130,7 @@ bool SameBits(const float& stored, float value) {
   return std::memcmp(&stored, &value, sizeof(value)) == 0;
 }
 
-// The lanes' sums, which are nobody's from here to EndMultiplies.
+// Takes the sums from the lanes, which must not access them until EndMultiplies.
 void Take(Warp& warp, Site site) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   bool is_fenced = sums != nullptr;
@@ -146,8 +149,11 @@ void GiveBack(Warp& warp) {
   Machine& machine = Machine::Get();
   const Site site = static_cast<Request*>(warp.requests[0])->site;
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
-  if (sums == nullptr) machine.Fail(site, "ends multiplications that add to other sums");
-  if (!warp.multiplying.empty()) machine.Fail(site, "no CommitMultiplies since the last one");
+  if (sums == nullptr)
+    machine.Fail(site, "EndMultiplies is called with other sums than MultiplyAddWarpgroup");
+  if (!warp.multiplying.empty())
+    machine.Fail(
+        site, "EndMultiplies is called without a CommitMultiplies after the last multiplication");
   const auto taken = dev::BitCast<float>(kTakenSum);
   bool is_written = false;
   ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t index) {
@@ -169,7 +175,7 @@ void CheckMatrix(const char* matrix, int rows, Site site) {
   CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);
 }
 
-// The four warps of a group multiply the same things.
+// Checks that the four warps of a warpgroup request the same products.
 void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
   const auto group = static_cast<size_t>(warp.lanes.front().thread / kLanes / kWarpsOfGroup);
   auto& all = warp.block->multiplications;
@@ -189,7 +195,7 @@ void Start(Warp& warp) {
   for (const void* each : warp.requests) {
     const auto& request = *static_cast<const Request*>(each);
     if (request.a != mine.a || request.b != mine.b) {
-      machine.Fail(mine.site, "lanes of a warp name different matrices");
+      machine.Fail(mine.site, "the lanes of a warp pass different matrices");
     }
   }
   const Multiplication one = {.a = warp.block->OffsetOf(mine.a),
