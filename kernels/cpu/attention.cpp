@@ -7,17 +7,19 @@
 namespace incipit {
 namespace {
 
-// Rows (tokens x heads) that share what a tile reads of the cache. More reuse it more often, and
-// fewer keep their sums in the first-level cache.
+// Maximum number of rows (tokens x heads) of a tile. The rows of a tile share each load from the
+// cache. More rows reuse a load more often; fewer rows keep their sums in the first-level CPU
+// cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// A tile that is more than this part of what a thread has to do in all is handed out in splits: the
-// others could be waiting for the one that has it.
+// A tile is cut into splits if it costs more than 1 / kPartMax of the average work per thread.
+// Otherwise all other threads could wait for the thread with that tile.
 constexpr int64_t kPartMax = 4;
 
-// Of the groups that a tile takes together, each has at most this many rows; what a block has of
-// them in memory need not be more than this to be read at full speed.
+// Maximum number of rows per KV head in a tile that holds several KV heads.
 constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
+// Size of a run of memory that is long enough for full read speed. A tile combines the KV heads of
+// a block until their keys and values reach this size.
 constexpr int64_t kRunBytes = 16384;
 
 constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
@@ -65,10 +67,12 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // Heads of a group share each load of keys and values, unless threads would be left idle.
+  // The query heads of one KV head share each load of keys and values. The query heads are divided
+  // between tiles only if threads would be idle otherwise.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // Groups together read longer runs of memory, as long as every thread has several tiles.
+  // Tiles with several KV heads read longer runs of memory. KV heads are combined only as long as
+  // every thread has several tiles.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
@@ -77,7 +81,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, step, s);
 }
 
-// What can be worked on at once, with all heads of a group and all tokens of a sequence together.
+// Returns how many parts can be computed in parallel if no tile divides the query heads of a KV
+// head or the tokens of a sequence.
 int64_t CpuAttention::CountParts(const AttentionArgs& args, const Step& step) const {
   int64_t parts = 0;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
@@ -97,7 +102,7 @@ void CpuAttention::AddTiles(const AttentionArgs& args, const Step& step, int32_t
     const int32_t oldest = args.window > 0 ? std::max(0, first + 1 - args.window) : 0;
     const bool has_few_rows = heads_per_tile_ == group && num_tokens * group <= kGroupRowsMax;
     for (int32_t head = 0; head < args.num_heads;) {
-      // Never across two KV heads, unless all of them.
+      // A tile has query heads of one KV head only, or all query heads of several KV heads.
       const int32_t num_heads = std::min(heads_per_tile_, group - head % group);
       const int32_t num_groups =
           has_few_rows ? std::min(groups_per_tile_, (args.num_heads - head) / group) : 1;
@@ -138,8 +143,8 @@ void CpuAttention::CutIntoUnits(int64_t head_dim) {
     }
   }
   states_.Get(floats);
-  // The longest first, so that no thread is left with a long one at the end. Which thread takes a
-  // unit, and with what else, changes nothing in the result.
+  // Threads take the longest units first, so that no thread starts a long unit at the end. The
+  // results do not depend on which thread computes a unit.
   std::sort(units_.begin(), units_.end(),
             [](const Unit& a, const Unit& b) { return a.cost > b.cost; });
 }

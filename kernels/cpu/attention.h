@@ -1,5 +1,5 @@
-// Attention of a whole step on the CPU: cuts it into tiles, long ones into splits, and hands them
-// to the threads.
+// Attention of a whole step on the CPU. Cuts the step into tiles and, if a tile is expensive, the
+// tile into splits (fixed runs of positions). Threads then compute tiles and splits in parallel.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,18 @@ class CpuAttention {
   void Run(const AttentionArgs& args, const Step& step);
 
  private:
-  // Consecutive tokens of one sequence, and heads of one KV head, or all those of several.
+  // Part of a step's attention: consecutive tokens of one sequence, with some heads of one KV head,
+  // or with all heads of several KV heads.
   struct Tile {
     int32_t sequence = 0, token_begin = 0, num_tokens = 0;
     int32_t head_begin = 0, num_heads = 0, num_groups = 0;
-    int32_t split_begin = 0, split_end = 0;  // that its tokens see
+    // Range [split_begin, split_end) of the splits that the tokens attend to.
+    int32_t split_begin = 0, split_end = 0;
     int64_t cost = 0;
-    int64_t states = -1;  // where in states_, if its splits are handed out one by one
+    // Index into states_ if threads compute the splits separately, otherwise -1.
+    int64_t states = -1;
   };
-  // What one thread does at a time: a tile, or one split of it.
+  // The work that one thread takes at a time: a whole tile, or one split of a tile.
   struct Unit {
     int32_t tile = 0, split_begin = 0, split_end = 0;
     int64_t cost = 0;
@@ -46,8 +49,9 @@ class CpuAttention {
   const Threads& threads_;
   std::vector<Tile> tiles_;
   std::vector<Unit> units_;
-  std::vector<int32_t> apart_;  // tiles with states, to be combined
-  Scratch<float> scratch_;      // a part for each thread
+  // Indices of the tiles whose splits are computed separately and combined afterwards.
+  std::vector<int32_t> apart_;
+  Scratch<float> scratch_;  // one part per thread
   Scratch<float> states_;
   int64_t scratch_floats_ = 0;
   int32_t heads_per_tile_ = 0, groups_per_tile_ = 0;

@@ -28,7 +28,7 @@
 namespace incipit {
 namespace {
 
-// Rows of one pass through what lies between a product and its result: bounds that memory.
+// Maximum number of token rows whose products of queries, keys and values are in memory at a time.
 constexpr int64_t kPassRows = 512;
 
 float* RowAt(const TensorView& view, int64_t row) {
@@ -114,7 +114,7 @@ class CpuBackend final : public Backend {
     return StoreAsF32(memory_, parts);
   }
 
-  // Scratch memory grows to the largest step and stays.
+  // Allocates nothing: scratch memory grows to the size of the largest step and is never freed.
   absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
 
   void Upload(const Step& step, const StepLogits& logits) override {
@@ -157,7 +157,7 @@ class CpuBackend final : public Backend {
 
   int64_t num_tokens() const { return std::ssize(step_.tokens); }
 
-  // All rows of the step, normalised.
+  // Returns a product input that consists of all rows of the step, normalised by `norm`.
   ProductInput Normalized(const TensorView& hidden, const NormArgs& norm, int64_t cols) const {
     INCIPIT_CHECK(hidden.cols == cols);
     CheckVector(norm.weight, cols);
@@ -167,7 +167,8 @@ class CpuBackend final : public Backend {
             .norm_weight = FloatsOf(norm.weight),
             .epsilon = norm.epsilon};
   }
-  // Queries, keys and values of one token, from its row of the product.
+  // Normalises, rotates and stores the queries, keys and values of one token, which are row `row`
+  // of the product.
   void FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv);
 
   const simd::Kernels& kernels_;
@@ -179,16 +180,17 @@ class CpuBackend final : public Backend {
   std::optional<OneDnnContext> one_dnn_;
   CpuAttention attention_;
   CpuSampler sampler_;
-  Step step_;  // its tokens: none is below 0
+  Step step_;  // The step after replacement of placeholders: no token is below 0.
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
-  std::vector<int32_t> sequence_of_;  // for each token of the step
+  std::vector<int32_t> sequence_of_;  // index of its sequence, for each token of the step
   Scratch<float> product_;
   Scratch<int8_t> rounded_;
 };
 
-// By oneDNN where it is preferred and has native instructions for the type, or where it was asked
-// for and can do it.
+// Packs a matrix for oneDNN if oneDNN is forced and supports the matrix. Also packs for oneDNN if
+// oneDNN is preferred and the CPU has instructions for the type. Otherwise packs the matrix for the
+// inner loops of kernels/cpu/simd.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
   const DType dtype = source.dtype();
   const bool is_forced = matmul_ == CpuMatmul::kOneDnn;
@@ -328,7 +330,8 @@ void CpuBackend::Logits(const LogitsArgs& args) {
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const CpuOptions& options,
                                                               const CpuChoices& choices) {
   if (options.num_threads < 0) {
-    return InvalidArgument("the CPU backend was asked for {} threads", options.num_threads);
+    return InvalidArgument("the number of CPU threads is {}; it must not be negative",
+                           options.num_threads);
   }
   if (choices.kernels != nullptr) {
     return std::make_unique<CpuBackend>(*choices.kernels, options, choices);
@@ -340,7 +343,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const CpuOptions& 
     }
     names.emplace_back(kernels->name);
   }
-  return InvalidArgument("this machine does not run the instruction set {}; it runs {}",
+  return InvalidArgument("this machine does not support the instruction set {}; it supports {}",
                          options.isa, fmt::join(names, ", "));
 }
 

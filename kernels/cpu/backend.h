@@ -1,5 +1,5 @@
-// The CPU's Backend with choices that no program makes, so that tests reach every path on any
-// machine that has it.
+// Creates the CPU backend with options that no program uses. Tests use these options to reach every
+// code path that the machine supports.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace incipit {
 
-// The implementation of the matrix products: oneDNN where it is the fastest, or one of the two
-// everywhere.
+// The implementation of the matrix products. kAuto chooses oneDNN for each matrix for which oneDNN
+// is the faster one.
 enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
 
 struct CpuChoices {
-  const simd::Kernels* kernels = nullptr;  // inner loops; none: those of CpuOptions::isa
+  const simd::Kernels* kernels = nullptr;  // inner loops to use; null: those of CpuOptions::isa
   CpuMatmul matmul = CpuMatmul::kAuto;
-  size_t memory_limit_bytes = 0;  // 0: what the machine or the cgroup has left
+  size_t memory_limit_bytes = 0;  // 0: the memory that the machine and the cgroup have left
 };
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const CpuOptions& options,
                                                               const CpuChoices& choices);

@@ -20,8 +20,9 @@ void Candidates::KeepMass(uint64_t wanted) {
   KeepUpTo(FindCut(wanted, mass_of), mass_of);
 }
 
-// Radix selection: three passes, each settles some bits of the key from the top, by the sums of the
-// candidates that agree in the bits before.
+// Finds the cut by radix selection. Each of three passes determines the next bits of the cut's key,
+// from the highest bits down. A pass sums the values of the candidates that agree with the bits
+// found so far.
 template <class ValueOf>
 Candidates::Cut Candidates::FindCut(uint64_t wanted, const ValueOf& value_of) {
   struct Digit {

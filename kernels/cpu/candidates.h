@@ -1,4 +1,4 @@
-// Tokens that may be sampled, and the choice of the largest of them.
+// The tokens of a row of logits that may be sampled, with a selection of the largest ones.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace incipit {
 
-// Parallel arrays, in order of token.
+// Parallel arrays of tokens, logits and weights, in ascending order of token id.
 class Candidates {
  public:
-  // Room for a whole row.
+  // Removes all candidates and reserves memory for `capacity` candidates.
   void Reset(int64_t capacity) {
     tokens_ = token_memory_.Get(capacity);
     logits_ = logit_memory_.Get(capacity);
@@ -32,14 +32,17 @@ class Candidates {
 
   uint64_t mass(int64_t i) const;
 
-  // Keeps the `k` with the largest logits; of equal ones the lower tokens. Needs no weights.
+  // Keeps the `k` candidates with the largest logits. Among equal logits, lower token ids are kept.
+  // Does not use the weights.
   void KeepLargest(int64_t k);
-  // Keeps the shortest run of the largest whose masses reach `wanted`, which all of them do.
+  // Keeps the shortest run of the largest candidates whose masses sum to at least `wanted`.
+  // REQUIRES: the masses of all candidates sum to at least `wanted`.
   void KeepMass(uint64_t wanted);
 
  private:
-  // Of the candidates from the largest to the smallest, those before the first run of equal logits
-  // in which the sum of values reaches what is wanted; and what that run still has to bring.
+  // The end of the run of candidates to keep, in descending order of logits. `key` is the OrderKey
+  // of the smallest logit in the run. `wanted_of_equals` is the sum of values that candidates with
+  // this logit must contribute.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

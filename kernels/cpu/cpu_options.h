@@ -1,4 +1,4 @@
-// How to get a Backend on the CPU.
+// Options of the CPU backend and the function that creates the backend.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace incipit {
 
 struct CpuOptions {
-  int32_t num_threads = 0;   // 0: the CPUs that this process may use
-  bool pin_threads = false;  // each to a CPU of its own
-  std::string isa = {};      // instruction set of the inner loops; empty: the machine's best
+  int32_t num_threads = 0;   // 0: the number of CPUs that this process may use
+  bool pin_threads = false;  // binds each thread to a CPU of its own
+  std::string isa = {};  // instruction set of the inner loops; empty: the fastest of the machine
 };
-// Creates a backend. INVALID_ARGUMENT names what this machine has, if it has no such instruction
-// set.
+// Creates a CPU backend. Returns INVALID_ARGUMENT, with the instruction sets that the machine
+// supports, if the machine does not support `options.isa`.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
 
 }  // namespace incipit

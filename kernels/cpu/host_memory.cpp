@@ -13,9 +13,10 @@
 namespace incipit {
 namespace {
 
-// From this size on, buffers lie in huge pages.
+// Buffers of at least this size are allocated in huge pages.
 constexpr size_t kPagedBytes = size_t{256} << 10;
-// What buffers share; those of half its size have a mapping of their own.
+// Size of a mapping that several buffers share. A buffer of at least half this size has a mapping
+// of its own.
 constexpr size_t kSharedBytes = size_t{64} << 20;
 
 uintptr_t RoundUp(uintptr_t value, uintptr_t multiple) {
@@ -31,13 +32,14 @@ Pages MapPages(size_t bytes) {
   void* const mapping = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
-  // What lies before the first huge page and after the last goes back.
+  // Unmaps the memory before the first and after the last huge page.
   char* const begin = static_cast<char*>(mapping);
   const size_t skipped =
       (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;
   if (skipped > 0) munmap(begin, skipped);
   if (skipped < kHugePageBytes) munmap(begin + skipped + bytes, kHugePageBytes - skipped);
-  madvise(begin + skipped, bytes, MADV_HUGEPAGE);  // a hint: without it only speed changes
+  // This call is only a hint: without huge pages the program is slower.
+  madvise(begin + skipped, bytes, MADV_HUGEPAGE);
   return Pages(begin + skipped, UnmapPages{bytes});
 }
 
@@ -60,8 +62,9 @@ absl::StatusOr<std::unique_ptr<HostBuffer>> HostMemory::Allocate(size_t bytes,
     place = bytes < kPagedBytes ? OnHeap(bytes + kHostSlack) : InPages(bytes + kHostSlack);
   }
   if (place.data == nullptr) {
-    return ResourceExhausted("{} needs {} bytes; {} are left of the memory limit of {}", what,
-                             bytes, free, limit_bytes_);
+    return ResourceExhausted(
+        "{} needs {} bytes, but only {} bytes are free under the memory limit of {} bytes", what,
+        bytes, free, limit_bytes_);
   }
   allocated_bytes_ += bytes;
   return std::make_unique<HostBuffer>(*this, std::move(place.allocation), place.data, bytes);

@@ -1,4 +1,5 @@
-// Memory of the host as a backend's: counted against a limit, zeroed, aligned for vector loads.
+// Host memory of a backend. Allocations count against a limit, are filled with zeros and are
+// aligned for vector loads.
 #pragma once
 
 #include <atomic>
@@ -14,14 +15,15 @@
 
 namespace incipit {
 
-inline constexpr size_t kHostAlignment = 64;  // a cache line, and the widest vector
+// Size in bytes of a cache line and of the widest vector.
+inline constexpr size_t kHostAlignment = 64;
 
-// Zeroed memory with `kHostSlack` readable bytes after its end, so that a vector load of a row's
-// tail needs no mask.
+// Number of readable bytes after the end of each buffer, so that a vector load of the last elements
+// of a row needs no mask.
 inline constexpr size_t kHostSlack = 64;
 
-// Memory straight from the kernel, in huge pages if the kernel has them: large arrays are read from
-// end to end in every step, and huge pages save most of the address translation.
+// Size of a huge page. Memory is mapped in huge pages if the kernel has them: each step reads large
+// arrays from end to end, and huge pages save most of the address translation.
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 struct UnmapPages {
@@ -30,15 +32,16 @@ struct UnmapPages {
 };
 using Pages = std::unique_ptr<void, UnmapPages>;
 
-// Returns at least `bytes` zeroed bytes that start at a huge page; null if the kernel refuses. A
-// page costs memory once it is written.
+// Returns at least `bytes` zeroed bytes that start at a huge page; null if the kernel refuses. The
+// kernel provides a page's memory when the page is first written.
 Pages MapPages(size_t bytes);
 
 class HostMemory;
 
 class HostBuffer final : public Buffer {
  public:
-  // `allocation`, which has room for the slack, is what `data` lies in.
+  // `data` points into `allocation`, which has kHostSlack readable bytes after the end of the
+  // buffer.
   HostBuffer(HostMemory& memory, std::shared_ptr<void> allocation, void* data, size_t bytes)
       : memory_(memory), allocation_(std::move(allocation)), data_(data), bytes_(bytes) {}
   ~HostBuffer() override;
@@ -55,17 +58,19 @@ class HostBuffer final : public Buffer {
   const size_t bytes_;
 };
 
-// Counts what a backend has allocated. Small buffers come from the heap; larger ones share mappings
-// of huge pages, each of which goes back to the kernel with the last buffer in it. Thread-safe.
+// Counts the bytes that a backend has allocated. Small buffers come from the heap. Larger buffers
+// share mappings of huge pages; a mapping is unmapped with the last buffer in it. Thread-safe.
 class HostMemory {
  public:
-  // limit_bytes 0: what the machine and its cgroup have left now.
+  // If `limit_bytes` is 0, the limit is the memory that the machine and its cgroup have left now.
   explicit HostMemory(size_t limit_bytes);
 
-  // What may still be allocated: under the limit, and under what the host has left now.
+  // Returns the bytes that can still be allocated: the rest of the limit, or the memory that the
+  // host has left if that is less.
   size_t FreeBytes() const;
 
-  // RESOURCE_EXHAUSTED, naming `what`, the bytes asked for and those left.
+  // Allocates a buffer. Returns RESOURCE_EXHAUSTED, with `what`, the requested and the free bytes
+  // in the message, if there is not enough memory.
   absl::StatusOr<std::unique_ptr<HostBuffer>> Allocate(size_t bytes, std::string_view what);
 
  private:
@@ -75,7 +80,7 @@ class HostMemory {
     std::shared_ptr<void> allocation;
     void* data = nullptr;
   };
-  // Nothing where there is no memory.
+  // Allocates `bytes` from the heap. The result's `data` is null if there is no memory.
   static Place OnHeap(size_t bytes);
   Place InPages(size_t bytes);
 
@@ -83,11 +88,12 @@ class HostMemory {
   std::atomic<size_t> allocated_bytes_{0};
 
   Mutex mutex_;
-  std::shared_ptr<void> shared_ ABSL_GUARDED_BY(mutex_);  // the mapping that is being filled
+  // The mapping in which the next buffers are allocated.
+  std::shared_ptr<void> shared_ ABSL_GUARDED_BY(mutex_);
   size_t shared_used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// The parts one after the other, widened to f32.
+// Returns a buffer with all elements of the parts, one part after the other, converted to f32.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreAsF32(HostMemory& memory,
                                                    std::span<const ConstTensorView> parts);
 

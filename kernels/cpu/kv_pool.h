@@ -1,4 +1,4 @@
-// Keys and values in the host's memory.
+// The pool of keys and values in host memory.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,11 @@
 
 namespace incipit {
 
-// [layer][block][kv_head][keys, values], where within one block and head
-//   keys    [block_size / g][head_dim][g], g = min(16, block_size): g slots side by side, so that
-//           a score's product has positions in the lanes of a vector
+// The layout is [layer][block][kv_head][keys, values]. Within one block and KV head, the layout is
+//   keys    [block_size / g][head_dim][g], where g = min(16, block_size)
 //   values  [block_size][head_dim]
+// For each key dimension, the elements of g consecutive slots are stored side by side. A vector
+// load therefore reads one dimension of the keys of consecutive positions.
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -31,10 +32,10 @@ class CpuKvPool final : public KvPool {
 
   const KvPoolShape& shape() const override { return shape_; }
 
-  // Elements from one block of a layer to the next.
+  // Returns the number of elements between the starts of two consecutive blocks of a layer.
   int64_t block_stride() const { return head_stride() * shape_.num_kv_heads; }
 
-  // Of block 0, as [keys, values] of this head.
+  // Returns the keys of `head` in block 0 of `layer`. The values of that head follow the keys.
   const void* Head(int32_t layer, int32_t head) const { return At(layer, 0, head); }
 
   struct Slot {
@@ -42,7 +43,7 @@ class CpuKvPool final : public KvPool {
     BlockId block{};
     int32_t slot = 0;
   };
-  // A key and its value.
+  // Stores the key and the value of one slot.
   void Write(const Slot& at, const std::span<const float> key_value[2]) {
     char* const head = At(at.layer, IndexOf(at.block), at.head);
     if (shape_.dtype == DType::kF32) {
@@ -52,7 +53,7 @@ class CpuKvPool final : public KvPool {
     }
   }
 
-  // The first copy.num_tokens slots of one layer.
+  // Copies the first copy.num_tokens slots of a block in one layer.
   void Copy(int32_t layer, const BlockCopy& copy) {
     INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= shape_.block_size);
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {

@@ -20,12 +20,14 @@
 namespace incipit {
 namespace {
 
-// Numbers of rows that products are made for; others are padded to the next.
+// Numbers of rows for which primitives are created. Other numbers of rows are padded to the next
+// larger one.
 constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  16,  24,
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
 
-// AMX sums in another order for one row than for many. Only the first use of the library can still
-// be told; who sets the variable knows better.
+// Excludes AMX, because AMX sums in a different order for one row than for many rows. oneDNN
+// accepts the limit only before the first use of the library. If the user has set the environment
+// variable, the user's limit is kept.
 void LimitInstructionSet() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -35,7 +37,7 @@ void LimitInstructionSet() {
   });
 }
 
-// What a product multiplies and adds up in.
+// Types of the factors and of the sums of a product.
 struct Types {
   dnnl::memory::data_type factors, sums;
   size_t factor_bytes;
@@ -67,7 +69,7 @@ struct Shape {
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 
-// Of a matrix whose rows, [outputs][inputs], lie one after the other.
+// Describes a matrix [outputs][inputs] whose rows are stored one after the other.
 dnnl::memory::desc PlainWeights(const Shape& shape) {
   return {{shape.inputs, shape.outputs}, TypesOf(shape.form).factors, dnnl::memory::format_tag::ba};
 }
@@ -76,7 +78,7 @@ dnnl::memory::desc PlainWeights(const Shape& shape) {
 
 class OneDnnContext::State {
  public:
-  // A product of one shape and number of rows, with the memory objects that it is run with.
+  // The primitive for one shape and number of rows, with its memory objects.
   struct Product {
     dnnl::matmul::primitive_desc description;
     dnnl::matmul primitive;
@@ -98,8 +100,8 @@ class OneDnnContext::State {
     dnnl::memory::desc weights;
     bool rows_stay_apart = false;
   };
-  // What products of this shape take their weights in, for any number of rows. Throws dnnl::error
-  // where there is no product.
+  // Returns the weight format of a shape, which is the same for every number of rows. Throws
+  // dnnl::error if oneDNN has no product of this shape.
   const Format& FormatOf(const Shape& shape) {
     threads_.UseForCallingThread();
     const auto found = formats_.find(shape);
@@ -122,13 +124,13 @@ class OneDnnContext::State {
 
   struct Weights {
     const dnnl::memory& packed;
-    const float* scales;  // [outputs], for eight bits
+    const float* scales;  // one scale per output, for eight-bit weights; otherwise null
   };
   void Multiply(const Shape& shape, const Weights& weights, const ProductInput& input,
                 const ProductOutput& output) {
     const int64_t rows = BucketOf(shape, input.num_rows);
     Product& product = ProductFor(shape, rows);
-    // Sums that are results as they are need no room of their own.
+    // If the sums need no further processing, oneDNN writes them directly to the output.
     const bool in_place = output.finish == simd::Finish::kStore && rows == input.num_rows;
     float* const sums = in_place ? output.y : sums_.Get(rows * shape.outputs);
     product.x.set_data_handle(Factors(shape, input, rows));
@@ -142,7 +144,8 @@ class OneDnnContext::State {
     const dnnl_status_t status = dnnl_primitive_execute(product.primitive.get(), stream_.get(),
                                                         static_cast<int>(args.size()), args.data());
     if (status != dnnl_success)
-      SetError(Internal("oneDNN: a product failed with status {}", static_cast<int>(status)));
+      SetError(Internal("oneDNN failed to compute a matrix product: status {}",
+                        static_cast<int>(status)));
     stream_.wait();
     if (in_place && output.bias == nullptr && weights.scales == nullptr) return;
     const int64_t width = output.Width(shape.outputs);
@@ -178,7 +181,8 @@ class OneDnnContext::State {
     return {dnnl::matmul::desc(x, weights, y), attributes, engine_};
   }
 
-  // bf16 without instructions for it takes another path for a single row.
+  // If the CPU has no bf16 instructions, oneDNN computes a single row by a different path. A single
+  // bf16 row is therefore padded to two rows.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
     const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));
@@ -200,7 +204,8 @@ class OneDnnContext::State {
     return products_.emplace(key, std::move(product)).first->second;
   }
 
-  // The rows as the product takes them: normalised, rounded to its type, padded with zeros.
+  // Returns the input rows, normalised, converted to the type of the product and padded with rows
+  // of zeros.
   void* Factors(const Shape& shape, const ProductInput& input, int64_t rows) {
     const int64_t cols = shape.inputs;
     const bool as_they_are = shape.form == Form::kF32 && input.norm_weight == nullptr &&
@@ -282,13 +287,14 @@ class OneDnnContext::Matrix final : public PackedMatrix {
   Shape shape_;
   std::unique_ptr<HostBuffer> buffer_;
   dnnl::memory weights_;
-  std::vector<float> scales_;  // for eight bits
+  std::vector<float> scales_;  // one per output, for eight-bit weights
 };
 
 namespace {
 
-// One matrix of one type, for the library to put into its format: the source's own memory where it
-// is that already, or else `plain`.
+// Returns a matrix [outputs][inputs] of a single type, which oneDNN then reorders to its own
+// format. Returns the memory of `source` if it already has this form; otherwise fills `plain` and
+// returns its memory.
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;
@@ -335,11 +341,11 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(const MatrixSo
                                                                   OneDnnUse use) {
   const bool is_int8 = source.format == WeightFormat::kInt8;
   if (source.dtype() == DType::kF16 && !is_int8) {
-    return Unimplemented("oneDNN has no product of f16 weights here");
+    return Unimplemented("oneDNN is not used for f16 weights");
   }
-  // Without these instructions it adds up pairs in 16 bits, which overflow.
+  // Without VNNI instructions, oneDNN sums pairs of products in 16 bits, which can overflow.
   if (is_int8 && !simd::DetectNativeProducts().int8) {
-    return Unimplemented("oneDNN has no exact product of eight-bit weights on this machine");
+    return Unimplemented("oneDNN cannot multiply eight-bit weights exactly on this machine");
   }
   const Shape shape = {.outputs = source.rows(),
                        .inputs = source.cols(),
@@ -349,8 +355,9 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(const MatrixSo
   try {
     const State::Format& format = state_->FormatOf(shape);
     if (use == OneDnnUse::kWhereRowsStayApart && !format.rows_stay_apart) {
-      return Unimplemented("oneDNN has no product of {} x {} weights that keeps rows apart",
-                           shape.outputs, shape.inputs);
+      return Unimplemented(
+          "oneDNN has no product of {} x {} weights with the same bits in every batch",
+          shape.outputs, shape.inputs);
     }
     INCIPIT_ASSIGN_OR_RETURN(auto buffer,
                              state_->memory().Allocate(format.weights.get_size(), "a weight"));

@@ -1,7 +1,7 @@
-// Matrix products by oneDNN, with weights in the blocked format that it asks for. It goes with dots
-// of bf16 (simd/select.h), for types that the CPU has instructions for (AVX-512 for f32,
-// AVX512_BF16, AVX512_VNNI); there its products give a row the same bits whatever the number of
-// rows.
+// Matrix products by oneDNN, with weights in oneDNN's blocked format. oneDNN is used if the CPU has
+// instructions for the type (AVX-512 for f32, AVX512_BF16, AVX512_VNNI) and if attention uses the
+// bf16 dot instruction (simd/select.h). oneDNN's products on such CPUs compute each row with the
+// same bits for every number of rows.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@
 
 namespace incipit {
 
-// When to take oneDNN's product.
+// When to use oneDNN for a product.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
-  // Only by the kernels (brgemm) that are known to give a row the same bits in every batch.
+  // Only if the oneDNN kernels (brgemm) compute each row with the same bits in every batch.
   kWhereRowsStayApart,
 };
 
-// What the matrices of one backend share: engine, stream, and the primitives made so far, one for
-// each shape and number of rows. Must outlive the matrices.
+// The state that all oneDNN matrices of a backend share: the engine, the stream, and one primitive
+// per shape and number of rows. The context must outlive the matrices.
 class OneDnnContext {
  public:
   OneDnnContext(const simd::Kernels& kernels, const Threads& threads, HostMemory& memory);
   ~OneDnnContext();
 
-  // UNIMPLEMENTED where oneDNN has no such product for the type on this machine. With bf16 weights,
-  // activations are rounded to bf16.
+  // Packs a matrix. Returns UNIMPLEMENTED if oneDNN has no product for the type on this machine.
+  // For bf16 weights, activations are rounded to bf16.
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source, OneDnnUse use);
 
-  // What failed since the last call.
+  // Returns the first error since the previous call of TakeError, or OK.
   absl::Status TakeError();
 
  private:

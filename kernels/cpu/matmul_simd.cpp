@@ -10,11 +10,12 @@
 namespace incipit {
 namespace {
 
-// Rows of one pass: bounds the memory that packed rows take.
+// Maximum number of rows that are packed at a time. Limits the memory for packed rows.
 constexpr int64_t kPassRows = 512;
-// Panels that a thread takes at a time at most; they stay in its cache while all rows pass.
+// Maximum number of panels (blocks of weight rows) per part of a product. The panels stay in the
+// thread's cache while all rows of the part are multiplied.
 constexpr int64_t kPanelsAtOnce = 8;
-// Parts of a product for each thread, where it has so many panels.
+// Minimum number of parts per thread, if the weight has enough panels.
 constexpr int64_t kPartsMin = 8;
 
 class SimdMatrix final : public PackedMatrix {
@@ -87,17 +88,18 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    // What cannot be parted: a panel, or a panel of gate with that of up.
+    // The smallest unit of work: one panel, or a panel of gate together with the panel of up.
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
-    if (num_tiles == 1) {  // the memory's pace: each thread reads on from where it was
+    // A single tile is limited by memory bandwidth, so each thread reads one contiguous range of
+    // panels.
+    if (num_tiles == 1) {
       context_.threads.ForParts(num_units, work, [&](int64_t begin, int64_t end, int32_t) {
         multiply(begin * unit, end * unit, 0, 1);
       });
       return;
     }
-    // Parts of a group of rows and some panels, panels first, so that a thread finds the rows that
-    // it shares with others in a cache. The same number of parts for each thread, as equal as can
-    // be; enough of them that a thread which is held up leaves little for the others to wait for.
+    // Cuts the product into parts, each a group of rows times a range of panels. Consecutive parts
+    // share the same panels, so that a thread finds shared panels in a cache.
     const int64_t count = context_.threads.count();
     int64_t num_ranges = std::max((num_units * unit + kPanelsAtOnce - 1) / kPanelsAtOnce,
                                   (kPartsMin * count + num_groups - 1) / num_groups);

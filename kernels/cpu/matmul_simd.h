@@ -12,7 +12,7 @@
 
 namespace incipit {
 
-// What the matrices of one backend share. Must outlive them.
+// The state that the matrices of one backend share. The context must outlive the matrices.
 struct SimdMatmulContext {
   const simd::Kernels& kernels;
   const Threads& threads;
@@ -20,8 +20,8 @@ struct SimdMatmulContext {
   Scratch<float> packed_rows, row_scales, row_of_thread;
 };
 
-// Weights stay in the type they are stored in and are widened in registers, or are rounded to eight
-// bits.
+// Packs a matrix for the inner loops. Weights keep their stored type and are widened in registers,
+// or are rounded to eight bits if `source` asks for it.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> PackSimdMatrix(const MatrixSource& source,
                                                              SimdMatmulContext& context);
 

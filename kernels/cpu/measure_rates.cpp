@@ -10,12 +10,14 @@
 namespace incipit {
 namespace {
 
-constexpr int kRepeats = 6;               // the best counts
-constexpr int64_t kRounds = 2'000'000;    // of a multiplying loop: some milliseconds
-constexpr size_t kReadBytes = 256 << 20;  // of all threads; beyond the caches
+constexpr int kRepeats = 6;  // number of measurements; the highest rate counts
+// Number of rounds of a multiplication loop; the loop takes some milliseconds.
+constexpr int64_t kRounds = 2'000'000;
+// Number of bytes that all threads together read; larger than the CPU caches.
+constexpr size_t kReadBytes = 256 << 20;
 
-// The best of kRepeats: `work(thread)` on every thread at once, and how many units all of them did
-// per second until the last one was done.
+// Runs `work(thread)` on all threads at once and returns the sum of the returned units per second.
+// The time ends when the last thread has finished. The result is the best of kRepeats measurements.
 template <class F>
 double BestRate(const Threads& threads, const F& work) {
   double best = 0;

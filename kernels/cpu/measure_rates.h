@@ -7,7 +7,7 @@
 
 namespace incipit {
 
-// Measures the rates of these threads and of the instruction set that `kernels` uses.
+// Measures the rates of `threads` with the instruction set of `kernels`.
 MachineRates MeasureCpuRates(const simd::Kernels& kernels, const Threads& threads);
 
 }  // namespace incipit

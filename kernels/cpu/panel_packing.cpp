@@ -13,11 +13,11 @@ namespace incipit {
 namespace {
 
 struct StoredRow {
-  const char* data = nullptr;  // null past the end
+  const char* data = nullptr;  // null for a row after the last one
   DType dtype = DType::kF32;
 };
 
-// Row `row` of the parts one after the other.
+// Returns row `row` of the matrix that the parts form one after the other.
 StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
   for (const ConstTensorView& part : parts) {
     if (row < part.rows) {
@@ -29,7 +29,7 @@ StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
   return {};
 }
 
-// Packs one panel after the other; each thread has one.
+// Packs one panel at a time. Each thread has its own packer.
 class PanelPacker {
  public:
   PanelPacker(const MatrixSource& source, const PanelShape& shape, const simd::Kernels& kernels,
@@ -62,7 +62,8 @@ class PanelPacker {
   }
 
  private:
-  // The row behind an output of a panel; panels of gate and of up take turns.
+  // Returns the matrix row of one output of a panel. If the weight is gate and up, panels of gate
+  // and panels of up alternate.
   StoredRow RowOf(int64_t panel, int64_t lane) const {
     if (!shape_.is_gate_up) return FindRow(source_.parts, panel * shape_.panel_width + lane);
     const int64_t size = source_.rows() / 2, row = panel / 2 * shape_.panel_width + lane;
@@ -70,7 +71,7 @@ class PanelPacker {
     return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
-  // Where in a step an output goes.
+  // Returns the index within a step at which the output `lane` is stored.
   int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
     if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;
@@ -78,7 +79,8 @@ class PanelPacker {
     return pair + (in_pair < lanes ? 2 * in_pair : 2 * (in_pair - lanes) + 1);
   }
 
-  // A block of columns at a time, so that what is written stays in the cache until it is complete.
+  // Writes a block of 64 columns at a time, so that the written cache lines stay in the cache until
+  // they are complete.
   template <class Element, class ReadElement>
   void Interleave(Element* out, const ReadElement& read) const {
     constexpr int64_t kColumns = 64;

@@ -29,7 +29,8 @@ bool RowSampler::Survey(std::span<const float> logits) {
   return finite && max_ > -kInfinity;
 }
 
-// Goes on with a copy that has the penalties, biases and bans in it.
+// Replaces the current row by a copy to which penalties, biases and bans are applied. If the bans
+// remove every token, the copy has no bans.
 void RowSampler::Adjust(const StepSample& sample) {
   const std::span<const float> original = logits_;
   adjusted_.assign(original.begin(), original.end());
@@ -55,7 +56,7 @@ TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logi
   } else if (params.top_p < 1) {
     CollectMass(sample);
   } else if (params.min_p > 0) {
-    // A little more than min_p lets through, to be on the safe side of rounding.
+    // The bound is slightly below the bound of min_p, so that rounding errors exclude no token.
     const double below = (0.01 - std::log(params.min_p)) * params.temperature;
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));
@@ -72,7 +73,8 @@ TokenId RowSampler::LowestOfLargest() const {
   return static_cast<TokenId>(chunk * simd::kChunk + position);
 }
 
-// Tokens with a logit of at least `lowest`, in order.
+// Makes the tokens with a logit of at least `lowest` the candidates, in ascending order of token
+// id.
 void RowSampler::Collect(float lowest) {
   candidates_.Reset(std::ssize(logits_));
   for (int64_t chunk = 0; chunk < std::ssize(maxima_); ++chunk) {
@@ -85,7 +87,8 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// The k largest. k chunks reach the k-th largest maximum, hence k tokens do.
+// Makes the k largest tokens the candidates. At least k tokens reach the k-th largest chunk
+// maximum, so that smaller logits can be skipped.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {
@@ -98,7 +101,8 @@ void RowSampler::CollectLargest(int64_t k) {
   candidates_.KeepLargest(k);
 }
 
-// Those that top_p keeps. Almost always a few logits below the largest are enough to look at.
+// Makes the tokens that top_p keeps the candidates. Most rows need only the logits within a small
+// distance of the largest one, so the distance starts at 8 times the temperature.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);
@@ -135,7 +139,8 @@ TokenId RowSampler::SampleFromCandidates(const StepSample& sample) const {
   return -1;
 }
 
-// From the whole row: finds the part in which the point falls, then the token.
+// Samples from all tokens of the row: finds the part that contains the sampled point, then the
+// token.
 TokenId RowSampler::SampleFromRow(const StepSample& sample) {
   constexpr int64_t kPart = 4096;
   const float inverse = InverseTemperature(sample.params->temperature);
@@ -241,7 +246,7 @@ void CpuSampler::Score(const ScoreArgs& args) {
   AppendLogprobs(args.logits, *args.logprobs);
 }
 
-// Makes room for every row in order, then fills the rows on all threads.
+// Appends an empty entry for every row in order, then fills the entries on all threads.
 void CpuSampler::AppendLogprobs(const TensorView& logits, Logprobs& logprobs) {
   const size_t first = logprobs.chosen.size();
   for (LogprobRow& row : wanted_) {

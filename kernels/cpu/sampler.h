@@ -1,4 +1,4 @@
-// Sampling on the CPU: of one row of logits, and of all rows of a step on several threads.
+// Sampling on the CPU: from one row of logits, and from all rows of a step on several threads.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace incipit {
 
-// Where one row's log probabilities go. As many of the likeliest are wanted as fit in `top`, which
-// is no larger than the vocabulary.
+// Destinations for the log probabilities of one row. The size of `top` is the requested number of
+// likeliest tokens, at most the vocabulary size.
 struct LogprobSlot {
   TokenLogprob* chosen = nullptr;
   int32_t* rank = nullptr;
@@ -23,23 +23,25 @@ struct LogprobSlot {
 };
 
 // Samples from one row of logits at a time, bit for bit as kernels/sampling.h defines, without
-// sorting the vocabulary. One pass over a row finds the largest logit of each chunk. These maxima
-// answer greedy requests; every later pass visits only the chunks that can hold a candidate.
-// Not thread-safe: each thread has one, with its working memory.
+// sorting the vocabulary. One pass over a row computes the largest logit of each chunk
+// (simd::kChunk logits). Greedy requests need only these maxima. Every later pass reads only the
+// chunks that can contain a candidate. Not thread-safe: each thread has its own sampler.
 class RowSampler {
  public:
   explicit RowSampler(const simd::Kernels& kernels) : kernels_(&kernels) {}
 
   bool IsFinite(std::span<const float> logits) { return Survey(logits); }
 
-  // -1 where the row is not finite.
+  // Returns the sampled token, or -1 if the row is not finite.
   TokenId Sample(const StepSample& sample, std::span<const float> logits);
 
-  // REQUIRES: the row is finite.
+  // Computes the log probability and the rank of `token`, and the likeliest tokens.
+  // REQUIRES: all values of `logits` are finite or -infinity.
   void FillLogprobs(std::span<const float> logits, TokenId token, const LogprobSlot& slot);
 
  private:
-  // Makes `logits` the row at hand. False if it is not finite.
+  // Makes `logits` the current row and computes the maxima of its chunks. Returns false if the row
+  // is not finite.
   bool Survey(std::span<const float> logits);
   void Adjust(const StepSample& sample);
 
@@ -59,15 +61,15 @@ class RowSampler {
   }
 
   const simd::Kernels* kernels_;
-  std::span<const float> logits_;  // the row at hand
-  std::vector<float> maxima_;      // of its chunks
+  std::span<const float> logits_;  // the current row
+  std::vector<float> maxima_;      // largest logit of each chunk of the current row
   float max_ = 0;
   Candidates candidates_;
   std::vector<float> adjusted_, sorted_maxima_;
   std::vector<uint64_t> sums_;
 };
 
-// Samples and scores the rows of a step, spread over the threads.
+// Samples and scores the rows of a step on several threads.
 class CpuSampler {
  public:
   CpuSampler(const simd::Kernels& kernels, const Threads& threads);
@@ -76,19 +78,19 @@ class CpuSampler {
   void Score(const ScoreArgs& args);
 
  private:
-  // A row of log probabilities to append.
+  // One row of log probabilities to append.
   struct LogprobRow {
     int32_t logits_row = 0;
     TokenId token = -1;
     int32_t num_top = 0;
-    bool finite = false;   // a row that is not gets 0, rank 0 and no likeliest tokens
-    size_t top_begin = 0;  // its place in Logprobs::top
+    bool finite = false;  // if false, the row has log probability 0, rank 0 and no likeliest tokens
+    size_t top_begin = 0;  // index of its first entry in Logprobs::top
   };
 
   void AppendLogprobs(const TensorView& logits, Logprobs& logprobs);
 
   const Threads& threads_;
-  std::vector<RowSampler> samplers_;  // one for each thread
+  std::vector<RowSampler> samplers_;  // one per thread
   std::vector<LogprobRow> wanted_;
 };
 

@@ -1,5 +1,6 @@
-// Memory that an operation needs while it runs. Grows to the largest use and stays: a step after
-// warm-up allocates nothing. Large ones lie in huge pages.
+// Memory that an operation needs while it runs. The memory grows to the size of the largest use and
+// is kept, so that steps after the warm-up allocate nothing. Large memory is allocated in huge
+// pages.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +13,12 @@
 
 namespace incipit {
 
-// Aligned to a cache line; contents are lost when it grows.
+// Memory for elements of type T, aligned to a cache line. The contents are lost when the memory
+// grows.
 template <class T>
 class Scratch {
  public:
-  // At least `size` elements.
+  // Returns memory for at least `size` elements.
   T* Get(int64_t size) {
     if (size > size_) {
       memory_.reset();

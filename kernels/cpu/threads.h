@@ -1,5 +1,6 @@
-// The CPU backend's threads: OpenMP's pool, which oneDNN shares. Between two operations of a step
-// they spin for a moment; left alone they sleep (docs/operations.md says after how long).
+// The threads of the CPU backend: the OpenMP thread pool, which oneDNN also uses. Between two
+// operations of a step the threads spin. If no operation follows, the threads fall asleep after the
+// time that docs/operations.md states.
 #pragma once
 
 #include <omp.h>
@@ -16,26 +17,30 @@ class Threads {
 
   int32_t count() const { return count_; }
 
-  // oneDNN asks OpenMP how many threads to use, and the answer belongs to the calling thread.
+  // Sets the number of OpenMP threads for the calling thread, because oneDNN uses that number and
+  // OpenMP stores it per calling thread.
   void UseForCallingThread() const {
     if (omp_get_max_threads() != count_) omp_set_num_threads(count_);
   }
 
-  // Where asked for, keeps the calling thread, which drives the backend from now on, and those that
-  // help it on a CPU each, of those that it may use, in turn.
+  // If pinning was requested, binds the calling thread and the pool's threads to one CPU each. The
+  // allowed CPUs are used in turn. The calling thread must be the one that calls the backend from
+  // now on.
   void PinOnce() {
     if (pins_ && pinned_for_ != std::this_thread::get_id()) Pin();
   }
 
-  // f(begin, end, thread) on contiguous parts of [0, size), one for each thread. `work` is about
-  // the number of multiplications in all: little of it is not worth waking anybody for.
+  // Calls f(begin, end, thread) for one contiguous part of [0, size) per thread. `work` is the
+  // approximate number of multiplications in all parts. If `work` is small, the calling thread does
+  // everything, because waking threads would cost more.
   template <class F>
   void ForParts(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {
       if (size > 0) f(int64_t{0}, size, 0);
       return;
     }
-    // A team of another size would make OpenMP end threads and start new ones.
+    // Always uses count_ threads: for a team of another size, OpenMP would end threads and start
+    // new ones.
 #pragma omp parallel num_threads(count_)
     {
       const int64_t thread = omp_get_thread_num(), num_threads = omp_get_num_threads();
@@ -45,7 +50,8 @@ class Threads {
     }
   }
 
-  // f(index, thread) for each of [0, size), taken by whoever is free, in order.
+  // Calls f(index, thread) for each index of [0, size). Free threads take the indices in ascending
+  // order.
   template <class F>
   void ForEach(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {
@@ -57,7 +63,7 @@ class Threads {
   }
 
  private:
-  static constexpr int64_t kWorkMin = 32768;  // some microseconds on one core
+  static constexpr int64_t kWorkMin = 32768;  // multiplications; some microseconds on one core
 
   void Pin();
 

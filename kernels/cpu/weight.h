@@ -12,15 +12,15 @@
 
 namespace incipit {
 
-// Rows that are multiplied, normalised first where a weight is given.
+// The input rows of a product. If `norm_weight` is set, the rows are normalised before the product.
 struct ProductInput {
-  const float* x = nullptr;          // [rows][cols]
-  const int32_t* indices = nullptr;  // [num_rows]: which rows of x; null: the first num_rows
+  const float* x = nullptr;          // shape [rows][cols]
+  const int32_t* indices = nullptr;  // shape [num_rows], rows of x to use; null: the first num_rows
   int64_t num_rows = 0;
-  const float* norm_weight = nullptr;  // [cols], or null
+  const float* norm_weight = nullptr;  // shape [cols], or null
   float epsilon = 0;
 
-  // Rows begin .. begin + count of these.
+  // Returns the input that consists of the rows [begin, begin + count) of this input.
   ProductInput Part(int64_t begin, int64_t count, int64_t cols) const {
     ProductInput part = *this;
     part.num_rows = count;
@@ -33,28 +33,28 @@ struct ProductInput {
   }
 };
 
-// What becomes of the products: see simd::Finish.
+// The destination of a product and the operation that is applied to the sums (simd::Finish).
 struct ProductOutput {
   simd::Finish finish = simd::Finish::kStore;
-  const float* bias = nullptr;  // [outputs], or null
-  float* y = nullptr;           // [num_rows][Width(outputs)]
+  const float* bias = nullptr;  // shape [outputs], or null
+  float* y = nullptr;           // shape [num_rows][Width(outputs)]
 
   int64_t Width(int64_t outputs) const {
     return finish == simd::Finish::kSilu ? outputs / 2 : outputs;
   }
 };
 
-// A matrix that is multiplied: [rows = outputs, cols = inputs], in some packed form.
+// A packed matrix [outputs, inputs] that is multiplied.
 class PackedMatrix {
  public:
   virtual ~PackedMatrix() = default;
   virtual size_t byte_size() const = 0;
 
-  // The bits of a row of the output depend on that row of the input alone.
+  // Multiplies the rows of `input`. Each output row depends only on its own input row, bit for bit.
   virtual void Multiply(const ProductInput& input, const ProductOutput& output) = 0;
 };
 
-// Either a packed matrix or, for embeddings, the rows where they lie.
+// Either a packed matrix or, for an embedding, views of the rows in their original memory.
 class CpuWeight final : public Weight {
  public:
   CpuWeight(std::span<const ConstTensorView> parts, WeightFormat format,
@@ -67,9 +67,10 @@ class CpuWeight final : public Weight {
   int64_t cols() const override { return parts_.front().cols; }
   size_t byte_size() const override { return matrix_ != nullptr ? matrix_->byte_size() : 0; }
 
-  // Null for an embedding.
+  // Returns the packed matrix; null for an embedding.
   PackedMatrix* matrix() const { return matrix_.get(); }
-  // Where the rows were when the weight was packed; an embedding's must still be there.
+  // Returns the original rows of the weight. Only the rows of an embedding are still guaranteed to
+  // be valid.
   std::span<const ConstTensorView> parts() const { return parts_; }
   WeightFormat format() const { return format_; }
 
@@ -80,7 +81,7 @@ class CpuWeight final : public Weight {
   int64_t rows_ = 0;
 };
 
-// A matrix to be packed.
+// The description of a matrix to be packed.
 struct MatrixSource {
   std::span<const ConstTensorView> parts;
   WeightRole role = WeightRole::kOutput;
@@ -92,7 +93,8 @@ struct MatrixSource {
     return sum;
   }
   int64_t cols() const { return parts.front().cols; }
-  // What the parts are stored as together: their type, or f32 where they differ.
+  // Returns the type in which the matrix is stored: the type of the parts, or f32 if their types
+  // differ.
   DType dtype() const {
     for (const ConstTensorView& part : parts) {
       if (part.dtype != parts.front().dtype) return DType::kF32;

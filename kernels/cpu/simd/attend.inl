@@ -1,13 +1,17 @@
 // Paged attention with an online softmax (Milakov, Gimelshein: "Online normalizer calculation for
-// softmax", 2018; Dao: "FlashAttention-2", 2023). Included by every instruction set's file, inside
-// its namespace.
+// softmax", 2018; Dao: "FlashAttention-2", 2023). The file of every instruction set includes this
+// file inside its namespace.
 //
-// A call handles a tile of rows, one for each token and query head, that share a KV head. For each
-// absolute step of 64 positions, in order: scores of all rows, the rows' new maxima, the weights,
-// the weighted values added position by position. Splits (kSplit positions, absolute too) are each
-// summed from nothing and then folded together in order, by whoever computed them. What a row adds
-// up, and in which order, thus follows from its own range of positions alone. Positions that a row
-// must not see are left out, not multiplied by zero: their slots may hold anything.
+// A call computes a tile of rows that share a KV head; a row is one token and one query head. A
+// step is 64 consecutive positions that start at a multiple of 64. For each step in ascending
+// order, the call computes the scores of all rows, the new maxima of the rows, and the weights. The
+// call then adds the weighted values, position by position.
+//
+// A split is kSplit consecutive positions that start at a multiple of kSplit. Each split is summed
+// separately, starting from zero, on any thread. The splits are then combined in ascending order.
+// The terms of a row and their order therefore depend only on the positions that the row attends
+// to. Positions that a row must not attend to are skipped instead of multiplied by zero, because
+// their slots may hold any value.
 #pragma once
 
 #include "kernels/cpu/simd/attend_dots.inl"
@@ -19,12 +23,13 @@
 
 constexpr int64_t kRowPad = 16;
 
-// What the rows of a tile have added up over some positions. Arrays over rows are padded to whole
-// vectors.
+// The sums of a tile's rows over a range of positions. Arrays with one element per row are padded
+// to whole vectors.
 struct AttendState {
   int64_t sums_stride;
-  float* sums;  // [row][sums_stride]: weighted values, pairs of vectors as WidenPair has them
-  float *max, *denominator;  // [row]
+  // Weighted sums of values, [row][sums_stride]; pairs of vectors are in the order of WidenPair.
+  float* sums;
+  float *max, *denominator;  // one per row
 
   static int64_t Floats(int64_t num_rows, int64_t head_dim) {
     return RoundUpTo(num_rows, kRowPad) * (RoundUpTo(head_dim, kRowPad) + 2);
@@ -43,15 +48,17 @@ struct AttendState {
   }
 };
 
-// What a call works in, for one of its KV heads; `query` and `states` are that one's own.
+// Working memory of a call for one KV head. `query` and `states` are separate for each KV head; the
+// KV heads share the rest.
 struct AttendScratch {
-  float* query;              // [tile][head_dim][rows of the tile], times the scale
-  float* scores;             // [row][kStep], then the weights
-  float *new_max, *rescale;  // [row]
-  void *keys, *values;       // one step, gathered where blocks are smaller than kBlock
-  float* states[2];          // memory of an AttendState each
+  float* query;              // shape [tiles][head_dim][rows of the tile], multiplied by the scale
+  float* scores;             // shape [rows][kStep]; the weights replace the scores later
+  float *new_max, *rescale;  // one per row
+  void *keys, *values;       // one step, copied together if blocks are smaller than kBlock
+  float* states[2];          // memory for two AttendStates
 
-  // For num_rows rows of all KV heads together, each one's a multiple of kRowPad.
+  // Returns the number of floats for `num_rows` rows, the sum over all KV heads.
+  // REQUIRES: the rows of each KV head are a multiple of kRowPad.
   static int64_t Floats(int64_t num_rows, int64_t head_dim) {
     return num_rows * (head_dim + kStep + 2) + 2 * (kStep * head_dim + 2 * kRowPad) +
            2 * AttendState::Floats(num_rows, head_dim);
@@ -68,7 +75,7 @@ struct AttendScratch {
     s.new_max = take(rows);
     s.rescale = take(rows);
     s.keys = take(kStep * head_dim + 2 * kRowPad);
-    s.values = take(kStep * head_dim + 2 * kRowPad);  // a vector load may pass its end
+    s.values = take(kStep * head_dim + 2 * kRowPad);  // a vector load may read past the end
     memory += group * (rows * head_dim + 2 * AttendState::Floats(num_rows, head_dim));
     for (float*& state : s.states) state = take(AttendState::Floats(num_rows, head_dim));
     s.query = take(rows * head_dim);
@@ -91,14 +98,16 @@ SeenRange SeenPositions(const AttendArgs& args, int64_t token) {
   return {args.window > 0 && after > args.window ? after - args.window : 0, after};
 }
 
-// Of them, those among `size` from `first`, counted from there.
+// Returns the slots that a token attends to among the `size` positions from `first`. Slot 0 is
+// position `first`.
 SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_t size) {
   const SeenRange seen = SeenPositions(args, token);
   return {seen.begin > first ? seen.begin - first : 0,
           seen.end - first < size ? seen.end - first : size};
 }
 
-// Calls f(row, slots) for all rows: those that they see of `size` positions from `first`.
+// Calls f(row, slots) for each row, with the slots that the row attends to among the `size`
+// positions from `first`.
 template <class F>
 void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   int64_t row = 0;
@@ -108,7 +117,7 @@ void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   }
 }
 
-// Copies the blocks of a step together where they are smaller than kBlock.
+// Copies the blocks of a step into contiguous memory if blocks are smaller than kBlock.
 template <class T>
 void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendScratch& scratch,
                 StepBlocks<T>& out) {
@@ -132,12 +141,14 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// Whose keys are wanted after this step's: `positions` further on, `elements` away in the block.
+// The location of the keys to prefetch during a step: `positions` later in the sequence and
+// `elements` further in the block. `elements` is not 0 for another KV head.
 struct NextKeys {
   int64_t positions, elements;
 };
 
-// From one kBlock positions to the next, where the pool's blocks hold whole ones.
+// An iterator over runs of kBlock positions.
+// REQUIRES: the pool's block_size is a multiple of kBlock.
 template <class T>
 class BlockWalk {
  public:
@@ -160,8 +171,8 @@ class BlockWalk {
   int64_t index_, slot_;
 };
 
-// The blocks of the step at `first` that hold positions of the range. Slots of other positions may
-// hold anything.
+// Returns the locations of the blocks of the step at `first` that overlap `range`. Slots outside
+// `range` may hold any value.
 template <class T>
 StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextKeys next,
                          const AttendScratch& scratch) {
@@ -189,7 +200,7 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextK
 
 template <class T>
 void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& scratch) {
-  constexpr float kLog2OfE = 1.44269504f;  // since weights are powers of two
+  constexpr float kLog2OfE = 1.44269504f;  // weights are computed as powers of two
   const int64_t head_dim = args.kv.head_dim;
   const Vec scale = Broadcast(args.scale * kLog2OfE);
   int64_t token = 0, head = 0;
@@ -214,8 +225,8 @@ void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& 
   }
 }
 
-// Scores become weights, maxima and denominators move on, and s.rescale says by how much the sums
-// so far shrink.
+// Replaces scores by weights and updates the maxima and denominators. Stores in s.rescale the
+// factor by which each row's previous sums must be multiplied.
 template <class T>
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
@@ -239,9 +250,9 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
   });
 }
 
-// Adds a step's values to the rows begin .. begin + rows. Slots that all of them see go first,
-// together, if they are the first that each sees; the rest row by row. is_whole: all see all.
-// `ahead`: what to fetch, if anything.
+// Adds the values of a step to the rows [begin, begin + rows). If all rows start at the same slot,
+// the slots that all rows attend to are added for all rows together. The remaining slots are added
+// row by row. `is_whole`: all rows attend to all slots. `ahead`: memory to prefetch; may be null.
 template <class T>
 void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t first,
                     int64_t begin, int64_t rows, bool is_whole, FetchAhead* ahead,
@@ -258,13 +269,15 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
                             .ahead = ahead};
   const bool fetches = ahead != nullptr;
   if (is_whole) return TileFunctionsOf<T>(rows, fetches).accumulate(part);
-  // Positions rise with the rows: the first row sees the earliest slots, the last the latest.
+  // Later rows have equal or higher positions, so the first row attends to the earliest slots and
+  // the last row to the latest.
   const auto slots_of = [&](int64_t row) {
     return SeenSlots(args, row / args.num_heads, first, kStep);
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // A pair of which some rows see one position only goes to the rest.
+  // If some rows attend to only the first position of a pair, the pair is not among the common
+  // slots.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {
@@ -285,7 +298,7 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   }
 }
 
-// The KV heads of a call, each with what is its own.
+// The KV heads of a call, each with its own arguments and working memory.
 struct AttendGroups {
   int64_t count;
   Tiles tiles;
@@ -313,7 +326,8 @@ AttendGroups GroupsOf(const AttendArgs& args) {
 template <class T>
 void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& blocks,
                 const Tiles& tiles, const AttendScratch& s, const AttendState& state) {
-  // Whether all see the whole step: positions rise with the tokens.
+  // True if all tokens attend to the whole step. Checking the first and the last token suffices,
+  // because positions ascend.
   const bool is_whole = SeenSlots(args, 0, first, kStep).end == kStep &&
                         SeenSlots(args, args.num_tokens - 1, first, kStep).begin == 0;
   FetchAhead values(blocks, blocks.values, tiles.count);
@@ -335,7 +349,8 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
   }
 }
 
-// The positions of one split, added up from nothing; all KV heads of a step before the next one.
+// Computes the sums over the positions of one split, starting from zero. Each step is computed for
+// all KV heads before the next step.
 template <class T>
 void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* states) {
   const AttendArgs& args = groups.args[0];
@@ -356,7 +371,7 @@ void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* s
   }
 }
 
-// Adds to what the rows have of all splits before `split` what they have of it.
+// Combines `part`, the sums over the split `split`, with `total`, the sums over all earlier splits.
 void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
                const AttendState& part) {
   const int64_t stride = total.sums_stride;
@@ -364,7 +379,8 @@ void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
     if (seen.empty()) return;
     float* const sums = total.sums + row * stride;
     const float* const more = part.sums + row * stride;
-    if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {  // nothing before
+    // The row attends to no earlier split.
+    if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {
       total.max[row] = part.max[row];
       total.denominator[row] = part.denominator[row];
       for (int64_t i = 0; i < stride; i += Vec::kLanes) Store(sums + i, Load(more + i));

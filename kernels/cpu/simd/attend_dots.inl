@@ -1,30 +1,34 @@
-// The products of attention by an instruction that multiplies two pairs of bf16 and adds both
-// products to a sum in f32. Included by attend.inl.
+// The matrix products of attention with the bf16 dot instruction. The instruction multiplies two
+// pairs of bf16 numbers and adds both products to an f32 sum. Included by attend.inl.
 //
-// Queries, times the scale, and weights are rounded to bf16, each once. A denominator adds up the
-// rounded weights, so that what a row gets is a mean of values whatever rounding did to the
-// weights: exactly the value where it sees one, or where all are alike.
+// Queries (multiplied by the scale) and weights are rounded to bf16 once. The denominator of a row
+// is the sum of the rounded weights. The result of a row is therefore an exact weighted mean of
+// values. If a row attends to one value, or if all values are equal, the result is exactly that
+// value.
 //
-// A score adds up pairs of dimensions, a sum pairs of positions, 2i and 2i + 1, in ascending order.
-// Of a pair of positions of which a row sees one, zeros stand for the other's values, since it may
-// hold anything. So a row's bits still follow from its own range of positions alone.
+// A score sums pairs of dimensions, and a weighted sum adds pairs of positions 2i and 2i + 1, in
+// ascending order. If a row attends to only one position of a pair, zeros replace the other
+// position's values, because its slot may hold any value. The bits of a row therefore depend only
+// on the positions that the row attends to.
 //
-// An instruction set with dots has a type for them, DottedBF16, stored as BF16 is, with static
-// functions (pairs lie in the halves of a lane, the first in the lower one):
-//   Vec Dot(IntVec a, IntVec b, Vec sum)  products of the second elements, then of the first ones
-//   IntVec Narrow(Vec a, Vec b)           the elements of a, then of b, rounded to nearest even
-//   IntVec PairKeys(const T* keys)        of kLanes elements at `keys` and at keys + kBlock
-//   IntVec PairRows(const T* a, const T* b)              of kLanes elements
-//   void PairRows(const T* a, const T* b, IntVec& first, IntVec& second)
-//                                         of 2 kLanes, in any order that PutInOrder undoes
-// Others have BF16 in its place.
+// An instruction set with a bf16 dot instruction defines a type DottedBF16, stored like BF16, with
+// the following static functions. A pair occupies the two halves of a lane, the first element in
+// the lower half.
+//   Vec Dot(IntVec a, IntVec b, Vec sum)  adds the products of the second elements, then the first
+//   IntVec Narrow(Vec a, Vec b)           rounds the elements of a, then of b, to nearest even
+//   IntVec PairKeys(const T* keys)        pairs kLanes elements at `keys` with those at keys +
+//   kBlock IntVec PairRows(const T* a, const T* b)              pairs kLanes elements void
+//   PairRows(const T* a, const T* b, IntVec& first, IntVec& second)
+//                                         pairs 2 kLanes elements, in an order that PutInOrder
+//                                         undoes
+// Other instruction sets define DottedBF16 as BF16.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
 #include "kernels/cpu/simd/attend_weights.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 
-// What queries and weights are kept for: T's dots, or products in f32.
+// The type for which queries and weights are stored: T if T has a dot instruction, otherwise float.
 template <class T>
 using Arithmetic = std::conditional_t<kHasDots<T>, T, float>;
 
@@ -39,12 +43,12 @@ constexpr uint16_t kNoValues[kAccumulateVectorsMax * Vec::kLanes] = {};
 
 inline IntVec BroadcastPair(const void* p) { return BroadcastInts(static_cast<const char*>(p)); }
 
-// Rows of a query, times `scale`, to [head_dim / 2][rows] pairs.
+// Multiplies the rows of a query by `scale` and stores them as [head_dim / 2][rows] pairs.
 template <class T>
 void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim, Vec scale,
                      float* memory, float* out) {
   constexpr int64_t kAtOnce = 2 * Vec::kLanes;
-  static_assert(kAttendRows * kDotHeadDimMax / 2 <= kStep * 16);  // of `memory`
+  static_assert(kAttendRows * kDotHeadDimMax / 2 <= kStep * 16);  // `memory` has this size
   const int64_t stride = RoundUpTo(head_dim, kAtOnce) / 2;
   const float* pairs[kAttendRows];
   for (int64_t r = 0; r < rows; ++r) {
@@ -59,7 +63,8 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
   InterleaveFactors(pairs, rows, head_dim / 2, out);
 }
 
-// scores[r][t] = sum over d of query[d][r] * keys[d][t], in BLOCKS blocks from `first`.
+// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t] for BLOCKS blocks from block
+// `first` on.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -114,7 +119,8 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   }
 }
 
-// Scores become weights, the first half of the row as bf16; their sum.
+// Replaces the scores of a step by weights and returns the sum of the weights. The weights are
+// stored as bf16 in the first half of the row.
 template <HasDots T>
 inline float WeighAll(float* scores, float max) {
   constexpr int kAtOnce = 4;
@@ -158,7 +164,7 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// VECTORS vectors of head_dim at a time.
+// Adds the weighted values of VECTORS vectors, starting at dimension `d`.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);
@@ -183,7 +189,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
-    // To the end of the block, or to where more is due.
+    // The loop ends at the end of the block, or at the position where the next prefetch is due.
     const int64_t run = period < kBlockPairs ? period : kBlockPairs;
     const int64_t run_end = (pair | (run - 1)) + 1;
     const int64_t end = run_end < last ? run_end : last;

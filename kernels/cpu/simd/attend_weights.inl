@@ -1,17 +1,17 @@
-// The softmax of one row in one step. Included by attend.inl.
+// The softmax of one row in one step of 64 positions. Included by attend.inl.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
 #include "kernels/cpu/simd/vector_math.inl"
 
-// Positions from `begin` to `end` that a token sees.
+// The positions [begin, end), or the slots of a step, that a token attends to.
 struct SeenRange {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
   bool empty() const { return begin >= end; }
 };
 
-// The new maximum of a row that sees the whole step.
+// Returns the new maximum of a row that attends to the whole step.
 float MaximumOfAll(const float* scores, float max) {
   Vec largest = Broadcast(max);
 #pragma GCC unroll 16
@@ -19,8 +19,8 @@ float MaximumOfAll(const float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Of a row that sees a part of it. The other scores, of the vectors that have any of it, become
-// such that they count for nothing.
+// Returns the new maximum of a row that attends to a part of the step. Sets the other scores in the
+// same vectors to -infinity, so that their weights are 0.
 float MaximumOf(SeenRange seen, float* scores, float max) {
   Vec largest = Broadcast(max);
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {
@@ -32,7 +32,7 @@ float MaximumOf(SeenRange seen, float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Scores become weights; their sum.
+// Replaces the scores of a step by their weights and returns the sum of the weights.
 template <class T>
 inline float WeighAll(float* scores, float max) {
   constexpr int kAtOnce = 4;

@@ -1,4 +1,4 @@
-// The inner loops for AVX2 with FMA and F16C: Haswell, Zen and later.
+// The inner loops for AVX2 with FMA and F16C: Intel Haswell, AMD Zen and later.
 #include <immintrin.h>
 
 #include <cstdint>

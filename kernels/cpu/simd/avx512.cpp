@@ -1,4 +1,4 @@
-// The inner loops for AVX-512 as Skylake-X has it: F, BW, DQ and VL.
+// The inner loops for AVX-512 with the extensions F, BW, DQ and VL: Intel Skylake-X and later.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kName = "avx512";
 using DottedBF16 = BF16;
 
-// Eight-bit products: pairs of columns in 16 bits, added up in 32.
+// Eight-bit products: numbers are widened to 16 bits, and the products of a pair of columns are
+// added to a 32-bit sum.
 constexpr int64_t kColsPerFactor = 2;
 constexpr int32_t kFactorOffset = 0;
 
@@ -23,10 +24,12 @@ inline IntWeights WidenInt8(const char* p) {
 }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(factor.v, weights.v));
-  asm("" : "+v"(sum.v));  // else the products of several steps are added up first, out of registers
+  // Without this statement, the compiler first adds the products of several steps, which needs too
+  // many registers.
+  asm("" : "+v"(sum.v));
   return sum;
 }
-// As factors hold them.
+// Stores the numbers in the layout of eight-bit factors (16 bits each).
 inline void StoreNumbers(void* p, IntVec a) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
 }

@@ -1,4 +1,4 @@
-// The inner loops for AVX-512 with its instructions for eight-bit products: Cascade Lake, Zen 4 and
+// The inner loops for AVX-512 with VNNI (eight-bit products): Intel Cascade Lake, AMD Zen 4 and
 // later.
 #include <immintrin.h>
 

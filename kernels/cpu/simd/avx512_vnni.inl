@@ -1,7 +1,8 @@
-// Eight-bit products by AVX512_VNNI. Included after avx512.inl by the files that use them.
+// Eight-bit products with AVX512_VNNI. The files of instruction sets that have VNNI include this
+// file after avx512.inl.
 #pragma once
 
-// Eight-bit products: four columns at a time, of factors that are unsigned.
+// A factor holds four columns as unsigned eight-bit numbers, so kFactorOffset is added to each.
 constexpr int64_t kColsPerFactor = 4;
 constexpr int32_t kFactorOffset = 128;
 
@@ -9,7 +10,7 @@ inline IntWeights WidenInt8(const char* p) { return {_mm512_loadu_si512(p)}; }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   return {_mm512_dpbusd_epi32(sum.v, factor.v, weights.v)};
 }
-// As factors hold them.
+// Stores the numbers in the layout of eight-bit factors (unsigned, 8 bits each).
 inline void StoreNumbers(void* p, IntVec a) {
   const __m512i offset = _mm512_add_epi32(a.v, _mm512_set1_epi32(kFactorOffset));
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(offset));

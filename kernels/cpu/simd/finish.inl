@@ -1,12 +1,12 @@
-// What is done with the sums of a product before they leave the processor's caches. Included by
-// every instruction set's file, inside its namespace.
+// Applies the Finish operation to the sums of a product while the sums are still in the CPU caches.
+// The file of every instruction set includes this file inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/vector_math.inl"
 
 struct PanelSums {
-  const float* sums;  // [num_rows][sums_stride]
+  const float* sums;  // shape [num_rows][sums_stride]
   int64_t sums_stride, up_offset;
   int64_t row, num_rows;
   int64_t panel;
@@ -16,7 +16,8 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
   return bias == nullptr ? value : Add(value, LoadSome(bias + output, lanes));
 }
 
-// A panel, or for kSilu the one of gate; that of up follows it in `sums`, `up_offset` further on.
+// Applies the Finish operation to the sums of one panel. For kSilu, `panel` is the panel of gate,
+// and the sums of the panel of up follow at `up_offset`.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
   const bool is_silu = args.finish == Finish::kSilu;

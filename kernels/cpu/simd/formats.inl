@@ -1,21 +1,21 @@
-// How a product reads weights and adds up. Included by every instruction set's file, inside its
-// namespace, after Vec and IntVec.
+// The weight formats of a product: how weights are loaded, multiplied and summed. The file of every
+// instruction set includes this file inside its namespace, after it defines Vec and IntVec.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"
 
 constexpr int64_t kFactorBytes = 4;
 
-// Floating-point weights, widened in registers: a step is one column.
+// Floating-point weights, which are widened to f32 in registers. A step is one column.
 template <class T>
 struct FloatFormat {
   using Factor = float;
   using Weights = Vec;
   using Sum = Vec;
-  using Wide = FloatFormat<float>;                // what several tiles read
-  static constexpr int kUnroll = 4;               // steps in one turn of the innermost loop
-  static constexpr int kVectors = kPanelVectors;  // of a panel
-  static constexpr int kRows = kTileRows;         // of the highest tile
+  using Wide = FloatFormat<float>;                // format of weights that several tiles share
+  static constexpr int kUnroll = 4;               // number of steps per round of the innermost loop
+  static constexpr int kVectors = kPanelVectors;  // number of vectors of a panel
+  static constexpr int kRows = kTileRows;         // maximum number of rows of a tile
   static constexpr int64_t kWidth = kVectors * Vec::kLanes;
   static constexpr int64_t kColsPerStep = 1;
   static constexpr int64_t kStepBytes = kWidth * static_cast<int64_t>(sizeof(T));
@@ -24,7 +24,7 @@ struct FloatFormat {
 
   static void LoadWeights(const char* panel, Weights weights[kVectors]) {
     const auto* const from = reinterpret_cast<const T*>(panel);
-    // As WidenPair takes them, and an odd one at the end.
+    // Loads pairs of vectors with WidenPair, then a single vector if the number of vectors is odd.
 #pragma GCC unroll 4
     for (int v = 0; v + 1 < kVectors; v += 2) {
       WidenPair(from + v * Vec::kLanes, weights[v], weights[v + 1]);
@@ -33,7 +33,7 @@ struct FloatFormat {
       weights[kVectors - 1] = Widen(from + (kVectors - 1) * Vec::kLanes);
     }
   }
-  // To [steps][kWidth] of f32.
+  // Widens `steps` steps of a panel to f32, stored as [steps][kWidth].
   static void WidenSteps(const char* panel, int64_t steps, char* wide) {
     auto* to = reinterpret_cast<float*>(wide);
     for (int64_t step = 0; step < steps; ++step) {
@@ -56,7 +56,7 @@ struct FloatFormat {
   static Vec Finished(Sum sum, const float*, int64_t, float) { return sum; }
 };
 
-// Eight-bit weights, added up in 32 bits. A factor holds kColsPerFactor columns of a row.
+// Eight-bit weights with 32-bit sums. A factor holds kColsPerFactor columns of a row.
 struct Int8Format {
   using Weights = IntWeights;
   using Sum = IntVec;
@@ -85,7 +85,7 @@ struct Int8Format {
   static Sum MultiplyAdd(IntVec factor, Weights weights, Sum sum) {
     return MultiplyAddInts(factor, weights, sum);
   }
-  // With the scales from `lane` on.
+  // Returns the sums multiplied by the outputs' scales from `lane` on and by the scale of the row.
   static Vec Finished(Sum sum, const float* output_scales, int64_t lane, float row_scale) {
     return Mul(Mul(ToFloats(sum), Load(output_scales + lane)), Broadcast(row_scale));
   }

@@ -1,42 +1,45 @@
-// The matrix product. Included by every instruction set's file, inside its namespace, after
-// formats.inl.
+// The matrix product. The file of every instruction set includes this file inside its namespace,
+// after formats.inl.
 //
-// The innermost loop keeps a tile of ROWS x (PANELS * width) sums in registers and adds
-// x[r][k] * w[k][n] for one step after the other. Around it, as in Goto, van de Geijn: "Anatomy of
-// High-Performance Matrix Multiplication" (2008): a part of a panel, widened once, stays in the
-// first-level cache while the tiles of a group use it, and a chunk of the group's rows in the
-// second-level cache while a block of panels uses it. Sums wait in a small buffer in between and
-// come back unchanged: so the order of additions is k = 0, 1, 2 ... for every shape of tile.
+// The innermost loop keeps a tile of ROWS x (PANELS * width) sums in registers and adds x[r][k] *
+// w[k][n], one step after the other. The outer loops follow Goto, van de Geijn: "Anatomy of
+// High-Performance Matrix Multiplication" (2008). A part of a panel is widened once and stays in
+// the first-level cache while all tiles of a group use the part. A chunk of the group's rows stays
+// in the second-level cache while a block of panels uses the chunk. Between these parts, the sums
+// are stored in a small buffer and loaded again unchanged. The order of additions is therefore k =
+// 0, 1, 2, ... for every size of tile.
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// The part of a panel that tiles share.
+// Size of the part of a panel that the tiles of a group share, in bytes.
 constexpr int64_t kPassBytes = 16384;
-// A chunk of a group's rows, and the rows of a group.
+// Size of a chunk of a group's rows, in bytes.
 constexpr int64_t kChunkBytes = 256 * 1024;
+// Maximum number of rows of a group.
 constexpr int64_t kGroupRowsMax = 192;
+// Maximum number of panels of a block.
 constexpr int64_t kBlockPanels = 8;
-// Tiles that make it worth while to widen weights once for all of them.
+// Minimum number of tiles for which weights are widened once for all tiles.
 constexpr int64_t kWidenTilesMin = 5;
 constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
-  const char* x;        // [steps][ROWS] factors
-  const char* panel;    // the first panel, at this pass's first step
-  int64_t panel_bytes;  // to the next panel
+  const char* x;        // shape [steps][ROWS], factors
+  const char* panel;    // the first panel, at the first step of this call
+  int64_t panel_bytes;  // bytes between the starts of consecutive panels
   int64_t steps;
-  float* sums;            // [ROWS][PANELS * width]
-  bool resume;            // go on from them
-  const int32_t* starts;  // or else start from here, where given
-  const char* prefetch;   // what is wanted soon: fetched from memory while the units compute,
-  int64_t prefetch_step;  // so many bytes further with each Format::kUnroll steps
-  const char* next_x;     // the next tile's: from the second-level cache
+  float* sums;            // shape [ROWS][PANELS * width]
+  bool resume;            // continue from the values in `sums`
+  const int32_t* starts;  // initial values if `resume` is false; null: zeros
+  const char* prefetch;   // memory to prefetch while the sums are computed
+  int64_t prefetch_step;  // bytes by which `prefetch` advances per Format::kUnroll steps
+  const char* next_x;     // factors of the next tile, prefetched from the second-level cache
 };
 
-// How far ahead of its use a lone tile fetches weights of each panel.
+// Returns how many bytes ahead of its use a lone tile prefetches the weights of each panel.
 constexpr int64_t PrefetchBytes(int64_t panels) { return kPrefetchBytes / panels; }
 
 template <class Format, int ROWS, int PANELS>
@@ -62,8 +65,9 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// One of TILES or more that share what is to be fetched; a lone one fetches all that it reads. Of
-// weights that were widened twice as much is asked for as was stored, some of it twice.
+// Multiplies a tile, one of at least TILES tiles that share the prefetching of a panel. A lone tile
+// (TILES == 1) prefetches all weights that it reads. For widened weights, twice as many bytes are
+// prefetched as are stored, so that some lines are prefetched twice.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -106,7 +110,7 @@ void MultiplyTile(const TileArgs& args) {
     }
     prefetch += args.prefetch_step;
     if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
-      prefetch += (PANELS - 1) * panel_bytes;  // on to the panels that follow these
+      prefetch += (PANELS - 1) * panel_bytes;  // continue with the panels that follow
     }
     panel += kUnroll * Format::kStepBytes;
     x += kUnroll * ROWS * kFactorBytes;
@@ -128,8 +132,9 @@ void MultiplyTile(const TileArgs& args) {
 
 using TileFunction = void (*)(const TileArgs& args);
 
-// Panels that a lone tile takes side by side: a low one so many that enough sums are under way to
-// hide the latency of one.
+// Returns the number of panels that a lone tile multiplies side by side. A tile with few rows takes
+// several panels, because enough independent sums must be in flight to hide the latency of a
+// multiply-add.
 template <class Format>
 constexpr int LonePanels(int64_t rows) {
   return rows * 4 <= Format::kRows ? 4 : rows * 2 <= Format::kRows ? 2 : 1;
@@ -137,7 +142,8 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Tiles of 1, 2, ... rows: one, one of two or three, and one of more.
+  // Functions for tiles of 1, 2, ... rows: for a lone tile, for two or three tiles, and for four or
+  // more tiles.
   TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>
@@ -172,10 +178,10 @@ struct TiledProduct {
     return args.starts == nullptr ? nullptr : args.starts + panel * Format::kWidth;
   }
 
-  // How many panels are finished together.
+  // Returns how many panels are finished together: gate and up form a pair.
   int64_t Unit() const { return args.finish == Finish::kSilu ? 2 : 1; }
 
-  // Streams panels from memory.
+  // Multiplies a lone tile with all panels, which are read from memory once.
   void RunLoneTile() const {
     alignas(64) float sums[2 * Format::kRows * Format::kWidth];
     const int64_t rows = tiles.num_rows, at_once = LonePanels<Format>(rows);
@@ -186,7 +192,7 @@ struct TiledProduct {
         MultiplyLone(kProductTiles<Format>.lone[rows - 1], panel + p,
                      sums + p * rows * Format::kWidth);
       }
-      const bool is_apart = unit > at_once;  // gate and up, each of which is all that a tile takes
+      const bool is_apart = unit > at_once;  // gate and up are computed by separate calls
       for (int64_t p = 0; p < unit; p += Unit()) {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,
                                    .sums_stride = at_once * Format::kWidth,
@@ -212,7 +218,7 @@ struct TiledProduct {
               .next_x = nullptr});
   }
 
-  // Panels from `panel` on.
+  // Multiplies the tiles [first_tile, last_tile) with the panels from `panel` on.
   void RunGroup(int64_t first_tile, int64_t last_tile, int64_t panel) const {
     alignas(64) float sums[kBlockPanels * kGroupRowsMax * Format::kWidth];
     const int64_t first_row = tiles.Begin(first_tile);
@@ -248,7 +254,8 @@ struct TiledProduct {
     }
   }
 
-  // Of passes that are as equal as whole turns of the innermost loop can make them.
+  // Returns the number of steps per pass. Passes have nearly equal sizes that are multiples of
+  // Format::kUnroll.
   int64_t StepsOfPass(int64_t step_bytes) const {
     const int64_t max = kPassBytes / step_bytes, count = (steps + max - 1) / max;
     const int64_t least = (steps + count - 1) / count;
@@ -256,10 +263,10 @@ struct TiledProduct {
   }
 
   struct Chunk {
-    int64_t first_tile, last_tile, panel, begin, end;  // steps begin .. end
-    int64_t pass;                                      // steps at a time
+    int64_t first_tile, last_tile, panel, begin, end;  // steps [begin, end)
+    int64_t pass;                                      // number of steps per pass
   };
-  // Into sums [rows of the tiles][width].
+  // Multiplies one chunk and stores the result in `sums`, [rows of the tiles][width].
   template <class Read>
   void MultiplyChunk(const Chunk& chunk, float* sums) const {
     alignas(64) char wide[kPassBytes];
@@ -276,7 +283,7 @@ struct TiledProduct {
       }
       constexpr const ProductTiles<Read>& kTiles = kProductTiles<Read>;
       const TileFunction* const multiply = num_tiles < 4 ? kTiles.of_few : kTiles.of_many;
-      // Each tile fetches its share of what follows this part.
+      // Each tile prefetches an equal share of the memory that follows this part.
       const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
       const int64_t next_step = is_last ? chunk.begin : step + count;
       const char* const next =
@@ -301,7 +308,7 @@ struct TiledProduct {
     }
   }
 
-  // Of tiles.
+  // Returns the division of the tiles into groups.
   static Tiles GroupsOf(int64_t num_rows) {
     return Tiles::Of(Tiles::Of(num_rows, Format::kRows).count, kGroupRowsMax / Format::kRows);
   }

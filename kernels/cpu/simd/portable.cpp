@@ -1,5 +1,5 @@
-// The inner loops in vectors of four that any compiler knows how to lower. Multiplications and
-// additions are not fused, whatever the machine: the bits are the same on every one.
+// The inner loops in vectors of four elements, which any compiler can translate. Multiplications
+// and additions are never fused, so that the bits are the same on every machine.
 #include <cstdint>
 #include <utility>
 
@@ -27,13 +27,14 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 4;              // 8 sums: of 16 registers
-constexpr int64_t kPrefetchBytes = 2048;  // ahead of the weights that lone tiles read
+constexpr int kTileRows = 4;  // of 16 registers, 8 hold sums
+// Bytes that a lone tile prefetches ahead of the weights it reads.
+constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 1;
 constexpr int kAttendRows = 2;
-constexpr int kAttendSums = 8;  // of attention, in registers
+constexpr int kAttendSums = 8;  // number of attention sums in registers
 constexpr bool kBF16PairsInterleave = false;
 
 inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }
@@ -52,7 +53,7 @@ inline Vec Blend(Mask mask, Vec a, Vec b) {
   return {reinterpret_cast<Floats>((reinterpret_cast<Ints>(a.v) & mask) |
                                    (reinterpret_cast<Ints>(b.v) & ~mask))};
 }
-// b where either is NaN.
+// Returns b in each lane where a or b is NaN.
 inline Vec Max(Vec a, Vec b) { return Blend(a.v > b.v, a, b); }
 inline Vec Min(Vec a, Vec b) { return Blend(a.v < b.v, a, b); }
 inline Vec MultiplyAdd(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }
@@ -61,7 +62,8 @@ inline Vec NegativeMultiplyAdd(Vec a, Vec b, Vec c) { return {c.v - a.v * b.v}; 
 inline float WidenOne(F16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t magnitude = value.bits & 0x7FFFu;
-  // The exponents differ by 112; multiplying also puts subnormal numbers right.
+  // The exponent biases of f32 and f16 differ by 112. The multiplication also converts subnormal
+  // numbers correctly.
   const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
   const uint32_t bits = magnitude >= 0x7C00 ? 0x7F800000 | (magnitude & 0x3FF) << 13
                                             : __builtin_bit_cast(uint32_t, scaled);
@@ -76,7 +78,7 @@ inline Vec Widen(const BF16* p) {
   return {reinterpret_cast<Floats>(bits)};
 }
 
-// Eight-bit products, a pair of columns at a time.
+// Eight-bit products: a factor holds a pair of columns.
 struct IntVec {
   Ints v;
 };
@@ -105,14 +107,14 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   const Ints first = factor.v << 16 >> 16, second = factor.v >> 16;
   return {sum.v + first * weights.first + second * weights.second};
 }
-inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }  // the same bits
+inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }  // reinterprets the bits
 inline Vec ToFloats(IntVec a) { return {__builtin_convertvector(a.v, Floats)}; }
-// To the nearest, ties to even: what adding 1.5 * 2^23 leaves in the lowest bits.
+// Rounds to nearest, ties to even: after adding 1.5 * 2^23, the lowest bits hold the whole number.
 inline IntVec RoundToInts(Vec a) {
   const Floats shifted = a.v + 12582912.0f;
   return {reinterpret_cast<Ints>(shifted) - 0x4B400000};
 }
-// As factors hold them.
+// Stores the numbers in the layout of eight-bit factors (16 bits each).
 inline void StoreNumbers(void* p, IntVec a) {
   const int16_t narrow[4] = {static_cast<int16_t>(a.v[0]), static_cast<int16_t>(a.v[1]),
                              static_cast<int16_t>(a.v[2]), static_cast<int16_t>(a.v[3])};
@@ -127,7 +129,7 @@ inline Vec LoadPartial(const float* p, int64_t lanes) {
 inline void StorePartial(float* p, int64_t lanes, Vec a) {
   for (int64_t i = 0; i < lanes; ++i) p[i] = a.v[i];
 }
-// Lanes begin .. end of a, the others of b.
+// Returns the lanes [begin, end) of a and the other lanes of b.
 inline Vec SelectLanes(int64_t begin, int64_t end, Vec a, Vec b) {
   const Ints lane = {0, 1, 2, 3};
   const auto first = static_cast<int32_t>(begin), last = static_cast<int32_t>(end);
@@ -146,10 +148,12 @@ inline float ReduceMax(Vec a) {
   return even > odd ? even : odd;
 }
 
-// 2^n for whole n from -126 to 127. A NaN has no whole number to convert: any power will do.
+// Converts whole numbers in [-126, 127] to integers. A NaN becomes an arbitrary integer, because
+// its power of two is not used.
 inline Ints ToInts(Vec n) { return __builtin_convertvector(Max(n, Broadcast(-127.0f)).v, Ints); }
+// Returns 2^n for whole n in [-126, 127].
 inline Vec PowerOfTwo(Vec n) { return {reinterpret_cast<Floats>((ToInts(n) + 127) << 23)}; }
-// The lowest bits of `a`, where the exponent is.
+// Shifts the lowest bits of `a` to the position of the exponent.
 inline Vec ShiftedToExponent(Vec a) {
   using Bits = uint32_t __attribute__((vector_size(16)));
   return {reinterpret_cast<Floats>(reinterpret_cast<Bits>(a.v) << 23)};

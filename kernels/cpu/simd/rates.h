@@ -1,4 +1,5 @@
-// The most that an instruction set can do: loops that do nothing but multiply, or nothing but read.
+// Loops that measure the highest rates of an instruction set: they only multiply, or only read
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,9 @@
 
 namespace incipit::simd {
 
-// A loop that multiplies returns how many multiply-adds it did in `rounds` rounds; it waits neither
-// for memory nor for its own results. Null where there is no instruction for the type.
+// The loops of one instruction set. A multiplying loop returns the number of multiply-adds in
+// `rounds` rounds. The loop waits neither for memory nor for its own results. A pointer is null if
+// the instruction set has no instruction for the type.
 struct RateLoops {
   int64_t (*f32)(int64_t rounds);
   int64_t (*bf16)(int64_t rounds);  // sums of products in f32
@@ -17,11 +19,12 @@ struct RateLoops {
   void (*read)(const std::byte* data, size_t bytes);
 };
 
-// What read() takes: `bytes` is a multiple of it and `data` is aligned to 64.
+// The argument `bytes` of RateLoops::read must be a multiple of this number, and `data` must be
+// aligned to 64 bytes.
 inline constexpr size_t kReadMultiple = 4096;
 
 const RateLoops& PortableRateLoops();
-// Those of the set that `kernels` uses.
+// Returns the loops of the instruction set that `kernels` uses.
 const RateLoops& RateLoopsOf(const Kernels& kernels);
 
 }  // namespace incipit::simd

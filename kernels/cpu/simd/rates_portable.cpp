@@ -5,7 +5,8 @@
 namespace incipit::simd {
 namespace {
 
-// More values than one core has in flight, few enough to stay in registers.
+// Number of independent sums: enough to hide the latency of one core's multiply-add, few enough to
+// stay in registers.
 constexpr int kValues = 32;
 
 int64_t MultiplyAdd(int64_t rounds) {

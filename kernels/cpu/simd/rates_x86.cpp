@@ -1,6 +1,6 @@
-// Every function here names its instruction set itself, so that nothing compiled for a newer
-// machine can be called by others. Empty asm statements keep a compiler from computing once what a
-// loop is to compute each time.
+// Loops that measure the highest rates of x86 instruction sets. Each function names its own
+// instruction set, so that no code for a newer machine is called by other functions. Empty asm
+// statements prevent the compiler from moving work out of the loops.
 #include <immintrin.h>
 
 #include <cstring>
@@ -11,9 +11,11 @@
 namespace incipit::simd {
 namespace {
 
-constexpr int kChains = 12;      // hides the latency of each, and leaves registers for factors
-constexpr size_t kStreams = 4;   // read side by side: one alone does not fill the memory's queues
-constexpr size_t kAhead = 1024;  // bytes from a read to what is fetched for later
+// Independent sums: enough to hide an instruction's latency, with registers left for factors.
+constexpr int kChains = 12;
+// Streams that are read in parallel; a single stream does not use the full memory bandwidth.
+constexpr size_t kStreams = 4;
+constexpr size_t kAhead = 1024;  // distance in bytes between a read and the prefetched line
 
 __attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
   __m256 sums[kChains];
@@ -27,7 +29,8 @@ __attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
   return rounds * kChains * 8;
 }
 
-// Bytes to pairs of 16 bits, pairs to 32 bits, and the sum: what AVX2 has in place of a dot.
+// Multiplies bytes, adds neighbouring products to 16 bits, neighbouring sums to 32 bits, and these
+// to `sums`. AVX2 needs these three instructions, because it has no dot instruction.
 __attribute__((target("avx2"))) int64_t DotInt8Avx2(int64_t rounds) {
   __m256i sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = _mm256_setzero_si256();
@@ -91,7 +94,8 @@ __attribute__((target("avx512f,avx512bf16"))) int64_t DotBf16Avx512(int64_t roun
 }
 
 __attribute__((target("avx512f,avx512vnni"))) int64_t DotInt8Avx512(int64_t rounds) {
-  using Ints = int32_t __attribute__((vector_size(64)));  // as 64-bit ones gcc 12 copies each sum
+  // With 64-bit elements, gcc 12 copies each sum.
+  using Ints = int32_t __attribute__((vector_size(64)));
   Ints sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = reinterpret_cast<Ints>(_mm512_set1_epi32(i));
   const __m512i ones = _mm512_set1_epi32(0x01010101);

@@ -1,4 +1,4 @@
-// Which instruction sets this machine has.
+// Selects the instruction sets that this machine supports.
 #pragma once
 
 #include <span>
@@ -7,10 +7,11 @@
 
 namespace incipit::simd {
 
-// Of the tables in this build, those that this machine can run, best first; the last is portable.
+// Returns the tables of this build that this machine can run, from the fastest to the slowest. The
+// last table is the portable one.
 std::span<const Kernels* const> SupportedKernels();
 
-// Instructions of this machine that multiply a type natively.
+// The types that this machine multiplies with native instructions.
 struct NativeProducts {
   bool f32 = false;   // AVX-512
   bool bf16 = false;  // AVX512_BF16
@@ -18,8 +19,8 @@ struct NativeProducts {
 };
 NativeProducts DetectNativeProducts();
 
-// Whether `kernels` multiply by dots of bf16, as the machine's best or because somebody asked for
-// them: then oneDNN's products go with them, for the types that it has instructions for.
+// Returns true if `kernels` uses the bf16 dot instruction. In this case oneDNN computes the matrix
+// products of all types for which it has instructions.
 bool PrefersOneDnn(const Kernels& kernels);
 
 }  // namespace incipit::simd

@@ -17,7 +17,8 @@ bool HasF16C() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// What Skylake-X brought; oneDNN's fast paths ask for it, too.
+// Returns true if the machine has the AVX-512 extensions of Skylake-X. oneDNN's fast code paths
+// require the same extensions.
 bool HasAvx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -28,18 +29,20 @@ bool HasAvx512Bf16() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1) != 0;
 }
 
-// Seconds for one of the multiply-adds of `loop`; what interrupts it adds to that.
+// Returns the seconds per multiply-add of `loop`. Interruptions by other programs increase the
+// result.
 double TimeOf(int64_t (*loop)(int64_t rounds)) {
-  constexpr int64_t kRounds = 4096;  // some 20 us
+  constexpr int64_t kRounds = 4096;  // about 20 us
   const Time begin = std::chrono::steady_clock::now();
   const auto units = static_cast<double>(loop(kRounds));
   return ToSeconds(std::chrono::steady_clock::now() - begin) / units;
 }
 
-// Whether dots of bf16 are clearly faster than multiply-adds of f32. Zen 4 does one a cycle of
-// either, so twice as many products by dots; Sapphire Rapids and Emerald Rapids do two
-// multiply-adds a cycle and half a dot, so half as many. Both are far from the limit, so that one
-// of these machines decides alike whatever else it does.
+// Returns true if the bf16 dot instruction is clearly faster than f32 multiply-adds. Zen 4 executes
+// one dot or one multiply-add per cycle, so that dots compute twice as many products per cycle.
+// Sapphire Rapids and Emerald Rapids execute half a dot or two multiply-adds per cycle, so that
+// dots compute half as many products per cycle. Both ratios are far from the limit of 0.75, so that
+// other load of the machine does not change the result.
 bool DotsAreFaster() {
   constexpr int kRepeats = 12;
   const RateLoops& loops = RateLoopsOf(Avx512Bf16Kernels());
@@ -55,7 +58,7 @@ struct Supported {
   std::array<const Kernels*, 5> kernels;
   size_t count = 0;
 
-  // The builtin also asks whether the operating system saves the registers.
+  // __builtin_cpu_supports also checks that the operating system saves the registers.
   Supported() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
     if (avx2 && HasAvx512()) {

@@ -1,4 +1,5 @@
-// The table of an instruction set's functions. Included by its file, inside its namespace, last.
+// The table of an instruction set's functions. The file of the instruction set includes this file
+// inside its namespace, as the last one.
 #pragma once
 
 #include "kernels/cpu/simd/attend.inl"
@@ -18,8 +19,8 @@ constexpr Product ProductOf() {
           .multiply = Multiply<Format>};
 }
 
-// By T's dots where the heads fit them. That follows from the pool alone: a row's bits must not
-// depend on the batch.
+// Uses the dot instruction of T if head_dim allows it. The choice depends only on the pool, because
+// the bits of a row must not depend on the batch.
 template <class T>
 void AttendBF16(const AttendArgs& args) {
   FitsDots(args.kv.head_dim) ? Attend<T>(args) : Attend<BF16>(args);

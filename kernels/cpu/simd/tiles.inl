@@ -1,11 +1,12 @@
-// How rows are cut into tiles. Included by every instruction set's file, inside its namespace.
+// Division of rows into tiles. The file of every instruction set includes this file inside its
+// namespace.
 #pragma once
 
-// Tiles of at most `height` rows whose heights differ by at most one: a last tile of one row would
-// keep the arithmetic units waiting for each other.
+// Tiles of at most `height` rows whose heights differ by at most one. A last tile with a single row
+// would be slow, because its few sums cannot hide the latency of a multiply-add.
 struct Tiles {
   int64_t num_rows, count;
-  int64_t low_rows, num_higher;  // the first `num_higher` have a row more than `low_rows`
+  int64_t low_rows, num_higher;  // the first `num_higher` tiles have low_rows + 1 rows
 
   static Tiles Of(int64_t num_rows, int64_t height) {
     const int64_t count = (num_rows + height - 1) / height;

@@ -1,8 +1,9 @@
-// Functions of whole vectors. Included by every instruction set's file, inside its namespace.
+// Functions of whole vectors. The file of every instruction set includes this file inside its
+// namespace.
 #pragma once
 
-// Two vectors that lie one after the other, their elements in any order that PutInOrder undoes. An
-// instruction set may have something faster for some T.
+// Loads two consecutive vectors as f32, with the elements in any order that PutInOrder undoes. An
+// instruction set may define a faster overload for some T.
 template <class T>
 inline void WidenPair(const T* p, Vec& first, Vec& second) {
   first = Widen(p);
@@ -10,20 +11,22 @@ inline void WidenPair(const T* p, Vec& first, Vec& second) {
 }
 template <class T>
 inline void PutInOrder(const T*, Vec&, Vec&) {}
-// Whether elements 2i and 2i + 1 go to lane i of the two.
+// True if WidenPair loads the elements 2i and 2i + 1 to lane i of the two vectors.
 template <class T>
 constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF16) &&
                                   !__is_same(T, F16);
 
-// exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln(2) / 2. A NaN stays one; beyond 88 the
-// result is that of 88, below -87.3 that of -87.3 (2^-126). exp(0) is exactly 1.
+// Returns exp(x) = 2^n * e^r with n = round(x / ln 2) and |r| <= ln(2) / 2. x is clamped to
+// [-87.33, 88]; the lowest result is 2^-126. A NaN stays a NaN. exp(0) is exactly 1.
 inline Vec Exp(Vec x) {
   x = Min(Broadcast(88.0f), Max(Broadcast(-87.33f), x));
   const Vec round = Broadcast(12582912.0f);  // 1.5 * 2^23
   const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
-  Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);  // exact: ln 2 cut to 15 bits
+  // The product is exact, because the constant is ln 2 cut to 15 bits.
+  Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);
   r = NegativeMultiplyAdd(n, Broadcast(1.42860677e-6f), r);
-  // (e^r - 1 - r) / r^2, interpolated at its Chebyshev nodes: error 1.1e-8.
+  // Coefficients that approximate (e^r - 1 - r) / r^2 by interpolation at the Chebyshev nodes. The
+  // error is 1.1e-8.
   Vec q = MultiplyAdd(Broadcast(0.0013926184f), r, Broadcast(0.00836317893f));
   q = MultiplyAdd(q, r, Broadcast(0.0416665561f));
   q = MultiplyAdd(q, r, Broadcast(0.166665763f));
@@ -32,12 +35,13 @@ inline Vec Exp(Vec x) {
   return Mul(y, PowerOfTwo(n));
 }
 
-// 2^x for x up to 0, below -126 that of -126; exactly 1 at 0, and a NaN stays one. Several vectors
-// take each step together: one after the other, they would fill the processor's queues with what
-// waits.
+// Replaces each x by 2^x for x <= 0; below -126, by 2^-126. 2^0 is exactly 1, and a NaN stays a
+// NaN. All COUNT vectors take each step together. One vector after the other would fill the
+// processor's queues with waiting instructions.
 template <int COUNT>
 __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
-  // Interpolates (2^r - 1) / r at its Chebyshev nodes, |r| <= 1/2; with rounding, 7e-8 off.
+  // Coefficients that approximate (2^r - 1) / r for |r| <= 1/2 by interpolation at the Chebyshev
+  // nodes. The error is 7e-8, rounding included.
   constexpr float kTerms[] = {1.54531634e-4f,
                               1.33908633e-3f,
                               9.61808302e-3f,
@@ -45,7 +49,7 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  const Vec round = Broadcast(12582912.0f + 127);  // 1.5 * 2^23, and the exponent's offset
+  const Vec round = Broadcast(12582912.0f + 127);  // 1.5 * 2^23 plus the bias of the exponent
   Vec y[COUNT], power[COUNT];
 #pragma GCC unroll 8
   for (int i = 0; i < COUNT; ++i) x[i] = Max(Broadcast(-126.0f), x[i]);
@@ -71,7 +75,7 @@ inline Vec Exp2(Vec x) {
 
 inline Vec Silu(Vec x) { return Div(x, Add(Broadcast(1.0f), Exp(Sub(Zero(), x)))); }
 
-// SamplingExp of kernels/sampling.h, operation by operation.
+// Returns SamplingExp of kernels/sampling.h, with the same operations in the same order.
 inline Vec SamplingExp(Vec x) {
   x = Max(x, Broadcast(-64.0f));
   const Vec round = Broadcast(12582912.0f);
@@ -90,7 +94,7 @@ constexpr int64_t RoundUpTo(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Calls f(offset, lanes) for a run of whole vectors and what is left of one.
+// Calls f(offset, lanes) for each whole vector, then for the rest, if any.
 template <class F>
 void ForEachVector(int64_t size, F f) {
   int64_t i = 0;

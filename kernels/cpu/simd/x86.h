@@ -1,4 +1,4 @@
-// The instruction sets of x86 that have inner loops of their own.
+// The tables of the x86 instruction sets.
 #pragma once
 
 #include "kernels/cpu/simd/kernels.h"
