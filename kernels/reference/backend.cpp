@@ -17,7 +17,7 @@
 namespace incipit::reference {
 namespace {
 
-// Read where it lies.
+// A weight that is read in place, without packing.
 class ReferenceWeight final : public Weight {
  public:
   ReferenceWeight(std::span<const ConstTensorView> parts, WeightFormat format)
@@ -60,7 +60,7 @@ class ReferenceWeight final : public Weight {
   WeightFormat format_;
 };
 
-// [layer][block][key, value][slot][head][head_dim].
+// The pool's layout is [layer][block][key, value][slot][head][head_dim].
 class ReferencePool final : public KvPool {
  public:
   ReferencePool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -73,7 +73,8 @@ class ReferencePool final : public KvPool {
            shape.head_dim * ByteSize(shape.dtype);
   }
 
-  // Of the vector of `head` at slot `slot` of `block`; part 0 is its key, 1 its value.
+  // The position of one vector: `head` at slot `slot` of `block`. Part 0 is the key, part 1 the
+  // value.
   struct Slot {
     int32_t layer = 0;
     BlockId block{};
@@ -343,7 +344,7 @@ class ReferenceBackend final : public Backend {
   }
 
   HostMemory memory_;
-  Step step_;  // its tokens: none is below 0
+  Step step_;  // The step after replacement of placeholders: no token is below 0.
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
 };

@@ -1,5 +1,6 @@
-// A Backend that computes every operation as its definition (kernels/reference/ops.h). Slow; the
-// oracle of the conformance suite, and what a fast backend's doubtful answer is compared with.
+// A Backend that computes every operation exactly as kernels/reference/ops.h defines it. The
+// backend is slow. Conformance tests compare the results of all other backends with the results of
+// the reference backend.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Sampling as its definition: sorts the vocabulary, keeps and samples. See kernels/sampling.h.
+// Sampling exactly as defined in kernels/sampling.h: sorts the vocabulary, removes tokens by the
+// rules, then samples from the rest.
 #pragma once
 
 #include <span>
@@ -9,13 +10,13 @@
 namespace incipit::reference {
 
 struct SampledToken {
-  TokenId token = -1;  // -1 where the row is not finite
+  TokenId token = -1;  // -1 if the row of logits is not finite
   RowStatus status = RowStatus::kNonFinite;
 };
 SampledToken SampleToken(const StepSample& sample, std::span<const float> logits);
 
-// Appends one row: `token` with its rank, and the `num_top` likeliest. A row that is not finite has
-// log probability 0, rank 0 and no likeliest tokens.
+// Appends one row of log probabilities: `token` with its rank, and the `num_top` likeliest tokens.
+// If the row of logits is not finite, appends log probability 0, rank 0 and no likeliest tokens.
 RowStatus AppendLogprobs(std::span<const float> logits, TokenId token, int32_t num_top,
                          Logprobs& logprobs);
 
