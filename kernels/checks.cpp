@@ -24,11 +24,12 @@ absl::Status CheckKvPoolShape(const KvPoolShape& shape) {
   if (shape.num_layers < 1 || shape.num_blocks < 1 || shape.num_kv_heads < 1 ||
       shape.head_dim < 1) {
     return InvalidArgument(
-        "a KV pool of {} layers, {} blocks, {} heads of {} elements; each must be at least 1",
+        "the KV pool has {} layers, {} blocks, {} KV heads and a head_dim of {}; each must be at "
+        "least 1",
         shape.num_layers, shape.num_blocks, shape.num_kv_heads, shape.head_dim);
   }
   if (shape.dtype == DType::kF16) {
-    return InvalidArgument("keys and values as f16 are not supported; use f32 or bf16");
+    return InvalidArgument("the KV cache type f16 is not supported; use f32 or bf16");
   }
   return absl::OkStatus();
 }
@@ -36,16 +37,18 @@ absl::Status CheckKvPoolShape(const KvPoolShape& shape) {
 absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shard& shard) {
   if (parts.empty()) return InvalidArgument("a weight needs at least one matrix");
   if (shard.count != 1 || shard.index != 0) {
-    return Unimplemented("shard {} of {}: this backend holds whole matrices only", shard.index,
-                         shard.count);
+    return Unimplemented("shard {} of {} was requested; this backend supports whole matrices only",
+                         shard.index, shard.count);
   }
   for (const ConstTensorView& part : parts) {
     if (part.data == nullptr || part.rows < 1 || part.cols < 1) {
-      return InvalidArgument("a weight of {} x {} elements is empty", part.rows, part.cols);
+      return InvalidArgument("a weight has {} x {} elements; it must not be empty", part.rows,
+                             part.cols);
     }
     if (part.cols != parts.front().cols) {
-      return InvalidArgument("weights multiplied together have {} and {} columns",
-                             parts.front().cols, part.cols);
+      return InvalidArgument(
+          "weights that are packed together have {} and {} columns; the numbers must be equal",
+          parts.front().cols, part.cols);
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// What every backend asks of its caller before it computes. Shapes that do not match abort; what a
-// file or a flag can cause is a Status.
+// Checks that every backend makes on its arguments. A shape that does not match aborts the program.
+// An error that a file or a flag can cause is returned as a status.
 #pragma once
 
 #include <span>
@@ -9,19 +9,22 @@
 
 namespace incipit {
 
-// INVALID_ARGUMENT naming the field that is out of range.
+// Returns INVALID_ARGUMENT with the field and its value if a field of `shape` is out of range.
 absl::Status CheckKvPoolShape(const KvPoolShape& shape);
 
-// The parts are not empty, have equal numbers of columns, and the matrix is whole.
+// Returns an error if `parts` or one of the parts is empty, or if the parts have different numbers
+// of columns. Also returns an error if `shard` is not the whole matrix.
 absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shard& shard);
 
-// The arrays of tokens and blocks belong together, and rows of logits are rows of the step.
+// Aborts if the arrays of `step` have inconsistent sizes, or if a row of `logits` is not a token
+// row of `step`.
 void CheckStep(const Step& step, const StepLogits& logits);
-// The positions of a sequence are consecutive, and each has a block in the table.
+// Aborts if the positions of a sequence are not consecutive, or if a position has no block in the
+// block table.
 void CheckPoolCovers(const Step& step, const KvPoolShape& shape);
 
 void CheckLogits(const TensorView& logits);
-// The arrays belong together, and rows and targets are within the logits.
+// Aborts if the arrays have different sizes, or if a row or a token is outside the logits.
 void CheckSampleArgs(const SampleArgs& args);
 void CheckScoreArgs(const ScoreArgs& args);
 

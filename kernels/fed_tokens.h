@@ -1,5 +1,5 @@
-// Tokens that a step takes from the samples of the previous step, for a backend that computes every
-// operation when it is called.
+// Replaces the placeholders for sampled tokens in a step by the tokens that the previous step
+// sampled. For backends that compute every operation inside its call.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace incipit {
 
 class FedTokens {
  public:
-  // Returns the tokens of the step that begins, with sampled tokens in place of the numbers below
-  // 0. Valid until the next call.
+  // Returns `tokens` with each number below 0 replaced by the sampled token that it stands for. The
+  // result is valid until the next call.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {
     tokens_.assign(tokens.begin(), tokens.end());
     for (TokenId& token : tokens_) {
@@ -25,7 +25,7 @@ class FedTokens {
     samples_.clear();
     return tokens_;
   }
-  // Adds the tokens of a call of Sample.
+  // Appends the tokens that one call of Sample has sampled.
   void Add(std::span<const TokenId> tokens) {
     samples_.insert(samples_.end(), tokens.begin(), tokens.end());
   }

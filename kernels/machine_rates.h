@@ -1,5 +1,6 @@
-// The highest rates of a machine: multiply-adds per second by type, and bytes per second from
-// memory that no cache holds. The rates that a kernel reaches are compared with them.
+// The highest rates that a machine reaches: operations per second for each number type, and bytes
+// per second read from main memory. Benchmarks report the rates of kernels as a share of these
+// rates.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +10,18 @@
 namespace incipit {
 
 struct MachineRates {
-  std::string cpu;  // the processor's name; may be empty
+  std::string cpu;  // name of the processor; may be empty
   std::string isa;  // instruction set of the inner loops
   int32_t num_threads = 0;
-  // Operations per second of all threads; a multiply-add is two. 0: there is no instruction for the
-  // type. The rate of bf16 is known if the machine has an instruction for it, even if the inner
-  // loops do not use it.
+  // Operations per second of all threads together; one multiply-add counts as two operations. 0:
+  // the machine has no instruction for the type. `bf16` is measured if the machine has an
+  // instruction for bf16, even if the inner loops do not use that instruction.
   double f32 = 0, bf16 = 0, int8 = 0;
-  double read_bytes = 0;  // per second, of all threads
+  double read_bytes = 0;  // bytes per second from main memory, of all threads together
 };
 
-// Returns the larger of each rate. Neighbours lower a measurement and nothing raises it: of several
-// ones the largest is true.
+// Returns the larger value of each rate. Other programs on the machine can only lower a measured
+// rate, so the largest of several measurements is the most accurate.
 inline MachineRates LargerRates(const MachineRates& one, const MachineRates& other) {
   MachineRates larger = one;
   larger.f32 = std::max(one.f32, other.f32);

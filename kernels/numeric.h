@@ -1,5 +1,5 @@
-// The 16-bit floating point formats of checkpoints and caches, and f32. Every backend rounds to
-// nearest, ties to even.
+// Conversions between f32 and the 16-bit floating point formats of checkpoints and caches. Every
+// backend rounds to nearest, ties to even.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,8 @@ namespace incipit {
 
 constexpr float WidenBF16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-// A NaN stays a (quiet) NaN: rounding its mantissa up could make it an infinity.
+// Returns `value` rounded to bf16. A NaN becomes a quiet NaN, because rounding up the mantissa of a
+// NaN could result in an infinity.
 constexpr uint16_t NarrowBF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
@@ -26,12 +27,14 @@ constexpr float WidenF16(uint16_t bits) {
   if (magnitude >= 0x7C00) {  // infinity or NaN
     return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
   }
-  // The exponents differ by 112; multiplying also puts subnormal numbers right.
+  // The exponent biases of f32 and f16 differ by 112. The multiplication also converts subnormal
+  // numbers correctly.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
 }
 
-// Element `index` of an array that may start at any address (tensors of a mapped file do).
+// Returns element `index` of an array as f32. The array may start at any address, because tensors
+// of a mapped file are not aligned.
 inline float LoadF32(const void* data, DType dtype, int64_t index) {
   const auto* bytes = static_cast<const char*>(data) + static_cast<size_t>(index) * ByteSize(dtype);
   if (dtype == DType::kF32) {
@@ -44,7 +47,7 @@ inline float LoadF32(const void* data, DType dtype, int64_t index) {
   return dtype == DType::kF16 ? WidenF16(bits) : WidenBF16(bits);
 }
 
-// The same of a whole row. Runs of a fixed length, so that a compiler makes vectors of them.
+// Converts a row to f32. The main loop has a fixed length, so that the compiler vectorises it.
 inline void WidenRow(const void* data, DType dtype, std::span<float> out) {
   constexpr size_t kRun = 16;
   size_t i = 0;

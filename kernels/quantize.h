@@ -1,5 +1,5 @@
-// Eight-bit numbers with a scale, as weights and activations are rounded to: symmetric, one scale
-// for a row. Every backend rounds the same way, bit for bit.
+// Rounding of weights and activations to eight-bit numbers. The rounding is symmetric with one
+// scale per row. Every backend rounds in the same way, bit for bit.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,14 @@
 namespace incipit {
 
 inline constexpr float kInt8Max = 127;
-// A row without a magnitude of at least this counts as zeros: one over its scale could overflow.
+// If all magnitudes of a row are smaller than this, the row counts as zeros, because 1 / scale
+// could overflow.
 inline constexpr float kInt8LeastMagnitude = 1e-30f;
 
-// numbers[i] = x[i] / scale to the nearest whole number, ties to even, from -127 to 127, where the
-// scale, which is returned, is the largest magnitude over 127. A row that is not finite gives zeros
-// and a scale of NaN, so that what it is multiplied into is not finite either.
+// Rounds a row to eight-bit numbers and returns its scale. The scale is the largest magnitude
+// divided by 127. numbers[i] is x[i] / scale, rounded to nearest, ties to even, in [-127, 127]. If
+// a value of `x` is not finite, the numbers are 0 and the scale is NaN. Products with such a row
+// are not finite either.
 inline float QuantizeRow(std::span<const float> x, std::span<int8_t> numbers) {
   INCIPIT_CHECK(x.size() == numbers.size());
   float max = 0;
@@ -33,7 +35,8 @@ inline float QuantizeRow(std::span<const float> x, std::span<int8_t> numbers) {
   }
   const float inverse = kInt8Max / max;
   for (size_t i = 0; i < x.size(); ++i) {
-    // Adding and taking away 1.5 * 2^23 rounds, and unlike nearbyint is done in vectors.
+    // Adding and subtracting 1.5 * 2^23 rounds to a whole number. Compilers vectorise the addition
+    // and the subtraction, but not nearbyint.
     numbers[i] = static_cast<int8_t>(x[i] * inverse + 12582912.0f - 12582912.0f);
   }
   return max / kInt8Max;

@@ -1,27 +1,29 @@
-// How one token is sampled from one row of logits: the arithmetic that every backend shares, so
-// that equal logits give equal tokens everywhere. kernels/reference/sampler.cpp is the whole
-// definition as a program; the rules, in their order:
+// The rules by which one token is sampled from one row of logits. Every backend uses this
+// arithmetic, so that all backends sample the same token from the same logits.
+// kernels/reference/sampler.cpp implements all rules in one short program. The rules are applied in
+// this order:
 //
-//   1. A row with a NaN or +infinity in it, or with nothing above -infinity, is not finite
-//      and has no token.
-//   2. Repetition penalty over prompt and answer (Keskar et al.: "CTRL", 2019): a positive logit is
-//      divided by it, another multiplied. Then minus frequency_penalty times the count in the
-//      answer, minus presence_penalty if it is there at all. Then logit_bias. In f32, each
-//      operation rounded; what was finite stays within the finite range. Tokens outside the
-//      vocabulary have no logit and are ignored.
-//   3. Banned tokens are removed. Bans that would leave nothing to sample are void.
-//   4. temperature <= 0: the largest logit is taken, of equal ones the lowest token.
-//   5. Otherwise a token weighs exp((logit - max) / temperature), held as a 64-bit fixed-point
-//   mass.
-//      Sums of masses are exact, hence the same in any order.
-//   6. top_k keeps the k largest; then top_p the shortest run of the largest whose mass reaches
-//   that
-//      share of what is left; then min_p those with at least that share of the largest mass. Of
-//      equal logits the lower token is the larger.
-//   7. 64 random bits, a function of (seed, choice, position) alone, pick a point in the mass that
-//      is left, laid out in order of token.
+//   1. A row that contains a NaN or +infinity, or no value above -infinity, is not finite.
+//      No token is sampled from such a row.
+//   2. The repetition penalty applies to tokens of the prompt and the output (Keskar et al.:
+//      "CTRL", 2019). A positive logit is divided by the penalty, another one is multiplied by it.
+//      Then frequency_penalty times the token's count in the output is subtracted. Then
+//      presence_penalty is subtracted if the token occurs in the output. Then logit_bias is added.
+//      Each operation is rounded to f32, and finite values are clamped to the finite range.
+//      Penalties and biases of tokens outside the vocabulary are ignored.
+//   3. Banned tokens are removed. If the bans would remove every token, all bans are ignored.
+//   4. If temperature <= 0, the token with the largest logit is returned. Among equal logits, the
+//      lowest token id wins, and rules 5 to 7 do not apply.
+//   5. Each token has the weight exp((logit - max) / temperature), stored as a 64-bit fixed-point
+//      mass. Sums of masses are exact, hence independent of the order of summation.
+//   6. top_k keeps the k tokens with the largest logits. Then top_p keeps the shortest run of the
+//      largest tokens whose mass reaches the share top_p of the remaining mass. Then min_p keeps
+//      the tokens whose mass is at least min_p times the largest mass. Among equal logits, the
+//      lower token id counts as the larger.
+//   7. 64 random bits, a function of (seed, choice, position) alone, select a point in the
+//      remaining mass. The tokens' masses are laid out in ascending order of token id.
 //
-// Log probabilities are those of the untouched logits.
+// Log probabilities are computed from the logits before any of these rules.
 #pragma once
 
 #include <bit>
@@ -33,50 +35,55 @@
 
 namespace incipit {
 
-// exp(x) for x <= 0, that of -64 (1.6e-28) below it; at most one unit in the last place off. Every
-// multiplication and addition is rounded by itself, so that all instruction sets give these bits:
-//   n = round(x / ln 2), r = x - n ln 2, 2^n (1 + r + r^2 q(r))
+// Returns exp(x) for x <= 0 with an error of at most one unit in the last place. Below -64, returns
+// exp(-64) = 1.6e-28. Every multiplication and addition is rounded separately, so that all
+// instruction sets return the same bits. The formula is
+//   2^n (1 + r + r^2 q(r)) with n = round(x / ln 2), r = x - n ln 2
 float SamplingExp(float x);
 
-// weight * 2^kMassBits, rounded to nearest, ties to even, for weights from 0 to 1 and a little
-// over.
+// Returns weight * 2^kMassBits as a whole number, rounded to nearest, ties to even. `weight` may be
+// slightly above 1.
 uint64_t MassOf(float weight);
 
-// 1 / temperature, kept finite.
+// Returns 1 / temperature, clamped to the finite range.
 float InverseTemperature(float temperature);
 
-// SamplingExp((logit - max) * inverse_temperature).
+// Returns SamplingExp((logit - max) * inverse_temperature), the weight of a token.
 float WeightOf(float logit, float max, float inverse_temperature);
 
-// The mass that a top_p of this size must reach (1 at least), out of `total`.
+// Returns the mass that the tokens kept by top_p must reach: the share `top_p` of `total`, at least
+// 1.
 uint64_t TopPMass(float top_p, uint64_t total);
 
-// The mass that min_p asks of a token.
+// Returns the smallest mass with which a token is kept by min_p.
 uint64_t MinPMass(float min_p);
 
-// The point in [0, total) that the sample's random bits pick.
+// Returns the point in [0, total) that the random bits of `sample` select.
 uint64_t SamplePoint(const StepSample& sample, uint64_t total);
 
-// Larger for larger logits, as an unsigned integer; equal for -0 and +0.
+// Returns an unsigned integer that is larger for a larger logit. The results for -0 and +0 are
+// equal.
 inline uint32_t OrderKey(float logit) {
   const auto bits = std::bit_cast<uint32_t>(logit + 0.0f);
   return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
 }
 
-// True if penalties, biases or bans change the logits of the sample's row.
+// Returns true if penalties, biases or bans change the logits for `sample`.
 bool ChangesLogits(const StepSample& sample);
 
-// Rule 2, in place.
+// Applies rule 2 (penalties and biases) to `logits` in place.
 void ApplyPenaltiesAndBias(const StepSample& sample, std::span<float> logits);
 
-// Rule 3, in place: -infinity for each banned token.
+// Applies rule 3 (bans): sets the logit of each banned token to -infinity.
 void ApplyBans(const StepSample& sample, std::span<float> logits);
 
-// Natural logarithm of mass / 2^kMassBits, for mass >= 2^kMassBits; error below 1e-14. Its
-// operations are rounded one by one, as those of SamplingExp.
+// Returns the natural logarithm of mass / 2^kMassBits, with an error below 1e-14. Every operation
+// is rounded separately, so that all instruction sets return the same bits.
+// REQUIRES: mass >= 2^kMassBits.
 double LogOfMass(uint64_t mass);
 
-// Of a token with this logit in a row with this maximum and mass (at temperature 1).
+// Returns the log probability of a token with this logit. `max` and `log_of_mass` are the row's
+// largest logit and the logarithm of the row's mass at temperature 1.
 float LogProbability(float logit, float max, double log_of_mass);
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// The shape of data that a backend computes on.
+// Element types and views of the matrices that a backend computes with.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ inline constexpr EnumName<DType> kDTypeNames[] = {
     {DType::kF32, "f32"}, {DType::kF16, "f16"}, {DType::kBF16, "bf16"}};
 constexpr std::string_view NameOf(DType dtype) { return NameIn(kDTypeNames, dtype); }
 
-// A dense row-major matrix that somebody else owns. A vector is one row.
+// A view of a dense row-major matrix; the view does not own the memory. A vector has one row.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kF32;
@@ -28,7 +28,7 @@ struct TensorView {
   }
 };
 
-// The same, read-only: a tensor of a mapped file.
+// A read-only view of a dense row-major matrix, for example a tensor of a mapped file.
 struct ConstTensorView {
   const void* data = nullptr;
   DType dtype = DType::kF32;
