@@ -28,33 +28,26 @@ namespace {
 
 constexpr CommandText kAnalyzeText = {
     "analyze", "LOG [flags]",
-    "Says what a prefix cache can do for a log of prompts, without a server and without a model:\n"
-    "how much of the prompts repeats, how large a cache must be for how much of that, which "
-    "prefixes\n"
-    "are shared, and how many blocks are in use at a time.\n"
+    "Reports how much a prefix cache can save for a log of prompts: the share of the prompts\n"
+    "that repeats, the cache size needed for a given saving, the prefixes that requests share,\n"
+    "and the number of blocks in use at a time. The command needs no server and no model\n"
+    "weights.\n"
     "\n"
-    "LOG has one request a line (- is stdin): a text, or an object with it as prompt, for which\n"
-    "--tokenizer is needed; an array of token ids, or an object with them as token_ids; or an "
-    "object\n"
-    "with hash_ids, one for each block of the prompt together with all before it (the form of "
-    "the\n"
-    "Mooncake traces), and input_length. timestamp and output_length are read where they are. "
-    "All\n"
-    "lines have the same form.\n"
+    "LOG is a file with one request per line; - is stdin. All lines have the same form:\n"
+    "  - a text, or an object with the text as prompt; this form needs --tokenizer\n"
+    "  - an array of token ids, or an object with the array as token_ids\n"
+    "  - an object with hash_ids and input_length, as in the Mooncake traces. Each hash id\n"
+    "    stands for one block and all previous blocks of the prompt.\n"
+    "timestamp and output_length are read if a line has them.\n"
     "\n"
-    "Figures are given for blocks of --block-size tokens and for 2, 4 and 8 times as many. A hash "
-    "id\n"
-    "stands for --block-size tokens: larger blocks are made of several ids, smaller ones cannot "
-    "be\n"
-    "known. Cache sizes are for a cache that evicts the least recently used block; `incipit "
-    "replay`\n"
-    "measures other policies at one size. A cache without a limit saves \"the attainable\". "
-    "Answers\n"
-    "count only where they come back in a later prompt.\n"
+    "All figures are computed for blocks of --block-size tokens and for blocks of 2, 4 and 8\n"
+    "times that size. A hash id stands for --block-size tokens, so smaller blocks cannot be\n"
+    "analysed. Cache sizes assume a cache that evicts the least recently used block; `incipit\n"
+    "replay` compares other policies at one cache size. \"Attainable\" are the savings of a cache\n"
+    "without a size limit. Output tokens count only if a later prompt contains them.\n"
     "\n"
-    "Exit code: 0, 1 if the log cannot be read or is wrong (the message names file and line) or "
-    "if a\n"
-    "file cannot be written, 2 if a flag is wrong.",
+    "Exit codes: 0 success; 1 the log cannot be read or is wrong (the message names file and\n"
+    "line), or a file cannot be written; 2 a flag is wrong.",
     "  incipit analyze trace.jsonl\n"
     "  incipit analyze prompts.jsonl --tokenizer models/incipit-tiny --model models/incipit-tiny\n"
     "  incipit analyze trace.jsonl --block-size 512 --bytes-per-token 131072 --svg plots\n"
@@ -73,31 +66,38 @@ struct AnalyzeFlags {
 
 void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
   flags.Group("Log");
-  flags.String({"tokenizer", "DIR", "A folder with tokenizer.json, for logs of texts."},
+  flags.String({"tokenizer", "DIR", "Folder with tokenizer.json; needed for logs of texts."},
                values.tokenizer);
-  flags.Integer({"block-size", "N",
-                 "Tokens of the smallest block, or of one hash id. 8 for texts and token ids, 512 "
-                 "for hash ids if it is not given."},
-                values.block_size, {1, kAnalyzedBlockSizeMax});
-  flags.Enum({"time-unit", "UNIT", "Of timestamps."}, values.timestamp_unit, kTimestampUnitNames);
+  flags.Integer(
+      {"block-size", "N",
+       "Tokens of the smallest block or of one hash id. Default: 8 for texts and token ids, "
+       "512 for hash ids."},
+      values.block_size, {1, kAnalyzedBlockSizeMax});
+  flags.Enum({"time-unit", "UNIT", "Unit of the timestamps."}, values.timestamp_unit,
+             kTimestampUnitNames);
   flags.Group("Figures");
   flags.Interval(
-      {"window", "TIME", "Of the working set. 0s: three round parts of the log's length."},
+      {"window", "TIME",
+       "Length of the window of the working set. 0s: three round fractions of the log's duration."},
       values.window, {Duration::zero(), FromSeconds(1e8)});
-  flags.Integer({"top", "N", "How many shared prefixes are listed."}, values.top, {0, 10'000});
-  flags.Integer({"bytes-per-token", "N", "Of keys and values: sizes are given in GiB too."},
+  flags.Integer({"top", "N", "Maximum number of shared prefixes in the output."}, values.top,
+                {0, 10'000});
+  flags.Integer({"bytes-per-token", "N", "Bytes of keys and values per token; adds sizes in GiB."},
                 values.bytes_per_token, {1, int64_t{1} << 40});
-  flags.String({"model", "DIR", "A model folder; its config.json tells the bytes of a token."},
+  flags.String({"model", "DIR",
+                "Model folder; its config.json sets the bytes of keys and values per token."},
                values.model);
-  flags.Enum({"kv-dtype", "TYPE",
-              "Of keys and values, with --model. auto: f32 for f32 checkpoints, else bf16."},
-             values.kv_dtype, "auto", kDTypeNames);
+  flags.Enum(
+      {"kv-dtype", "TYPE",
+       "Type of keys and values, with --model. auto: f32 for f32 checkpoints, otherwise bf16."},
+      values.kv_dtype, "auto", kDTypeNames);
   flags.Group("Output");
-  flags.Switch({"json", "", "Print one JSON object."}, values.json);
-  flags.String({"svg", "DIR",
-                "Also writes hit_ratio.svg, working_set.svg and shared_prefix.svg there; DIR is "
-                "made if need be."},
-               values.svg);
+  flags.Switch({"json", "", "Print the analysis as one JSON object."}, values.json);
+  flags.String(
+      {"svg", "DIR",
+       "Also write hit_ratio.svg, working_set.svg and shared_prefix.svg to DIR. The folder DIR "
+       "is created if it does not exist."},
+      values.svg);
 }
 
 absl::Status CheckAnalyzeFlags(const Flags& flags, const AnalyzeFlags& values) {
@@ -116,7 +116,7 @@ absl::StatusOr<std::optional<int64_t>> BytesPerToken(const AnalyzeFlags& values)
   const std::optional<DType> dtype = values.kv_dtype ? values.kv_dtype : config.dtype;
   if (!dtype) {
     return FailedPrecondition(
-        "{}: config.json does not say which type the weights have; --kv-dtype does", values.model);
+        "{}: config.json does not name the type of the weights; set --kv-dtype", values.model);
   }
   return BytesPerBlock({.num_layers = config.num_layers,
                         .num_kv_heads = config.num_kv_heads,
@@ -151,7 +151,7 @@ absl::StatusOr<Analysis> AnalyzeLog(const AnalyzeFlags& values) {
 absl::Status WritePlots(const Analysis& analysis, const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Internal("cannot make the folder {}: {}", folder.string(), error.message());
+  if (error) return Internal("cannot create the folder {}: {}", folder.string(), error.message());
   for (const Plot& plot : DrawPlots(analysis)) {
     const std::string path = (folder / plot.file_name).string();
     std::FILE* const file = std::fopen(path.c_str(), "wb");

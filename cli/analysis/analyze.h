@@ -1,4 +1,5 @@
-// `incipit analyze`: what a prefix cache could do for a log of prompts.
+// Declares the command `incipit analyze`, which reports how much a prefix cache can save for a log
+// of prompts.
 #pragma once
 
 #include <span>

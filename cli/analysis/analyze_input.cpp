@@ -12,12 +12,13 @@
 namespace incipit {
 namespace {
 
-// Blocks of 1, 2, 4 and 8 times the smallest size.
+// Multiples of the smallest block size that are analysed.
 constexpr int32_t kGroups[] = {1, 2, 4, 8};
-// What a server has by default stands in the middle of the default sizes.
+// Index in kGroups of the block size for tables that show one size. With the default sizes, the
+// index stands for 16 tokens, the default block size of the server.
 constexpr size_t kDefaultDetail = 1;
 
-// Watches what requests say about themselves and remembers what does not fit together.
+// Collects contradictions in the data of the requests and formats them as notes.
 class OddityNotes {
  public:
   OddityNotes(TraceForm form, int32_t block_size) : form_(form), block_size_(block_size) {}
@@ -41,21 +42,23 @@ class OddityNotes {
     std::vector<std::string> notes;
     if (num_misfits_ > 0) {
       notes.push_back(fmt::format(
-          "{} of {} requests have an input_length that their hash_ids do not hold with {} tokens "
-          "each; line {} has {} ids for {} tokens. Is --block-size right?",
+          "{} of {} requests have an input_length that contradicts their hash_ids, with {} tokens "
+          "for each id; line {} has {} ids for {} tokens. Is --block-size right?",
           num_misfits_, num_requests_, block_size_, first_misfit_.line, first_misfit_.num_ids,
           first_misfit_.num_tokens));
     }
     if (form_ == TraceForm::kHashIds && num_nodes > ids_.size()) {
-      notes.push_back(fmt::format(
-          "some of the {} hash ids follow different blocks: with their prefixes they make {} "
-          "blocks. An id should mean a block together with all before it.",
-          ids_.size(), num_nodes));
+      notes.push_back(
+          fmt::format("some of the {} hash ids follow different blocks, so the log has {} distinct "
+                      "blocks. A hash "
+                      "id should stand for a block and all previous blocks of the prompt.",
+                      ids_.size(), num_nodes));
     }
     if (num_back_ > 0) {
       notes.push_back(fmt::format(
-          "{} timestamps, the first in line {}, are earlier than one before them; the order of the "
-          "log counts, and such requests as coming with the latest one before.",
+          "{} timestamps, the first in line {}, are earlier than a previous timestamp. The order "
+          "of "
+          "the log is kept; each such request counts as arriving at the latest previous time.",
           num_back_, first_back_));
     }
     return notes;
@@ -123,7 +126,9 @@ absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& opt
         (request.timestamp - trace.requests[0].timestamp) * SecondsOf(options.timestamp_unit);
     if (!(std::abs(time) <= kLogSecondsMax)) {
       return InvalidArgument(
-          "{}:{}: the timestamp is {} s from the first one, of at most {}; is --time-unit right?",
+          "{}:{}: the timestamp is {} s from the first timestamp, more than the maximum of {} s; "
+          "is "
+          "--time-unit right?",
           options.name, request.line, time, kLogSecondsMax);
     }
     latest = std::max(latest, time);
@@ -131,7 +136,8 @@ absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& opt
     const absl::Status added = input.log->Add(logged, FullBlocks(request, trace.form, block_size));
     if (!added.ok()) return Annotate(added, fmt::format("{}:{}", options.name, request.line));
     input.output_tokens += request.output_length;
-    // The log is large and most of it repeats: what has become blocks is given back.
+    // Frees the ids of the request, because `input.log` now holds the blocks and a log can be
+    // large.
     request.hash_ids = {};
     request.token_ids = {};
   }

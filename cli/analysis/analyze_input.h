@@ -1,4 +1,5 @@
-// From a trace to blocks: which sizes it can be looked at in, and what is odd about it.
+// Converts a trace (a parsed log) into blocks, chooses the block sizes of the analysis and reports
+// contradictions in the log.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,20 @@
 
 namespace incipit {
 
-// The smallest block where --block-size does not say. Mooncake's traces have 512 tokens an id.
+// Tokens of the smallest block if --block-size is not given. A hash id of the Mooncake traces
+// stands for 512 tokens.
 inline constexpr int32_t kTokenLogBlockSize = 8;
 inline constexpr int32_t kHashLogBlockSize = 512;
 inline constexpr int32_t kAnalyzedBlockSizeMax = 1 << 16;
 
 struct AnalysisInput {
-  std::string name;  // of the log, for messages
+  std::string name;  // name of the log in messages
   TraceForm form = TraceForm::kHashIds;
   std::unique_ptr<BlockLog> log;
-  std::vector<int32_t> groups;     // of the log's blocks, for each block size; ascending
-  size_t detail = 0;               // the one of `groups` for what is shown at one size only
-  int64_t output_tokens = 0;       // as far as the log says
-  std::vector<std::string> notes;  // what a reader should know before trusting the figures
+  std::vector<int32_t> groups;  // log blocks per analysed block; ascending
+  size_t detail = 0;            // index in `groups` of the block size for tables that show one size
+  int64_t output_tokens = 0;    // sum of the output lengths in the log
+  std::vector<std::string> notes;  // contradictions in the log
 };
 
 enum class TimestampUnit : uint8_t { kSeconds, kMilliseconds, kMicroseconds, kNanoseconds };
@@ -39,15 +41,16 @@ inline constexpr EnumName<TimestampUnit> kTimestampUnitNames[] = {
 
 struct BlockingOptions {
   std::string name;
-  std::optional<int32_t> block_size;  // of the smallest block; of a hash id
-  TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;  // of timestamps
+  std::optional<int32_t> block_size;  // tokens of the smallest block or of one hash id
+  TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;  // unit of the timestamps in the log
 };
 
-// Between the first request and any other; timestamps further apart are in another unit.
+// Maximum number of seconds between the first request and any other request. Timestamps that are
+// further apart probably have another unit.
 inline constexpr double kLogSecondsMax = 1e10;
 
-// Errors name the log and the line: RESOURCE_EXHAUSTED where it gets too large, INVALID_ARGUMENT
-// for a time beyond kLogSecondsMax.
+// Builds the block log of `trace`. Errors name the log and the line. Returns RESOURCE_EXHAUSTED if
+// the log has too many blocks, and INVALID_ARGUMENT for a time beyond kLogSecondsMax.
 absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& options);
 
 }  // namespace incipit

@@ -9,10 +9,10 @@ using nlohmann::ordered_json;
 
 constexpr int32_t kJsonPoints = 100;
 
-// Six digits are finer than any log says anything.
+// Rounds `value` to 6 decimal places.
 double Rounded(double value) { return std::round(value * 1e6) / 1e6; }
 
-// A cache size with its hits.
+// Returns a cache size of `num_blocks` blocks with its hit ratios as JSON.
 ordered_json PointJson(const Analysis& analysis, const BlockSizeAnalysis& size,
                        int64_t num_blocks) {
   const int64_t num_tokens = num_blocks * size.block_tokens;

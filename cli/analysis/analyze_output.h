@@ -1,4 +1,4 @@
-// The three forms of an analysis: for people, for programs, and to look at.
+// Formats an analysis as text tables, as JSON and as SVG plots.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,17 +9,18 @@
 
 namespace incipit {
 
-// Several tables.
+// Returns the analysis as several text tables.
 std::string Describe(const Analysis& analysis);
 
-// One object; docs/analyze.md lists its keys.
+// Returns the analysis as one JSON object, whose keys docs/analyze.md lists.
 nlohmann::ordered_json ToJson(const Analysis& analysis);
 
 struct Plot {
   std::string file_name;
-  std::string svg;  // the whole file
+  std::string svg;  // content of the SVG file
 };
-// Hit ratio against cache size, working set against time, requests by length of shared prefix.
+// Returns three plots: hit ratio against cache size, working set against time, and the number of
+// requests by length of their shared prefix.
 std::vector<Plot> DrawPlots(const Analysis& analysis);
 
 }  // namespace incipit

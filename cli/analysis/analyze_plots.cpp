@@ -26,7 +26,8 @@ TimeUnit UnitFor(double seconds) {
   return {"ms", 1e-3};
 }
 
-// The log's name without its folders, cut where it would not fit a line.
+// Returns the file name of the log without its folders, cut to 48 bytes plus "..." if the name is
+// longer.
 std::string ShortName(const Analysis& analysis) {
   constexpr size_t kCharactersMax = 48;
   const std::string name = analysis.name.substr(analysis.name.find_last_of('/') + 1);
@@ -36,7 +37,8 @@ std::string ShortName(const Analysis& analysis) {
 std::string PlainNumber(double value) { return fmt::format("{:.6g}", value); }
 std::string WholePercent(double value) { return fmt::format("{:.3g} %", value); }
 
-// Cache sizes in tokens, and what they are in blocks and memory.
+// Returns the scales of the axis of cache sizes: tokens, blocks and, if the bytes per token are
+// known, GiB.
 std::vector<ChartScale> SizeScales(const Analysis& analysis) {
   const auto block_tokens = static_cast<double>(analysis.detailed().block_tokens);
   std::vector<ChartScale> scales = {
@@ -56,9 +58,8 @@ Plot HitRatioPlot(const Analysis& analysis) {
   const BlockSizeAnalysis& size = analysis.detailed();
   const double attainable = size.curve.TokenHitRatio(size.curve.attainable());
   chart.subtitle = fmt::format(
-      "{}: {} requests; least recently used evicted; attainable with blocks of {} tokens: {}",
-      ShortName(analysis), Thousands(analysis.sharing.num_requests), size.block_tokens,
-      PercentText(attainable));
+      "{}: {} requests; LRU eviction; attainable with blocks of {} tokens: {}", ShortName(analysis),
+      Thousands(analysis.sharing.num_requests), size.block_tokens, PercentText(attainable));
   chart.x_label = "cache size (logarithmic)";
   chart.y_label = "prompt tokens found in the cache (%)";
   chart.x_scales = SizeScales(analysis);
@@ -117,11 +118,12 @@ Plot SharingPlot(const Analysis& analysis) {
   const Sharing& sharing = analysis.sharing;
   const int64_t block_tokens = analysis.detailed().block_tokens;
   BarChart chart;
-  chart.title = "Requests by length of the prefix that an earlier request had";
-  chart.subtitle =
-      fmt::format("{}: {} of {} requests share a block of {} tokens or more", ShortName(analysis),
-                  Thousands(sharing.num_sharing), Thousands(sharing.num_requests), block_tokens);
-  chart.x_label = "shared prefix (tokens; from this length up to the next bar's)";
+  chart.title = "Requests by length of the prefix shared with an earlier request";
+  chart.subtitle = fmt::format("{}: {} of {} requests share at least one block of {} tokens",
+                               ShortName(analysis), Thousands(sharing.num_sharing),
+                               Thousands(sharing.num_requests), block_tokens);
+  chart.x_label =
+      "shared prefix (tokens; each bar counts lengths from its label to the next label)";
   chart.y_label = "requests";
   chart.y_text = ShortNumber;
   for (const Sharing::Bin& bin : sharing.bins) {

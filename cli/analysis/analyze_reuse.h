@@ -1,5 +1,5 @@
-// How many blocks a cache must hold for which share of hits, for all sizes at once, and how many
-// blocks are in use at a time.
+// Computes the hits of an LRU cache for all cache sizes at once, and the working set: the number of
+// distinct blocks used within a window.
 #pragma once
 
 #include <cstdint>
@@ -9,63 +9,68 @@
 
 namespace incipit {
 
-// Hits of a cache that evicts the least recently used block, of a sequence the last one first, and
-// counts as hits a prompt's leading blocks that it holds when the prompt arrives. Every block of a
-// prompt enters it; of a prompt longer than the cache the first ones stay. That makes it a stack
-// algorithm (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies",
-// 1970): what C blocks hold, C + 1 blocks hold too, so one pass over the distances answers for
-// every C. A block is never older than what follows it, so those found are always leading ones.
+// The hits of an LRU cache for every cache size. The cache evicts the least recently used block;
+// among the blocks of one prompt, the last block first. A hit is a leading block of a prompt that
+// the cache holds when the prompt arrives. Every block of a prompt enters the cache; if the prompt
+// is longer than the cache, its first blocks stay.
+//
+// A cache of C + 1 blocks always holds all blocks of a cache of C blocks (a stack algorithm:
+// Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", 1970). One pass
+// over the log therefore computes the hits for all cache sizes. A block is never older than the
+// blocks that follow it in a prompt, so the blocks found are always leading blocks.
 class ReuseCurve {
  public:
   struct Hits {
     int64_t blocks = 0, tokens = 0;
   };
 
-  // `at` [d]: hits at distance d, that is, of a cache of d blocks but not of d - 1; at[0] is empty.
-  // `all`: everything asked for. `num_distinct`: what an unlimited cache ends up with.
+  // `at[d]` counts the hits at distance d: the hits of a cache of d blocks that a cache of d - 1
+  // blocks does not have. `all` counts all looked-up blocks and tokens. `num_distinct` is the
+  // number of distinct blocks in the log. REQUIRES: `at[0]` is empty.
   ReuseCurve(std::vector<Hits> at, Hits all, int64_t num_distinct);
 
   const Hits& all() const { return all_; }
   int64_t num_distinct() const { return num_distinct_; }
-  // With this many blocks, 0 or more.
+  // Returns the hits of a cache of `num_blocks` blocks. REQUIRES: `num_blocks` >= 0.
   const Hits& HitsWith(int64_t num_blocks) const;
-  // Of an unlimited cache: what is attainable.
+  // Returns the attainable hits: the hits of a cache without a size limit.
   const Hits& attainable() const { return up_to_.back(); }
-  // The fewest blocks with at least `percent`, 1 to 100, of the attainable block hits; 0 if none
-  // are attainable.
+  // Returns the smallest cache size, in blocks, with at least `percent` of the attainable block
+  // hits, or 0 if there are no attainable hits. REQUIRES: `percent` is from 1 to 100.
   int64_t BlocksFor(int32_t percent) const;
 
   double BlockHitRatio(const Hits& hits) const;
   double TokenHitRatio(const Hits& hits) const;
 
  private:
-  std::vector<Hits> up_to_;  // [blocks], ascending
+  std::vector<Hits> up_to_;  // [cache size in blocks]: hits of that cache; ascending
   Hits all_;
   int64_t num_distinct_;
 };
 
 struct WorkingSet {
   struct Sample {
-    double at = 0;                // as the windows
-    int64_t num_requests = 0;     // so far
-    int64_t num_distinct = 0;     // so far
-    std::vector<int64_t> blocks;  // [window]
+    double at = 0;                // end of the windows, in the unit of WorkingSet::windows
+    int64_t num_requests = 0;     // requests since the start of the log
+    int64_t num_distinct = 0;     // distinct blocks since the start of the log
+    std::vector<int64_t> blocks;  // [window]: distinct blocks within the window
   };
   struct Peak {
     int64_t blocks = 0;
     double at = 0;
   };
 
-  bool is_timed = false;        // in seconds since the first request; else in requests
-  std::vector<double> windows;  // ascending
-  std::vector<Sample> samples;  // at equal distances, the last one at the end
-  std::vector<Peak> peaks;      // [window]; over all moments, not only the samples
+  bool is_timed = false;        // true: windows in seconds; false: windows in requests
+  std::vector<double> windows;  // lengths, ascending
+  std::vector<Sample> samples;  // at equal distances; the last sample is at the end of the log
+  std::vector<Peak> peaks;      // [window]: maximum over all requests, not only over `samples`
 };
 
-// Which windows to look at: lengths in seconds or, where the log has no times, in requests.
+// The lengths of the windows of a working set: in seconds or, if the log has no timestamps, in
+// requests.
 struct WorkingSetOptions {
   bool is_timed = false;
-  std::vector<double> windows;  // ascending, above 0
+  std::vector<double> windows;  // lengths, ascending, above 0
   int32_t num_samples = 240;
 };
 
@@ -74,10 +79,12 @@ struct Reuse {
   WorkingSet working_set;
 };
 
-// One pass, O(log n) a block. A window of length w ends at each moment t: (t - w, t].
+// Computes the hit curve and the working set in one pass over the log, in O(log n) per block, where
+// n is the number of blocks in the log. A window of length w that ends at time t is the interval (t
+// - w, t].
 Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options);
 
-// Round lengths near a sixtieth, a fifteenth and a quarter of the log.
+// Returns round window lengths close to 1/60, 1/15 and 1/4 of the duration of the log.
 WorkingSetOptions DefaultWindows(const BlockLog& log);
 
 }  // namespace incipit

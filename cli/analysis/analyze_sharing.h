@@ -1,4 +1,5 @@
-// Who shares what: how much of each prompt an earlier one began with, and which prefixes it is.
+// Measures sharing: how many leading blocks of each prompt an earlier prompt also had, and which
+// prefixes requests share.
 #pragma once
 
 #include <cstdint>
@@ -8,43 +9,44 @@
 
 namespace incipit {
 
-// A stretch of the forest that the same requests run through: what follows another one belongs to
-// fewer requests than it. Counting each stretch apart, the savings of all add up to the attainable
-// hits.
+// A stretch: a run of consecutive blocks that the same requests share. The next stretch of a prompt
+// belongs to fewer requests. Each stretch counts only its own blocks, so the savings of all
+// stretches add up to the attainable hits.
 struct SharedPrefix {
-  BlockNode node = kNoBlockNode;  // its last block
+  BlockNode node = kNoBlockNode;  // last block of the stretch
   int64_t num_requests = 0;
-  int64_t num_blocks = 0;      // of the whole prefix, from the first block of a prompt
-  int64_t num_own_blocks = 0;  // of this stretch, the last ones of the prefix
-  int64_t num_saved = 0;       // blocks: all requests but one need not compute the stretch
-  int64_t first_line = 0;      // of the first request with it
+  int64_t num_blocks = 0;      // blocks from the start of a prompt to the end of the stretch
+  int64_t num_own_blocks = 0;  // blocks of the stretch alone
+  int64_t num_saved = 0;       // saved blocks: only one request computes the stretch
+  int64_t first_line = 0;      // line in the log of the first request with the stretch
 };
 
 struct Sharing {
-  // Requests by the number of leading blocks that an earlier request had.
+  // One bar of a histogram: the number of requests with blocks_from to blocks_to shared blocks. A
+  // shared block is a leading block of the prompt that an earlier request also had.
   struct Bin {
-    int64_t blocks_from = 0, blocks_to = 0;  // both belong to it
+    int64_t blocks_from = 0, blocks_to = 0;  // both included
     int64_t num_requests = 0;
   };
   struct Lengths {
-    int64_t p50 = 0, p90 = 0, p99 = 0, max = 0;  // by nearest rank
+    int64_t p50 = 0, p90 = 0, p99 = 0, max = 0;  // percentiles by nearest rank, in tokens
     double mean = 0;
   };
 
-  int64_t num_requests = 0, num_sharing = 0;  // with one such block or more
+  int64_t num_requests = 0, num_sharing = 0;  // num_sharing: requests that share at least one block
   int64_t input_tokens = 0;
-  Lengths prompt_tokens, shared_tokens;  // of all requests
-  std::vector<Bin> bins;                 // 0, 1, 2-3, 4-7 ... up to the longest
-  int64_t num_distinct = 0;              // blocks
-  int64_t num_used_once = 0;             // of them
-  int64_t num_prefixes = 0;              // stretches with two requests or more
-  std::vector<SharedPrefix> top;         // of them, the largest num_saved first
+  Lengths prompt_tokens, shared_tokens;  // over all requests
+  std::vector<Bin> bins;      // for 0, 1, 2-3, 4-7 ... shared blocks, up to the maximum in the log
+  int64_t num_distinct = 0;   // distinct blocks in the log
+  int64_t num_used_once = 0;  // distinct blocks that only one request used
+  int64_t num_prefixes = 0;   // stretches that at least two requests share
+  std::vector<SharedPrefix> top;  // shared stretches, by descending num_saved
 };
 
-// The first `num_top` of the shared prefixes.
+// Measures the sharing of the log. `top` of the result has at most `num_top` shared prefixes.
 Sharing MeasureSharing(const BlockView& view, size_t num_top);
 
-// The first `num_blocks_max` blocks of the stretch, in order.
+// Returns the first `num_blocks_max` blocks of the stretch of `prefix`, in order.
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max);
 

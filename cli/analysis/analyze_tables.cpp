@@ -16,7 +16,7 @@ constexpr size_t kIndent = 2;
 constexpr size_t kTimelineRows = 12;
 constexpr int64_t kBarWidth = 30;
 
-// "  name    value" lines.
+// A list of lines " name value".
 class Facts {
  public:
   void Add(std::string name, std::string value) { table_.Add({std::move(name), std::move(value)}); }
@@ -36,7 +36,7 @@ std::string LengthsText(const Sharing::Lengths& lengths) {
                      Thousands(lengths.p90), Thousands(lengths.p99), Thousands(lengths.max));
 }
 
-// The cells of a cache size, and their columns; GiB only where it is known.
+// Appends the columns of a cache size. The column GiB exists only if the bytes per token are known.
 void AddSizeColumns(const Analysis& analysis, std::vector<Column>& columns) {
   columns.push_back({"blocks"});
   columns.push_back({"tokens"});
@@ -57,7 +57,7 @@ std::string LogText(const Analysis& analysis) {
                             (analysis.seconds > 0 ? " in " + TimeText(analysis.seconds) : ""));
   facts.Add("prompt tokens", Thousands(sharing.input_tokens));
   facts.Add("tokens of a prompt", LengthsText(sharing.prompt_tokens));
-  if (analysis.output_tokens > 0) facts.Add("answer tokens", Thousands(analysis.output_tokens));
+  if (analysis.output_tokens > 0) facts.Add("output tokens", Thousands(analysis.output_tokens));
   facts.Add("prompts are given as", analysis.form);
   if (analysis.bytes_per_token) {
     facts.Add("keys and values", Thousands(*analysis.bytes_per_token) + " bytes a token");
@@ -67,7 +67,7 @@ std::string LogText(const Analysis& analysis) {
 
 std::string AttainableText(const Analysis& analysis) {
   TextTable table({{"block size"},
-                   {"blocks asked for"},
+                   {"blocks looked up"},
                    {"distinct"},
                    {"block hits"},
                    {"of all"},
@@ -80,7 +80,7 @@ std::string AttainableText(const Analysis& analysis) {
                PercentText(size.curve.BlockHitRatio(hits)), Thousands(hits.tokens),
                PercentText(size.curve.TokenHitRatio(hits))});
   }
-  return "\nWhat a cache without a limit saves\n" + table.Text(kIndent);
+  return "\nSavings of a cache without a size limit\n" + table.Text(kIndent);
 }
 
 std::string NeededText(const Analysis& analysis) {
@@ -101,8 +101,7 @@ std::string NeededText(const Analysis& analysis) {
       table.Add(std::move(cells));
     }
   }
-  return "\nCache needed for a share of those hits (the least recently used is evicted)\n" +
-         table.Text(kIndent);
+  return "\nCache size needed for a share of these hits (LRU eviction)\n" + table.Text(kIndent);
 }
 
 std::string CurveText(const Analysis& analysis) {
@@ -126,13 +125,13 @@ std::string CurveText(const Analysis& analysis) {
                      table.Text(kIndent));
 }
 
-// A table of blocks by window, behind `columns`.
+// A table with `columns`, then one column of block counts for each window.
 class WindowTable {
  public:
   WindowTable(const WorkingSet& set, std::vector<Column> columns)
       : num_windows_(set.windows.size()), table_(AllColumns(set, std::move(columns))) {}
 
-  // `blocks_of` gives the count of each window.
+  // Appends a row. `blocks_of(w)` returns the number of blocks of window w.
   template <typename BlocksOf>
   void Add(std::vector<std::string> cells, const BlocksOf& blocks_of, int64_t num_distinct) {
     for (size_t w = 0; w < num_windows_; ++w) cells.push_back(Thousands(blocks_of(w)));
@@ -181,16 +180,16 @@ std::string SharingText(const Analysis& analysis) {
   const Sharing& sharing = analysis.sharing;
   const int64_t block_tokens = analysis.detailed().block_tokens;
   Facts facts;
-  facts.Add("requests that share a block with an earlier one",
+  facts.Add("requests that share a block with an earlier request",
             CountAndShare(sharing.num_sharing, sharing.num_requests));
-  facts.Add("tokens that a request shares", LengthsText(sharing.shared_tokens));
+  facts.Add("shared tokens of a request", LengthsText(sharing.shared_tokens));
   facts.Add("distinct blocks that only one request used",
             CountAndShare(sharing.num_used_once, sharing.num_distinct));
   int64_t largest = 1;
   for (const Sharing::Bin& bin : sharing.bins) largest = std::max(largest, bin.num_requests);
   TextTable table({{"shared tokens"}, {"requests"}, {"of all"}, {"", kLeft}});
   for (const Sharing::Bin& bin : sharing.bins) {
-    // Up to a token before the next bin's first block is full.
+    // The range ends one token before the first block of the next bin is full.
     const std::string range =
         bin.blocks_from == 0 ? "none"
                              : fmt::format("{} - {}", Thousands(bin.blocks_from * block_tokens),
@@ -225,8 +224,9 @@ std::string PrefixesText(const Analysis& analysis) {
                PercentText(RatioOf(prefix.num_saved, attainable)), Thousands(prefix.first_line),
                analysis.beginnings[i]});
   }
-  return fmt::format("\nStretches that requests share: {} of {}, by what they save\n{}",
-                     sharing.top.size(), Thousands(sharing.num_prefixes), table.Text(kIndent));
+  return fmt::format(
+      "\nStretches (runs of blocks) that requests share: {} of {}, by saved tokens\n{}",
+      sharing.top.size(), Thousands(sharing.num_prefixes), table.Text(kIndent));
 }
 
 }  // namespace

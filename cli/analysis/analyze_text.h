@@ -1,4 +1,4 @@
-// Numbers and tables as people read them.
+// Formats numbers and tables for people.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace incipit {
 
-std::string Thousands(int64_t value);           // 1234567: "1,234,567"
-std::string ShortNumber(double value);          // "0", "950", "1.23 k", "12.3 M"; three digits
-std::string PercentText(double ratio);          // 0.1234: "12.3 %"
-std::string TimeText(double seconds);           // "250 ms", "59 s", "1 min 30 s", "2 h", "3 d 4 h"
-int64_t Share(int64_t percent, int64_t whole);  // rounded down
+std::string Thousands(int64_t value);           // such as "1,234,567"
+std::string ShortNumber(double value);          // three digits, such as "950" or "1.23 k"
+std::string PercentText(double ratio);          // "12.3 %" for 0.1234
+std::string TimeText(double seconds);           // such as "250 ms" or "1 min 30 s"
+int64_t Share(int64_t percent, int64_t whole);  // `percent` % of `whole`, rounded down
 
-// Part of `whole`; 0 of nothing.
+// Returns `part` / `whole`, or 0 if `whole` is 0.
 double RatioOf(int64_t part, int64_t whole);
 
-// What a terminal shows as it is: control characters become \n, \t or \xHH, bytes that are no
-// UTF-8 become U+FFFD.
+// Returns `text` in a form that is safe for a terminal: control characters become \n, \t or \xHH,
+// and bytes that are not UTF-8 become U+FFFD.
 std::string VisibleText(std::string_view text);
 
-// Columns with a heading, two spaces apart.
+// A text table whose columns have headings and two spaces between them.
 class TextTable {
  public:
   enum class Align : uint8_t { kLeft, kRight };
@@ -31,9 +31,9 @@ class TextTable {
   };
 
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // REQUIRES: a cell for each column.
+  // Appends a row. REQUIRES: `cells` has one cell for each column.
   void Add(std::vector<std::string> cells);
-  // Each line with its end and `indent` spaces in front.
+  // Returns the lines of the table. Each line begins with `indent` spaces and ends with a newline.
   std::string Text(size_t indent) const;
 
  private:

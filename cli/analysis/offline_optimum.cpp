@@ -9,13 +9,14 @@
 namespace incipit {
 namespace {
 
-// Uses of blocks are numbered in the order of the log.
+// The number of a use of a block: uses are numbered in the order of the log.
 using UseNumber = uint32_t;
 constexpr UseNumber kNoUse = 0xffffffff;
 static_assert(kLoggedBlocksMax < kNoUse);
 
-// A set of whole numbers below `size`: a bit for each, and in every level above a bit for each word
-// below that is not empty.
+// A set of numbers in [0, size), stored as levels of bits. The lowest level has one bit for each
+// number. Each higher level has one bit for each word of the level below; the bit is set if that
+// word is not 0.
 class UseSet {
  public:
   explicit UseSet(size_t size) {
@@ -43,7 +44,7 @@ class UseSet {
       number /= 64;
     }
   }
-  size_t Max() const {  // REQUIRES: not empty
+  size_t Max() const {  // REQUIRES: the set is not empty
     size_t number = 0;
     for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
       number = number * 64 + 63 - static_cast<size_t>(std::countl_zero((*level)[number]));
@@ -52,10 +53,10 @@ class UseSet {
   }
 
  private:
-  std::vector<std::vector<uint64_t>> levels_;  // from the bits of the numbers themselves upwards
+  std::vector<std::vector<uint64_t>> levels_;  // from the lowest level (one bit per number) upwards
 };
 
-// For each use of a block, the next use of the same one.
+// Returns, for each use of a block, the number of the next use of the same block.
 std::vector<UseNumber> NextUses(const BlockLog& log) {
   size_t num_uses = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) num_uses += log.chain(r).size();
@@ -74,8 +75,8 @@ std::vector<UseNumber> NextUses(const BlockLog& log) {
 
 }  // namespace
 
-// A block that is kept stands in `kept` as the number of its next use. Numbers ascend by request
-// and, within one, from its beginning: their order is the order of preference.
+// `kept` holds, for each kept block, the number of its next use. Uses are numbered by request and
+// from the start of each prompt, so a smaller number is a better block to keep.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   INCIPIT_CHECK(capacity >= 0);
   if (capacity == 0) return 0;
@@ -83,8 +84,9 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // Uses by the request at hand are nearer than what is inserted, so none of them is given up
-    // before its turn: these are the blocks that were kept when the request came.
+    // Uses in the current request have smaller numbers than the uses inserted below, so no block
+    // that the request still needs is evicted. A hit here is therefore a block that was kept when
+    // the request arrived.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

@@ -1,4 +1,4 @@
-// The most that any cache could hit, to see beside what real ones do.
+// Computes the best possible number of hits, as a bound for real eviction policies.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,15 @@
 
 namespace incipit {
 
-// Block hits of a cache of `capacity` blocks that knows the log's future: of all blocks at hand it
-// keeps those that are used soonest (Belady: "A study of replacement algorithms for a
-// virtual-storage computer", 1966), of those with the same next request the ones nearer to its
-// beginning. Whoever uses a block uses all blocks before it as soon, so the blocks kept are always
-// leading ones, and no cache has more hits. A prompt's own blocks may be given up, and need not
-// enter. O(1) for each use of a block. REQUIRES: capacity >= 0.
+// Returns the block hits of an optimal cache of `capacity` blocks that knows the future of the log.
+// The cache keeps the blocks with the nearest next use (Belady: "A study of replacement algorithms
+// for a virtual-storage computer", 1966). Among blocks whose next use is in the same request, the
+// cache keeps the blocks nearer to the start of the prompt. Blocks of the current prompt may be
+// evicted, and need not enter the cache.
+//
+// A request that uses a block also uses all previous blocks of the prompt. The kept blocks are
+// therefore always whole prefixes, and no cache has more hits. The time is O(1) per use of a block.
+// REQUIRES: `capacity` >= 0.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity);
 
 }  // namespace incipit

@@ -26,36 +26,37 @@
 namespace incipit {
 namespace {
 
-// Where --block-size does not say. Mooncake's traces have 512 tokens an id.
+// Default of --block-size for token ids.
 constexpr int32_t kReplayedTokenBlock = 16;
 constexpr double kCapacityShareMin = 1e-9;
 
 constexpr CommandText kReplayText = {
     "replay", "TRACE --blocks N | --capacity-share F [flags]",
-    "Says what eviction policies make of a log of prompts: replays it through the server's own\n"
-    "block manager, one request after the other, and prints how many blocks each policy hits,\n"
-    "beside what a cache that knows the future would hit. Needs no server and no model.\n"
+    "Compares eviction policies on a log of prompts. The command replays the log through the\n"
+    "block manager of the server and prints the hit ratio of each policy beside the best\n"
+    "possible hit ratio (the optimum). The command needs no server and no model weights.\n"
     "\n"
-    "TRACE has one request a line (- is stdin), in the forms that `incipit analyze` reads: an\n"
-    "object with hash_ids, one for each block of the prompt together with all before it; an\n"
-    "array of token ids, or an object with them as token_ids; or a text, or an object with it\n"
-    "as prompt, for which --tokenizer is needed. timestamp and input_length are read where they\n"
-    "are.\n"
+    "TRACE is a file with one request per line; - is stdin. All lines have the same form:\n"
+    "  - an object with hash_ids: one id for each block and all previous blocks of the prompt\n"
+    "  - an array of token ids, or an object with the array as token_ids\n"
+    "  - a text, or an object with the text as prompt; this form needs --tokenizer\n"
+    "timestamp and input_length are read if a line has them.\n"
     "\n"
-    "Requests come in the order of the log, each when the one before it is done. Every hash id\n"
-    "is one full block; of token ids only full blocks count. All blocks of a prompt can be\n"
-    "hits, its last one too; answers are not cached. Of a prompt that is longer than the cache\n"
-    "the first blocks enter, and all count.\n"
+    "Requests run one at a time, in the order of the log. Every hash id is one full block; of\n"
+    "token ids only full blocks count. All blocks of a prompt can be hits, including the last\n"
+    "block. Output tokens are not cached. If a prompt is longer than the cache, its first\n"
+    "blocks enter the cache, and all its blocks count for the hit ratio.\n"
     "\n"
-    "By default a prompt's own blocks may be given up for it, as if there were room for one\n"
-    "prompt beside the cache. A server must have the room before the prompt enters:\n"
-    "--make-room-first. The optimum is for the default.\n"
+    "By default, the pool has room for one prompt in addition to the cache, and a policy may\n"
+    "evict blocks of the prompt that has just run. With --make-room-first, a policy evicts\n"
+    "before the prompt enters, as a server does. The optimum applies to the default.\n"
     "\n"
-    "Evictions are counted in blocks. Regret is how many blocks were computed again soon after\n"
-    "they were evicted: before a quarter as many others were as the pool has.\n"
+    "Evictions are counted in blocks. Regret is the number of blocks that were computed again\n"
+    "soon after their eviction, that is, before the cache evicted as many further blocks as a\n"
+    "quarter of the pool.\n"
     "\n"
-    "Exit code: 0, 1 if the log cannot be read or is wrong (the message names file and line), 2\n"
-    "if a flag is wrong.",
+    "Exit codes: 0 success, 1 the log cannot be read or is wrong (the message names file and\n"
+    "line), 2 a flag is wrong.",
     "  incipit replay trace.jsonl --capacity-share 0.1\n"
     "  incipit replay trace.jsonl --blocks 4096 --policy lru --json\n"
     "  incipit replay trace.jsonl --blocks 4096 --make-room-first\n"
@@ -63,7 +64,7 @@ constexpr CommandText kReplayText = {
 
 struct ReplayFlags {
   std::string log, tokenizer;
-  std::optional<EvictionPolicyKind> policy;  // absent: all
+  std::optional<EvictionPolicyKind> policy;  // absent: all policies
   TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;
   std::optional<int64_t> num_blocks;
   std::optional<double> capacity_share;
@@ -73,28 +74,31 @@ struct ReplayFlags {
 
 void BindReplayFlags(Flags& flags, ReplayFlags& values) {
   flags.Group("Cache");
-  flags.Integer({"blocks", "N", "How many blocks it holds."}, values.num_blocks, {1, kBlocksMax});
-  flags.Real({"capacity-share", "F",
-              "The same as a part of the log's distinct blocks, rounded down. One of the two is "
-              "needed."},
-             values.capacity_share, {kCapacityShareMin, 1});
-  flags.Enum({"policy", "P", "Which block is given up."}, values.policy, "all",
+  flags.Integer({"blocks", "N", "Number of blocks in the cache."}, values.num_blocks,
+                {1, kBlocksMax});
+  flags.Real(
+      {"capacity-share", "F",
+       "Cache size as a fraction of the distinct blocks in the log, rounded down. Give either "
+       "--blocks or --capacity-share."},
+      values.capacity_share, {kCapacityShareMin, 1});
+  flags.Enum({"policy", "P", "Eviction policy; all compares every policy."}, values.policy, "all",
              kEvictionPolicyNames);
   flags.Switch({"make-room-first", "",
-                "Make room before a prompt enters, so that none of its own blocks is given up."},
+                "Evict before a prompt enters, so that no block of that prompt is evicted."},
                values.make_room_first);
   flags.Group("Log");
   flags.Integer(
       {"block-size", "N",
-       "Tokens of a block: of token ids a power of two up to 256, 16 if it is not given; "
-       "of hash ids any number, 512 if it is not given, which tells what hits stand for and "
-       "how long the adaptive policy takes blocks to be."},
+       "Tokens of a block. For token ids: a power of two up to 256, default 16. For hash ids: any "
+       "number, default 512; this number sets the tokens that a hit saves and the block length "
+       "that the policy adaptive assumes."},
       values.block_size, {1, kAnalyzedBlockSizeMax});
-  flags.String({"tokenizer", "DIR", "A folder with tokenizer.json, for logs of texts."},
+  flags.String({"tokenizer", "DIR", "Folder with tokenizer.json; needed for logs of texts."},
                values.tokenizer);
-  flags.Enum({"time-unit", "UNIT", "Of timestamps."}, values.timestamp_unit, kTimestampUnitNames);
+  flags.Enum({"time-unit", "UNIT", "Unit of the timestamps."}, values.timestamp_unit,
+             kTimestampUnitNames);
   flags.Group("Output");
-  flags.Switch({"json", "", "Print one JSON object."}, values.json);
+  flags.Switch({"json", "", "Print the results as one JSON object."}, values.json);
 }
 
 absl::Status CheckReplayFlags(const ReplayFlags& values) {
@@ -127,7 +131,8 @@ absl::StatusOr<AnalysisInput> ReadBlocks(const ReplayFlags& values) {
   return MakeBlocks(std::move(trace), options);
 }
 
-// A share that was meant as a whole number of blocks is that number: 0.29 of 100 is 29.
+// Returns the cache size in blocks. The factor 1 + 1e-12 corrects rounding errors: a share of 0.29
+// of 100 blocks is 29 blocks.
 absl::StatusOr<int64_t> CapacityOf(const ReplayFlags& values, int64_t num_distinct) {
   if (values.num_blocks) return *values.num_blocks;
   const double blocks = *values.capacity_share * static_cast<double>(num_distinct);

@@ -1,4 +1,4 @@
-// `incipit replay`: what eviction policies make of a log of prompts.
+// Declares the command `incipit replay`, which compares eviction policies on a log of prompts.
 #pragma once
 
 #include <span>

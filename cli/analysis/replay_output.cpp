@@ -7,18 +7,18 @@
 namespace incipit {
 namespace {
 
-// Policies differ by tenths of a percent.
+// Formats a ratio with two decimals, because policies often differ by only tenths of a percent.
 std::string FinePercent(double ratio) { return fmt::format("{:.2f} %", 100 * ratio); }
 
 std::string HeadText(const Replay& replay) {
   return fmt::format(
-      "{}: {} requests, {} blocks of {} tokens, {} of them distinct\n"
-      "A cache of {} blocks ({} of the distinct ones); {}\n\n",
+      "{}: {} requests, {} blocks of {} tokens, {} distinct blocks\n"
+      "Cache of {} blocks ({} of the distinct blocks); {}\n\n",
       VisibleText(replay.name), Thousands(replay.num_requests), Thousands(replay.num_blocks),
       Thousands(replay.block_tokens), Thousands(replay.num_distinct), Thousands(replay.capacity),
       FinePercent(RatioOf(replay.capacity, replay.num_distinct)),
-      replay.make_room_first ? "room for a prompt is made before it enters"
-                             : "a prompt's own blocks may be given up for it");
+      replay.make_room_first ? "policies evict before a prompt enters"
+                             : "policies may evict blocks of the prompt that has just run");
 }
 
 }  // namespace

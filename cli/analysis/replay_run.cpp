@@ -12,17 +12,20 @@
 namespace incipit {
 namespace {
 
-// A clock of nanoseconds goes no further than 292 years.
+// Maximum time of a request, in seconds; later times count as this time. A clock in nanoseconds
+// overflows after 292 years (9.2e9 seconds).
 constexpr double kReplaySecondsMax = 1e9;
 
-// A node is a block together with all before it, so it may stand for the content of its block.
+// Builds the token ids of prompts for the manager. In a log of hash ids, the number of a node (a
+// block and all previous blocks) serves as the only token of the block.
 class PromptTokens {
  public:
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
 
   int32_t block_size() const { return form_ == TraceForm::kHashIds ? 1 : log_.block_tokens(); }
-  // The first `num_blocks` blocks of the request's chain and one token more, before which every
-  // block is one that need not be computed. Valid until the next call.
+  // Returns the tokens of the first `num_blocks` blocks of `request`, followed by one extra token,
+  // because the manager never finds the last token of a prompt in the cache. The result is valid
+  // until the next call.
   std::span<const TokenId> Of(size_t request, size_t num_blocks) {
     const auto chain = log_.chain(request).first(num_blocks);
     const auto block_size = static_cast<size_t>(this->block_size());
@@ -49,7 +52,7 @@ class PromptTokens {
 KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
   size_t longest = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
-  // What all blocks of the log fit into is as good as anything larger.
+  // Limits the capacity to the number of distinct blocks, because a larger cache has the same hits.
   const int64_t capacity =
       std::clamp<int64_t>(static_cast<int64_t>(log.num_nodes()), 1, options.capacity);
   const int64_t beside =

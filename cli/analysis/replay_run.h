@@ -1,4 +1,4 @@
-// Replays a log of prompts through the server's own block manager.
+// Replays a log of prompts through the block manager of the server (KvCacheManager).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 namespace incipit {
 
 struct ReplayOptions {
-  TraceForm form = TraceForm::kHashIds;  // what the log's blocks are made of
+  TraceForm form = TraceForm::kHashIds;  // content of the log: token ids or hash ids
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
-  int64_t capacity = 1;  // blocks, 1 or more
-  // Room is made before a prompt enters, as a server must, so that its own blocks are never given
-  // up for it. Otherwise there is room for one prompt beside the cache, and once it has entered
-  // blocks are given up until `capacity` are left.
+  int64_t capacity = 1;  // cache size in blocks, at least 1
+  // If true, the policy evicts before a prompt enters, as a server does, so no block of that prompt
+  // is evicted. If false, the pool has room for one prompt in addition to the cache; after each
+  // prompt the policy evicts until `capacity` blocks are left.
   bool make_room_first = false;
 };
 
@@ -23,14 +23,17 @@ struct ReplayResult {
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
   int64_t hit_blocks = 0;
   int64_t hit_tokens = 0;
-  int64_t evictions = 0;  // of blocks
-  int64_t regret = 0;     // blocks that were computed again not long after they were evicted
+  int64_t evictions = 0;  // number of evicted blocks
+  int64_t regret = 0;     // blocks that were computed again soon after their eviction
 };
 
-// What one policy makes of the log, one request at a time in its order and at its times. Every
-// block of a prompt can be found, its last one too; answers are not cached. Of a prompt that is
-// longer than the cache the first blocks enter. Block sizes of token ids are those of the manager
-// (ValidateKvCacheOptions); a hash id is one token to it.
+// Replays `log` with one eviction policy and returns the hits and evictions. Requests run one at a
+// time, in the order and at the times of the log. All blocks of a prompt can be hits, including the
+// last block. Output tokens are not cached. If a prompt is longer than the cache, its first blocks
+// enter the cache.
+//
+// REQUIRES: if the log holds token ids, its block size is valid for ValidateKvCacheOptions(). If
+// the log holds hash ids, the manager treats each hash id as a block of one token.
 ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options);
 
 }  // namespace incipit

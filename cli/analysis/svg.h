@@ -1,4 +1,4 @@
-// Drawings as one self-contained SVG file: no fonts, scripts or styles from elsewhere.
+// Creates drawings as self-contained SVG files, without external fonts, scripts or styles.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace incipit {
 
-// `text` as it may stand in an element or a quoted attribute: markup is escaped, and what XML
-// cannot hold (control characters, bytes that are no UTF-8) becomes U+FFFD.
+// Returns `text` escaped for an XML element or a quoted attribute. Control characters that XML does
+// not allow and bytes that are not UTF-8 become U+FFFD.
 std::string EscapeXml(std::string_view text);
 
 struct SvgPoint {
-  double x = 0, y = 0;  // from the upper left corner
+  double x = 0, y = 0;  // distances from the upper left corner, in pixels
 };
 
-// Colours are literals such as "#1b6ca8".
+// The stroke of a line. `color` and `dashes` are views of string literals, such as "#1b6ca8".
 struct SvgStroke {
   std::string_view color;
   double width = 1;
-  std::string_view dashes = {};  // such as "4 3"; empty: none
+  std::string_view dashes = {};  // such as "4 3"; empty: a solid line
 };
 
 struct SvgText {
@@ -29,13 +29,14 @@ struct SvgText {
   double size = 12;
   bool bold = false;
   std::string_view color = "#222222";
-  double degrees = 0;  // turned clockwise about its anchor
+  double degrees = 0;  // clockwise rotation about the anchor
 };
 
-// What is drawn later lies on top. Opaque white behind all.
+// An SVG drawing with an opaque white background. Later elements cover earlier elements.
 class SvgDocument {
  public:
-  // `title` and `description` are what a reader that does not see the drawing is told.
+  // Creates a drawing of `width` times `height` pixels. `title` and `description` are for screen
+  // readers.
   SvgDocument(int32_t width, int32_t height, std::string_view title, std::string_view description);
 
   void Line(SvgPoint from, SvgPoint to, const SvgStroke& stroke);

@@ -15,13 +15,14 @@ constexpr int32_t kWidth = 900, kPlotHeight = 330;
 constexpr double kPlotLeft = 84, kPlotTop = 76, kBarsRight = 30, kLegendWidth = 190,
                  kRowHeight = 18;
 constexpr std::string_view kInk = "#222222", kFaint = "#666666", kGrid = "#e4e4e4";
-// Told apart by people who see colours differently (Okabe and Ito, "Color universal design").
+// Colours that people with colour blindness can distinguish (Okabe and Ito, "Color universal
+// design").
 constexpr std::string_view kColors[] = {"#0072b2", "#d55e00", "#009e73",
                                         "#cc79a7", "#e69f00", "#56b4e9"};
 
 std::string_view ColorOf(size_t index) { return kColors[index % std::size(kColors)]; }
 
-// Where the axes are: the plot's edges in the drawing.
+// The edges of the plot area, in pixels of the drawing.
 struct Frame {
   double left = kPlotLeft, right = 0, top = kPlotTop, bottom = kPlotTop + kPlotHeight;
 };
@@ -30,7 +31,7 @@ struct Range {
   double min = 0, max = 1;
   bool is_logarithmic = false;
 
-  // 0 at min, 1 at max.
+  // Returns the relative position of `value` in the range: 0 at `min`, 1 at `max`.
   double Share(double value) const {
     if (!is_logarithmic) return (value - min) / (max - min);
     return std::log(value / min) / std::log(max / min);
@@ -41,7 +42,8 @@ struct Titles {
   std::string_view title, subtitle, x_label, y_label;
 };
 
-// Everything but what is plotted. `num_rows` of labels stand below the plot.
+// Creates a drawing with titles and axis labels. `num_rows` is the number of rows of tick labels
+// below the plot.
 SvgDocument Begin(const Frame& frame, const Titles& titles, size_t num_rows) {
   const double x_label_y = frame.bottom + 14 + kRowHeight * static_cast<double>(num_rows) + 14;
   SvgDocument svg(kWidth, static_cast<int32_t>(x_label_y + 20), titles.title, titles.subtitle);
@@ -174,7 +176,8 @@ std::string DrawLineChart(const LineChart& chart) {
     svg.Polyline(points,
                  {.color = ColorOf(i), .width = 2, .dashes = chart.series[i].dashed ? "5 4" : ""});
   }
-  // Curves rise: there is room above to the left of a point, and below to the right.
+  // Puts the text of a mark above and left of the point, or below and right of it, because rising
+  // curves leave these areas free.
   for (const ChartMark& mark : chart.marks) {
     const SvgPoint at = place(mark.at);
     const bool is_right = at.x > (frame.left + frame.right) / 2;

@@ -1,4 +1,4 @@
-// Charts with axes: lines over a number, and bars over ranges.
+// Draws line charts and bar charts with axes as SVG files.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace incipit {
 
-// How an axis's values become words.
+// The labels of an axis: their unit, and the function that formats a value.
 struct ChartScale {
-  std::string unit;                         // to the right of its labels; empty: x_label has it
-  std::function<std::string(double)> text;  // of a value
+  std::string unit;  // shown to the right of the labels; empty: x_label names the unit
+  std::function<std::string(double)> text;  // formats a value
 };
 
 struct ChartSeries {
   std::string name;
-  std::vector<SvgPoint> points;  // in the chart's units, x ascending
+  std::vector<SvgPoint> points;  // in the units of the axes, by ascending x
   bool dashed = false;
 };
 
-// A point that is spoken about.
+// A labelled point in a line chart.
 struct ChartMark {
   SvgPoint at;
   std::string text;
@@ -31,32 +31,35 @@ struct ChartMark {
 
 struct LineChart {
   std::string title, subtitle, x_label, y_label;
-  std::vector<ChartScale> x_scales;  // at least one: further ones say the same in other units
+  std::vector<ChartScale> x_scales;  // rows of labels, one for each unit; not empty
   std::function<std::string(double)> y_text;
-  bool is_x_logarithmic = false;  // then every x is above 0
-  double y_max = 0;               // 0: from the points
+  bool is_x_logarithmic = false;  // REQUIRES: if true, every x is above 0
+  double y_max = 0;               // top of the y axis; 0: the largest y of all points
   std::vector<ChartSeries> series;
   std::vector<ChartMark> marks;
 };
 
 struct BarChart {
   struct Bar {
-    std::string name;  // below it
+    std::string name;  // label below the bar
     double value = 0;
-    std::string text;  // above it
+    std::string text;  // label above the bar
   };
   std::string title, subtitle, x_label, y_label;
   std::function<std::string(double)> y_text;
   std::vector<Bar> bars;
 };
 
-// Whole SVG files.
+// Returns the content of an SVG file with the line chart.
 std::string DrawLineChart(const LineChart& chart);
+// Returns the content of an SVG file with the bar chart.
 std::string DrawBarChart(const BarChart& chart);
 
-// About `count` round values from 0 on; the last one is `max` or just beyond it.
+// Returns about `count` + 1 round values in equal steps from 0. The last value is `max`, or the
+// first step above `max`.
 std::vector<double> RoundTicks(double max, int32_t count);
-// Powers of ten, with 2 and 5 times them where there would be few, within [min, max].
+// Returns the powers of ten in [min, max]; if there are fewer than three, also 2 and 5 times the
+// powers of ten. Both bounds are included.
 std::vector<double> LogarithmicTicks(double min, double max);
 
 }  // namespace incipit

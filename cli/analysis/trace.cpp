@@ -43,8 +43,9 @@ TraceKey TraceKeyOf(std::string_view name) {
   return TraceKey::kOther;
 }
 
-// What one line says, taken from the parser's events: most of a log is numbers, of which no tree
-// needs to be built. Every method returns false to stop, with the reason in status().
+// Parses one line from the events of the JSON parser. No tree is built, because most of a log is
+// arrays of numbers. Each event method returns false to stop the parser; status() then holds the
+// reason.
 class TraceLine : public nlohmann::json_sax<json> {
  public:
   const absl::Status& status() const { return status_; }
@@ -57,7 +58,8 @@ class TraceLine : public nlohmann::json_sax<json> {
   bool null() override { return in_ids_ ? WrongType() : NoPrompt(); }
   bool boolean(bool) override { return Other(); }
   bool number_integer(number_integer_t value) override {
-    return Number(static_cast<double>(value), std::nullopt);  // negative, or it would be unsigned
+    return Number(static_cast<double>(value),
+                  std::nullopt);  // negative, so not an id
   }
   bool number_unsigned(number_unsigned_t value) override {
     return Number(static_cast<double>(value), value);
@@ -114,7 +116,8 @@ class TraceLine : public nlohmann::json_sax<json> {
     --depth_;
     return true;
   }
-  // The line itself, or a prompt, may be an array of token ids.
+  // Returns true if the array that begins now holds ids, and prepares for reading the ids. Both the
+  // line itself and the value of `prompt` may be an array of token ids.
   bool BeginsIds() {
     if (in_ids_ || depth_ > 1) return false;
     if (depth_ == 0) name_ = "a line";
@@ -129,7 +132,7 @@ class TraceLine : public nlohmann::json_sax<json> {
     }
     return depth_ > 0;
   }
-  // A value that only an unknown key may have.
+  // Handles a value that is allowed only under an unknown key.
   bool Other() {
     if (depth_ == 0) return NoPrompt();
     return in_ids_ || (depth_ == 1 && key_ != TraceKey::kOther) ? WrongType() : true;
@@ -162,7 +165,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   }
   std::string Position(size_t index) const {
     return in_ids_ ? fmt::format("element {} is something else", index)
-                   : std::string("it is something else");
+                   : std::string("the value is something else");
   }
 
   bool Number(double value, std::optional<uint64_t> whole) {
@@ -203,10 +206,10 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  int depth_ = 0, ids_depth_ = 0;  // of nesting
+  int depth_ = 0, ids_depth_ = 0;  // nesting depth of the parser and of the array of ids
   TraceKey key_ = TraceKey::kOther;
-  std::string name_;     // key_ as it is written
-  bool in_ids_ = false;  // inside the array of key_
+  std::string name_;     // text of the key in `key_`
+  bool in_ids_ = false;  // true inside an array of ids
 };
 
 struct ParsedLine {
@@ -216,10 +219,11 @@ struct ParsedLine {
 
 absl::StatusOr<ParsedLine> ParseLine(std::string_view text, const TraceTokenizer& tokenizer) {
   if (text.size() > kJsonLineBytesMax) {
-    return InvalidArgument("the line has {} bytes; at most {} are read", text.size(),
+    return InvalidArgument("the line has {} bytes; the maximum is {}", text.size(),
                            kJsonLineBytesMax);
   }
-  // The library takes a NUL for the end of the input.
+  // The JSON library treats a NUL byte as the end of the input, so the text after it would be
+  // ignored.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
   }
@@ -237,10 +241,11 @@ absl::StatusOr<ParsedLine> ParseLine(std::string_view text, const TraceTokenizer
   parsed.form = TraceForm::kTokenIds;
   if (!line.has_token_ids()) {
     if (!line.prompt()) {
-      return InvalidArgument("hash_ids, token_ids, prompt_token_ids, prompt or text is missing");
+      return InvalidArgument(
+          "the line has none of hash_ids, token_ids, prompt_token_ids, prompt and text");
     }
     if (!tokenizer) {
-      return InvalidArgument("prompt is a text, which needs --tokenizer DIR to become token ids");
+      return InvalidArgument("prompt is a text, which needs --tokenizer DIR");
     }
     INCIPIT_ASSIGN_OR_RETURN(request.token_ids, tokenizer(*line.prompt()));
   }
@@ -276,15 +281,13 @@ absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
       first_line = line_number;
     }
     if (parsed->form != trace.form) {
-      return InvalidArgument("{}: gives its prompt as {}, line {} as {}", position,
+      return InvalidArgument("{}: the prompt is given as {}, but in line {} as {}", position,
                              FormName(parsed->form), first_line, FormName(trace.form));
     }
     num_ids += parsed->request.hash_ids.size() + parsed->request.token_ids.size();
     if (trace.requests.size() == kTraceRequestsMax || num_ids > kTraceIdsMax) {
-      return InvalidArgument(
-          "{}: the log goes beyond {} requests or {} ids, of which at most so "
-          "many are read",
-          position, kTraceRequestsMax, kTraceIdsMax);
+      return InvalidArgument("{}: the log has more than the maximum of {} requests or {} ids",
+                             position, kTraceRequestsMax, kTraceIdsMax);
     }
     parsed->request.line = static_cast<int64_t>(line_number);
     trace.requests.push_back(std::move(parsed->request));

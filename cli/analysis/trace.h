@@ -1,4 +1,4 @@
-// Logs of requests as JSON lines, which `analyze` and `replay` read.
+// Reads logs of requests as JSON lines, for `analyze` and `replay`.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 
 namespace incipit {
 
-// Larger logs are refused. A line has its own bound, kJsonLineBytesMax.
+// Maximum number of requests in a log; ReadTrace() returns an error for a larger log. The maximum
+// size of a line is kJsonLineBytesMax.
 inline constexpr size_t kTraceRequestsMax = 10'000'000;
-inline constexpr size_t kTraceIdsMax = 200'000'000;  // of blocks or tokens, over all requests
+inline constexpr size_t kTraceIdsMax = 200'000'000;  // hash ids and token ids of a log
 
-// What a log's prompts are given as; the same for all its lines.
+// The form in which all lines of a log give their prompts.
 enum class TraceForm : uint8_t { kHashIds, kTokenIds };
 
-// One of hash_ids and token_ids is filled, as the trace's form says.
+// One request of a log. Either `hash_ids` or `token_ids` is filled, depending on the form of the
+// trace.
 struct TraceRequest {
-  int64_t line = 0;           // of the log, from 1
-  double timestamp = 0;       // in the log's unit, usually ms; 0 where it has none
-  int64_t input_length = 0;   // tokens of the prompt; 0 where a log of hash ids has none
-  int64_t output_length = 0;  // tokens of the answer; 0 where the log has none
-  // One a block; equal ids mean equal blocks after equal prefixes.
+  int64_t line = 0;           // line number in the log, starting at 1
+  double timestamp = 0;       // in the unit of the log, usually ms; 0 if absent
+  int64_t input_length = 0;   // prompt tokens; 0 if a log of hash ids has no value
+  int64_t output_length = 0;  // output tokens; 0 if absent
+  // One id for each block. Equal ids mean equal blocks after equal previous blocks.
   std::vector<uint64_t> hash_ids{};
   std::vector<TokenId> token_ids{};
 };
@@ -38,16 +40,20 @@ struct Trace {
 
 using TraceTokenizer = std::function<absl::StatusOr<std::vector<TokenId>>(std::string_view text)>;
 
-// Each line is an object with `hash_ids`, or `token_ids` (also `prompt_token_ids`, `input_ids`,
-// `ids`), or `prompt` (also `text`): token ids, or a text, for which `tokenizer` is needed (empty
-// refuses it); of several the first in this order counts. `timestamp`, `input_length` and
-// `output_length` may be there; other keys are not looked at, null counts as absent, blank lines
-// are skipped. A line may also be the array of token ids or the text itself. INVALID_ARGUMENT names
-// `name`, the line's number and what is wrong with it; a log without a request is wrong too.
+// Reads a log with one request per line. A line is an object with one of these keys, in order of
+// priority: `hash_ids`; `token_ids`, `prompt_token_ids`, `input_ids` or `ids`; `prompt` or `text`.
+// The value of `prompt` or `text` is an array of token ids or a text. A line may also be the array
+// or the text itself. The keys `timestamp`, `input_length` and `output_length` are optional. Other
+// keys and blank lines are ignored, and null counts as absent.
+//
+// `tokenizer` converts texts to token ids; if `tokenizer` is empty, a text is an error. Returns
+// INVALID_ARGUMENT if a line is wrong or the log has no request. The message contains `name`, the
+// line number and the fault.
 absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
                                 const TraceTokenizer& tokenizer);
 
-// The same from a file, or from stdin if `path` is "-". NOT_FOUND or INTERNAL if it cannot be read.
+// Reads the log in the file `path`, or from stdin if `path` is "-", as ReadTrace() does. Returns
+// NOT_FOUND if the file cannot be opened, and INTERNAL if reading fails.
 absl::StatusOr<Trace> ReadTraceFile(const std::string& path, const TraceTokenizer& tokenizer);
 
 }  // namespace incipit

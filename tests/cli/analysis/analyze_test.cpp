@@ -44,9 +44,9 @@ TEST_F(AnalyzeTest, TablesSayWhatACacheSavesAndHowLargeItMustBe) {
   EXPECT_EQ(err(), "");
   EXPECT_THAT(Text(), AllOf(HasSubstr("requests              2 in 8 s\n"),
                             HasSubstr("prompt tokens         2,900\n"),
-                            HasSubstr("answer tokens         9\n"),
-                            HasSubstr("\nWhat a cache without a limit saves\n"),
-                            HasSubstr("\nCache needed for a share of those hits"),
+                            HasSubstr("output tokens         9\n"),
+                            HasSubstr("\nSavings of a cache without a size limit\n"),
+                            HasSubstr("\nCache size needed for a share of these hits"),
                             HasSubstr("\nWorking set: distinct blocks of 512 tokens")));
 }
 
@@ -117,7 +117,7 @@ TEST_F(AnalyzeTest, AWrongLogIsNamedWithItsLine) {
   EXPECT_THAT(error_of(std::string(kHashLog) + "{\"hash_ids\": [1, \"2\"]}\n"),
               HasSubstr("log.jsonl:3: hash_ids"));
   EXPECT_THAT(error_of(std::string(kHashLog) + "\n[1, 2]\n"),
-              HasSubstr("log.jsonl:4: gives its prompt as tokens, line 1 as hash ids"));
+              HasSubstr("log.jsonl:4: the prompt is given as tokens, but in line 1 as hash ids"));
   EXPECT_THAT(error_of("[1, 2\n"), HasSubstr("log.jsonl:1: not valid JSON"));
   EXPECT_THAT(error_of(""), HasSubstr("log.jsonl has no request"));
   EXPECT_EQ(Run(&RunAnalyze, {folder() + "/none.jsonl"}, ""), kExitFailure);
@@ -133,7 +133,7 @@ TEST_F(AnalyzeTest, AWrongFlagIsNamedAndNothingIsDone) {
     return err();
   };
   EXPECT_THAT(error_of({}), HasSubstr("LOG is missing"));
-  EXPECT_THAT(error_of({"a", "b"}), HasSubstr("one LOG is taken; \"b\" is another"));
+  EXPECT_THAT(error_of({"a", "b"}), HasSubstr("only one LOG is allowed; \"b\" is another"));
   EXPECT_THAT(error_of({"a", "--block-size", "0"}), HasSubstr("--block-size"));
   EXPECT_THAT(error_of({"a", "--block-sice", "16"}), HasSubstr("--block-size"));
   EXPECT_THAT(error_of({"a", "--model", "m", "--bytes-per-token", "1"}), HasSubstr("exclude"));
@@ -144,7 +144,7 @@ TEST_F(AnalyzeTest, AWrongFlagIsNamedAndNothingIsDone) {
 TEST_F(AnalyzeTest, HelpTeachesTheForms) {
   EXPECT_EQ(Run(&RunAnalyze, {"--help"}, ""), kExitOk);
   EXPECT_THAT(Text(), AllOf(HasSubstr("hash_ids"), HasSubstr("token_ids"), HasSubstr("--svg"),
-                            HasSubstr("smaller ones cannot be")));
+                            HasSubstr("A hash id stands for --block-size tokens")));
 }
 
 }  // namespace

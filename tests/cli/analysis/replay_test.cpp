@@ -79,16 +79,16 @@ TEST_F(ReplayTest, AllPoliciesAreReplayedUnlessOneIsNamed) {
 TEST_F(ReplayTest, ATableSaysTheSame) {
   ASSERT_EQ(Replay({"--blocks", "3", "--policy", "lru"}), kExitOk) << err();
   EXPECT_THAT(OutLines().at(0),
-              HasSubstr(": 3 requests, 6 blocks of 512 tokens, 4 of them distinct"));
+              HasSubstr(": 3 requests, 6 blocks of 512 tokens, 4 distinct blocks"));
   EXPECT_THAT(OutLines().at(1),
-              HasSubstr("A cache of 3 blocks (75.00 % of the distinct ones); a prompt's "));
+              HasSubstr("Cache of 3 blocks (75.00 % of the distinct blocks); policies may evict "));
   EXPECT_THAT(
       Text(),
       HasSubstr("  policy   block hits  of the optimum  prompt tokens hit  evictions  regret\n"
                 "  lru         16.67 %         50.00 %            19.25 %          2       1\n"
                 "  optimum     33.33 %\n"));
   ASSERT_EQ(Replay({"--blocks", "3", "--make-room-first"}), kExitOk) << err();
-  EXPECT_THAT(OutLines().at(1), HasSubstr("room for a prompt is made before it enters"));
+  EXPECT_THAT(OutLines().at(1), HasSubstr("policies evict before a prompt enters"));
 }
 
 TEST_F(ReplayTest, ACapacityMayBeAShareOfTheDistinctBlocks) {

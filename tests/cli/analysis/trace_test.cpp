@@ -102,8 +102,9 @@ TEST(TraceTest, ABadLineIsNamedWithItsNumberAndWhatIsWrong) {
     EXPECT_EQ(ErrorOf(good + line),
               "log.jsonl:3: a line must be an object, a string or an array of token ids");
   }
-  EXPECT_EQ(ErrorOf(good + "{}"),
-            "log.jsonl:3: hash_ids, token_ids, prompt_token_ids, prompt or text is missing");
+  EXPECT_EQ(
+      ErrorOf(good + "{}"),
+      "log.jsonl:3: the line has none of hash_ids, token_ids, prompt_token_ids, prompt and text");
   EXPECT_THAT(ErrorOf("[1, [2]]"), AllOf(StartsWith("log.jsonl:1: a line must be an array"),
                                          HasSubstr("element 1 is something else")));
   EXPECT_THAT(ErrorOf(good + "{\"hash_ids\": [1, -2]}"),
@@ -123,7 +124,7 @@ TEST(TraceTest, ABadLineIsNamedWithItsNumberAndWhatIsWrong) {
 
 TEST(TraceTest, FormsDoNotMix) {
   EXPECT_EQ(ErrorOf("{\"hash_ids\": [1]}\n{\"token_ids\": [1]}\n"),
-            "log.jsonl:2: gives its prompt as tokens, line 1 as hash ids");
+            "log.jsonl:2: the prompt is given as tokens, but in line 1 as hash ids");
 }
 
 TEST(TraceTest, ALogWithoutARequestIsWrong) {
