@@ -24,36 +24,31 @@ namespace {
 
 constexpr CommandText kBenchText = {
     "bench", "[--concurrency N | --rate R] [flags]",
-    "Sends requests with prompts of random tokens and measures what comes back: time to first "
-    "token,\n"
-    "time between tokens, end to end, throughput, and the share of prompt tokens that the "
-    "server's\n"
-    "cache saved.\n"
+    "Sends requests with prompts of random tokens to a server. Measures the time to the first\n"
+    "token, the time between tokens, the time of the whole request, the throughput, and the\n"
+    "share of prompt tokens that the server found in its cache.\n"
     "\n"
-    "With --concurrency (closed loop) the next request goes out when one has ended. With --rate "
-    "(open\n"
-    "loop) requests go out at moments drawn from a Poisson process, however slow the answers are, "
-    "and\n"
-    "times count from the moment a request was due. Of each prompt the first "
-    "--shared-prefix-tokens\n"
-    "are the same. --seed repeats prompts and moments; against the same server a repeated run "
-    "finds\n"
-    "its prompts cached.\n"
+    "With --concurrency (closed loop), a new request starts when a request ends. With --rate\n"
+    "(open loop), requests start at the random times of a Poisson process, even if previous\n"
+    "requests still run. All times count from the planned start of a request. The first\n"
+    "--shared-prefix-tokens tokens are equal in all prompts. Equal values of --seed give equal\n"
+    "prompts and start times, so a repeated run against the same server finds its prompts in\n"
+    "the cache.\n"
     "\n"
-    "--json prints one object: requests, errors, duration_s, prompt_tokens, cached_tokens,\n"
-    "output_tokens, output_tokens_per_s, full_load_s, full_load_output_tokens_per_s (while all\n"
-    "--concurrency requests were answering; null if they never were), and ttft_ms, itl_ms, "
-    "e2e_ms,\n"
-    "each {p50, p90, p99, max}.\n"
+    "--json prints one object with the keys requests, errors, duration_s, prompt_tokens,\n"
+    "cached_tokens, output_tokens, output_tokens_per_s, full_load_s,\n"
+    "full_load_output_tokens_per_s, ttft_ms, itl_ms and e2e_ms. The last three values have the\n"
+    "form {p50, p90, p99, max}. Full load is the time in which all --concurrency requests were\n"
+    "decoding; the two values of full load are null if there was no such time.\n"
     "\n"
-    "Exit code: 0, 1 if no request succeeded, 2 if a flag is wrong.",
+    "Exit codes: 0 success, 1 no request succeeded, 2 a flag is wrong.",
     "  incipit bench --requests 200 --concurrency 16\n"
     "  incipit bench --requests 500 --rate 20 --prompt-tokens 512 --output-tokens 64 --seed 1\n"
     "  incipit bench --requests 100 --shared-prefix-tokens 200 --prompt-tokens 256 --json\n"};
 
 struct BenchOptions {
   ClientOptions client;
-  std::string admin_address;  // empty: that of the client
+  std::string admin_address;  // empty: `client.address`
   int32_t num_requests = 100, concurrency = 8;
   std::optional<double> rate;
   int32_t prompt_tokens = 256, output_tokens = 32, shared_prefix_tokens = 0;
@@ -65,26 +60,30 @@ struct BenchOptions {
 void Bind(Flags& flags, BenchOptions& options) {
   constexpr int32_t kTokensMax = 16'000'000;
   flags.Group("Load");
-  flags.Integer({"requests", "N", "How many in all."}, options.num_requests, {1, 10'000'000});
-  flags.Integer({"concurrency", "N", "Closed loop: how many at a time."}, options.concurrency,
-                {1, 100'000});
-  flags.Real({"rate", "R", "Open loop: how many a second on average."}, options.rate, {1e-3, 1e6});
+  flags.Integer({"requests", "N", "Total number of requests."}, options.num_requests,
+                {1, 10'000'000});
+  flags.Integer({"concurrency", "N", "Closed loop: number of requests in flight."},
+                options.concurrency, {1, 100'000});
+  flags.Real({"rate", "R", "Open loop: average number of requests per second."}, options.rate,
+             {1e-3, 1e6});
   flags.Group("Requests");
-  flags.Integer({"prompt-tokens", "N", "Length of each prompt."}, options.prompt_tokens,
+  flags.Integer({"prompt-tokens", "N", "Number of tokens in each prompt."}, options.prompt_tokens,
                 {1, kTokensMax});
-  flags.Integer({"output-tokens", "N", "Length of each answer."}, options.output_tokens,
-                {1, kTokensMax});
-  flags.Integer({"shared-prefix-tokens", "N",
-                 "How many of the prompt's first tokens are the same in "
-                 "every prompt."},
-                options.shared_prefix_tokens, {0, kTokensMax});
-  flags.Integer({"seed", "N", "Of prompts and moments. Drawn and reported if it is not given."},
+  flags.Integer({"output-tokens", "N", "Number of output tokens of each request."},
+                options.output_tokens, {1, kTokensMax});
+  flags.Integer(
+      {"shared-prefix-tokens", "N", "Number of leading tokens that are equal in all prompts."},
+      options.shared_prefix_tokens, {0, kTokensMax});
+  flags.Integer({"seed", "N",
+                 "Seed of prompts and start times. Default: random; printed unless --json is set."},
                 options.seed, {0});
-  flags.Real({"temperature", "X", "Of each request."}, options.temperature, {0, 100});
+  flags.Real({"temperature", "X", "Sampling temperature of each request; 0 is greedy."},
+             options.temperature, {0, 100});
   flags.Group("Output");
-  flags.Switch({"json", "", "Print one JSON object."}, options.json);
+  flags.Switch({"json", "", "Print the results as one JSON object."}, options.json);
   BindClientFlags(flags, options.client);
-  flags.String({"admin-address", "HOST:PORT", "Where its admin service listens, if elsewhere."},
+  flags.String({"admin-address", "HOST:PORT",
+                "Address of the server's Admin service, if it differs from --address."},
                options.admin_address);
 }
 
@@ -113,8 +112,9 @@ absl::StatusOr<v1::GetModelInfoResponse> GetModelInfo(const BenchOptions& option
   const auto stub = v1::Admin::NewStub(OpenChannel(client));
   const grpc::Status status = stub->GetModelInfo(&context, v1::GetModelInfoRequest(), &info);
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    return Unavailable("the admin service is not at {}; --admin-address says where",
-                       client.address);
+    return Unavailable(
+        "there is no Admin service at {}; set --admin-address to the address of that service",
+        client.address);
   }
   INCIPIT_RETURN_IF_ERROR(ToStatus(client, status));
   return info;
@@ -129,8 +129,9 @@ absl::StatusOr<std::string> Detokenize(const ClientOptions& client, v1::Inferenc
   return response.text();
 }
 
-// Special tokens are those that the server's tokenizer leaves out when it is told to skip them.
-// Where it has none, only the ends of sequence are known.
+// Returns the ids of tokens that are not special. A token is special if Detokenize leaves the token
+// out with skip_special_tokens. If the server has no tokenizer, only the end-of-sequence tokens are
+// special.
 absl::StatusOr<std::vector<uint32_t>> PromptTokens(const ClientOptions& client,
                                                    v1::Inference::Stub& stub,
                                                    const v1::GetModelInfoResponse& info) {
@@ -147,7 +148,7 @@ absl::StatusOr<std::vector<uint32_t>> PromptTokens(const ClientOptions& client,
     return whole != skipped;
   };
   INCIPIT_ASSIGN_OR_RETURN(auto tokens, OrdinaryTokens(info.vocab_size(), has_special));
-  if (tokens.empty()) return FailedPrecondition("the model has no token that is not special");
+  if (tokens.empty()) return FailedPrecondition("every token of the model is a special token");
   return tokens;
 }
 
@@ -161,13 +162,14 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
-  NeverInterruptOthers();  // least of all a server on the same machine
+  NeverInterruptOthers();  // so that a server on the same machine is not interrupted
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));
   const int64_t num_tokens = int64_t{options.prompt_tokens} + options.output_tokens;
   if (num_tokens > info.max_model_len()) {
-    return InvalidArgument("--prompt-tokens and --output-tokens add up to {}; {} takes at most {}",
-                           num_tokens, info.name(), info.max_model_len());
+    return InvalidArgument(
+        "--prompt-tokens and --output-tokens add up to {}; the maximum of the model {} is {}",
+        num_tokens, info.name(), info.max_model_len());
   }
   const auto stub = v1::Inference::NewStub(channel);
   INCIPIT_ASSIGN_OR_RETURN(auto tokens, PromptTokens(options.client, *stub, info));
@@ -219,8 +221,8 @@ int RunBench(std::span<const std::string_view> args) {
     Print(stdout, fmt::format("seed {}\n{}", seed, Describe(summary)));
   }
   if (options.json && !summary.errors.empty()) {
-    ReportFailure(kBenchText, fmt::format("{} errors, such as {}", summary.num_errors,
-                                          summary.errors.begin()->first));
+    ReportFailure(kBenchText, fmt::format("{} requests failed, for example with {}",
+                                          summary.num_errors, summary.errors.begin()->first));
   }
   return summary.num_errors == summary.num_requests ? kExitFailure : kExitOk;
 }

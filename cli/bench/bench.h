@@ -1,4 +1,5 @@
-// `incipit bench`: a load generator, and what it measured.
+// Declares the command `incipit bench`, which sends load to a server and measures latencies and
+// throughput.
 #pragma once
 
 #include <span>

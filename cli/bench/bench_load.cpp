@@ -18,7 +18,7 @@ int32_t NumTokens(const v1::GenerateResponse& response) {
 
 }  // namespace
 
-// One request on its way. gRPC calls it from one thread at a time.
+// One request in flight. gRPC calls the methods of a Call from one thread at a time.
 class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
   Call(BenchLoad& load, int32_t index, Time due) : load_(load), index_(index), due_(due) {}
@@ -51,7 +51,8 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
   }
 
  private:
-  // Tokens that come in one message share the time since the one before.
+  // Records the arrival of one message with `num_tokens` tokens. Each of these tokens gets an equal
+  // part of the time since the previous message.
   void NoteTokens(int32_t num_tokens) {
     const Time now = Now();
     int32_t num_gaps = num_tokens;
@@ -103,8 +104,9 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
   return {std::move(records_), seconds, plan_.arrivals.empty() ? plan_.concurrency : 0};
 }
 
-// Waits for the moment of request `index`, or for all answers after the last one; false if a report
-// was due before.
+// Waits until request `index` is due. If `index` is the number of requests, waits until all
+// requests have ended. Returns false if a progress report was due earlier; the caller must then
+// call WaitUntilDue() again.
 bool BenchLoad::WaitUntilDue(int32_t index, Time due,
                              const std::function<void(const BenchProgress&)>& report) {
   const Time report_at = report ? Now() + kReportEvery : kNoDeadline;
@@ -161,7 +163,7 @@ void BenchLoad::OnDone(int32_t index, BenchRecord record) {
   if (!record.error.empty()) ++progress_.num_errors;
   records_[static_cast<size_t>(index)] = std::move(record);
   ended_.push_back(index);
-  changed_.notify_all();  // under the lock: the run may end, and this with it, once it is released
+  changed_.notify_all();  // under the lock: after the unlock, the owner may destroy this object
 }
 
 BenchProgress BenchLoad::Progress() {

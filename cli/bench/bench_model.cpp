@@ -21,23 +21,22 @@ namespace {
 
 constexpr CommandText kBenchModelText = {
     "bench-model", "--model DIR [flags]",
-    "Measures how fast this machine computes a model, in this process, without a server or a\n"
-    "network: the prefill of one prompt, and decoding with several numbers of sequences, each of\n"
-    "which has its prompt computed before. Tokens are random; decoding draws the likeliest one.\n"
-    "Each figure is the median of --repeat runs.\n"
+    "Measures how fast this machine computes a model, in one process, without a server or a\n"
+    "network. The command measures the prefill of one prompt, and decode with several numbers\n"
+    "of sequences, whose prompts are computed before. Prompts are random tokens, and decode\n"
+    "samples greedily. Each figure is the median of --repeat runs.\n"
     "\n"
-    "Beside each stands how near it is to the machine's limit: the time that the multiply-adds "
-    "take\n"
-    "at the measured rate for the weights' type, or the bytes of weights, keys and values at the\n"
-    "measured read bandwidth, whichever is longer, over the time taken.\n"
+    "The column \"of limit\" compares each figure with the limit of the machine: the minimum time\n"
+    "divided by the measured time. The minimum time is the longer of two times: all\n"
+    "multiply-adds at the measured rate for the type of the weights, and all bytes of weights,\n"
+    "keys and values at the measured read bandwidth.\n"
     "\n"
-    "--json prints one object: weights, kv_dtype, prefill and decode (arrays of {sequences, "
-    "tokens,\n"
-    "tokens_per_s, gflops, gbytes_per_s, fraction_of_limit}), and machine {cpu, isa, threads,\n"
-    "f32_gflops, bf16_gflops, int8_gops, read_gbytes_per_s}; null is a type without an "
-    "instruction.\n"
+    "--json prints one object with the keys weights, kv_dtype, prefill, decode and machine.\n"
+    "prefill and decode are arrays of {sequences, tokens, tokens_per_s, gflops, gbytes_per_s,\n"
+    "fraction_of_limit}. machine is {cpu, isa, threads, f32_gflops, bf16_gflops, int8_gops,\n"
+    "read_gbytes_per_s}; a rate is null if the machine has no instruction for the type.\n"
     "\n"
-    "Exit code: 0, 1 if the model cannot be loaded or computed, 2 if a flag is wrong.",
+    "Exit codes: 0 success, 1 the model cannot be loaded or computed, 2 a flag is wrong.",
     "  incipit bench-model --model models/incipit-tiny\n"
     "  incipit bench-model --model DIR --prompt 512 --generate 64 --sequences 1,8,32 --json\n"};
 
@@ -45,7 +44,7 @@ constexpr int32_t kPositionsMaxFlag = 1 << 20;
 constexpr int32_t kSequencesMaxFlag = 4096;
 constexpr int32_t kDecodePromptDefault = 128;
 
-// Those that the CPU backend stores.
+// Types of keys and values that the CPU backend supports.
 constexpr EnumName<DType> kKvDTypeNames[] = {{DType::kF32, NameOf(DType::kF32)},
                                              {DType::kBF16, NameOf(DType::kBF16)}};
 
@@ -64,7 +63,7 @@ absl::Status ParseSequences(std::string_view text, std::vector<int32_t>& sequenc
     const auto [next, error] = std::from_chars(begin, end, value);
     if (error != std::errc() || value < 1 || value > kSequencesMaxFlag ||
         (next != end && *next != ',')) {
-      return InvalidArgument("\"{}\" is no list of numbers from 1 to {}, with commas in between",
+      return InvalidArgument("is \"{}\"; it must be numbers from 1 to {} separated by commas",
                              text.substr(0, 80), kSequencesMaxFlag);
     }
     parsed.push_back(value);
@@ -78,37 +77,45 @@ absl::Status ParseSequences(std::string_view text, std::vector<int32_t>& sequenc
 void Bind(Flags& flags, BenchModelOptions& options) {
   BenchModelPlan& plan = options.plan;
   flags.Group("Model");
-  flags.String({"model", "DIR", "The model's folder."}, plan.folder);
-  flags.Enum({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
+  flags.String({"model", "DIR", "Model folder."}, plan.folder);
+  flags.Enum({"weights", "FORMAT",
+              "Format of the weights. auto: as stored; int8: rounded to 8 bits while loading."},
              plan.weights, kWeightFormatNames);
-  flags.Enum({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
+  flags.Enum({"kv-dtype", "TYPE",
+              "Type of keys and values. auto: f32 for f32 checkpoints, otherwise bf16."},
              plan.kv_dtype, "auto", kKvDTypeNames);
   flags.Group("Work");
-  flags.Integer({"prompt", "N", "Tokens of the prompt whose prefill is measured."}, plan.prompt,
+  flags.Integer({"prompt", "N", "Number of prompt tokens in the prefill measurement."}, plan.prompt,
                 {1, kPositionsMaxFlag});
-  flags.Integer({"step-tokens", "N", "Of a step of prefill at most; a longer prompt takes more."},
-                plan.step_tokens, {1, kPositionsMaxFlag});
-  flags.Integer({"generate", "N", "Steps of decoding, each one token of every sequence."},
-                plan.generate, {1, kPositionsMaxFlag});
+  flags.Integer(
+      {"step-tokens", "N",
+       "Maximum number of tokens in a prefill step; a longer prompt needs several steps."},
+      plan.step_tokens, {1, kPositionsMaxFlag});
+  flags.Integer(
+      {"generate", "N", "Number of decode steps; each step computes one token of every sequence."},
+      plan.generate, {1, kPositionsMaxFlag});
   flags.Custom(
-      {"sequences", "N,N,...", "How many sequences decode together."},
+      {"sequences", "N,N,...",
+       "Numbers of sequences that decode together; one measurement for each number."},
       [&plan](std::string_view text) { return ParseSequences(text, plan.sequences); },
       [&plan] { return fmt::format("{}", fmt::join(plan.sequences, ",")); });
-  flags.Integer({"decode-prompt", "N",
-                 "Tokens of each sequence before decoding. By default those of --prompt, at most "
-                 "128."},
-                options.decode_prompt, {1, kPositionsMaxFlag});
-  flags.Integer({"repeat", "N", "How often each is measured."}, plan.repeat, {1, 1000});
+  flags.Integer(
+      {"decode-prompt", "N",
+       "Tokens of each sequence before the first decode step. Default: --prompt, at most 128."},
+      options.decode_prompt, {1, kPositionsMaxFlag});
+  flags.Integer({"repeat", "N", "Number of runs of each measurement."}, plan.repeat, {1, 1000});
   flags.Group("Machine");
-  flags.Integer({"threads", "N", "0: the CPUs that the process may use."}, plan.cpu.num_threads,
-                {0, 4096});
-  flags.Enum({"cpu-isa", "NAME", "Instruction set. auto: the machine's best."}, options.cpu_isa,
-             "auto", kCpuIsaNames);
+  flags.Integer(
+      {"threads", "N", "Number of CPU threads. 0: the number of CPUs that the process may use."},
+      plan.cpu.num_threads, {0, 4096});
+  flags.Enum({"cpu-isa", "NAME", "Instruction set. auto: the best set of the machine."},
+             options.cpu_isa, "auto", kCpuIsaNames);
   flags.Group("Output");
   flags.Switch(
-      {"profile", "", "Say what each operation takes, and how near it is to its own limit."},
+      {"profile", "",
+       "Report the share of time of each operation, and how close the operation is to its limit."},
       options.profile);
-  flags.Switch({"json", "", "Print one JSON object."}, options.json);
+  flags.Switch({"json", "", "Print the results as one JSON object."}, options.json);
 }
 
 void Complete(BenchModelOptions& options) {
@@ -125,7 +132,7 @@ int RunBenchModel(std::span<const std::string_view> args) {
   Bind(flags, options);
   if (const auto exit_code = ParseArguments(kBenchModelText, flags, args)) return *exit_code;
   if (options.plan.folder.empty()) {
-    return ReportUsage(kBenchModelText, InvalidArgument("--model DIR is needed"));
+    return ReportUsage(kBenchModelText, InvalidArgument("--model DIR is missing"));
   }
   Complete(options);
   const bool shows_progress = IsTerminal(stderr);

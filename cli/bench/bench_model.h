@@ -1,4 +1,5 @@
-// `incipit bench-model`: how fast the engine computes a model, without a server.
+// Declares the command `incipit bench-model`, which measures the speed of a model on this machine
+// without a server.
 #pragma once
 
 #include <span>

@@ -10,8 +10,9 @@ double BytesOf(MatrixType type) {
   return type == MatrixType::kInt8 ? 1 : 2;
 }
 
-// Positions that `num_tokens` tokens from `first` on see, added up: each those up to its own, of
-// which a window leaves the last ones.
+// Returns the sum, over the tokens at positions [first, first + num_tokens), of the number of
+// positions that a token attends to. Token p attends to positions [0, p + 1); if `window` is above
+// 0, only to the last `window` of these positions.
 double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
   double sum = 0;
   for (int64_t position = first; position < first + num_tokens; ++position) {
@@ -20,13 +21,15 @@ double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
   return sum;
 }
 
-// Positions that at least one of the tokens sees.
+// Returns the number of positions that at least one token in [first, first + num_tokens) attends
+// to. `window` is the length of the attention window; 0 means no window.
 double PositionsRead(int64_t first, int64_t num_tokens, int32_t window) {
   const int64_t end = first + num_tokens;
   return static_cast<double>(window > 0 ? std::min(end, num_tokens - 1 + window) : end);
 }
 
-// Widened weights are multiplied as f32, which some machines do faster than dots of bf16.
+// Returns the rate of products with weights of `type`, in operations per second. Weights can be
+// widened to f32, and some machines compute f32 products faster than bf16 products.
 double RateOf(MatrixType type, const MachineRates& rates) {
   double native = 0;
   if (type == MatrixType::kBF16) native = rates.bf16;
@@ -72,13 +75,13 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const S
   add(StepOperation::kGateUp, layers * hidden * 2 * intermediate, num_tokens);
   add(StepOperation::kDown, layers * intermediate * hidden, num_tokens);
   if (step.has_logits) add(StepOperation::kLogits, hidden * config.vocab_size, num_sequences);
-  double seen = 0, read = 0;  // positions of all layers
+  double seen = 0, read = 0;  // positions attended to, and positions read, summed over all layers
   for (const int32_t window : config.layer_windows) {
     seen += PositionsSeen(step.position, step.num_tokens, window);
     read += PositionsRead(step.position, step.num_tokens, window);
   }
   work[static_cast<size_t>(StepOperation::kAttention)] = {
-      .operations = 4 * num_sequences * seen * query,  // of queries and keys, and values
+      .operations = 4 * num_sequences * seen * query,  // products with keys and with values
       .bytes = num_sequences * read * 2 * key * static_cast<double>(ByteSize(types.kv))};
   return work;
 }

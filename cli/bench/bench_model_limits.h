@@ -1,4 +1,5 @@
-// What a step of a model has to do at least, and how long a machine needs for that at least.
+// Computes the minimum work of a step of a model (arithmetic operations and bytes read), and the
+// minimum time that a machine needs for this work.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 
 namespace incipit {
 
-// What the elements of a model's matrices are.
+// Element type of the weight matrices of a model.
 enum class MatrixType : uint8_t { kF32, kF16, kBF16, kInt8 };
 std::string_view NameOf(MatrixType type);
 MatrixType MatrixTypeOf(DType dtype);
@@ -22,15 +23,16 @@ struct ModelTypes {
   DType kv = DType::kF32;
 };
 
-// Each of `num_sequences` sequences computes `num_tokens` tokens, the first at `position`.
+// The shape of a step. Each of `num_sequences` sequences computes the tokens at positions
+// [position, position + num_tokens).
 struct StepShape {
   int64_t num_sequences = 1, num_tokens = 1, position = 0;
-  bool has_logits = true;  // of the last token of each sequence
+  bool has_logits = true;  // true: computes logits for the last token of each sequence
 };
 
 struct ModelWork {
-  double operations = 0;  // a multiply-add is two
-  double bytes = 0;       // to be read from memory
+  double operations = 0;  // arithmetic operations; a multiply-add counts as two
+  double bytes = 0;       // bytes read from memory
 };
 
 inline ModelWork& operator+=(ModelWork& sum, const ModelWork& work) {
@@ -39,16 +41,20 @@ inline ModelWork& operator+=(ModelWork& sum, const ModelWork& work) {
   return sum;
 }
 
-// Products with every matrix, and attention of each token over the positions that it sees. Each
-// matrix is read once, and the keys and values of each sequence once. What is small beside that
-// (norms, activations, sampling) is not counted.
+// The work of each operation of a step, indexed by StepOperation.
 using OperationWork = std::array<ModelWork, kNumStepOperations>;
+
+// Returns the minimum work of a step: the products with all weight matrices, and the attention of
+// each token to all positions that the token attends to. Each weight matrix, and the keys and
+// values of each sequence, are read from memory once. Norms, activations and sampling are small and
+// not counted.
 OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const StepShape& step);
 
 ModelWork SumOf(const OperationWork& work);
 
-// The longer of two times: of the operations at the rate of the weights' type (where there is no
-// instruction for it, of f32, which they are widened to), and of the bytes.
+// Returns the minimum time of `work` in seconds: the maximum of the arithmetic time and the memory
+// time. The arithmetic time uses the rate of the type `weights`, or the rate of f32 if that rate is
+// higher, because weights can be widened to f32.
 double LeastSeconds(const ModelWork& work, MatrixType weights, const MachineRates& rates);
 
 }  // namespace incipit

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What is said of one ModelSpeed.
+// The figures that are reported for one ModelSpeed (one measurement).
 struct SpeedFigures {
   double tokens_per_s = 0, gflops = 0, gbytes_per_s = 0, fraction_of_limit = 0;
 };
@@ -29,7 +29,8 @@ SpeedFigures FiguresOf(const ModelSpeed& speed, const BenchModelResult& result) 
           .fraction_of_limit = least_seconds / speed.seconds};
 }
 
-// Where the time of a ModelSpeed goes: the operations that took any.
+// The share of one operation in the time of a measurement, and how close the operation is to the
+// limit of the machine.
 struct OperationFigures {
   std::string_view name;
   double share = 0, fraction_of_limit = 0;
@@ -43,7 +44,7 @@ std::vector<OperationFigures> ProfileOf(const ModelSpeed& speed, const BenchMode
     const double seconds = speed.operation_seconds[i];
     if (seconds <= 0) continue;
     const auto operation = static_cast<StepOperation>(i);
-    // Keys and values are of a type of their own.
+    // Keys and values may have a different type than the weights.
     const bool is_attention = operation == StepOperation::kAttention;
     const MatrixType type = is_attention ? MatrixTypeOf(result.types.kv) : result.types.weights;
     double least_seconds = 0;
@@ -55,7 +56,7 @@ std::vector<OperationFigures> ProfileOf(const ModelSpeed& speed, const BenchMode
   return profile;
 }
 
-// Four digits behind the point; more than a repeated measurement has.
+// Rounds `value` to 4 decimal places.
 ordered_json Number(double value) { return std::round(value * 1e4) / 1e4; }
 
 ordered_json Rate(double per_second) {

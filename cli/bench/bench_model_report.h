@@ -1,4 +1,4 @@
-// What `incipit bench-model` says about a measurement.
+// Formats the results of `incipit bench-model`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,9 +8,10 @@
 
 namespace incipit {
 
-// `has_profile`: with what each operation took.
+// Returns the results as one JSON object. If `has_profile` is true, adds the share of time of each
+// operation.
 nlohmann::ordered_json ToJson(const BenchModelResult& result, bool has_profile);
-// For people: a table.
+// Returns the results as a text table. If `has_profile` is true, adds one row for each operation.
 std::string Describe(const BenchModelResult& result, bool has_profile);
 
 }  // namespace incipit

@@ -43,8 +43,7 @@ TransformerRunnerOptions RunnerOptions(const BenchModelPlan& plan) {
   return options;
 }
 
-// Sequences 0, 1, ... of random tokens, each with blocks of its own, and steps over the first of
-// them.
+// Runs steps over sequences 0, 1, ... of random tokens. Each sequence has its own cache blocks.
 class StepDriver {
  public:
   StepDriver(TransformerRunner& runner, int32_t vocab_size, int32_t blocks_each)
@@ -52,8 +51,8 @@ class StepDriver {
     greedy_.temperature = 0;
   }
 
-  // Computes tokens [begin, end) of one sequence's prompt in one step, and samples the next token
-  // if `samples`.
+  // Computes the prompt tokens [begin, end) of `sequence` in one step. If `samples` is true, the
+  // step also samples the next token.
   absl::Status Prefill(int32_t sequence, int32_t begin, int32_t end, bool samples) {
     Clear();
     for (int32_t position = begin; position < end; ++position) {
@@ -63,8 +62,9 @@ class StepDriver {
     return Run();
   }
 
-  // Gives sequences 1 .. num_sequences - 1 copies of the keys and values that sequence 0 has; runs
-  // the last of its `num_positions` positions again, since a step needs a token.
+  // Copies the keys and values of the first `num_positions` positions of sequence 0 to sequences
+  // [1, num_sequences). A step needs at least one token, so the step computes the last of these
+  // positions again.
   absl::Status CopyPrompt(int32_t num_sequences, int32_t num_positions) {
     copies_.clear();
     for (int32_t s = 1; s < num_sequences; ++s) {
@@ -77,8 +77,8 @@ class StepDriver {
     return status;
   }
 
-  // Computes one token of each of the first sequences, at the same position: random ones, or those
-  // that the previous step sampled.
+  // Computes one token at `position` of each of the sequences [0, num_sequences). The tokens are
+  // random if `is_first` is true; otherwise the previous step sampled the tokens.
   absl::Status Decode(int32_t num_sequences, int32_t position, bool is_first) {
     sampled_.swap(result_.tokens);
     Clear();
@@ -155,7 +155,7 @@ class StepDriver {
   StepResult result_;
 };
 
-// What is measured of one model, and the work in it.
+// Measures prefill and decode of one model, and computes the minimum work of the measured steps.
 class Measurement {
  public:
   Measurement(const BenchModelPlan& plan, const ModelConfig& config, const ModelTypes& types,
@@ -180,13 +180,13 @@ class Measurement {
                                .has_logits = end == plan_.prompt};
       speed.steps.push_back(WorkOf(config_, types_, shape));
     }
-    INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.prompt));  // warms up
+    INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.prompt));  // warm-up run
     INCIPIT_RETURN_IF_ERROR(TakeTimes(speed, [this] { return RunPrompt(0, plan_.prompt); }));
     return speed;
   }
 
-  // What Decode goes on from: one prompt in as many copies as there are sequences, which costs as
-  // much to read as prompts that differ.
+  // Computes one prompt and copies its keys and values to all sequences, as the start of Decode().
+  // Each sequence reads its own copy, so equal prompts take as long to read as different prompts.
   absl::Status PreparePrompts() {
     INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.decode_prompt));
     return driver_.CopyPrompt(SequencesMax(plan_), plan_.decode_prompt);
@@ -227,7 +227,8 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // Runs it as often as is planned.
+  // Calls `run` plan_.repeat times. Stores the median time and the mean time of each operation in
+  // `speed`.
   absl::Status TakeTimes(ModelSpeed& speed, const std::function<absl::Status()>& run) {
     const SteadyClock clock;
     std::vector<double> seconds;
@@ -253,29 +254,31 @@ class Measurement {
 absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config) {
   if (PositionsMax(plan) <= config.max_positions) return absl::OkStatus();
   if (plan.prompt > config.max_positions) {
-    return MakeStatus(absl::StatusCode::kOutOfRange, "--prompt is {}; the model's context is {}",
-                      plan.prompt, config.max_positions);
+    return MakeStatus(absl::StatusCode::kOutOfRange,
+                      "--prompt is {}; the model's context is {} tokens", plan.prompt,
+                      config.max_positions);
   }
   return MakeStatus(absl::StatusCode::kOutOfRange,
-                    "--decode-prompt and --generate add up to {}; the model's context is {}",
+                    "--decode-prompt and --generate add up to {}; the model's context is {} tokens",
                     plan.decode_prompt + plan.generate, config.max_positions);
 }
 
-// Measures the plan's rows, and the machine before and after each: neighbours lower its rates for a
-// while.
+// Runs all measurements of `plan`. Measures the rates of the machine before the first measurement
+// and after each measurement, and keeps the highest rates, because other processes may lower the
+// rates for a while.
 absl::Status Measure(const BenchModelPlan& plan, Backend& backend, Measurement& measurement,
                      BenchModelResult& result,
                      const std::function<void(std::string_view)>& report) {
   const auto measure_machine = [&] {
     result.machine = LargerRates(result.machine, backend.MeasureRates());
   };
-  report("what the machine can do");
+  report("rates of the machine");
   result.machine = backend.MeasureRates();
   report(fmt::format("prefill of {} tokens", plan.prompt));
   INCIPIT_ASSIGN_OR_RETURN(ModelSpeed prefill, measurement.Prefill());
   result.prefill.push_back(std::move(prefill));
   measure_machine();
-  report(fmt::format("a prompt of {} tokens to decode from", plan.decode_prompt));
+  report(fmt::format("prefill of {} tokens before decode", plan.decode_prompt));
   INCIPIT_RETURN_IF_ERROR(measurement.PreparePrompts());
   for (const int32_t num_sequences : plan.sequences) {
     report(fmt::format("decode, {} sequences", num_sequences));

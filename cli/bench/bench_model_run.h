@@ -1,4 +1,4 @@
-// Runs a model's steps without a server and takes their time.
+// Runs the steps of a model without a server and measures their time.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@ struct BenchModelPlan {
   std::string folder;
   CpuOptions cpu;
   WeightFormat weights = WeightFormat::kAsStored;
-  std::optional<DType> kv_dtype;  // none: as the server has it
-  int32_t prompt = 512;           // tokens whose prefill is measured
-  int32_t decode_prompt = 128;    // tokens of each sequence that are there before decoding
-  int32_t generate = 64;          // steps of decoding
+  std::optional<DType> kv_dtype;  // absent: the type that the server would use
+  int32_t prompt = 512;           // prompt tokens of the prefill measurement
+  int32_t decode_prompt = 128;    // tokens of each sequence before the first decode step
+  int32_t generate = 64;          // number of decode steps
   std::vector<int32_t> sequences = {1, 8, 32};
-  int32_t step_tokens = 512;  // at most, of a step of prefill
-  int32_t repeat = 5;
+  int32_t step_tokens = 512;  // maximum number of tokens in a prefill step
+  int32_t repeat = 5;         // runs of each measurement
 };
 
-// One measurement.
+// The result of one measurement of prefill or decode.
 struct ModelSpeed {
   int32_t num_sequences = 0;
-  int64_t num_tokens = 0;  // in `seconds`
-  double seconds = 0;      // the median of the plan's repeats
-  std::vector<OperationWork> steps;
-  OperationSeconds operation_seconds{};  // means of the repeats
+  int64_t num_tokens = 0;                // tokens computed in `seconds`
+  double seconds = 0;                    // median time of a run
+  std::vector<OperationWork> steps;      // minimum work of each step
+  OperationSeconds operation_seconds{};  // mean time of each operation in a run
 };
 
 struct BenchModelResult {
@@ -45,8 +45,9 @@ struct BenchModelResult {
   std::vector<ModelSpeed> prefill, decode;
 };
 
-// Loads and measures. `report` is told what is being measured. OUT_OF_RANGE names what of the
-// plan the model or the machine does not take.
+// Loads the model and runs all measurements of `plan`. Calls `report` with the name of each
+// measurement before the measurement starts. Returns OUT_OF_RANGE if the model or the machine does
+// not support a value of `plan`; the message names the value.
 absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
                                             const std::function<void(std::string_view)>& report);
 

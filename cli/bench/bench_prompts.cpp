@@ -10,12 +10,13 @@
 namespace incipit {
 namespace {
 
-// Streams of the generator: the shared opening, the arrivals, then one for each prompt.
+// Streams of the random generator: one for the shared prefix, one for the arrival times, and one
+// for each prompt.
 constexpr uint32_t kSharedStream = 0;
 constexpr uint32_t kArrivalStream = 1;
 constexpr uint32_t kFirstPromptStream = 2;
 
-// Ids that one question is about at first.
+// Maximum number of ids in one range that OrdinaryTokens() tests first.
 constexpr uint32_t kRangeMax = 1024;
 
 }  // namespace
@@ -23,7 +24,7 @@ constexpr uint32_t kRangeMax = 1024;
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special) {
-  std::vector<std::pair<uint32_t, uint32_t>> ranges;  // the next one last
+  std::vector<std::pair<uint32_t, uint32_t>> ranges;  // [begin, end) still to test
   for (uint64_t end = vocab_size; end > 0;) {
     const uint64_t begin = (end - 1) / kRangeMax * kRangeMax;
     ranges.emplace_back(begin, end);
@@ -69,7 +70,7 @@ std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double 
   double time = 0;
   for (int32_t i = 0; i < num_requests; ++i) {
     arrivals.push_back(time);
-    // 53 bits give a number in (0, 1], whose logarithm is finite.
+    // (bits + 1) / 2^53 is in (0, 1], so its logarithm is finite.
     const uint64_t bits = RandomBits(seed, kArrivalStream, static_cast<uint64_t>(i)) >> 11;
     time -= std::log((static_cast<double>(bits) + 1) * 0x1p-53) / rate;
   }

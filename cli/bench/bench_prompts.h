@@ -1,4 +1,5 @@
-// Prompts of random tokens that a seed repeats, and the tokens they may be made of.
+// Creates prompts of random tokens and random arrival times. Equal seeds give equal prompts and
+// times.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -13,18 +14,20 @@
 
 namespace incipit {
 
-// Ids below `vocab_size` that stand for text. `has_special` says whether a half open range of ids
-// has a special token in it; it is asked O(special tokens x log) times.
+// Returns the ids in [0, vocab_size) that are not special tokens. `has_special(begin, end)` returns
+// true if the ids [begin, end) contain a special token. The function calls `has_special` once for
+// each 1,024 ids, and at most 20 more times for each special token.
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special);
 
 class BenchPrompts {
  public:
-  // REQUIRES: `tokens` is not empty, num_shared <= num_tokens.
+  // REQUIRES: `tokens` is not empty, and `num_shared` <= `num_tokens`.
   BenchPrompts(std::vector<uint32_t> tokens, uint64_t seed, int32_t num_tokens, int32_t num_shared);
 
-  // The index-th prompt: its first num_shared tokens are those of every other one.
+  // Returns the tokens of prompt number `index`. The first `num_shared` tokens are equal in all
+  // prompts.
   std::vector<uint32_t> Make(int32_t index) const;
 
  private:
@@ -33,7 +36,8 @@ class BenchPrompts {
   int32_t num_tokens_, num_shared_;
 };
 
-// When requests arrive, in seconds from the start: a Poisson process of `rate` a second.
+// Returns arrival times in seconds since the start: a Poisson process with an average of `rate`
+// requests per second.
 std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double rate);
 
 }  // namespace incipit

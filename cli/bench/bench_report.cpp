@@ -15,7 +15,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kErrorsShown = 5;
 
-// Microseconds are as fine as a client's clock says anything.
+// Rounds `value` to 3 decimal places.
 double Rounded(double value) { return std::round(value * 1e3) / 1e3; }
 
 ordered_json ToJson(const Percentiles& percentiles) {
@@ -38,7 +38,7 @@ struct Span {
   double begin = 0, end = 0;
 };
 
-// When at least `num_needed` of the spans overlap, in order.
+// Returns the times, in ascending order, at which at least `num_needed` of `spans` overlap.
 std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   std::vector<std::pair<double, int32_t>> changes;
   for (const Span& span : spans) {
@@ -55,8 +55,9 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   return overlaps;
 }
 
-// The tokens of one answer that came within `spans`, the last of which is the latest. A token
-// belongs to the whole time since the one before, so parts count.
+// Returns the number of output tokens of `record` within `spans`. A token is spread evenly over the
+// time since the previous token, so a part of a token may count. REQUIRES: `spans` do not overlap
+// and are in ascending order.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
   auto span = spans.begin();
@@ -154,7 +155,7 @@ std::string Describe(const BenchSummary& summary) {
   std::string text = fmt::format(
       "{} requests, {} errors, {:.2f} s\n"
       "{} prompt tokens, {} of them cached ({:.1f} %)\n"
-      "{} output tokens, {:.1f} a second; {:.2f} requests a second\n",
+      "{} output tokens, {:.1f} per second; {:.2f} requests per second\n",
       summary.num_requests, summary.num_errors, summary.seconds, summary.prompt_tokens,
       summary.cached_tokens, 100 * Share(summary.cached_tokens, summary.prompt_tokens),
       summary.output_tokens, summary.output_tokens_per_s,
@@ -162,8 +163,9 @@ std::string Describe(const BenchSummary& summary) {
           ? static_cast<double>(summary.num_requests - summary.num_errors) / summary.seconds
           : 0.0);
   if (const FullLoad& full = summary.full_load; full.seconds > 0) {
-    text += fmt::format("{:.1f} a second while all {} were answering ({:.2f} s)\n",
-                        full.output_tokens_per_s, full.concurrency, full.seconds);
+    text += fmt::format(
+        "{:.1f} output tokens per second while all {} requests were decoding ({:.2f} s)\n",
+        full.output_tokens_per_s, full.concurrency, full.seconds);
   }
   text += "\n";
   text +=

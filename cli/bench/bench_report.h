@@ -1,4 +1,5 @@
-// What a load run means: percentiles, throughput, the share that the cache saved.
+// Computes and formats the results of a load test: percentiles, throughput and the share of cached
+// tokens.
 #pragma once
 
 #include <map>
@@ -11,21 +12,21 @@
 
 namespace incipit {
 
-// In milliseconds; zero without any value.
+// Percentiles in milliseconds; 0 if there are no values.
 struct Percentiles {
   double p50 = 0, p90 = 0, p99 = 0, max = 0;
 };
 
-// By nearest rank, of values in seconds.
+// Returns the percentiles of `seconds` by nearest rank, converted to milliseconds.
 Percentiles PercentilesOf(std::vector<double> seconds);
 
-// The moments of a closed loop in which as many requests as it keeps in flight are between their
-// first and their last token: how fast answers go on, without the prompts of a run's beginning and
-// the emptiness of its end.
+// The time at full load: all requests that a closed loop keeps in flight are between their first
+// and their last token. The throughput at full load shows the speed of decode, without the prefill
+// at the start of a run and the idle sequences at the end.
 struct FullLoad {
-  int32_t concurrency = 0;  // 0: an open loop, which has none
-  double seconds = 0;
-  double output_tokens_per_s = 0;  // 0 without such moments
+  int32_t concurrency = 0;         // requests in flight; 0 for an open loop, which has no full load
+  double seconds = 0;              // time at full load
+  double output_tokens_per_s = 0;  // 0 if the run never had full load
 };
 
 FullLoad FullLoadOf(const BenchResult& result);
@@ -36,18 +37,19 @@ struct BenchSummary {
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   double output_tokens_per_s = 0;
   FullLoad full_load;
-  Percentiles first_token, inter_token, total;  // of the requests that succeeded
-  std::map<std::string, int64_t> errors;        // by message
+  Percentiles first_token, inter_token, total;  // latencies of successful requests
+  std::map<std::string, int64_t> errors;        // number of failed requests by error message
 };
 
 BenchSummary Summarize(const BenchResult& result);
 
-// {"requests", "errors", "duration_s", "prompt_tokens", "cached_tokens", "output_tokens",
-// "output_tokens_per_s", "full_load_s", "full_load_output_tokens_per_s", "ttft_ms", "itl_ms",
-// "e2e_ms"}, the last three {p50, p90, p99, max}; full_load is null where there is none.
+// Returns the results as one JSON object with the keys requests, errors, duration_s, prompt_tokens,
+// cached_tokens, output_tokens, output_tokens_per_s, full_load_s, full_load_output_tokens_per_s,
+// ttft_ms, itl_ms and e2e_ms. The last three values have the form {p50, p90, p99, max}. The two
+// values at full load are null if the run never had full load.
 nlohmann::ordered_json ToJson(const BenchSummary& summary);
 
-// For people, several lines.
+// Returns the results as several lines of text.
 std::string Describe(const BenchSummary& summary);
 
 }  // namespace incipit

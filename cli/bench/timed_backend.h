@@ -1,5 +1,6 @@
-// A backend that passes every call on to another one and adds up what each operation took. Meant
-// for backends that have computed when a call returns, as the CPU's.
+// A backend that forwards every call to another backend and adds up the time of each operation. The
+// times are correct only if the other backend completes an operation before the call returns, as
+// the CPU backend does.
 #pragma once
 
 #include <array>
@@ -10,7 +11,8 @@
 
 namespace incipit {
 
-// What the time of a step goes to. kOther is what is small: embeddings, copies of blocks.
+// The operations of a step whose times are added up. kOther stands for small operations: embeddings
+// and block copies.
 enum class StepOperation : uint8_t {
   kQkv,
   kAttention,
@@ -28,12 +30,13 @@ using OperationSeconds = std::array<double, kNumStepOperations>;
 
 class TimedBackend final : public Backend {
  public:
-  // `backend` outlives it. Of the products that add to the hidden state, those with
-  // `intermediate_size` inputs are the MLP's.
+  // Forwards calls to `backend`. ProjectAdd() with a weight of `intermediate_size` columns counts
+  // as the down projection of the MLP (kDown), and any other ProjectAdd() as the output projection
+  // of attention (kOutput). REQUIRES: `backend` outlives this object.
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 
-  // Since the last call, of every operation.
+  // Returns the seconds of each operation since the previous call of TakeSeconds().
   OperationSeconds TakeSeconds();
 
   BackendLimits limits() const override { return backend_.limits(); }
@@ -57,7 +60,7 @@ class TimedBackend final : public Backend {
   void Upload(const Step& step, const StepLogits& logits) override {
     backend_.Upload(step, logits);
   }
-  // Never replayed: each operation is to be seen.
+  // Always calls `enqueue` and never replays a recorded graph, so that each operation is timed.
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;

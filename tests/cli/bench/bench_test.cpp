@@ -128,8 +128,9 @@ TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
   // The first answer's tokens at 0.75 + 0.5 (half of its time is within), 1.75 and 2.5 (a third).
   EXPECT_NEAR(full.output_tokens_per_s, (0.5 + 1 + 1.0 / 3) + 3, 1e-9);
   EXPECT_EQ(ToJson(Summarize(result))["full_load_s"], 1);
-  EXPECT_THAT(Describe(Summarize(result)),
-              HasSubstr("4.8 a second while all 2 were answering (1.00 s)"));
+  EXPECT_THAT(
+      Describe(Summarize(result)),
+      HasSubstr("4.8 output tokens per second while all 2 requests were decoding (1.00 s)"));
 
   result.concurrency = 3;
   EXPECT_TRUE(ToJson(Summarize(result))["full_load_output_tokens_per_s"].is_null());
