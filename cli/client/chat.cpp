@@ -25,31 +25,29 @@ namespace {
 
 constexpr CommandText kChatText = {
     "chat", "[--message TEXT] [flags]",
-    "Talks with a model that has a chat template. The answer appears as the server writes it; "
-    "Ctrl-C\n"
-    "stops an answer, and the program where there is none. The whole conversation is sent each "
-    "time,\n"
-    "and the server computes only what is new.\n"
+    "Holds a conversation with a model that has a chat template. The output appears while the\n"
+    "server computes it. Ctrl-C stops the current output; without a current output, Ctrl-C ends\n"
+    "the program. The command sends the whole conversation with each message, and the server\n"
+    "computes only the new part.\n"
     "\n"
-    "Lines that begin with / are commands: /help lists them. A line that ends with \\ goes on in "
-    "the\n"
-    "next one. With --message one message is answered and the program ends; --json then prints "
-    "one\n"
-    "object as `incipit generate --json` does.\n"
+    "Lines that begin with / are commands; /help lists the commands. A line that ends with \\\n"
+    "continues on the next line. With --message, the command sends one message, prints the\n"
+    "output and ends. With --message, --json prints one object as `incipit generate --json`\n"
+    "does.\n"
     "\n"
-    "Exit code: 0, 1 if the server refused or is not there, 2 if a flag is wrong.",
+    "Exit codes: 0 success, 1 no server or an error of the server, 2 a flag is wrong.",
     "  incipit chat\n"
     "  incipit chat --system \"You answer in one sentence.\" --temperature 0.7\n"
     "  incipit chat --message \"Tell me a story about a fox.\" --max-tokens 200\n"
     "  echo \"Tell me a story.\" | incipit chat\n"};
 
 constexpr std::string_view kHelp =
-    "/system TEXT   set the system message (nothing: remove it) and begin anew\n"
-    "/reset         forget the conversation, keep the system message\n"
-    "/retry         answer the last message again\n"
+    "/system TEXT   set the system message (no TEXT: remove it), start a new conversation\n"
+    "/reset         delete the conversation, keep the system message\n"
+    "/retry         send the last message again\n"
     "/history       show the conversation\n"
-    "/help          these lines\n"
-    "/quit          leave (so does the end of the input)\n";
+    "/help          list the commands\n"
+    "/quit          end the program, as does the end of the input\n";
 
 struct ChatOptions {
   ClientOptions client;
@@ -61,12 +59,13 @@ struct ChatOptions {
 
 void Bind(Flags& flags, ChatOptions& options) {
   flags.Group("Conversation");
-  flags.String({"message", "TEXT", "Answer this one message and end."}, options.message);
-  flags.String({"system", "TEXT", "The system message."}, options.system);
-  flags.String({"template-arguments", "JSON", "Arguments of the chat template, a JSON object."},
+  flags.String({"message", "TEXT", "Send this message, print the output and end."},
+               options.message);
+  flags.String({"system", "TEXT", "System message of the conversation."}, options.system);
+  flags.String({"template-arguments", "JSON", "Arguments of the chat template, as a JSON object."},
                options.template_arguments);
   flags.Group("Output");
-  flags.Switch({"json", "", "With --message: print one JSON object when the answer is complete."},
+  flags.Switch({"json", "", "With --message: print one JSON object when the output is complete."},
                options.json);
   BindClientFlags(flags, options.client);
   options.request.Bind(flags);
@@ -91,7 +90,8 @@ class Conversation {
         stub_(v1::Inference::NewStub(OpenChannel(options.client))),
         system_(options.system) {}
 
-  // Sends all that was said and `message`; keeps both if an answer came.
+  // Sends the conversation and `message`. If the call succeeds, or the user stops the output, adds
+  // `message` and its output to the conversation.
   grpc::Status Ask(std::string message, bool prints, CollectedOutput& output);
 
   void Reset() { turns_.clear(); }
@@ -99,7 +99,7 @@ class Conversation {
     system_ = std::move(system);
     Reset();
   }
-  // Takes back the last message with its answer.
+  // Removes the last message and its output from the conversation, and returns the message.
   std::optional<std::string> TakeLastMessage();
   std::string History() const;
 
@@ -146,7 +146,7 @@ grpc::Status Conversation::Ask(std::string message, bool prints, CollectedOutput
   }
   grpc::Status status = reader->Finish();
   if (prints && output.has_text()) Print(stdout, "\n");
-  // An answer that the user stopped is part of the conversation as far as it went.
+  // If the user stopped the output, the conversation keeps the part that has arrived.
   const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && output.has_text();
   if (status.ok() || stopped) turns_.push_back({std::move(message), output.choices()[0].text});
   return status;
@@ -170,7 +170,7 @@ std::string Conversation::History() const {
   return text;
 }
 
-// The interactive loop. Prompts and notes appear only where a person types.
+// The interactive loop. Input prompts and notes appear only if stdin is a terminal.
 class Dialogue {
  public:
   explicit Dialogue(const ChatOptions& options)
@@ -180,7 +180,7 @@ class Dialogue {
         paint_(stdout) {}
 
   int Run() {
-    if (is_interactive_) Note("/help lists the commands, /quit leaves.");
+    if (is_interactive_) Note("/help lists the commands, /quit ends the program.");
     bool failed = false;
     while (const auto line = ReadMessage()) {
       if (*line == "/quit" || *line == "/exit") break;
@@ -192,7 +192,8 @@ class Dialogue {
   }
 
  private:
-  // What the user typed, lines that end with \ joined; nothing at the end of the input.
+  // Returns the next message, or nothing at the end of the input. A line that ends with a backslash
+  // continues on the next line.
   std::optional<std::string> ReadMessage() {
     std::string message;
     if (is_interactive_) Print(stdout, paint_.Bold("> "));
@@ -208,7 +209,7 @@ class Dialogue {
     return message;
   }
 
-  // False if the server did not answer.
+  // Handles one line of input. Returns false if the server returned an error.
   bool Handle(const std::string& line) {
     if (!line.starts_with('/')) return Ask(line);
     const size_t space = std::min(line.find(' '), line.size());
@@ -217,10 +218,10 @@ class Dialogue {
       Print(stdout, kHelp);
     } else if (command == "/reset") {
       conversation_.Reset();
-      Note("The conversation is forgotten.");
+      Note("The conversation is deleted.");
     } else if (command == "/system") {
       conversation_.SetSystem(line.substr(std::min(space + 1, line.size())));
-      Note("The system message is set, the conversation begins anew.");
+      Note("The system message is set. A new conversation starts.");
     } else if (command == "/history") {
       Print(stdout, conversation_.History());
     } else if (command == "/retry") {
@@ -231,7 +232,7 @@ class Dialogue {
       constexpr std::string_view kCommands[] = {"/system",  "/reset", "/retry",
                                                 "/history", "/help",  "/quit"};
       const auto nearest = NearestName(command, kCommands);
-      Note(fmt::format("{} is no command; {}", command,
+      Note(fmt::format("{} is not a command; {}", command,
                        nearest ? fmt::format("did you mean {}?", *nearest) : "/help lists them."));
     }
     return true;

@@ -1,4 +1,5 @@
-// `incipit chat`: a conversation with a model, one answer at a time, streamed.
+// Declares the command `incipit chat`, which holds a conversation with a model and prints the
+// output while the output arrives.
 #pragma once
 
 #include <span>

@@ -10,7 +10,8 @@
 namespace incipit {
 namespace {
 
-// An answer is never larger than this; prompts' log probabilities are what comes close.
+// Maximum size of a message in bytes. Only messages with log probabilities of the prompt come close
+// to this size.
 constexpr int kMessageBytesMax = 256 << 20;
 
 std::string DescribeDetail(const google::protobuf::Any& any) {
@@ -33,10 +34,11 @@ std::string DescribeDetail(const google::protobuf::Any& any) {
 
 void BindClientFlags(Flags& flags, ClientOptions& options) {
   flags.Group("Server");
-  flags.String({"address", "HOST:PORT", "Where `incipit serve` listens."}, options.address);
-  flags.String({"tenant", "NAME", "Sent as x-tenant-id: tenants share no cached blocks."},
+  flags.String({"address", "HOST:PORT", "Address of the server."}, options.address);
+  flags.String({"tenant", "NAME",
+                "Tenant name, sent as x-tenant-id. Different tenants share no cached blocks."},
                options.tenant);
-  flags.Interval({"timeout", "TIME", "Deadline of each call; 0 is none."}, options.timeout,
+  flags.Interval({"timeout", "TIME", "Deadline of each call. 0: no deadline."}, options.timeout,
                  {Duration::zero(), std::chrono::hours(24)});
 }
 
@@ -44,7 +46,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
-  // A server of our own is never behind a proxy that the environment names for the web.
+  // Ignores an HTTP proxy in the environment, because such a proxy is for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }

@@ -1,5 +1,4 @@
-// The client's end of a connection: where the server is, who asks, how long to wait, and what an
-// error says.
+// Connects client commands to a server: address, tenant, deadline and the text of errors.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -14,22 +13,23 @@ namespace incipit {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";
-  std::string tenant;                   // empty: the server's default
-  Duration timeout = Duration::zero();  // of one call; 0: none
+  std::string tenant;                   // empty: the default tenant of the server
+  Duration timeout = Duration::zero();  // deadline of each call; 0: no deadline
 };
 
 void BindClientFlags(Flags& flags, ClientOptions& options);
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 
-// Puts tenant and deadline into the context of a call that starts now.
+// Sets the tenant and the deadline of a call in `context`. The deadline is `options.timeout` from
+// now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
-// Code, message and, where the server sent them, the fields that are wrong and when to try again;
-// one line each.
+// Returns the code and the message of `status` as text. If the server also sent wrong fields or a
+// retry delay, each of them follows on its own line.
 std::string DescribeError(const ClientOptions& options, const grpc::Status& status);
 
-// The canonical name, such as INVALID_ARGUMENT.
+// Returns the canonical name of `code`, such as INVALID_ARGUMENT.
 std::string StatusCodeName(grpc::StatusCode code);
 
 }  // namespace incipit

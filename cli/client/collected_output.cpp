@@ -9,7 +9,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A client must not be made to allocate without bound by what it is sent.
+// Maximum number of choices. The limit bounds the memory that a faulty server can make the client
+// allocate.
 constexpr uint32_t kChoicesMax = 1024;
 
 ordered_json TokenJson(const v1::TokenLogprob& token) {

@@ -1,4 +1,4 @@
-// A streamed answer put together again, and how it reads as JSON.
+// Collects a streamed output and formats the output as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,14 +9,14 @@
 
 namespace incipit {
 
-// The sum of the messages of one Generate or Chat call.
+// Collects the messages of one Generate or Chat call.
 class CollectedOutput {
  public:
   struct Choice {
     std::string text;
     std::vector<uint32_t> token_ids;
     std::vector<v1::PositionLogprobs> logprobs;
-    v1::Delta last;  // with the finish reason and what stopped it
+    v1::Delta last;  // last part: finish reason, and the stop string or stop token
   };
 
   void Add(const v1::GenerateResponse& response);
@@ -25,8 +25,8 @@ class CollectedOutput {
   const v1::Usage& usage() const { return usage_; }
   bool has_text() const;
 
-  // {"text", "token_ids", "finish_reason", "logprobs", "usage": {...}, ...} of the first choice;
-  // with several, all of them also under "choices".
+  // Returns one JSON object with the first choice (text, token_ids, finish_reason, logprobs), usage
+  // and request_id. If there are several choices, the key choices holds all of the choices.
   nlohmann::ordered_json ToJson(bool with_logprobs, bool with_prompt_logprobs) const;
 
  private:
@@ -36,7 +36,7 @@ class CollectedOutput {
   v1::Usage usage_;
 };
 
-// One line for people: tokens, cached tokens, times.
+// Returns one line of text with token counts and times.
 std::string DescribeUsage(const v1::Usage& usage);
 
 }  // namespace incipit

@@ -25,20 +25,18 @@ namespace {
 
 constexpr CommandText kGenerateText = {
     "generate", "--prompt TEXT | --prompt-ids 1,2,3 | --prompt-file FILE [flags]",
-    "Continues a prompt. The text appears as the server writes it; where the model has no "
-    "tokenizer,\n"
-    "the token ids do, with commas in between. With several choices (--n) each is printed when "
-    "all\n"
-    "are done.\n"
+    "Continues a prompt. The text appears while the server computes it. If the model has no\n"
+    "tokenizer, the command prints token ids separated by commas. With several choices (--n),\n"
+    "the command prints the choices after all of them are complete.\n"
     "\n"
-    "--json prints one object instead: text, token_ids, finish_reason (stop or length), logprobs\n"
-    "(null unless asked for) and usage {prompt_tokens, completion_tokens, cached_tokens, "
-    "copied_tokens,\n"
-    "cache_miss {reason, first_missing_block, first_differing_token, evicted_ms_ago} or null, "
-    "queue_ms,\n"
-    "ttft_ms, total_ms}; with --n also choices.\n"
+    "--json prints one object with the keys text, token_ids, finish_reason (stop or length),\n"
+    "logprobs (null without --logprobs) and usage. usage is {prompt_tokens, completion_tokens,\n"
+    "cached_tokens, copied_tokens, cache_miss, queue_ms, ttft_ms, total_ms}. cache_miss is null\n"
+    "or {reason, first_missing_block, first_differing_token, evicted_ms_ago}. With several\n"
+    "choices, the key choices holds all choices.\n"
     "\n"
-    "Exit code: 0, 1 if the server refused or is not there, 2 if a flag is wrong.",
+    "Exit codes: 0 success, 1 no server, an error of the server or an unreadable file, 2 a flag\n"
+    "is wrong.",
     "  incipit generate --prompt \"Once upon a time\" --max-tokens 100\n"
     "  incipit generate --prompt \"Once upon a time\" --temperature 0.7 --seed 1 --n 3\n"
     "  incipit generate --prompt-ids 1,403,407 --temperature 0 --json\n"
@@ -53,15 +51,15 @@ struct GenerateOptions {
 
 void Bind(Flags& flags, GenerateOptions& options) {
   flags.Group("Prompt");
-  flags.String({"prompt", "TEXT", "What to continue."}, options.prompt);
-  flags.String({"prompt-ids", "1,2,3", "The prompt as token ids; nothing is added to them."},
+  flags.String({"prompt", "TEXT", "Text to continue."}, options.prompt);
+  flags.String({"prompt-ids", "1,2,3", "Prompt as token ids; no special tokens are added."},
                options.prompt_ids);
-  flags.String({"prompt-file", "FILE", "The prompt is the content of a file; - is stdin."},
-               options.prompt_file);
+  flags.String({"prompt-file", "FILE", "File with the prompt; - is stdin."}, options.prompt_file);
   flags.Group("Output");
-  flags.Switch({"json", "", "Print one JSON object when the answer is complete."}, options.json);
-  flags.Switch({"usage", "", "Say on stderr what it took; a terminal is told anyway."},
-               options.usage);
+  flags.Switch({"json", "", "Print one JSON object when the output is complete."}, options.json);
+  flags.Switch(
+      {"usage", "", "Print token counts and times on stderr. Always on if stderr is a terminal."},
+      options.usage);
   BindClientFlags(flags, options.client);
   options.request.Bind(flags);
 }
@@ -69,7 +67,7 @@ void Bind(Flags& flags, GenerateOptions& options) {
 absl::StatusOr<std::string> ReadPrompt(const std::string& path) {
   std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) return Unavailable("--prompt-file is \"{}\", which cannot be read", path);
+  if (!file) return Unavailable("--prompt-file is \"{}\", but the file cannot be read", path);
   return text;
 }
 
@@ -78,7 +76,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
       options.prompt.has_value() + options.prompt_ids.has_value() + options.prompt_file.has_value();
   if (num_prompts != 1) {
     return InvalidArgument(
-        "{} of --prompt, --prompt-ids and --prompt-file were given; it must be 1", num_prompts);
+        "{} of --prompt, --prompt-ids and --prompt-file were given; exactly 1 is required",
+        num_prompts);
   }
   v1::GenerateRequest request;
   options.request.Fill(request);
@@ -97,7 +96,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   return request;
 }
 
-// Whether the answer is text. Where the admin service is not at this address, tokenizing tells.
+// Returns true if the server sends text. If the Admin service is not at this address, a call of
+// Tokenize shows whether the model has a tokenizer.
 bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   PrepareCall(options, context);
@@ -118,7 +118,7 @@ std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool i
   return fmt::format("{}{}", is_first ? "" : ",", fmt::join(ids, ","));
 }
 
-// Prints what one message adds to the only choice.
+// Prints the part of the only choice that `response` adds. `before` holds the previous parts.
 void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedOutput& before) {
   for (const v1::Delta& delta : response.deltas()) {
     Print(stdout, as_ids ? JoinIds(delta.token_ids(), before.choices()[0].token_ids.empty())

@@ -1,4 +1,5 @@
-// `incipit generate`: one prompt to a server, its answer to stdout as it is written.
+// Declares the command `incipit generate`, which sends one prompt to a server and prints the output
+// while the output arrives.
 #pragma once
 
 #include <span>

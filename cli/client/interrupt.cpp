@@ -13,14 +13,15 @@
 namespace incipit {
 namespace {
 
-// A signal handler reaches nothing but globals. The descriptor lives as long as the process.
+// Events that Send() adds to `event_fd`. The state is global because a signal handler can use only
+// globals. `event_fd` stays open until the process ends.
 constexpr uint64_t kStop = 1;
 constexpr uint64_t kEnd = uint64_t{1} << 32;
 std::atomic<int> event_fd = -1;
 struct sigaction previous_action;
 
 void Send(uint64_t what) {
-  // The counter adds up: both may be in one read.
+  // `event_fd` adds up all written values, so one read may return both kStop and kEnd.
   [[maybe_unused]] const ssize_t written = write(event_fd.load(), &what, sizeof what);
 }
 

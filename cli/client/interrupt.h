@@ -1,4 +1,4 @@
-// Ctrl-C that stops what is under way instead of the program.
+// Makes Ctrl-C stop the current operation instead of the program.
 #pragma once
 
 #include <functional>
@@ -6,12 +6,12 @@
 
 namespace incipit {
 
-// While one exists, SIGINT calls `stop` on a thread of its own instead of ending the process. At
-// most one exists at a time.
+// While an Interrupt exists, SIGINT calls `stop` on a separate thread instead of ending the
+// process. REQUIRES: at most one Interrupt exists at a time.
 class Interrupt {
  public:
   explicit Interrupt(std::function<void()> stop);
-  ~Interrupt();  // SIGINT means again what it meant before
+  ~Interrupt();  // restores the previous action of SIGINT
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 

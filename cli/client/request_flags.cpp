@@ -33,9 +33,8 @@ absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text) {
     while (item.starts_with(' ')) item.remove_prefix(1);
     const auto id = ParseNumber<uint32_t>(item);
     if (!id) {
-      return InvalidArgument(
-          "has \"{}\"; it must be token ids with commas in between, such as 1,2,3",
-          item.substr(0, 80));
+      return InvalidArgument("has \"{}\"; it must be token ids separated by commas, such as 1,2,3",
+                             item.substr(0, 80));
     }
     ids.push_back(*id);
     if (comma == std::string_view::npos) return ids;
@@ -47,63 +46,87 @@ void RequestFlags::Bind(Flags& flags) {
   BindOutput(flags);
   BindSampling(flags);
   flags.Group("Cache and queue");
-  flags.String({"cache-salt", "TEXT", "Share cached blocks only with requests of the same salt."},
-               cache_salt_);
-  flags.Switch({"skip-cache", "", "Compute the whole prompt, whatever is cached."}, skip_cache_);
+  flags.String(
+      {"cache-salt", "TEXT", "Share cached blocks only with requests that have the same salt."},
+      cache_salt_);
+  flags.Switch(
+      {"skip-cache", "", "Compute the whole prompt, even if a part of the prompt is cached."},
+      skip_cache_);
   constexpr FlagRange<Duration> kTimes = {Duration::zero(), std::chrono::hours(24 * 365)};
-  flags.Integer({"cache-priority", "N",
-                 "0 to 100: how long the blocks stay cached; below 50 they go before others, above "
-                 "after them."},
-                cache_priority_);
-  flags.Interval({"cache-ttl", "TIME", "Give the blocks up so long after the answer. 0: no limit."},
+  flags.Integer(
+      {"cache-priority", "N",
+       "Priority of the blocks in the cache, 0 to 100. Blocks below 50 are evicted before "
+       "other blocks, blocks above 50 after other blocks."},
+      cache_priority_);
+  flags.Interval({"cache-ttl", "TIME",
+                  "Evict the blocks this time after the end of the request. 0: no limit."},
                  cache_ttl_, kTimes);
-  flags.Interval({"cache-pin", "TIME",
-                  "Keep the blocks for so long after the answer, if there is room. 0: do not."},
-                 cache_pin_, kTimes);
-  flags.Integer({"priority", "N", "Higher goes first among the waiting."}, priority_);
-  flags.String({"request-id", "TEXT", "A label for logs."}, request_id_);
-  flags.String({"model", "NAME", "Fail unless this is the model that is served."}, model_);
+  flags.Interval(
+      {"cache-pin", "TIME",
+       "Keep the blocks for this time after the end of the request, if there is room. 0: no pin."},
+      cache_pin_, kTimes);
+  flags.Integer(
+      {"priority", "N", "Priority in the queue; a request with a higher priority starts first."},
+      priority_);
+  flags.String({"request-id", "TEXT", "Label of the request in logs."}, request_id_);
+  flags.String({"model", "NAME", "Fail unless the server serves the model NAME."}, model_);
 }
 
 void RequestFlags::BindOutput(Flags& flags) {
   flags.Group("Length and stops");
-  flags.Integer({"max-tokens", "N", "Tokens of each choice at most; 0 is the rest of the context."},
+  flags.Integer({"max-tokens", "N",
+                 "Maximum number of output tokens of each choice. 0: the rest of the context."},
                 max_tokens_);
-  flags.Integer({"min-tokens", "N", "No stop token is drawn before."}, min_tokens_);
-  flags.Strings({"stop", "TEXT", "Ends the answer before this text. May be given several times."},
+  flags.Integer(
+      {"min-tokens", "N", "Minimum number of output tokens before a stop token can be sampled."},
+      min_tokens_);
+  flags.Strings({"stop", "TEXT", "End the output before this text. May be given several times."},
                 stop_);
   flags.Custom(
-      {"stop-token-ids", "1,2,3", "Ends the answer at one of these tokens."},
+      {"stop-token-ids", "1,2,3", "End the output at one of these tokens."},
       [this](std::string_view text) -> absl::Status {
         INCIPIT_ASSIGN_OR_RETURN(stop_token_ids_, ParseTokenIds(text));
         return absl::OkStatus();
       },
       [this] { return fmt::format("{}", fmt::join(stop_token_ids_, ",")); });
-  flags.Switch({"include-stop", "", "Show the stop text or stop token too."}, include_stop_);
-  flags.Switch({"ignore-eos", "", "The model's end-of-sequence tokens end nothing."}, ignore_eos_);
+  flags.Switch({"include-stop", "", "Include the stop text or the stop token in the output."},
+               include_stop_);
+  flags.Switch({"ignore-eos", "", "Do not end the output at an end-of-sequence token."},
+               ignore_eos_);
   flags.Switch({"keep-special-tokens", "", "Show special tokens in the text."},
                keep_special_tokens_);
-  flags.Integer({"n", "N", "Number of choices."}, num_choices_);
+  flags.Integer({"n", "N", "Number of choices (outputs for the prompt)."}, num_choices_);
   flags.Integer(
-      {"logprobs", "K", "Report each token's log probability and those of the K likeliest."},
+      {"logprobs", "K",
+       "Report the log probabilities of each output token and of the K likeliest tokens."},
       logprobs_);
-  flags.Integer({"prompt-logprobs", "K", "The same for the prompt's tokens."}, prompt_logprobs_);
+  flags.Integer(
+      {"prompt-logprobs", "K",
+       "Report the log probabilities of each prompt token and of the K likeliest tokens."},
+      prompt_logprobs_);
 }
 
 void RequestFlags::BindSampling(Flags& flags) {
-  flags.Group("Sampling (the server's or the model's default where it is not given)");
-  flags.Real({"temperature", "X", "0 is greedy."}, temperature_);
-  flags.Real({"top-p", "X", "Draw from the likeliest tokens that sum up to this probability."},
+  flags.Group("Sampling (the server or the model sets the default of each flag)");
+  flags.Real({"temperature", "X", "Sampling temperature. 0: always the likeliest token."},
+             temperature_);
+  flags.Real({"top-p", "X", "Sample from the likeliest tokens whose probabilities add up to X."},
              top_p_);
-  flags.Integer({"top-k", "N", "Draw from the N likeliest tokens; 0 is all."}, top_k_);
-  flags.Real({"min-p", "X", "Leave out what is this much less likely than the likeliest."}, min_p_);
-  flags.Real({"repetition-penalty", "X", "Over prompt and answer; 1 is none."},
+  flags.Integer({"top-k", "N", "Sample from the N likeliest tokens. 0: all tokens."}, top_k_);
+  flags.Real(
+      {"min-p", "X", "Exclude tokens with a probability below X times the highest probability."},
+      min_p_);
+  flags.Real({"repetition-penalty", "X",
+              "Penalty on tokens that occur in the prompt or the output. 1: no penalty."},
              repetition_penalty_);
-  flags.Real({"presence-penalty", "X", "Over the answer."}, presence_penalty_);
-  flags.Real({"frequency-penalty", "X", "Over the answer, each time that a token occurred."},
+  flags.Real(
+      {"presence-penalty", "X", "Penalty on tokens that occur in the output. 0: no penalty."},
+      presence_penalty_);
+  flags.Real({"frequency-penalty", "X",
+              "Penalty on a token for each occurrence in the output. 0: no penalty."},
              frequency_penalty_);
   flags.Custom(
-      {"logit-bias", "ID:BIAS", "Adds to a token's logit. May be given several times."},
+      {"logit-bias", "ID:BIAS", "Add BIAS to the logit of token ID. May be given several times."},
       [this](std::string_view text) -> absl::Status {
         const size_t colon = text.find(':');
         const auto id = ParseNumber<uint32_t>(text.substr(0, colon));
@@ -116,7 +139,8 @@ void RequestFlags::BindSampling(Flags& flags) {
         return absl::OkStatus();
       },
       [] { return std::string(); });
-  flags.Integer({"seed", "N", "The same seed and prompt give the same text."}, seed_);
+  flags.Integer({"seed", "N", "Seed of sampling. The same seed and prompt give the same text."},
+                seed_);
 }
 
 void RequestFlags::FillSampling(v1::SamplingOptions& sampling) const {

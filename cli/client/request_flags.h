@@ -1,4 +1,4 @@
-// The flags that say how an answer is drawn and where it ends, for every command that asks for one.
+// Defines the flags for sampling, output and cache options, which `generate` and `chat` share.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@
 
 namespace incipit {
 
-// What is not set is left to the server. Ranges are the server's to check: it knows its limits.
+// The options of a request that flags set. The server chooses the value of an option without a
+// flag. The server also checks the ranges of values, because only the server knows its limits.
 class RequestFlags {
  public:
   void Bind(Flags& flags);
@@ -52,10 +53,11 @@ class RequestFlags {
   std::string cache_salt_, request_id_, model_;
   bool skip_cache_ = false;
   std::optional<int32_t> cache_priority_;
-  Duration cache_ttl_{}, cache_pin_{};  // zero: not given
+  Duration cache_ttl_{}, cache_pin_{};  // zero if the flag is not set
 };
 
-// "1,2,3" to ids. INVALID_ARGUMENT naming what is no id.
+// Parses token ids separated by commas, such as "1,2,3". Returns INVALID_ARGUMENT with a message
+// that contains the first wrong part.
 absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text);
 
 }  // namespace incipit

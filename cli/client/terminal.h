@@ -1,5 +1,4 @@
-// What a stream that people look at may carry: colours and lines that overwrite themselves go to
-// terminals only, never into files and pipes.
+// Prints colours and progress lines on terminals only, never into files and pipes.
 #pragma once
 
 #include <cstdio>
@@ -10,8 +9,8 @@ namespace incipit {
 
 bool IsTerminal(std::FILE* stream);
 
-// Paints text for one stream: plain unless it is a terminal, NO_COLOR is unset or empty, and TERM
-// is not "dumb".
+// Adds colours to text for one stream. The text stays plain unless the stream is a terminal,
+// NO_COLOR is unset or empty, and TERM is not "dumb".
 class Painter {
  public:
   explicit Painter(std::FILE* stream);
@@ -26,7 +25,7 @@ class Painter {
   bool is_on_;
 };
 
-// Writes all of `text` at once and flushes; what a closed pipe loses is lost.
+// Writes `text` to `stream` and flushes. Ignores errors, such as a closed pipe.
 void Print(std::FILE* stream, std::string_view text);
 
 }  // namespace incipit
