@@ -37,15 +37,15 @@ std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
   if (flags.help_requested()) return PrintHelp(text, flags);
   if (others->empty()) return ReportUsage(text, InvalidArgument("{} is missing", name));
   if (others->size() > 1) {
-    return ReportUsage(text, InvalidArgument("one {} is taken; \"{}\" is another argument", name,
-                                             (*others)[1].substr(0, 80)));
+    return ReportUsage(text, InvalidArgument("only one {} is allowed; \"{}\" is another argument",
+                                             name, (*others)[1].substr(0, 80)));
   }
   argument = (*others)[0];
   return std::nullopt;
 }
 
 int ReportUsage(const CommandText& text, const absl::Status& status) {
-  Print(stderr, fmt::format("{} {}\nincipit {} --help shows every flag and some examples.\n",
+  Print(stderr, fmt::format("{} {}\n`incipit {} --help` shows all flags and examples.\n",
                             Painter(stderr).Red(fmt::format("incipit {}:", text.name)),
                             MessageOf(status), text.name));
   return kExitUsage;

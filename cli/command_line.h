@@ -1,4 +1,4 @@
-// What every command does with its arguments before it works: help, and messages about wrong flags.
+// Parses the arguments of a command, prints its help and reports wrong flags.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,30 @@
 
 namespace incipit {
 
-// What `--help` says around the table of flags.
+// The text of `--help` before and after the table of flags.
 struct CommandText {
   std::string_view name;
-  std::string_view synopsis;     // what follows `incipit NAME`
-  std::string_view description;  // paragraphs, wrapped by hand
-  std::string_view examples;     // lines
+  std::string_view synopsis;     // text after `incipit NAME` in the usage line
+  std::string_view description;  // paragraphs with their line breaks
+  std::string_view examples;     // lines with example commands
 };
 
-// Takes the arguments. Has a value, the exit code, if the command ends here: help was asked for (on
-// stdout) or a flag is wrong (on stderr).
+// Parses `args` into `flags`. Returns an exit code if the command must end: `--help` was given (the
+// help is on stdout) or a flag is wrong (the message is on stderr). Returns nothing if the command
+// can run.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args);
 
-// The same for a command that takes one argument beside its flags, such as LOG, before, among or
-// behind them. It is needed.
+// Parses `args` of a command that needs one argument beside its flags, such as LOG. The argument
+// may stand before, between or after the flags. Stores the argument in `argument`; `name` is its
+// name in messages. Returns an exit code if the command must end.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args, std::string_view name,
                                   std::string& argument);
 
-// Says on stderr what is wrong with the arguments; returns kExitUsage.
+// Prints to stderr which argument is wrong, and returns kExitUsage.
 int ReportUsage(const CommandText& text, const absl::Status& status);
-// Says on stderr why the work failed; returns kExitFailure.
+// Prints `message`, the reason of a failure, to stderr, and returns kExitFailure.
 int ReportFailure(const CommandText& text, std::string_view message);
 
 }  // namespace incipit

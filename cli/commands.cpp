@@ -15,13 +15,13 @@ std::span<const Command> Commands() {
   static constexpr Command kCommands[] = {
       {"generate", "continue one prompt", &RunGenerate},
       {"chat", "talk with a model that has a chat template", &RunChat},
-      {"bench", "put load on a server and measure it", &RunBench},
-      {"bench-model", "how fast this machine computes a model, without a server", &RunBenchModel},
-      {"analyze", "what a prefix cache can do for a log of prompts", &RunAnalyze},
-      {"replay", "what eviction policies make of a log of prompts", &RunReplay},
-      {"tokenize", "text to token ids, without a server", &RunTokenize},
-      {"detokenize", "token ids to text, without a server", &RunDetokenize},
-      {"render", "conversations to prompts by a chat template, without a server", &RunRender},
+      {"bench", "send load to a server and measure latency and throughput", &RunBench},
+      {"bench-model", "measure the speed of a model without a server", &RunBenchModel},
+      {"analyze", "measure how much a prefix cache can save for a log of prompts", &RunAnalyze},
+      {"replay", "compare eviction policies on a log of prompts", &RunReplay},
+      {"tokenize", "convert text to token ids, without a server", &RunTokenize},
+      {"detokenize", "convert token ids to text, without a server", &RunDetokenize},
+      {"render", "convert conversations to prompts, without a server", &RunRender},
   };
   return kCommands;
 }

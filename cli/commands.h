@@ -1,4 +1,5 @@
-// The commands of the program other than `serve` (cli/serve.h): what cli/main.cpp dispatches to.
+// Declares the table of all commands except `serve` (cli/serve.h); cli/main.cpp selects the
+// command.
 #pragma once
 
 #include <span>
@@ -6,19 +7,21 @@
 
 namespace incipit {
 
-// What the process returns.
+// Exit codes of the process.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;  // the work failed: no server, an error answered, bad input
-inline constexpr int kExitUsage = 2;    // a flag or the configuration is wrong; nothing was done
+inline constexpr int kExitFailure = 1;  // no server, an error of the server, or bad input
+inline constexpr int kExitUsage = 2;    // a flag or the configuration is wrong
 
 struct Command {
   std::string_view name;
-  std::string_view summary;  // one line for the program's help
-  // `args` are those after the command's name. Returns the exit code; prints its own messages.
+  std::string_view summary;  // one line in the output of `incipit --help`
+  // Runs the command with `args`, the arguments after the name of the command. Prints all messages
+  // and returns the exit code.
   int (*run)(std::span<const std::string_view> args);
 };
 
-// In the order in which the help lists them. Valid for the life of the process.
+// Returns the commands in the order of `incipit --help`. The result is valid until the process
+// ends.
 std::span<const Command> Commands();
 
 }  // namespace incipit

@@ -12,14 +12,15 @@
 namespace incipit {
 namespace {
 
-// Written before the handler is there; a handler may neither allocate nor lock.
+// The message of the signal handler. ExitOnFileFault() prepares the message before the handler is
+// installed, because a handler must not allocate memory or lock a mutex.
 std::array<char, 1024> g_message;
 size_t g_message_size = 0;
 int g_exit_code = 1;
 
 void HandleBusError(int signal, siginfo_t* info, void* /*context*/) {
   if (info->si_code != BUS_ADRERR) {
-    std::signal(signal, SIG_DFL);  // the instruction runs again, and the signal comes again
+    std::signal(signal, SIG_DFL);  // the instruction fails again, now with the default action
     return;
   }
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, g_message.data(), g_message_size);
@@ -29,9 +30,9 @@ void HandleBusError(int signal, siginfo_t* info, void* /*context*/) {
 }  // namespace
 
 void ExitOnFileFault(std::string_view folder, int exit_code) {
-  const auto end = fmt::format_to_n(g_message.data(), g_message.size() - 1,
-                                    "incipit serve: a file of {} was cut off while it was in use",
-                                    folder.substr(0, 900));
+  const auto end = fmt::format_to_n(
+      g_message.data(), g_message.size() - 1,
+      "incipit serve: a file in {} was truncated while the server used it", folder.substr(0, 900));
   g_message_size = std::min(end.size, g_message.size() - 1);
   g_message[g_message_size++] = '\n';
   g_exit_code = exit_code;

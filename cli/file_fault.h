@@ -1,13 +1,14 @@
-// The weights are read from mapped files: where such a file is cut off while it is in use, the
-// kernel sends SIGBUS, which would otherwise look like a crash of ours.
+// Handles SIGBUS for mapped weight files. If a mapped file is truncated while the server reads from
+// the file, the kernel sends SIGBUS, which would otherwise look like a crash of the server.
 #pragma once
 
 #include <string_view>
 
 namespace incipit {
 
-// From here on such a fault ends the process with `exit_code` and one line on stderr that names
-// `folder`. Other causes of SIGBUS stay what they are. Once, before threads read mapped files.
+// Installs a handler for SIGBUS. An access beyond the end of a mapped file then ends the process
+// with `exit_code` and one line on stderr that names `folder`. Other causes of SIGBUS keep the
+// default action. REQUIRES: called at most once, before other threads read mapped files.
 void ExitOnFileFault(std::string_view folder, int exit_code);
 
 }  // namespace incipit

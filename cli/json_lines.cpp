@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What people write nests less. A line's bytes are what bounds its values.
+// Limits of the JSON value in one line. The number of values needs no separate limit, because the
+// number of bytes is limited.
 constexpr JsonLimits kLineLimits = {.bytes_max = kJsonLineBytesMax,
                                     .values_max = kJsonLineBytesMax,
                                     .depth_max = 512,
@@ -30,7 +31,7 @@ absl::Status TransformJsonLines(
     const std::function<absl::StatusOr<ordered_json>(ordered_json)>& transform) {
   const auto reply_to = [&](std::string_view line) -> absl::StatusOr<ordered_json> {
     if (line.size() > kJsonLineBytesMax) {
-      return InvalidArgument("the line has {} bytes; at most {} are read", line.size(),
+      return InvalidArgument("the line has {} bytes; the maximum is {}", line.size(),
                              kJsonLineBytesMax);
     }
     INCIPIT_ASSIGN_OR_RETURN(ordered_json value, ParseJson<ordered_json>(line, kLineLimits));

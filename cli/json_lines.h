@@ -1,4 +1,5 @@
-// A filter of JSON lines: one value in, one value out, in order, and a bad line stops nothing.
+// Runs filters of JSON lines: one value in, one value out, in order. A wrong line does not end the
+// filter.
 #pragma once
 
 #include <cstdio>
@@ -10,17 +11,18 @@
 
 namespace incipit {
 
-// A longer line is an error of that line.
+// Maximum number of bytes in a line. A longer line is reported as an error of that line.
 inline constexpr size_t kJsonLineBytesMax = size_t{64} << 20;
 
-// Answers each line of `in` with one line on `out`: what `transform` returns, or {"error": message}
-// if the line is no JSON or `transform` refuses it. Flushes after each line, so that a program may
-// write a line and wait for its answer. INTERNAL if reading or writing fails.
+// Writes one line to `out` for each line of `in`: the result of `transform`, or {"error": message}
+// if the line is not JSON or `transform` returns an error. Flushes after each line, so that another
+// program can write a line and wait for the result. Returns INTERNAL if reading or writing fails.
 absl::Status TransformJsonLines(
     std::FILE* in, std::FILE* out,
     const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);
 
-// The same as a command does it, from stdin to stdout; returns the exit code.
+// Runs TransformJsonLines() from stdin to stdout. If reading or writing fails, prints the error of
+// the command `text`. Returns the exit code.
 int RunJsonLines(
     const CommandText& text,
     const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);

@@ -1,4 +1,4 @@
-// JSON as the commands write it: one value a line.
+// Formats JSON for the output of commands: one value per line.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,7 +6,8 @@
 
 namespace incipit {
 
-// With the line's end; bytes that are no UTF-8 (a token may be part of a character) become U+FFFD.
+// Returns `json` on one line that ends with a newline. Bytes that are not UTF-8 become U+FFFD,
+// because a token may be a part of a character.
 std::string JsonLine(const nlohmann::ordered_json& json);
 
 }  // namespace incipit

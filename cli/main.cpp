@@ -1,4 +1,4 @@
-// The program: a command's name, then its arguments.
+// The program `incipit`: runs the command that the first argument names.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -32,7 +32,7 @@ std::string Help() {
     help += fmt::format("  {:<12}{}\n", command.name, command.summary);
   }
   return help +
-         "\nincipit COMMAND --help explains a command. To begin:\n\n"
+         "\n`incipit COMMAND --help` explains a command and its flags. Examples:\n\n"
          "  incipit serve --model models/incipit-tiny\n"
          "  incipit generate --prompt 'Once upon a time'\n";
 }
@@ -53,7 +53,8 @@ int Main(std::span<const std::string_view> args) {
   }
   const auto nearest = NearestName(args[0], names);
   fmt::print(stderr, "incipit: unknown command \"{}\"{}\n", args[0].substr(0, 80),
-             nearest ? fmt::format("; did you mean {}?", *nearest) : "; incipit --help lists them");
+             nearest ? fmt::format("; did you mean {}?", *nearest)
+                     : "; incipit --help lists all commands");
   return kExitUsage;
 }
 
@@ -63,7 +64,7 @@ int Main(std::span<const std::string_view> args) {
 int main(int argc, char** argv) {
   const std::vector<std::string_view> args(argv + 1, argv + argc);
   const int exit_code = incipit::Main(args);
-  // A full disk behind a redirection: what was printed is not there.
+  // Reports if stdout could not be written, for example because the disk is full.
   if (exit_code == incipit::kExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
     std::fputs("incipit: the output could not be written\n", stderr);
     return incipit::kExitFailure;

@@ -20,23 +20,19 @@ using nlohmann::ordered_json;
 
 constexpr CommandText kRenderText = {
     "render", "--tokenizer DIR | --template FILE < LINES",
-    "Renders conversations with a chat template, without a server. Each line of the input is an "
-    "object\n"
-    "with messages and, as the template wants them, tools, documents, add_generation_prompt and "
-    "any\n"
-    "other argument; each line of the output is the prompt as a JSON string, or {\"error\": ...} "
-    "for a\n"
-    "line that is wrong or that the template refuses.\n"
+    "Converts conversations to prompts with a chat template, without a server. Each input line\n"
+    "is an object with messages and with the other arguments of the template, such as tools,\n"
+    "documents and add_generation_prompt. Each output line is the prompt as a JSON string, or\n"
+    "{\"error\": ...} if the line is wrong or the template rejects the line.\n"
     "\n"
-    "With --tokenizer the template and the special tokens (bos_token, eos_token, ...) come from "
-    "the\n"
-    "folder; with --template from the file and the lines. A line's own bos_token, ... win. With\n"
-    "--tokenizer, tools and documents that are not given are null and add_generation_prompt is "
-    "false;\n"
-    "with --template they are undefined.\n"
+    "--tokenizer uses the template and the special tokens (bos_token, eos_token and others) of\n"
+    "a model folder. --template uses only the template in a file. Special tokens in a line take\n"
+    "precedence. If a line has no tools, documents or add_generation_prompt, then with\n"
+    "--tokenizer tools and documents are null and add_generation_prompt is false. With\n"
+    "--template, missing arguments are undefined.\n"
     "\n"
-    "Exit code: 0, 1 if the template cannot be loaded or the input cannot be read, 2 if a flag is\n"
-    "wrong.",
+    "Exit codes: 0 success, 1 the template cannot be loaded or the input cannot be read, 2 a\n"
+    "flag is wrong.",
     "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], "
     "\"add_generation_prompt\": true}' |\n"
     "    incipit render --tokenizer models/incipit-tiny\n"
@@ -70,7 +66,8 @@ absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_js
   if (!line.is_object() || !line.contains("messages") || !line["messages"].is_array()) {
     return InvalidArgument("a line must be an object whose messages are an array");
   }
-  // What a model's folder is rendered with where a line says nothing, as its authors' tools do it.
+  // Sets defaults for keys that the line does not have, as the reference implementation does. The
+  // defaults apply only to templates from a model folder.
   if (loaded.is_folder) {
     if (!line.contains("tools")) line["tools"] = nullptr;
     if (!line.contains("documents")) line["documents"] = nullptr;
@@ -85,11 +82,13 @@ absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_js
 int RunRender(std::span<const std::string_view> args) {
   std::string folder, file;
   Flags flags;
-  flags.String({"tokenizer", "DIR", "A folder with tokenizer.json and a chat template."}, folder);
-  flags.String({"template", "FILE", "A chat template on its own."}, file);
+  flags.String({"tokenizer", "DIR", "Model folder with tokenizer.json and a chat template."},
+               folder);
+  flags.String({"template", "FILE", "File with a chat template."}, file);
   if (const auto exit_code = ParseArguments(kRenderText, flags, args)) return *exit_code;
   if (folder.empty() == file.empty()) {
-    return ReportUsage(kRenderText, InvalidArgument("one of --tokenizer and --template is needed"));
+    return ReportUsage(kRenderText,
+                       InvalidArgument("exactly one of --tokenizer and --template is required"));
   }
   const auto loaded = file.empty() ? LoadFromFolder(folder) : LoadFromFile(file);
   if (!loaded.ok()) return ReportFailure(kRenderText, MessageOf(loaded.status()));

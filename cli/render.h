@@ -1,4 +1,5 @@
-// `incipit render`: conversations to prompts by a chat template, without a server.
+// Declares the command `incipit render`, which converts conversations to prompts with a chat
+// template, without a server.
 #pragma once
 
 #include <span>

@@ -28,8 +28,8 @@
 namespace incipit {
 namespace {
 
-// The longest time from the end of draining to the end of the process. A server that works stops
-// within seconds.
+// Maximum time from the end of draining to the end of the process. A healthy server stops within
+// seconds.
 constexpr Duration kStopLongest = std::chrono::seconds(40);
 
 absl::Status CheckAddresses(const Options& options) {
@@ -39,15 +39,16 @@ absl::Status CheckAddresses(const Options& options) {
   return CheckAddressFree("admin-address", *options.admin_address);
 }
 
-// A connection takes a descriptor.
+// Raises the limit of open files to the maximum, because each connection needs a file descriptor.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("the limit of open files stays low");
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit of open files");
 }
 
-// Whoever waits for the file sees it whole or not at all.
+// Writes the ports to --port-file. The text is written to a temporary file that is then renamed, so
+// a reader never sees a partial port file.
 absl::Status WritePortFile(const Options& options, const Server& server) {
   std::string text =
       fmt::format(R"({{"grpc": {}, "metrics": {})", server.grpc_port(), server.metrics_port());
@@ -62,7 +63,8 @@ absl::Status WritePortFile(const Options& options, const Server& server) {
   return absl::OkStatus();
 }
 
-// False if it cannot be written; fmt::print would throw.
+// Writes `text` to `out` and flushes. Returns false if writing fails; fmt::print would throw an
+// exception.
 bool Say(std::FILE* out, std::string_view text) {
   return std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0;
 }
@@ -78,11 +80,12 @@ void SayReady(const Options& options, const Server& server) {
   if (options.admin_address) {
     line += fmt::format(", Admin on {}", WithPort(*options.admin_address, server.admin_port()));
   }
-  // The server goes on, whether or not somebody reads this.
+  // Ignores a failed write, because the server can run without a reader of its stdout.
   Say(stdout, line + "\n");
 }
 
-// Serves until it has been told to stop and has drained, or the engine has failed.
+// Serves until a stop signal arrives and the server has drained, or until the engine fails. Returns
+// the exit code.
 int ServeUntilStopped(const Options& options, Server& server, StopSignals& signals,
                       const std::atomic<bool>& has_failed) {
   while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
@@ -115,7 +118,7 @@ int RunServe(std::span<const std::string_view> args) {
   if (flags.help_requested()) {
     return Say(stdout, ServeHelp(flags)) ? kExitOk : kExitFailure;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go; clients are the libraries' matter
+  std::signal(SIGPIPE, SIG_IGN);  // a closed stderr must not end the server
   StartLogging(options.log_level);
   RaiseFileLimit();
   ExitOnFileFault(options.model, kExitModel);
@@ -130,8 +133,9 @@ int RunServe(std::span<const std::string_view> args) {
   if (absl::Status status = LoadApart(options, loaded); !status.ok()) {
     return Report(status, ExitCodeOf(status));
   }
-  // A step's many small messages go out a little later, but together: whoever interrupts one of the
-  // threads that compute makes the others wait for it.
+  // Sets the scheduling policy of this thread and of threads started later to SCHED_BATCH, so that
+  // threads that send tokens do not interrupt threads that compute. An interrupted compute thread
+  // would delay all other compute threads.
   if (IsCpu(*loaded.backend)) NeverInterruptOthers();
   std::atomic<bool> has_failed = false;
   ServerHooks hooks;
@@ -139,10 +143,10 @@ int RunServe(std::span<const std::string_view> args) {
     has_failed = true;
     signals.Wake();
   };
-  // A thread that hangs in the device cannot be joined: only a restart helps.
+  // Ends the process, because a thread that hangs in the device cannot be joined.
   hooks.on_stuck = [] { _exit(kExitFailure); };
-  // Never taken back: the last grpc_shutdown of gRPC 1.51 waits for a thread that may poll for ten
-  // seconds.
+  // grpc_shutdown() is never called, because the last grpc_shutdown() of gRPC 1.51 may wait 10
+  // seconds for a polling thread.
   grpc_init();
   auto server = Server::Start(options, std::move(loaded.parts), std::move(hooks));
   if (!server.ok()) return Report(server.status(), kExitAddress);
@@ -157,7 +161,8 @@ int RunServe(std::span<const std::string_view> args) {
   server->reset();
   spdlog::info("stopped");
   std::fflush(nullptr);
-  // Nothing is left to be said or stored, and giving memory back piece by piece takes time.
+  // Ends the process without destructors. All output is flushed, and freeing the memory would only
+  // take time.
   _exit(exit_code);
 }
 

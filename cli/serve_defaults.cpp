@@ -11,10 +11,10 @@
 namespace incipit {
 namespace {
 
-// What `auto` takes for the cache: more finds nothing more in a small model and costs start-up
-// time.
+// Maximum number of cache blocks that --kv-blocks auto chooses. For a small model, a larger cache
+// would not find more prefixes and would delay the start.
 constexpr int32_t kAutoBlocksMax = 1 << 18;
-constexpr double kCpuMemoryFraction = 0.5;  // the machine is not ours alone
+constexpr double kCpuMemoryFraction = 0.5;  // share of the free memory for the cache
 
 }  // namespace
 
@@ -39,7 +39,7 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options,
   out.kv_bytes = static_cast<size_t>(options.kv_memory);
   out.memory_fraction = IsCpu(backend) ? kCpuMemoryFraction : options.gpu_memory_fraction;
   out.block_size = options.block_size;
-  // The end of a prompt samples for every choice.
+  // The step that ends a prompt samples one token for each choice of the request.
   out.samples_max = options.running_max * kChoicesMax;
   out.max_model_len = options.max_model_len.value_or(0);
   out.kv_dtype = options.kv_dtype;
@@ -52,8 +52,7 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options,
   return out;
 }
 
-// The CPU backend computes a step while the step is launched, so a second step in flight gains
-// nothing.
+// The CPU backend computes a step within Launch(), so a second step in flight gains nothing.
 int32_t StepsInFlightOf(const Options& options, const Backend& backend) {
   return options.steps_in_flight.value_or(IsCpu(backend) ? 1 : kStepsInFlightMax);
 }

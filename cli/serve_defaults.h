@@ -1,4 +1,4 @@
-// The values that `incipit serve` chooses for options that the operator left to the program.
+// Chooses values for the options of `incipit serve` that the operator did not set.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@ namespace incipit {
 
 bool IsCpu(const Backend& backend);
 
-// Returns the path of the file that keeps measured GPU products; empty if there is none.
+// Returns the path of the file with the measured speeds of GPU matrix products, or an empty string
+// if no file is used.
 std::string TuningFileOf(const Options& options);
 
-// Returns the size of the cache and of a step. Measures the size of a step if the operator gave
-// none. Errors are those of the measurement.
+// Returns the options of the runner, such as the sizes of the cache and of a step. If the operator
+// set no step size, measures a suitable size; returns an error if the measurement fails.
 absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options, Backend& backend,
                                                          const Model& model);
 
-// Returns how many steps may be in flight.
+// Returns the maximum number of steps in flight.
 int32_t StepsInFlightOf(const Options& options, const Backend& backend);
 
 }  // namespace incipit

@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kExitCodePayload[] = "incipit.exit_code";
 
-// Attaches what the process returns for an error.
+// Attaches `exit_code` to `status` if `status` is an error. ExitCodeOf() returns the attached code.
 absl::Status WithExitCode(absl::Status status, int exit_code) {
   if (!status.ok()) status.SetPayload(kExitCodePayload, absl::Cord(fmt::to_string(exit_code)));
   return status;
@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   if (options.backend != Device::kCpu) {
     auto cuda = CreateCudaBackend(CudaOptionsOf(options));
     if (cuda.ok() || options.backend == Device::kCuda) return cuda;
-    // A card that is there and cannot be used is for the operator to decide about.
+    // Falls back to the CPU only if the program was built without CUDA or the machine has no CUDA
+    // device. A CUDA device that cannot be used is an error, so that the operator decides.
     const absl::StatusCode code = cuda.status().code();
     if (code != absl::StatusCode::kUnimplemented && code != absl::StatusCode::kUnavailable) {
       return cuda;
@@ -69,7 +70,7 @@ absl::Status CheckKvDtype(const Options& options, const BackendLimits& limits) {
   }
   std::vector<std::string_view> names;
   for (const DType one : offered) names.push_back(NameOf(one));
-  return InvalidArgument("--kv-dtype is {}; the backend {} takes {}", NameOf(*options.kv_dtype),
+  return InvalidArgument("--kv-dtype is {}; the backend {} supports {}", NameOf(*options.kv_dtype),
                          limits.name, fmt::join(names, ", "));
 }
 
@@ -83,7 +84,7 @@ absl::StatusOr<std::string> ReadText(const std::filesystem::path& path) {
 absl::Status LoadText(const Options& options, ServerParts& parts) {
   auto tokenizer = Tokenizer::Load(options.model);
   if (absl::IsNotFound(tokenizer.status())) {
-    spdlog::warn("{} has no tokenizer.json: token ids only", options.model);
+    spdlog::warn("{} has no tokenizer.json, so requests must contain token ids", options.model);
     return absl::OkStatus();
   }
   INCIPIT_RETURN_IF_ERROR(tokenizer.status());
@@ -119,7 +120,7 @@ absl::Status Describe(const Options& options, const Loaded& loaded,
                       const TransformerRunnerOptions& runner, ServerParts& parts) {
   const ModelConfig& config = loaded.model->config;
   ServedModel& model = parts.model;
-  // A trailing slash leaves no last component.
+  // If the path ends with a slash, filename() is empty and the name is in the parent path.
   const auto folder = std::filesystem::absolute(options.model).lexically_normal();
   const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
   model.name = options.model_name.empty() ? name.string() : options.model_name;
@@ -147,13 +148,15 @@ bool OffersInt8(const Backend& backend) {
   return std::ranges::find(formats, WeightFormat::kInt8) != formats.end();
 }
 
-// Where memory is missing, the flags that say how much is asked for.
+// Appends `flags`, the advice about flags that reduce memory use, if `status` is
+// RESOURCE_EXHAUSTED. Returns any other status unchanged.
 absl::Status WithFlags(const absl::Status& status, std::string_view flags) {
   if (!absl::IsResourceExhausted(status)) return status;
   return ResourceExhausted("{}; {}", MessageOf(status), flags);
 }
 
-// Weights and steps come first, and the cache takes a part of what they leave.
+// Returns advice about the flags that reduce memory use. Weights and step buffers are allocated
+// first, and the cache gets a share of the remaining memory.
 std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
   if (options.kv_blocks.has_value()) return "lower --kv-blocks, --step-tokens or --running-max";
   if (options.kv_memory > 0) return "lower --kv-memory, --step-tokens or --running-max";
@@ -189,8 +192,8 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   const int64_t capacity = int64_t{decided.num_blocks} * decided.block_size;
   if (capacity < decided.max_model_len) {
     spdlog::warn(
-        "the cache holds {} tokens, less than the context of {}: requests beyond it are "
-        "refused",
+        "the cache holds {} tokens, less than the context of {} tokens: longer requests are "
+        "rejected",
         capacity, decided.max_model_len);
   }
   INCIPIT_RETURN_IF_ERROR(
@@ -199,7 +202,8 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   return absl::OkStatus();
 }
 
-// Fills `loaded`, whose runner refers to its backend and its model. Errors have an exit code.
+// Loads all parts into `loaded`. The runner in `loaded` refers to the backend and the model in
+// `loaded`. An error contains an exit code.
 absl::Status Load(const Options& options, Loaded& loaded) {
   auto backend = CreateBackend(options);
   if (!backend.ok()) return WithExitCode(backend.status(), kExitDevice);
@@ -210,7 +214,7 @@ absl::Status Load(const Options& options, Loaded& loaded) {
   if (absl::IsResourceExhausted(model.status())) {
     return WithExitCode(
         WithFlags(model.status(), OffersInt8(*loaded.backend)
-                                      ? "--weights int8 takes less"
+                                      ? "--weights int8 needs less memory"
                                       : "the model needs a device with more memory"),
         kExitDevice);
   }
@@ -218,14 +222,14 @@ absl::Status Load(const Options& options, Loaded& loaded) {
   loaded.model.emplace(*std::move(model));
   const int32_t context = loaded.model->config.max_positions;
   if (options.max_model_len.value_or(0) > context) {
-    return WithExitCode(InvalidArgument("--max-model-len is {}; the model's context is {}",
+    return WithExitCode(InvalidArgument("--max-model-len is {}; the model's context is {} tokens",
                                         *options.max_model_len, context),
                         kExitUsage);
   }
   const auto& non_finite = loaded.model->weights.non_finite;
   if (!non_finite.empty()) {
-    spdlog::warn("{} tensors hold values that are not finite, first {}", non_finite.size(),
-                 non_finite.front());
+    spdlog::warn("{} tensors contain values that are not finite; the first is {}",
+                 non_finite.size(), non_finite.front());
   }
   INCIPIT_RETURN_IF_ERROR(WithExitCode(LoadText(options, loaded.parts), kExitModel));
   return LoadRunner(options, loaded);
@@ -233,9 +237,10 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 
 }  // namespace
 
-// On a thread of its own, so that what a backend ties to the thread that drives it ends with that
-// thread: OpenMP's helpers, which hardly spin where they and those of the engine's thread together
-// are more than the CPUs, and a place on one CPU, which threads started later would inherit.
+// Loads on a separate thread, because a backend attaches state to its calling thread, and this
+// state must end after loading. OpenMP worker threads of the loading thread, together with those of
+// the engine thread, would outnumber the CPUs, and OpenMP would then hardly spin. A pinning to one
+// CPU would be inherited by threads started later.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

@@ -1,4 +1,4 @@
-// Loads what a server computes with: the device, the model, its text and its runner.
+// Creates the parts of a server: backend, model, tokenizer, chat template and runner.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,19 @@
 
 namespace incipit {
 
-// Outlives the server that is started with `parts`: the runner refers to backend and model.
+// The loaded backend, model and parts of a server. REQUIRES: a Loaded outlives the server that is
+// started with `parts`, because the runner refers to backend and model.
 struct Loaded {
   std::unique_ptr<Backend> backend;
   std::optional<Model> model;
   ServerParts parts;
 };
 
-// Fills `loaded`. An error carries an exit code.
+// Loads all parts into `loaded` on a separate thread. An error contains an exit code, which
+// ExitCodeOf() returns.
 absl::Status LoadApart(const Options& options, Loaded& loaded);
 
-// Returns the exit code that `status` carries; kExitFailure if `status` carries none.
+// Returns the exit code that `status` contains, or kExitFailure if `status` contains none.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace incipit

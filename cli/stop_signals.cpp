@@ -16,7 +16,8 @@
 namespace incipit {
 namespace {
 
-// Rounded up, so that a wait never ends just before its deadline and spins.
+// Returns the milliseconds until `deadline`, rounded up so that poll() does not return just before
+// the deadline. Returns -1 (no limit) if there is no deadline.
 int MillisecondsUntil(std::optional<Time> deadline) {
   if (!deadline) return -1;
   const auto left =
@@ -24,14 +25,14 @@ int MillisecondsUntil(std::optional<Time> deadline) {
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
 }
 
-// False if there was nothing to read.
+// Reads one value of type T from `fd`. Returns false if no value is available.
 template <typename T>
 bool Take(int fd) {
   T value;
   return read(fd, &value, sizeof(value)) == sizeof(value);
 }
 
-// True if the process that started this one made it ignore `signal`, as nohup does with SIGHUP.
+// Returns true if the process was started with `signal` ignored, as nohup does for SIGHUP.
 bool IsIgnored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -77,7 +78,7 @@ StopSignals::Event StopSignals::Wait(std::optional<Time> deadline) {
 
 void StopSignals::Wake() {
   const uint64_t one = 1;
-  // Fails only if there are 2^64 - 1 wakes that nobody has taken: awake already.
+  // The write fails only if the counter has its maximum value. A wake-up is then already pending.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 

@@ -1,4 +1,4 @@
-// The signals that stop the server, and whatever else wakes its main thread, as one wait.
+// Waits for stop signals and for wake-ups of the main thread in one call.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,10 @@
 
 namespace incipit {
 
-// SIGTERM, SIGINT, SIGQUIT and SIGHUP are blocked from its construction on, in this thread and in
-// those started later, and arrive at Wait only. A SIGHUP that the process was started to ignore
-// stays ignored. SIGUSR1 and SIGUSR2 are ignored. One thread waits; Wake is for every thread.
+// Receives stop signals. The constructor blocks SIGTERM, SIGINT, SIGQUIT and SIGHUP in the calling
+// thread and in threads started later; only Wait() receives these signals. SIGHUP stays ignored if
+// the process was started with SIGHUP ignored. SIGUSR1 and SIGUSR2 are ignored. Only one thread may
+// call Wait(); any thread may call Wake().
 class StopSignals {
  public:
   enum class Event { kSignal, kWake, kTimeout };
@@ -19,7 +20,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // A signal comes before a wake that came with it.
+  // Waits for a signal, for Wake() or until `deadline`. If a signal and a wake-up are both pending,
+  // returns the signal first.
   Event Wait(std::optional<Time> deadline);
   void Wake();
 
@@ -27,9 +29,9 @@ class StopSignals {
   int signal_fd_ = -1, wake_fd_ = -1;
 };
 
-// From now on ends the process with `exit_code` on the next signal, and at the latest after
-// `longest`, on a thread of its own: a device that hangs must not keep the process alive. Nothing
-// else may wait for `signals`, which outlive the process's end.
+// Starts a thread that ends the process with `exit_code` at the next signal, or after the time
+// `longest` at the latest. A device that hangs therefore cannot keep the process alive. REQUIRES:
+// no other thread waits for `signals`, and `signals` is never destroyed.
 void ExitOnSignalOrAfter(StopSignals& signals, Duration longest, int exit_code);
 
 }  // namespace incipit

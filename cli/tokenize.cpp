@@ -21,39 +21,32 @@ using nlohmann::ordered_json;
 
 constexpr CommandText kTokenizeText = {
     "tokenize", "--tokenizer DIR < LINES",
-    "Turns text into token ids, without a server. Each line of the input is a JSON string, or an\n"
-    "object {\"text\": ..., \"add_special_tokens\": ...} (default true: what the tokenizer adds, "
-    "such\n"
-    "as BOS, is added); each line of the output is an array of ids, or {\"error\": ...} for a line "
-    "that\n"
-    "is wrong.\n"
+    "Converts text to token ids, without a server. Each input line is a JSON string or an\n"
+    "object {\"text\": ..., \"add_special_tokens\": ...}. If add_special_tokens is true (the\n"
+    "default), the tokenizer adds its special tokens, such as BOS. Each output line is an array\n"
+    "of ids, or {\"error\": ...} if the input line is wrong.\n"
     "\n"
-    "Exit code: 0, 1 if the tokenizer cannot be loaded or the input cannot be read, 2 if a flag "
-    "is\n"
-    "wrong.",
+    "Exit codes: 0 success, 1 the tokenizer cannot be loaded or the input cannot be read, 2 a\n"
+    "flag is wrong.",
     "  echo '\"Once upon a time\"' | incipit tokenize --tokenizer models/incipit-tiny\n"
     "  echo '{\"text\": \"Hi\", \"add_special_tokens\": false}' | incipit tokenize --tokenizer "
     "DIR\n"};
 
 constexpr CommandText kDetokenizeText = {
     "detokenize", "--tokenizer DIR < LINES",
-    "Turns token ids into text, without a server: the reverse of `incipit tokenize`. Each line of "
-    "the\n"
-    "input is an array of ids, or an object {\"ids\": ..., \"skip_special_tokens\": ...} (default "
-    "true:\n"
-    "special tokens, such as the BOS that `tokenize` adds, do not appear); each line of the output "
-    "is\n"
-    "a JSON string, or {\"error\": ...} for a line that is wrong. Bytes that are no UTF-8 become\n"
-    "U+FFFD.\n"
+    "Converts token ids to text, without a server: the reverse of `incipit tokenize`. Each\n"
+    "input line is an array of ids or an object {\"ids\": ..., \"skip_special_tokens\": ...}. If\n"
+    "skip_special_tokens is true (the default), the text does not contain special tokens, such\n"
+    "as the BOS that `incipit tokenize` adds. Each output line is a JSON string, or {\"error\":\n"
+    "...} if the input line is wrong. Bytes that are not UTF-8 become U+FFFD.\n"
     "\n"
-    "Exit code: 0, 1 if the tokenizer cannot be loaded or the input cannot be read, 2 if a flag "
-    "is\n"
-    "wrong.",
+    "Exit codes: 0 success, 1 the tokenizer cannot be loaded or the input cannot be read, 2 a\n"
+    "flag is wrong.",
     "  echo '[1, 403, 407]' | incipit detokenize --tokenizer models/incipit-tiny\n"
     "  echo '{\"ids\": [1, 403], \"skip_special_tokens\": false}' | incipit detokenize --tokenizer "
     "DIR\n"};
 
-// A flag of an object, or `fallback` where it says nothing.
+// Returns the boolean value of `key` in `object`, or `fallback` if `object` does not have the key.
 absl::StatusOr<bool> BoolOf(const ordered_json& object, const char* key, bool fallback) {
   const auto found = object.find(key);
   if (found == object.end()) return fallback;
@@ -65,8 +58,8 @@ absl::Status CheckKeys(const ordered_json& object, std::string_view first,
                        std::string_view second) {
   for (const auto& [key, value] : object.items()) {
     if (key != first && key != second) {
-      return InvalidArgument("unknown key \"{}\"; {} and {} are known", key.substr(0, 80), first,
-                             second);
+      return InvalidArgument("unknown key \"{}\"; the known keys are {} and {}", key.substr(0, 80),
+                             first, second);
     }
   }
   return absl::OkStatus();
@@ -99,13 +92,13 @@ absl::StatusOr<ordered_json> DetokenizeLine(const Tokenizer& tokenizer, const or
     INCIPIT_ASSIGN_OR_RETURN(skip_special_tokens, BoolOf(line, "skip_special_tokens", true));
   }
   if (!ids->is_array()) {
-    return InvalidArgument("a line must be an array of ids, or an object whose ids are one");
+    return InvalidArgument("a line must be an array of ids, or an object whose ids are an array");
   }
   std::vector<TokenId> tokens;
   for (const ordered_json& id : *ids) {
     constexpr int64_t kIdMax = std::numeric_limits<TokenId>::max();
     if (!id.is_number_unsigned() || id.get<uint64_t>() > kIdMax) {
-      return InvalidArgument("ids[{}] is no token id; it must be a whole number from 0 to {}",
+      return InvalidArgument("ids[{}] is not a token id; it must be a whole number from 0 to {}",
                              tokens.size(), kIdMax);
     }
     tokens.push_back(id.get<TokenId>());
@@ -119,9 +112,9 @@ int RunWithTokenizer(const CommandText& text, std::span<const std::string_view> 
                      LineFunction function) {
   std::string folder;
   Flags flags;
-  flags.String({"tokenizer", "DIR", "A folder with tokenizer.json."}, folder);
+  flags.String({"tokenizer", "DIR", "Folder with tokenizer.json."}, folder);
   if (const auto exit_code = ParseArguments(text, flags, args)) return *exit_code;
-  if (folder.empty()) return ReportUsage(text, InvalidArgument("--tokenizer DIR is needed"));
+  if (folder.empty()) return ReportUsage(text, InvalidArgument("--tokenizer DIR is missing"));
   const auto tokenizer = Tokenizer::Load(folder);
   if (!tokenizer.ok()) return ReportFailure(text, MessageOf(tokenizer.status()));
   return RunJsonLines(text, [&](const ordered_json& line) { return function(**tokenizer, line); });

@@ -1,4 +1,5 @@
-// `incipit tokenize` and `incipit detokenize`: text to ids and back without a server.
+// Declares the commands `incipit tokenize` and `incipit detokenize`, which convert text to token
+// ids and back, without a server.
 #pragma once
 
 #include <span>

@@ -122,7 +122,7 @@ TEST(ServeTest, WhatCannotBeServedIsOneLineAndAnExitCode) {
   ExpectRefusal(Args({"--chat-template=/nonexistent.jinja"}), 3, "/nonexistent.jinja");
   ExpectRefusal(Args({"--backend=cuda"}), 5, "use --backend cpu");
   ExpectRefusal(Args({"--backend=cpu", "--kv-dtype=f16"}), 2,
-                "--kv-dtype is f16; the backend cpu takes f32, bf16");
+                "--kv-dtype is f16; the backend cpu supports f32, bf16");
   ExpectRefusal(Args({"--kv-blocks=2147483647"}), 2, "--kv-blocks is \"2147483647\"");
 }
 

@@ -51,14 +51,14 @@ TEST_F(TokenizeTest, DetokenizeIsTheReverse) {
 TEST_F(TokenizeTest, WhatIsNoIdIsNamedByItsPosition) {
   EXPECT_THAT(
       Lines(&RunDetokenize, "[1,-1]\n[1.5]\n[4294967296]\n[\"a\"]\n\"a\"\n{\"id\": []}\n[1]\n"),
-      ElementsAre(HasSubstr("ids[1] is no token id"), HasSubstr("ids[0]"), HasSubstr("ids[0]"),
+      ElementsAre(HasSubstr("ids[1] is not a token id"), HasSubstr("ids[0]"), HasSubstr("ids[0]"),
                   HasSubstr("ids[0]"), HasSubstr("must be an array"), HasSubstr("unknown key"),
                   "\"a\""));
 }
 
 TEST_F(TokenizeTest, AFolderIsNeededAndMustHoldATokenizer) {
   EXPECT_EQ(Run(&RunTokenize, {}, ""), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("--tokenizer DIR is needed"));
+  EXPECT_THAT(err(), HasSubstr("--tokenizer DIR is missing"));
   EXPECT_EQ(Run(&RunDetokenize, {"--tokenizer", "/nonexistent"}, ""), kExitFailure);
   EXPECT_THAT(err(), HasSubstr("/nonexistent"));
 }
