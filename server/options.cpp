@@ -101,7 +101,8 @@ void File(Flags& flags, FlagText text, FileChoice& target, std::string_view auto
 
 void PriorityRange(Flags& flags, RequestLimits& limits) {
   flags.Custom(
-      {"priority-range", "MIN,MAX", "What a request's priority is clamped to."},
+      {"priority-range", "MIN,MAX",
+       "Range of the priority of a request; values outside the range are clamped to MIN or MAX."},
       [&limits](std::string_view value) -> absl::Status {
         int32_t min = 0, max = 0;
         const char* const end = value.data() + value.size();
@@ -121,205 +122,270 @@ void PriorityRange(Flags& flags, RequestLimits& limits) {
 
 void BindModel(Options& o, Flags& flags) {
   flags.Group("Model");
-  flags.String({"model", "DIR", "Hugging Face folder: config.json, *.safetensors, tokenizer.json.",
-                kPrivate},
-               o.model);
-  flags.String({"model-name", "NAME", "What requests and metrics call it. Default: the folder's."},
+  flags.String(
+      {"model", "DIR", "Folder in Hugging Face format: config.json, *.safetensors, tokenizer.json.",
+       kPrivate},
+      o.model);
+  flags.String({"model-name", "NAME",
+                "Model name in requests and metrics. Default: the name of the folder."},
                o.model_name);
   AutoInteger(
       flags,
-      {"max-model-len", "N|auto", "Tokens of prompt and answer together. auto: the model's."},
+      {"max-model-len", "N|auto",
+       "Maximum number of tokens of prompt and output together. auto: the context of the model."},
       o.max_model_len, 2);
-  flags.Enum({"weights", "FORMAT", "auto: as stored; int8: rounded to eight bits while loading."},
+  flags.Enum({"weights", "FORMAT",
+              "Format of the weights. auto: as stored; int8: rounded to 8 bits while loading."},
              o.weights, kWeightFormatNames);
-  flags.Enum({"kv-dtype", "TYPE", "Keys and values. auto: f32 for f32 checkpoints, else bf16."},
+  flags.Enum({"kv-dtype", "TYPE",
+              "Type of keys and values. auto: f32 for f32 checkpoints, otherwise bf16."},
              o.kv_dtype, kAuto, kDTypeNames);
   File(flags,
        {"chat-template", "FILE|none",
-        "Instead of the model's own chat template; none: the server does not Chat.", kPrivate},
+        "File with a chat template that replaces the template of the model. none: the server does "
+        "not offer Chat.",
+        kPrivate},
        o.chat_template, "");
   flags.Group("Device");
-  flags.Enum({"backend", "NAME", "auto: cuda if the build and the machine have it, else cpu."},
+  flags.Enum({"backend", "NAME",
+              "Device that computes the model. auto: cuda if the build and the machine support "
+              "CUDA, otherwise cpu."},
              o.backend, kAuto, kDeviceNames);
-  flags.Integer({"threads", "N", "Of the CPU backend. 0: the CPUs that the process may use."},
-                o.threads, {0, 4096});
-  flags.Switch({"pin-threads", "", "Keep each of these threads on a CPU of its own (on or off)."},
-               o.pin_threads);
-  flags.Enum({"cpu-isa", "NAME", "Instruction set of the CPU backend. auto: the machine's best."},
+  flags.Integer(
+      {"threads", "N",
+       "Number of threads of the CPU backend. 0: the number of CPUs that the process may use."},
+      o.threads, {0, 4096});
+  flags.Switch(
+      {"pin-threads", "", "Pin each thread of the CPU backend to its own CPU (on or off)."},
+      o.pin_threads);
+  flags.Enum({"cpu-isa", "NAME",
+              "Instruction set of the CPU backend. auto: the best instruction set of the machine."},
              o.cpu_isa, kAuto, kCpuIsaNames);
-  flags.Enum({"gpu-large-products", "NAME",
-              "Whose matrix products steps of 1,024 tokens and more take. own: our kernels', so "
-              "that an answer has the same bits in any batch, if the card's tensor instructions "
-              "for few and for many rows add up alike (gpu_check says it). fastest: per size "
-              "ours or cuBLASLt's, measured at the start."},
-             o.gpu_large_products, kLargeProductsNames);
+  flags.Enum(
+      {"gpu-large-products", "NAME",
+       "Kernels for the matrix products of steps of 1,024 tokens and more. own: our kernels; the "
+       "same output then has the same bits in any batch, if the tensor instructions of the GPU add "
+       "up few and many rows in the same way (gpu_check tests this). fastest: for each size, "
+       "either our kernel or cuBLASLt, whichever is faster in a measurement at the start."},
+      o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
-        "Keeps what fastest has measured. auto: incipit/gpu_products in XDG_CACHE_HOME or "
-        "~/.cache. none: each start measures.",
+        "File that stores the measurements of --gpu-large-products fastest. auto: "
+        "incipit/gpu_products in XDG_CACHE_HOME or ~/.cache. none: each start measures.",
         kPrivate},
        o.gpu_tuning_file, kAuto);
 }
 
 void BindPrefixCache(Options& o, Flags& flags) {
-  flags.Switch({"prefix-cache", "", "Keep computed prefixes and share them (on or off)."},
-               o.prefix_cache);
+  flags.Switch(
+      {"prefix-cache", "", "Keep computed prefixes and share them between requests (on or off)."},
+      o.prefix_cache);
   flags.Enum({"prefix-cache-hash", "NAME",
-              "What blocks are found by. xxh3_128 is faster and its hits are compared token by "
-              "token; the cbor forms give keys that other engines compute too; xxhash stands "
-              "for xxh3_128."},
+              "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256, and its "
+              "hits are compared token by token. The cbor variants compute the same keys as other "
+              "engines. xxhash is another name for xxh3_128."},
              o.prefix_cache_hash, kHashAlgorithmNames);
-  flags.String(
-      {"prefix-cache-seed", "TEXT",
-       "What keys start from: servers with the same one give equal blocks equal keys.", kPrivate},
-      o.prefix_cache_seed);
-  flags.Enum({"prefix-cache-policy", "NAME", "Which cached blocks are given up first."},
+  flags.String({"prefix-cache-seed", "TEXT",
+                "Seed of the keys of cache blocks. Servers with equal seeds compute equal keys for "
+                "equal blocks.",
+                kPrivate},
+               o.prefix_cache_seed);
+  flags.Enum({"prefix-cache-policy", "NAME",
+              "Eviction policy: decides which cached blocks are evicted first."},
              o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
-                "Of a cached block that differs after a quarter of its tokens or more, copy those "
-                "instead of computing them."},
+                "If a quarter or more of a cached block matches the prompt, copy the matching "
+                "tokens instead of computing them (on or off)."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
-              "Of the blocks, that one tenant may keep by cache.retention above the default."},
+              "Maximum share of the cache blocks that one tenant may keep by a pin or by a "
+              "cache.retention.priority above the default."},
              o.cache_retention_share_max, {0, 1});
   flags.Integer({"cache-retention-max-s", "SECONDS",
-                 "After this a cache.retention.priority has sunk to the default, and a pin ends."},
+                 "Time after which a raised cache.retention.priority has decayed to the default, "
+                 "and after which a pin ends."},
                 o.cache_retention_max_s, {1, 86400});
 }
 
 void BindCacheAndScheduler(Options& o, Flags& flags) {
   flags.Group("Cache");
   BindPrefixCache(o, flags);
-  flags.Integer({"block-size", "N", "Tokens of a block, a power of two."}, o.block_size, {1, 256});
-  AutoInteger(flags, {"kv-blocks", "N|auto", "Blocks of the cache. auto: from --kv-memory."},
+  flags.Integer({"block-size", "N", "Number of tokens in a cache block; must be a power of two."},
+                o.block_size, {1, 256});
+  AutoInteger(flags,
+              {"kv-blocks", "N|auto", "Number of cache blocks. auto: computed from --kv-memory."},
               o.kv_blocks, 1, kBlocksMax);
-  flags.Bytes({"kv-memory", "SIZE", "Memory of the cache. 0: from what the device has free."},
-              o.kv_memory, {0});
+  flags.Bytes(
+      {"kv-memory", "SIZE", "Memory of the cache. 0: a share of the free memory of the device."},
+      o.kv_memory, {0});
   flags.Real({"gpu-memory-fraction", "X",
-              "With --backend cuda and neither of those: of the device's memory that is free after "
-              "weights, what the cache takes."},
+              "Share of the GPU memory free after loading the weights that the cache takes. "
+              "Applies to --backend cuda without --kv-blocks and --kv-memory."},
              o.gpu_memory_fraction, {0.01, 0.95});
   flags.Group("Scheduling");
   AutoInteger(flags,
               {"step-tokens", "N|auto",
-               "Tokens computed in one step. auto: measured, so that a step takes under half a "
-               "second."},
+               "Maximum number of tokens in one step. auto: measured, so that a step takes less "
+               "than half a second."},
               o.step_tokens, 1);
   flags.Integer({"prompt-steps-max", "N",
-                 "Steps over which prompts are spread at most while answers go on, so that these "
-                 "come evenly. 1: prompts go as fast as they can."},
+                 "Maximum number of steps for the queued prompts while other requests decode. "
+                 "Prompts then get a small part of each step, so that output tokens arrive evenly. "
+                 "1: prompts may fill each step."},
                 o.prompt_steps_max, {1, 1 << 20});
   AutoInteger(flags,
               {"steps-in-flight", "N|auto",
-               "Steps planned and not yet done. 2: one is planned while another is computed. auto: "
-               "2 on a GPU, 1 on the CPU."},
+               "Maximum number of steps that are planned but not complete. 2: the next step is "
+               "planned while the current step is computed. auto: 2 on a GPU, 1 on the CPU."},
               o.steps_in_flight, 1, kStepsInFlightMax);
-  flags.Integer({"running-max", "N", "Answers (choices) computed at the same time."}, o.running_max,
-                {1, kBlockUsersMax});
+  flags.Integer(
+      {"running-max", "N", "Maximum number of sequences (choices) that run at the same time."},
+      o.running_max, {1, kBlockUsersMax});
   flags.Integer({"requests-max", "N",
-                 "Requests waiting and running; more get RESOURCE_EXHAUSTED with a retry delay."},
+                 "Maximum number of waiting and running requests; further requests get "
+                 "RESOURCE_EXHAUSTED with a retry delay."},
                 o.requests_max, {1, 1 << 20});
   flags.Integer({"waiting-prompt-tokens-max", "N",
-                 "Prompt tokens in the queue; more get RESOURCE_EXHAUSTED with a retry delay."},
+                 "Maximum number of prompt tokens in the queue; further requests get "
+                 "RESOURCE_EXHAUSTED with a retry delay."},
                 o.waiting_prompt_tokens_max, {1});
 }
 
 void BindAddresses(Options& o, Flags& flags) {
   flags.Group("Addresses");
   Address(flags,
-          {"address", "HOST:PORT", "gRPC. Port 0 picks one. 0.0.0.0 lets other machines in."},
+          {"address", "HOST:PORT",
+           "Address of the gRPC server. Port 0 selects a free port. 0.0.0.0 accepts connections "
+           "from other machines."},
           o.address);
-  Address(flags, {"metrics-address", "HOST:PORT", "Prometheus, at /metrics. Port 0 picks one."},
+  Address(flags,
+          {"metrics-address", "HOST:PORT",
+           "Address of the Prometheus metrics (/metrics). Port 0 selects a free port."},
           o.metrics_address);
-  Address(flags, {"admin-address", "HOST:PORT", "The Admin service apart. Empty: on --address."},
+  Address(flags,
+          {"admin-address", "HOST:PORT",
+           "Separate address of the Admin service. Empty: the Admin service is on --address."},
           o.admin_address);
-  flags.String(
-      {"port-file", "FILE", "Written once ready: {\"grpc\": N, \"metrics\": N}.", kPrivate},
-      o.port_file);
-  flags.Enum({"metrics-compat", "NAME", "vllm: the same values also under vllm:... names."},
+  flags.String({"port-file", "FILE",
+                "File with the ports, written when the server is ready: {\"grpc\": N, \"metrics\": "
+                "N}; with --admin-address also \"admin\".",
+                kPrivate},
+               o.port_file);
+  flags.Enum({"metrics-compat", "NAME",
+              "vllm: publish the values also under the metric names of vLLM (vllm:...)."},
              o.metrics_compat, kMetricsCompatNames);
 }
 
 void BindServerLimits(Options& o, Flags& flags) {
   flags.Group("Limits of the server");
-  flags.Integer({"streams-max", "N", "Calls of Generate and Chat at the same time."}, o.streams_max,
-                {1, 1 << 20});
-  flags.Integer({"connection-streams-max", "N", "Calls of one connection at the same time."},
+  flags.Integer({"streams-max", "N", "Maximum number of Generate and Chat calls at the same time."},
+                o.streams_max, {1, 1 << 20});
+  flags.Integer({"connection-streams-max", "N",
+                 "Maximum number of calls at the same time on one connection."},
                 o.connection_streams_max, {1, kInt32Max});
-  flags.Bytes({"message-bytes-max", "SIZE", "Of a message that is received."}, o.message_bytes_max,
-              {1024, 1 << 30});
-  flags.Bytes({"receive-memory-max", "SIZE", "Of what connections have sent and nobody has taken."},
+  flags.Bytes({"message-bytes-max", "SIZE", "Maximum size of a received message."},
+              o.message_bytes_max, {1024, 1 << 30});
+  flags.Bytes({"receive-memory-max", "SIZE",
+               "Maximum memory for data that clients have sent and the server has not processed."},
               o.receive_memory_max, {64 << 20});
-  flags.Bytes({"metadata-bytes-max", "SIZE", "Of a call's metadata."}, o.metadata_bytes_max,
-              {1024, kMetadataBytesLimitMax});
-  flags.Integer({"text-threads", "N", "That tokenise and render templates."}, o.text_threads,
-                {1, 256});
+  flags.Bytes({"metadata-bytes-max", "SIZE", "Maximum size of the metadata of a call."},
+              o.metadata_bytes_max, {1024, kMetadataBytesLimitMax});
   flags.Integer(
-      {"text-queue-max", "N", "Calls that wait for a text thread; more get RESOURCE_EXHAUSTED."},
-      o.text_queue_max, {1, 1 << 20});
+      {"text-threads", "N", "Number of threads that tokenise text and render chat templates."},
+      o.text_threads, {1, 256});
+  flags.Integer({"text-queue-max", "N",
+                 "Maximum number of calls that wait for a text thread; further calls get "
+                 "RESOURCE_EXHAUSTED."},
+                o.text_queue_max, {1, 1 << 20});
   flags.Bytes({"text-queue-bytes-max", "SIZE",
-               "Of the messages of these calls together; more get RESOURCE_EXHAUSTED."},
+               "Maximum total size of the messages that wait for a text thread; further calls get "
+               "RESOURCE_EXHAUSTED."},
               o.text_queue_bytes_max, {1 << 20});
   using std::chrono::hours;
   using std::chrono::milliseconds;
-  flags.Interval({"write-stall-timeout", "TIME",
-                  "A client that takes nothing for this long gets RESOURCE_EXHAUSTED."},
-                 o.write_stall_timeout, {milliseconds(10), hours(24)});
+  flags.Interval(
+      {"write-stall-timeout", "TIME",
+       "A call ends with RESOURCE_EXHAUSTED if its client reads no output for this time."},
+      o.write_stall_timeout, {milliseconds(10), hours(24)});
   flags.Interval({"request-time-max", "TIME",
-                  "From arrival to the last token; a deadline beyond it is shortened to it."},
+                  "Maximum time from the arrival of a request to its last token. A later deadline "
+                  "of a client is shortened."},
                  o.request_time_max, {milliseconds(10), hours(24 * 365)});
-  flags.Interval({"keepalive-time", "TIME", "Of silence before a connection is probed."},
-                 o.keepalive_time, {milliseconds(1000), hours(24)});
-  flags.Interval({"keepalive-timeout", "TIME", "For the answer to a probe."}, o.keepalive_timeout,
-                 {milliseconds(100), hours(1)});
+  flags.Interval(
+      {"keepalive-time", "TIME", "Time of silence after which the server probes a connection."},
+      o.keepalive_time, {milliseconds(1000), hours(24)});
+  flags.Interval({"keepalive-timeout", "TIME",
+                  "Maximum time for a client to reply to a probe of its connection."},
+                 o.keepalive_timeout, {milliseconds(100), hours(1)});
 }
 
 void BindRequestLimits(RequestLimits& r, Flags& flags) {
   flags.Group("Limits of a request (more gets INVALID_ARGUMENT)");
-  flags.Integer({"prompt-tokens-max", "N", "Of a prompt. 0: what the context allows."},
+  flags.Integer({"prompt-tokens-max", "N",
+                 "Maximum number of tokens in a prompt. 0: the limit of the context of the model."},
                 r.prompt_tokens_max, {0});
-  flags.Integer({"choices-max", "N", "output.n"}, r.choices_max, {1, kChoicesMax});
-  flags.Integer({"logprobs-max", "N", "output.logprobs and output.prompt_logprobs."},
-                r.logprobs_max, {0, 128});
-  flags.Bytes({"prompt-logprobs-bytes-max", "SIZE", "Of the prompt_logprobs of one answer."},
+  flags.Integer({"choices-max", "N", "Maximum value of output.n."}, r.choices_max,
+                {1, kChoicesMax});
+  flags.Integer(
+      {"logprobs-max", "N", "Maximum value of output.logprobs and output.prompt_logprobs."},
+      r.logprobs_max, {0, 128});
+  flags.Bytes({"prompt-logprobs-bytes-max", "SIZE",
+               "Maximum estimated size of the prompt_logprobs of one request."},
               r.prompt_logprobs_bytes_max, {0});
-  flags.Integer({"stop-strings-max", "N", "output.stop"}, r.stop_strings_max, {0, 1024});
-  flags.Integer({"stop-string-bytes-max", "N", "Of one stop string."}, r.stop_string_bytes_max,
-                {1, 65536});
-  flags.Integer({"stop-tokens-max", "N", "output.stop_token_ids"}, r.stop_tokens_max, {0, 4096});
-  flags.Integer({"logit-bias-max", "N", "Entries of sampling.logit_bias."}, r.logit_bias_max,
+  flags.Integer({"stop-strings-max", "N", "Maximum number of entries in output.stop."},
+                r.stop_strings_max, {0, 1024});
+  flags.Integer({"stop-string-bytes-max", "N", "Maximum number of bytes in one stop string."},
+                r.stop_string_bytes_max, {1, 65536});
+  flags.Integer({"stop-tokens-max", "N", "Maximum number of entries in output.stop_token_ids."},
+                r.stop_tokens_max, {0, 4096});
+  flags.Integer({"logit-bias-max", "N", "Maximum number of entries in sampling.logit_bias."},
+                r.logit_bias_max, {0, 65536});
+  flags.Integer({"messages-max", "N", "Maximum number of messages in a conversation."},
+                r.messages_max, {1, 1 << 20});
+  flags.Integer({"tools-max", "N", "Maximum number of tools in a conversation."}, r.tools_max,
                 {0, 65536});
-  flags.Integer({"messages-max", "N", "Of a conversation."}, r.messages_max, {1, 1 << 20});
-  flags.Integer({"tools-max", "N", "Of a conversation."}, r.tools_max, {0, 65536});
   flags.Bytes({"template-arguments-bytes-max", "SIZE",
-               "Of template_arguments_json, a tool call's arguments, a tool's parameters."},
+               "Maximum size of each JSON text: template_arguments_json, the arguments of a tool "
+               "call, and the parameters of a tool."},
               r.template_arguments_bytes_max, {2, 16 << 20});
-  flags.Integer({"json-values-max", "N", "Members and elements in all JSON texts of a request."},
+  flags.Integer({"json-values-max", "N",
+                 "Maximum number of members and elements in all JSON texts of a request."},
                 r.json_values_max, {1, 1 << 24});
-  flags.Bytes({"detokenize-bytes-max", "SIZE", "Of the text of a Detokenize."},
+  flags.Bytes({"detokenize-bytes-max", "SIZE", "Maximum size of the text that Detokenize returns."},
               r.detokenize_bytes_max, {1 << 10});
-  flags.Integer({"cache-salt-bytes-max", "N", "cache.salt"}, r.cache_salt_bytes_max, {0, 65536});
-  flags.Interval({"cache-ttl-max", "TIME", "cache.retention.ttl"}, r.cache_ttl_max,
-                 {std::chrono::seconds(1), std::chrono::hours(24 * 365)});
-  flags.Integer({"request-id-bytes-max", "N", "request_id"}, r.request_id_bytes_max, {1, 4096});
-  flags.Integer({"tenant-bytes-max", "N", "x-tenant-id"}, r.tenant_bytes_max, {1, 4096});
+  flags.Integer({"cache-salt-bytes-max", "N", "Maximum number of bytes in cache.salt."},
+                r.cache_salt_bytes_max, {0, 65536});
+  flags.Interval({"cache-ttl-max", "TIME", "Maximum value of cache.retention.ttl."},
+                 r.cache_ttl_max, {std::chrono::seconds(1), std::chrono::hours(24 * 365)});
+  flags.Integer({"request-id-bytes-max", "N", "Maximum number of bytes in request_id."},
+                r.request_id_bytes_max, {1, 4096});
+  flags.Integer(
+      {"tenant-bytes-max", "N", "Maximum number of bytes in the tenant name (x-tenant-id)."},
+      r.tenant_bytes_max, {1, 4096});
   PriorityRange(flags, r);
 }
 
 void BindOperation(Options& o, Flags& flags) {
   flags.Group("Tenants and prompts");
-  flags.Switch({"isolate-tenants", "", "Tenants (x-tenant-id) share no cached prefix."},
+  flags.Switch({"isolate-tenants", "",
+                "Different tenants (x-tenant-id) share no cached prefixes (on or off)."},
                o.isolate_tenants);
   flags.Switch({"allow-special-tokens-in-chat", "",
-                "Special tokens that a client writes into a message count as such."},
+                "Special tokens that a client writes into a message count as special tokens, not "
+                "as text (on or off)."},
                o.allow_special_tokens_in_chat);
   flags.Group("Operation");
-  flags.String({"config", "FILE", "YAML: the same names as these flags; a flag wins.", kPrivate},
+  flags.String({"config", "FILE",
+                "YAML file with the names of these flags as keys. A flag on the command line "
+                "overrides the file.",
+                kPrivate},
                o.config);
-  flags.Enum({"log-level", "LEVEL", "To stderr. Prompts and tokens are never logged."}, o.log_level,
-             kLogLevelNames);
-  flags.Interval({"drain-timeout", "TIME", "After SIGTERM, for running requests to finish."},
-                 o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
+  flags.Enum({"log-level", "LEVEL",
+              "Minimum level of the log messages on stderr. Prompts and tokens are never logged."},
+             o.log_level, kLogLevelNames);
+  flags.Interval(
+      {"drain-timeout", "TIME", "Maximum time after SIGTERM for running requests to finish."},
+      o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -343,13 +409,14 @@ void BindOptions(Options& options, Flags& flags) {
 
 std::string ServeHelp(const Flags& flags) {
   return fmt::format(
-      "Serves a model over gRPC until SIGTERM, then drains; a second signal stops at once.\n\n"
+      "Serves a model over gRPC until SIGTERM, then finishes running requests (drains).\n"
+      "A second signal stops the server at once.\n\n"
       "Usage: incipit serve --model DIR [--flag value | --flag=value]...\n\n"
       "  incipit serve --model models/incipit-tiny\n"
       "  incipit serve --model DIR --address 0.0.0.0:50051 --metrics-address 0.0.0.0:9464\n"
       "  incipit serve --config incipit.yaml        # model: DIR, step-tokens: 512, ...\n\n"
       "{}\n"
-      "Exit codes: 0 stopped as asked, 1 the engine failed, 2 a wrong flag or configuration,\n"
+      "Exit codes: 0 stopped by a signal, 1 the engine failed, 2 a wrong flag or configuration,\n"
       "3 the model cannot be served, 4 an address cannot be bound, 5 the device cannot be used.\n",
       flags.Help());
 }
@@ -368,7 +435,7 @@ KvCacheOptions CacheOptionsOf(const Options& options) {
 }
 
 absl::Status Validate(const Options& options) {
-  if (options.model.empty()) return InvalidArgument("--model is missing: the folder to serve");
+  if (options.model.empty()) return InvalidArgument("--model is missing: the model folder");
   if ((options.block_size & (options.block_size - 1)) != 0) {
     return InvalidArgument("--block-size is {}; it must be a power of two from 1 to 256",
                            options.block_size);
@@ -377,8 +444,9 @@ absl::Status Validate(const Options& options) {
     return InvalidArgument("--kv-blocks and --kv-memory exclude each other");
   }
   if (options.admin_address == options.address && options.address.port != 0) {
-    return InvalidArgument("--admin-address is {}, the same as --address; leave it empty for that",
-                           ToString(options.address));
+    return InvalidArgument(
+        "--admin-address is {}, the same as --address; leave --admin-address empty",
+        ToString(options.address));
   }
   if (options.metrics_address == options.address && options.address.port != 0) {
     return InvalidArgument("--metrics-address is {}, the same as --address",
@@ -392,15 +460,16 @@ absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& fl
     const YAML::Node root = YAML::Load(std::string(yaml));
     if (root.IsNull()) return absl::OkStatus();
     if (!root.IsMap()) {
-      return InvalidArgument("{}: must be a mapping of flag names to values", name);
+      return InvalidArgument("{}: the file must be a mapping of flag names to values", name);
     }
     std::set<std::string> seen;
     for (const auto& entry : root) {
       const auto key = entry.first.as<std::string>();
       const std::string where = fmt::format("{}:{}", name, entry.first.Mark().line + 1);
-      if (!entry.second.IsScalar()) return InvalidArgument("{}: {} must be one value", where, key);
-      if (!seen.insert(key).second) return InvalidArgument("{}: {} stands twice", where, key);
-      if (key == "config") return InvalidArgument("{}: config cannot name another file", where);
+      if (!entry.second.IsScalar())
+        return InvalidArgument("{}: {} must be a single value", where, key);
+      if (!seen.insert(key).second) return InvalidArgument("{}: {} is given twice", where, key);
+      if (key == "config") return InvalidArgument("{}: config is not allowed in a file", where);
       const absl::Status status = flags.Set(key, entry.second.Scalar());
       if (!status.ok()) return InvalidArgument("{}: {}", where, MessageOf(status));
     }

@@ -133,7 +133,7 @@ class BadModelTest(unittest.TestCase):
             except grpc.RpcError as error:
                 self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
                 self.assertEqual(server.wait(), EXIT_MODEL)
-                self.assertIn(f"a file of {copy.path} was cut off", server.log())
+                self.assertIn(f"a file in {copy.path} was truncated", server.log())
             result = serve("--model", str(copy.path))  # what a supervisor does next
             self.assertEqual(result.returncode, EXIT_MODEL)
             self.assertIn("model.safetensors", result.stderr)

@@ -158,8 +158,8 @@ TEST(OptionsTest, AFlagWinsOverTheFile) {
 TEST(OptionsTest, AWrongLineOfTheFileNamesItself) {
   const std::pair<std::string, std::string> cases[] = {
       {"model: m\nmax_model_len: 5\n", ":2: unknown flag --max_model_len"},
-      {"model: m\nstep-tokens: [1, 2]\n", ":2: step-tokens must be one value"},
-      {"model: m\nmodel: n\n", ":2: model stands twice"},
+      {"model: m\nstep-tokens: [1, 2]\n", ":2: step-tokens must be a single value"},
+      {"model: m\nmodel: n\n", ":2: model is given twice"},
       {"model: m\nrunning-max: many\n", ":2: --running-max is \"many\""},
       {"- model\n", "must be a mapping"},
       {"model: m\nconfig: other.yaml\n", ":2: config cannot"},
