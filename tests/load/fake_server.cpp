@@ -88,9 +88,9 @@ absl::Status LoadText(const Options& options, ServerParts& parts) {
   parts.tokenizer = *std::move(tokenizer);
   parts.model.has_tokenizer = true;
   TokenizerConfig config = parts.tokenizer->config();
-  if (!options.chat_template.empty()) {
+  if (options.chat_template.kind == FileChoice::Kind::kFile) {
     config.tool_chat_template.reset();
-    INCIPIT_ASSIGN_OR_RETURN(config.chat_template, ReadText(options.chat_template));
+    INCIPIT_ASSIGN_OR_RETURN(config.chat_template, ReadText(options.chat_template.path));
   }
   if (!config.has_chat_template()) return absl::OkStatus();
   INCIPIT_ASSIGN_OR_RETURN(ChatTemplate chat_template, ChatTemplate::Parse(config));
