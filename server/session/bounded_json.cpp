@@ -1,5 +1,7 @@
 #include "server/session/bounded_json.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Builds the value from nlohmann's SAX events. The library's own builder looks each name up among
-// all members before it, which takes quadratic time.
+// all members before it, which takes quadratic time, and copies members when an object grows.
 class Builder {
  public:
   explicit Builder(int64_t& num_left) : num_left_(num_left) {}
@@ -25,11 +27,14 @@ class Builder {
   bool number_float(Json::number_float_t value, const Json::string_t&) { return Add(value); }
   bool string(Json::string_t& value) { return Add(std::move(value)); }
   bool binary(Json::binary_t&) { return false; }  // not in JSON texts
-  bool start_object(size_t) { return Open(Json::object()); }
+  bool start_object(size_t) { return Open(true); }
   bool end_object() { return Close(); }
-  bool start_array(size_t) { return Open(Json::array()); }
+  bool start_array(size_t) { return Open(false); }
   bool end_array() { return Close(); }
-  bool key(Json::string_t& name);
+  bool key(Json::string_t& name) {
+    name_ = std::move(name);
+    return true;
+  }
   bool parse_error(size_t, const std::string&, const Json::exception&) { return false; }
 
   bool too_deep() const { return too_deep_; }
@@ -37,40 +42,46 @@ class Builder {
   Json& root() { return root_; }
 
  private:
-  // An array or object that is not closed. Its finished children are in `value`.
-  struct Level {
+  struct Child {
+    std::string name;  // of a member
     Json value;
-    std::string name;                                        // of the member that is being read
-    absl::flat_hash_map<std::string, std::ptrdiff_t> index;  // members by name, if there are many
   };
-  static constexpr size_t kIndexedMembers = 16;
+  // An array or object that is not closed. Its children are the last finished ones.
+  struct Level {
+    bool is_object;
+    size_t first_child;
+    std::string name;  // if it is a member
+  };
+  using Children = std::span<Child>;
 
-  bool Open(Json value);
+  bool Open(bool is_object);
   bool Close();
   bool Add(Json value);
-  static void AddMember(Level& level, Json value);
+  static Json MakeArray(Children children);
+  static Json MakeObject(Children children);
 
   int64_t& num_left_;
   bool too_deep_ = false;
+  std::string name_;  // of the member that is being read
   std::vector<Level> levels_;
+  std::vector<Child> children_;
   Json root_;
 };
 
-bool Builder::key(Json::string_t& name) {
-  levels_.back().name = std::move(name);
-  return true;
-}
-
-bool Builder::Open(Json value) {
+bool Builder::Open(bool is_object) {
   too_deep_ = std::ssize(levels_) >= BoundedJsonReader::kDepthMax;
   if (too_deep_) return false;
-  levels_.push_back({.value = std::move(value), .name = {}, .index = {}});
+  levels_.push_back({is_object, children_.size(), std::exchange(name_, {})});
   return true;
 }
 
 bool Builder::Close() {
-  Json value = std::move(levels_.back().value);
+  Level level = std::move(levels_.back());
   levels_.pop_back();
+  const Children children = Children(children_).subspan(level.first_child);
+  Json value = level.is_object ? MakeObject(children) : MakeArray(children);
+  children_.resize(level.first_child);
+  name_ = std::move(level.name);
   return Add(std::move(value));
 }
 
@@ -80,55 +91,68 @@ bool Builder::Add(Json value) {
     return true;
   }
   if (--num_left_ < 0) return false;
-  Level& level = levels_.back();
-  if (level.value.is_array()) {
-    level.value.push_back(std::move(value));
-  } else {
-    AddMember(level, std::move(value));
-  }
+  children_.push_back({std::exchange(name_, {}), std::move(value)});
   return true;
 }
 
-void Builder::AddMember(Level& level, Json value) {
-  auto& members = level.value.get_ref<Json::object_t&>();
-  if (members.size() < kIndexedMembers) {
-    members[std::exchange(level.name, {})] = std::move(value);  // looks at few
-    return;
+Json Builder::MakeArray(Children children) {
+  Json array = Json::array();
+  auto& elements = array.get_ref<Json::array_t&>();
+  elements.reserve(children.size());
+  for (Child& child : children) elements.push_back(std::move(child.value));
+  return array;
+}
+
+Json Builder::MakeObject(Children children) {
+  constexpr size_t kIndexedMembers = 16;  // below, a scan is faster than an index
+  Json object = Json::object();
+  auto& members = object.get_ref<Json::object_t&>();
+  members.reserve(children.size());
+  absl::flat_hash_map<std::string_view, Json*> index;
+  if (children.size() > kIndexedMembers) index.reserve(children.size());
+  for (Child& child : children) {
+    Json* known = nullptr;
+    if (children.size() > kIndexedMembers) {
+      const auto found = index.find(child.name);
+      if (found != index.end()) known = found->second;
+    } else {
+      const auto found = std::ranges::find(members, child.name, &Json::object_t::value_type::first);
+      if (found != members.end()) known = &found->second;
+    }
+    if (known != nullptr) {
+      *known = std::move(child.value);
+      continue;
+    }
+    auto& member = members.emplace_back(std::move(child.name), std::move(child.value));
+    if (children.size() > kIndexedMembers) index.emplace(member.first, &member.second);
   }
-  if (level.index.empty()) {
-    for (std::ptrdiff_t i = 0; i < std::ssize(members); ++i)
-      level.index.emplace((members.begin() + i)->first, i);
-  }
-  const auto [found, is_new] = level.index.try_emplace(level.name, std::ssize(members));
-  if (is_new) {
-    members.push_back({std::exchange(level.name, {}), std::move(value)});
-  } else {
-    (members.begin() + found->second)->second = std::move(value);
-  }
+  return object;
 }
 
 }  // namespace
 
-absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(std::string_view field,
-                                                               std::string_view text) {
+absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
+    absl::FunctionRef<std::string()> field, std::string_view text) {
   if (static_cast<int64_t>(text.size()) > bytes_max_) {
     return WithBound(
-        InvalidField(field, "has {} bytes; at most {} are allowed", text.size(), bytes_max_),
+        InvalidField(field(), "has {} bytes; at most {} are allowed", text.size(), bytes_max_),
         bytes_max_);
   }
   Builder builder(num_left_);
   const bool is_parsed = Json::sax_parse(text, &builder);
   if (builder.too_deep()) {
-    return WithBound(InvalidField(field, "is nested deeper than {} levels", kDepthMax), kDepthMax);
+    return WithBound(InvalidField(field(), "is nested deeper than {} levels", kDepthMax),
+                     kDepthMax);
   }
   if (builder.too_many()) {
-    return WithBound(InvalidField(field,
+    return WithBound(InvalidField(field(),
                                   "has too many values; the JSON of one request may have {} "
                                   "members and elements",
                                   members_max_),
                      members_max_);
   }
-  if (!is_parsed || !builder.root().is_object()) return InvalidField(field, "is not a JSON object");
+  if (!is_parsed || !builder.root().is_object())
+    return InvalidField(field(), "is not a JSON object");
   return std::move(builder.root());
 }
 

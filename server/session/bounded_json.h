@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 namespace incipit {
@@ -19,8 +21,9 @@ class BoundedJsonReader {
       : bytes_max_(bytes_max), members_max_(members_max), num_left_(members_max) {}
 
   // Parses `text`, which must be an object. Of members with one name the last value counts, in the
-  // position of the first, as in Python. An error names `field` and the bound.
-  absl::StatusOr<nlohmann::ordered_json> Read(std::string_view field, std::string_view text);
+  // position of the first, as in Python. An error names `field()` and the bound.
+  absl::StatusOr<nlohmann::ordered_json> Read(absl::FunctionRef<std::string()> field,
+                                              std::string_view text);
 
  private:
   const int64_t bytes_max_, members_max_;

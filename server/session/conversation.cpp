@@ -31,99 +31,123 @@ constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "mask_token",
                                                                  "additional_special_tokens"};
 
-absl::Status CheckName(const std::string& field, std::string_view name) {
-  if (name.empty()) return InvalidField(field, "is empty");
-  return CheckBytes(field, name.size(), kNameBytesMax);
+// Returns the path of a part of what is checked, which errors name: ".name" to "tools[3].name".
+using FieldOf = absl::FunctionRef<std::string(std::string_view part)>;
+
+absl::Status CheckName(FieldOf field, std::string_view part, std::string_view name) {
+  if (!name.empty() && name.size() <= kNameBytesMax) return absl::OkStatus();
+  if (name.empty()) return InvalidField(field(part), "is empty");
+  return CheckBytes(field(part), name.size(), kNameBytesMax);
 }
 
-absl::Status CheckRole(const std::string& field, std::string_view role) {
+absl::Status CheckRole(FieldOf field, std::string_view role) {
   if (role.empty() || role.size() > kRoleBytesMax) {
-    return InvalidField(field, "has {} bytes; it must have 1 to {}", role.size(), kRoleBytesMax);
+    return InvalidField(field(".role"), "has {} bytes; it must have 1 to {}", role.size(),
+                        kRoleBytesMax);
   }
   const bool is_plain = std::all_of(role.begin(), role.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
   if (is_plain) return absl::OkStatus();
-  return InvalidField(field, "has a byte that is no lower-case letter, digit, '_' or '-'");
+  return InvalidField(field(".role"), "has a byte that is no lower-case letter, digit, '_' or '-'");
 }
 
-absl::StatusOr<Json> ToolCallJson(const std::string& field, ToolCallDraft call,
-                                  BoundedJsonReader& reader) {
-  INCIPIT_RETURN_IF_ERROR(CheckName(field + ".name", call.name));
+// An object with room for its members, which would be copied if they had to move.
+Json ObjectOf(size_t num_members) {
+  Json object = Json::object();
+  object.get_ref<Json::object_t&>().reserve(num_members);
+  return object;
+}
+
+// REQUIRES: `object` has no such member.
+void Put(Json& object, std::string_view name, Json value) {
+  object.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
+}
+
+absl::StatusOr<Json> ToolCallJson(FieldOf field, ToolCallDraft call, BoundedJsonReader& reader) {
+  INCIPIT_RETURN_IF_ERROR(CheckName(field, ".name", call.name));
   Json arguments = Json::object();
   if (!call.arguments_json.empty()) {
-    INCIPIT_ASSIGN_OR_RETURN(arguments,
-                             reader.Read(field + ".arguments_json", call.arguments_json));
+    INCIPIT_ASSIGN_OR_RETURN(
+        arguments, reader.Read([&] { return field(".arguments_json"); }, call.arguments_json));
   }
-  Json out;
+  Json out = ObjectOf(3);
   if (!call.id.empty()) {
-    INCIPIT_RETURN_IF_ERROR(CheckName(field + ".id", call.id));
-    out["id"] = std::move(call.id);
+    INCIPIT_RETURN_IF_ERROR(CheckName(field, ".id", call.id));
+    Put(out, "id", std::move(call.id));
   }
-  out["type"] = "function";
-  Json& function = out["function"];
-  function["name"] = std::move(call.name);
-  function["arguments"] = std::move(arguments);
+  Put(out, "type", "function");
+  Json function = ObjectOf(2);
+  Put(function, "name", std::move(call.name));
+  Put(function, "arguments", std::move(arguments));
+  Put(out, "function", std::move(function));
   return out;
 }
 
 // Keys that were not given are left out: templates ask `'tool_calls' in message`.
-absl::StatusOr<Json> MessageJson(const std::string& field, MessageDraft message,
-                                 BoundedJsonReader& reader, CheckWanted check_wanted) {
-  INCIPIT_RETURN_IF_ERROR(CheckRole(field + ".role", message.role));
-  Json out;
-  out["role"] = std::move(message.role);
-  out["content"] = std::move(message.content);
+absl::StatusOr<Json> MessageJson(FieldOf field, MessageDraft message, BoundedJsonReader& reader,
+                                 CheckWanted check_wanted) {
+  INCIPIT_RETURN_IF_ERROR(CheckRole(field, message.role));
+  Json out = ObjectOf(5);
+  Put(out, "role", std::move(message.role));
+  Put(out, "content", std::move(message.content));
   if (!message.name.empty()) {
-    INCIPIT_RETURN_IF_ERROR(CheckName(field + ".name", message.name));
-    out["name"] = std::move(message.name);
+    INCIPIT_RETURN_IF_ERROR(CheckName(field, ".name", message.name));
+    Put(out, "name", std::move(message.name));
   }
   if (!message.tool_call_id.empty()) {
-    INCIPIT_RETURN_IF_ERROR(CheckName(field + ".tool_call_id", message.tool_call_id));
-    out["tool_call_id"] = std::move(message.tool_call_id);
+    INCIPIT_RETURN_IF_ERROR(CheckName(field, ".tool_call_id", message.tool_call_id));
+    Put(out, "tool_call_id", std::move(message.tool_call_id));
   }
   if (message.tool_calls.empty()) return out;
-  INCIPIT_RETURN_IF_ERROR(CheckCount(field + ".tool_calls",
+  INCIPIT_RETURN_IF_ERROR(CheckCount(field(".tool_calls"),
                                      std::max(message.num_tool_calls, message.tool_calls.size()),
                                      "calls", kToolCallsMax));
-  Json& calls = out["tool_calls"] = Json::array();
+  Json::array_t calls;
+  calls.reserve(message.tool_calls.size());
   for (size_t i = 0; i < message.tool_calls.size(); ++i) {
     INCIPIT_RETURN_IF_ERROR(check_wanted());
+    const auto call_field = [&](std::string_view part) {
+      return field(fmt::format(".tool_calls[{}]{}", i, part));
+    };
     INCIPIT_ASSIGN_OR_RETURN(calls.emplace_back(),
-                             ToolCallJson(fmt::format("{}.tool_calls[{}]", field, i),
-                                          std::move(message.tool_calls[i]), reader));
+                             ToolCallJson(call_field, std::move(message.tool_calls[i]), reader));
   }
+  Put(out, "tool_calls", std::move(calls));
   return out;
 }
 
-absl::StatusOr<Json> ToolJson(const std::string& field, ToolDraft tool, BoundedJsonReader& reader) {
-  INCIPIT_RETURN_IF_ERROR(CheckName(field + ".name", tool.name));
-  Json out;
-  out["type"] = "function";
-  Json& function = out["function"];
-  function["name"] = std::move(tool.name);
-  function["description"] = std::move(tool.description);
-  Json& parameters = function["parameters"];
+absl::StatusOr<Json> ToolJson(FieldOf field, ToolDraft tool, BoundedJsonReader& reader) {
+  INCIPIT_RETURN_IF_ERROR(CheckName(field, ".name", tool.name));
+  Json parameters;
   if (tool.parameters_json.empty()) {
     parameters = Json{{"type", "object"}, {"properties", Json::object()}};
-    return out;
+  } else {
+    INCIPIT_ASSIGN_OR_RETURN(
+        parameters, reader.Read([&] { return field(".parameters_json"); }, tool.parameters_json));
   }
-  INCIPIT_ASSIGN_OR_RETURN(parameters,
-                           reader.Read(field + ".parameters_json", tool.parameters_json));
+  Json function = ObjectOf(3);
+  Put(function, "name", std::move(tool.name));
+  Put(function, "description", std::move(tool.description));
+  Put(function, "parameters", std::move(parameters));
+  Json out = ObjectOf(2);
+  Put(out, "type", "function");
+  Put(out, "function", std::move(function));
   return out;
 }
 
 absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Json& variables) {
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
-  INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read(kField, text));
+  INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read([&] { return std::string(kField); }, text));
   // The names are distinct, and none of them is reserved: no name needs to be looked up.
   auto& members = variables.get_ref<Json::object_t&>();
+  members.reserve(members.size() + arguments.size());
   for (auto& [name, value] : arguments.get_ref<Json::object_t&>()) {
     for (const std::string_view reserved : kReservedArguments) {
       if (name == reserved) return InvalidField(kField, "sets {}, which is reserved", reserved);
     }
-    members.push_back({name, std::move(value)});
+    members.emplace_back(name, std::move(value));
   }
   return absl::OkStatus();
 }
@@ -143,23 +167,30 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
   INCIPIT_RETURN_IF_ERROR(CheckCounts(draft, limits));
   BoundedJsonReader reader(limits.template_arguments_bytes_max, limits.json_values_max);
   Conversation out;
-  // Absent lists are null rather than undefined, which templates tell apart.
-  Json messages = Json::array(), tools;
+  Json::array_t messages, tools;
+  messages.reserve(draft.messages.size());
+  tools.reserve(draft.tools.size());
   for (size_t i = 0; i < draft.messages.size(); ++i) {
     INCIPIT_RETURN_IF_ERROR(check_wanted());
-    INCIPIT_ASSIGN_OR_RETURN(messages.emplace_back(),
-                             MessageJson(fmt::format("messages[{}]", i),
-                                         std::move(draft.messages[i]), reader, check_wanted));
+    const auto field = [&](std::string_view part) {
+      return fmt::format("messages[{}]{}", i, part);
+    };
+    INCIPIT_ASSIGN_OR_RETURN(
+        messages.emplace_back(),
+        MessageJson(field, std::move(draft.messages[i]), reader, check_wanted));
   }
   for (size_t i = 0; i < draft.tools.size(); ++i) {
     INCIPIT_RETURN_IF_ERROR(check_wanted());
-    INCIPIT_ASSIGN_OR_RETURN(tools.emplace_back(), ToolJson(fmt::format("tools[{}]", i),
-                                                            std::move(draft.tools[i]), reader));
+    const auto field = [&](std::string_view part) { return fmt::format("tools[{}]{}", i, part); };
+    INCIPIT_ASSIGN_OR_RETURN(tools.emplace_back(),
+                             ToolJson(field, std::move(draft.tools[i]), reader));
   }
-  out.variables["messages"] = std::move(messages);
-  out.variables["tools"] = std::move(tools);
-  out.variables["documents"] = nullptr;
-  out.variables["add_generation_prompt"] = draft.add_generation_prompt;
+  out.variables = ObjectOf(4);
+  Put(out.variables, "messages", std::move(messages));
+  // Absent lists are null rather than undefined, which templates tell apart.
+  Put(out.variables, "tools", tools.empty() ? Json() : Json(std::move(tools)));
+  Put(out.variables, "documents", nullptr);
+  Put(out.variables, "add_generation_prompt", draft.add_generation_prompt);
   INCIPIT_RETURN_IF_ERROR(AddArguments(draft.template_arguments_json, reader, out.variables));
   return out;
 }
