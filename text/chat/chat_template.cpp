@@ -7,16 +7,14 @@
 #include "base/status.h"
 #include "text/jinja/runtime/heap.h"
 #include "text/jinja/runtime/interpreter.h"
-#include "text/jinja/runtime/python_characters.h"
 #include "text/jinja/runtime/python_json.h"
 #include "text/jinja/syntax/parser.h"
+#include "text/unicode/utf8.h"
 
 namespace incipit {
 namespace {
 
-using jinja::Dict;
 using jinja::Heap;
-using jinja::Origin;
 using jinja::Value;
 
 constexpr size_t kRoleSizeMax = 64;
@@ -31,61 +29,43 @@ bool IsPlainRole(std::string_view role) {
          });
 }
 
-// Messages are the request's, but for their roles.
-absl::StatusOr<Value> ReadMessages(Heap& heap, const nlohmann::ordered_json& json) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value messages, jinja::FromJson(heap, json, Origin::kRequest));
-  if (!messages.is(jinja::Kind::kList)) return messages;
-  INCIPIT_ASSIGN_OR_RETURN(const Value role_key, heap.MakeString("role"));
-  std::vector<Value> items;
-  for (const Value& message : messages.list().items) {
-    items.push_back(message);
-    if (!message.is(jinja::Kind::kDict)) continue;
-    const Value* role = message.dict().Find(role_key);
-    if (role == nullptr || !role->is_string() || !IsPlainRole(role->bytes())) continue;
-    INCIPIT_ASSIGN_OR_RETURN(Dict * copy, heap.NewDict(message.dict().size()));
-    copy->origin = Origin::kRequest;
-    for (const Dict::Entry& entry : message.dict().entries()) {
-      if (&entry.value != role) {
-        copy->Set(entry.key, entry.value);
-        continue;
-      }
-      INCIPIT_ASSIGN_OR_RETURN(Value plain, heap.MakeString(role->bytes()));
-      copy->Set(entry.key, std::move(plain));
-    }
-    INCIPIT_ASSIGN_OR_RETURN(items.back(), heap.Finish(copy));
-  }
-  return heap.MakeSequence(jinja::Kind::kList, std::move(items), Origin::kRequest);
-}
-
-absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::ordered_json& json) {
-  if (!json.is_object()) {
-    return InvalidArgument("the variables of a chat template must be an object");
-  }
-  jinja::Variables variables;
+// Reads all of the object, also what the template does not use.
+absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::ordered_json& json,
+                                               const jinja::Program& code) {
+  jinja::Variables variables(code.context.size());
+  jinja::JsonReader reader(heap);
   for (const auto& [name, item] : json.get_ref<const nlohmann::ordered_json::object_t&>()) {
-    INCIPIT_ASSIGN_OR_RETURN(variables[name], name == "messages"
-                                                  ? ReadMessages(heap, item)
-                                                  : jinja::FromJson(heap, item, Origin::kRequest));
+    INCIPIT_ASSIGN_OR_RETURN(Value value, name == "messages"
+                                              ? reader.ReadMessages(item, IsPlainRole)
+                                              : reader.Read(item));
+    const auto found = code.context.find(name);
+    if (found != code.context.end()) variables[found->second] = std::move(value);
   }
   return variables;
 }
 
 // They are the model's own, so that in the prompt they are tokens.
-absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config,
+absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const jinja::Program& code,
                               jinja::Variables& variables) {
+  // Null if the template does not use it or the request has it.
+  const auto free_variable = [&](std::string_view name) -> Value* {
+    const auto found = code.context.find(name);
+    if (found == code.context.end()) return nullptr;
+    Value& variable = variables[found->second];
+    return variable.is(jinja::Kind::kMissing) ? &variable : nullptr;
+  };
   for (const auto& [name, token] : config.special_tokens) {
-    if (variables.contains(name)) continue;
-    INCIPIT_ASSIGN_OR_RETURN(variables[name], heap.MakeString(token));
+    Value* const variable = free_variable(name);
+    if (variable == nullptr) continue;
+    INCIPIT_ASSIGN_OR_RETURN(*variable, heap.MakeString(token));
   }
-  constexpr const char* kAdditional = "additional_special_tokens";
-  if (config.additional_special_tokens.empty() || variables.contains(kAdditional)) {
-    return absl::OkStatus();
-  }
+  Value* const additional = free_variable("additional_special_tokens");
+  if (config.additional_special_tokens.empty() || additional == nullptr) return absl::OkStatus();
   std::vector<Value> tokens;
   for (const std::string& token : config.additional_special_tokens) {
     INCIPIT_ASSIGN_OR_RETURN(tokens.emplace_back(), heap.MakeString(token));
   }
-  INCIPIT_ASSIGN_OR_RETURN(variables[kAdditional], heap.MakeList(std::move(tokens)));
+  INCIPIT_ASSIGN_OR_RETURN(*additional, heap.MakeList(std::move(tokens)));
   return absl::OkStatus();
 }
 
@@ -132,9 +112,9 @@ absl::StatusOr<RenderedPrompt> ChatTemplate::Render(const nlohmann::ordered_json
 
 absl::StatusOr<RenderedPrompt> ChatTemplate::Render(
     const nlohmann::ordered_json& variables, std::chrono::system_clock::time_point now) const {
-  Heap heap(program_->limits);
-  INCIPIT_ASSIGN_OR_RETURN(jinja::Variables values, ReadVariables(heap, variables));
-  INCIPIT_RETURN_IF_ERROR(AddSpecialTokens(heap, program_->config, values));
+  if (!variables.is_object()) {
+    return InvalidArgument("the variables of a chat template must be an object");
+  }
   const auto tools = variables.find("tools");
   const bool has_tools = tools != variables.end() && !tools->is_null();
   const auto& code = has_tools && program_->tool_code ? program_->tool_code : program_->code;
@@ -142,12 +122,16 @@ absl::StatusOr<RenderedPrompt> ChatTemplate::Render(
     return FailedPrecondition(
         "the model's chat template is for conversations with tools, and there are none");
   }
-  jinja::Interpreter interpreter(heap, values, now);
-  INCIPIT_ASSIGN_OR_RETURN(const Value text, interpreter.Render(*code));
-  if (jinja::HasSurrogates(text.bytes())) {
+  Heap heap(program_->limits);
+  INCIPIT_ASSIGN_OR_RETURN(jinja::Variables values, ReadVariables(heap, variables, *code));
+  INCIPIT_RETURN_IF_ERROR(AddSpecialTokens(heap, program_->config, *code, values));
+  jinja::Interpreter interpreter(heap, now);
+  INCIPIT_ASSIGN_OR_RETURN(const Value text, interpreter.Render(*code, std::move(values)));
+  if (!IsUtf8(text.bytes())) {
     return InvalidArgument("the chat template wrote a lone surrogate, which is no text");
   }
-  return RenderedPrompt{.text = std::string(text.bytes()), .literal_ranges = text.text().literal};
+  return RenderedPrompt{.text = std::string(text.bytes()),
+                        .literal_ranges = text.text().LiteralRanges()};
 }
 
 }  // namespace incipit

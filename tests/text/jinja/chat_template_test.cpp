@@ -96,6 +96,22 @@ TEST(ChatTemplateProvenanceTest, MarksFollowCharactersThroughOperations) {
   EXPECT_EQ(Marked("{{ 'y'|default(x) }}{{ [x, 'z']|map('first')|join }}", variables), "y<<a>>z");
 }
 
+TEST(ChatTemplateProvenanceTest, ConcatenationsThatShareABeginningStayApart) {
+  const Json variables = {{"x", "abcd"}, {"y", "<y>"}};
+  const std::string two = "{% set a = x + 'zz' %}{% set b = a + y %}{% set c = a + '!' %}";
+  EXPECT_EQ(Marked(two + "{{ a }} {{ b }} {{ c }}", variables),
+            "<<abcd>>zz <<abcd>>zz<<<y>>> <<abcd>>zz!");
+  EXPECT_EQ(Marked(two + "{{ b + b }} {{ a + a }} {{ b|upper }}", variables),
+            "<<abcd>>zz<<<y>abcd>>zz<<<y>>> <<abcd>>zz<<abcd>>zz <<ABCD>>ZZ<<<Y>>>");
+  EXPECT_EQ(Marked("{% set a = 'zzzz' + x %}{% set b = a + y %}{{ a }} {{ b[3:9] }}", variables),
+            "zzzz<<abcd>> z<<abcd<>>");
+  EXPECT_EQ(Marked("{% set a = '" + std::string(300, 'a') +
+                       "' ~ x %}{% set b = a ~ y %}"
+                       "{% set c = a ~ '!' %}{{ a[300:] }} {{ b[300:] }} {{ c[300:] }}",
+                   variables),
+            "<<abcd>> <<abcd<y>>> <<abcd>>!");
+}
+
 TEST(ChatTemplateProvenanceTest, WhatIsWrittenOfARequestsValuesIsLiteralAsAWhole) {
   const Json variables = {{"tool", {{"name", "f\n"}, {"n", 3}}}};
   EXPECT_EQ(Marked("{{ tool|tojson }}", variables), "<<{\"name\": \"f\\n\", \"n\": 3}>>");
@@ -310,6 +326,27 @@ TEST(ChatTemplateLimitTest, TextThatGrowsInALoopMeetsALimitInBoundedMemory) {
                       "{% for i in range(999) %}{% set ns.x = ns.x + [big ~ i] %}{% endfor %}",
                       Json::object(), {.memory_bytes_max = 8 << 20}),
               HasSubstr("memory_bytes_max"));
+}
+
+// Copied again and again, the text would take 2 million steps.
+TEST(ChatTemplateLimitTest, TextThatIsAddedToTakesStepsForWhatIsAdded) {
+  const Json variables = {{"x", std::string(4096, 'x')}};
+  for (const std::string sum : {"ns.t + '-' + x", "ns.t ~ '-' ~ x"}) {
+    const absl::StatusOr<RenderedPrompt> prompt =
+        Render("{% set ns = namespace(t='') %}{% for i in range(1000) %}{% set ns.t = " + sum +
+                   " %}{% endfor %}{{ ns.t }}",
+               variables, {.steps_max = 60'000});
+    ASSERT_TRUE(prompt.ok()) << MessageOf(prompt.status());
+    EXPECT_EQ(prompt->text.size(), 4097u * 1000);
+    EXPECT_EQ(prompt->literal_ranges.size(), 1000u);
+  }
+}
+
+TEST(ChatTemplateLimitTest, AssigningAnAttributeAgainTakesNoMemory) {
+  const absl::StatusOr<RenderedPrompt> prompt = Render(
+      "{% set ns = namespace(n=0) %}{% for i in range(9999) %}{% set ns.n = i %}{% endfor %}",
+      Json::object(), {.memory_bytes_max = 64 << 10});
+  EXPECT_TRUE(prompt.ok()) << MessageOf(prompt.status());
 }
 
 TEST(ChatTemplateLimitTest, VariablesThatAreNestedTooDeepAreRefused) {

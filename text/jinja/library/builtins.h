@@ -3,9 +3,7 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -98,7 +96,7 @@ Builtins StringSearchMethods();
 Builtins DictMethods();
 Builtins ListMethods();
 
-// range, dict, namespace, ...; made once per rendering.
-std::map<std::string, Value, std::less<>> MakeGlobals(Heap& heap);
+// range, dict, namespace, ...; missing if there is none of this name.
+Value FindGlobal(Heap& heap, std::string_view name);
 
 }  // namespace incipit::jinja

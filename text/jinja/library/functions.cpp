@@ -139,12 +139,11 @@ constexpr NamedBuiltin kFunctions[] = {
 
 }  // namespace
 
-Variables MakeGlobals(Heap& heap) {
-  Variables globals;
+Value FindGlobal(Heap& heap, std::string_view name) {
   for (const NamedBuiltin& function : kFunctions) {
-    globals.emplace(function.name, Value::OfObject(heap.New<BuiltinObject>(function)));
+    if (function.name == name) return Value::OfObject(heap.New<BuiltinObject>(function));
   }
-  return globals;
+  return Value();
 }
 
 }  // namespace incipit::jinja

@@ -57,7 +57,7 @@ Result String(Interpreter& in, Arguments& args) { return ToSoftString(in, args[0
 
 Result Safe(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
-  return Value::String(value.text_ptr(), true);
+  return value.WithMarkup(true);
 }
 
 Result Escape(Interpreter& in, Arguments& args) {

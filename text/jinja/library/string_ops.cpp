@@ -20,7 +20,7 @@ bool IsFinalSigma(std::string_view bytes, size_t offset) {
   size_t i = offset;
   bool cased_before = false;
   while (i > 0) {
-    i = PreviousChar(bytes, i);
+    i = PreviousCharacter(bytes, i);
     const uint32_t c = DecodeAt(bytes, i).value;
     if (IsCaseIgnorable(c)) continue;
     cased_before = IsCased(c);
@@ -113,30 +113,25 @@ Ranges SplitBy(std::string_view bytes, std::string_view separator, Int splits_ma
 
 absl::Status AppendCase(Interpreter& in, const Text& source, size_t begin, size_t end, CaseOp op,
                         TextBuilder& out) {
-  const std::string_view bytes = std::string_view(source.bytes).substr(begin, end - begin);
+  const std::string_view bytes = source.bytes.substr(begin, end - begin);
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(bytes.size() * 8));
-  std::string run;  // of characters of one origin
-  Origin origin = Origin::kTemplate;
   bool after_cased = false;
   for (size_t i = 0; i < bytes.size();) {
-    const CodePoint c = DecodeAt(bytes, i);
-    const bool literal = !source.literal.empty() && source.IsLiteralAt(begin + i);
-    const Origin from = literal ? Origin::kRequest : Origin::kTemplate;
-    if (from != origin) {
-      out.Append(run, origin);
-      run.clear();
-      origin = from;
+    const auto [part_end, origin] = source.PartFrom(begin + i);
+    std::string mapped;
+    while (i < std::min(part_end - begin, bytes.size())) {
+      const CodePoint c = DecodeAt(bytes, i);
+      const CaseMapping mapping = MappingFor(op, i == 0, after_cased);
+      if (c.value == kCapitalSigma && mapping == CaseMapping::kLower && IsFinalSigma(bytes, i)) {
+        AppendUtf8(kFinalSigma, mapped);
+      } else {
+        AppendMapped(c.value, mapping, mapped);
+      }
+      after_cased = op == CaseOp::kTitle && IsCased(c.value);
+      i += c.size;
     }
-    const CaseMapping mapping = MappingFor(op, i == 0, after_cased);
-    if (c.value == kCapitalSigma && mapping == CaseMapping::kLower && IsFinalSigma(bytes, i)) {
-      AppendUtf8(run, kFinalSigma);
-    } else {
-      AppendMapped(c.value, mapping, run);
-    }
-    after_cased = op == CaseOp::kTitle && IsCased(c.value);
-    i += c.size;
+    out.Append(mapped, origin);
   }
-  out.Append(run, origin);
   return in.heap().CheckSize(out.size());
 }
 
@@ -168,7 +163,7 @@ absl::StatusOr<Value> Strip(Interpreter& in, const Value& string, const Value* c
     begin += c.size;
   }
   while (side != Side::kLeft && end > begin) {
-    const size_t previous = PreviousChar(bytes, end);
+    const size_t previous = PreviousCharacter(bytes, end);
     if (!is_stripped(DecodeAt(bytes, previous).value)) break;
     end = previous;
   }

@@ -19,19 +19,11 @@ absl::Status Unsupported(ArithmeticOp op, const Value& left, const Value& right)
 
 // A string marked safe escapes what it is joined with that is not.
 absl::StatusOr<Value> Concatenate(Interpreter& in, const Value& left, const Value& right) {
-  Heap& heap = in.heap();
-  INCIPIT_RETURN_IF_ERROR(heap.CheckSize(left.bytes().size() + right.bytes().size()));
-  const bool markup = left.is_markup() || right.is_markup();
+  if (!left.is_markup() && !right.is_markup()) return in.heap().Concatenate(left, right);
   TextBuilder builder;
-  builder.Reserve(left.bytes().size() + right.bytes().size());
-  for (const Value* part : {&left, &right}) {
-    if (markup) {
-      INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, *part, builder));
-    } else {
-      builder.Append(part->text());
-    }
-  }
-  return heap.Finish(builder, markup);
+  INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, left, builder));
+  INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, right, builder));
+  return in.heap().Finish(builder, true);
 }
 
 absl::StatusOr<Value> JoinSequences(Interpreter& in, const Value& left, const Value& right) {
@@ -55,7 +47,7 @@ absl::StatusOr<Value> Repeat(Interpreter& in, const Value& value, Int count) {
     const Int size_max = static_cast<Int>(heap.limits().output_bytes_max);
     if (count > size_max / size) return heap.CheckSize(heap.limits().output_bytes_max + 1);
     TextBuilder builder;
-    if (value.text().literal.empty()) {
+    if (!value.text().has_literal()) {
       std::string bytes;
       bytes.reserve(static_cast<size_t>(size * count));
       for (Int i = 0; i < count; ++i) bytes += value.bytes();

@@ -9,15 +9,6 @@
 namespace incipit::jinja {
 namespace {
 
-absl::StatusOr<Value> MissingAttribute(Interpreter& in, const Value& object, const Value& key) {
-  if (!key.is_string()) {
-    return in.heap().MakeUndefined(
-        fmt::format("'{} object' has no such element", TypeName(object)));
-  }
-  return in.heap().MakeUndefined(fmt::format("'{} object' has no attribute '{}'", TypeName(object),
-                                             key.bytes().substr(0, 100)));
-}
-
 // The attribute if the sandbox lets it through, else undefined; nullopt if there is none.
 absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name) {
@@ -72,7 +63,7 @@ absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const V
   if (value) return *value;
   INCIPIT_ASSIGN_OR_RETURN(value, FindItem(in, object, name));
   if (value) return *value;
-  return MissingAttribute(in, object, name);
+  return in.heap().MakeUndefined(TypeName(object), name);
 }
 
 absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value& key) {
@@ -82,7 +73,7 @@ absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value&
     INCIPIT_ASSIGN_OR_RETURN(value, SafeAttribute(in, object, key.bytes()));
     if (value) return *value;
   }
-  return MissingAttribute(in, object, key);
+  return in.heap().MakeUndefined(TypeName(object), key);
 }
 
 }  // namespace incipit::jinja

@@ -61,7 +61,10 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
       return EvalCondition(static_cast<const ConditionExpr&>(expr), activation);
     case ExprKind::kGetAttribute: {
       INCIPIT_ASSIGN_OR_RETURN(const Value object, Eval(*expr.children[0], activation));
-      return GetAttribute(*this, object, static_cast<const ValueExpr&>(expr).value);
+      const auto& name = static_cast<const ValueExpr&>(expr);
+      if (!name.is_item || !object.is(Kind::kDict)) return GetAttribute(*this, object, name.value);
+      const Value* found = object.dict().Find(name.value.bytes());
+      return found != nullptr ? *found : heap_.MakeUndefined(TypeName(object), name.value);
     }
     case ExprKind::kGetItem: {
       INCIPIT_ASSIGN_OR_RETURN(const Value object, Eval(*expr.children[0], activation));
@@ -150,12 +153,18 @@ absl::StatusOr<Value> Interpreter::EvalAndOr(const Expr& node, Activation& activ
 }
 
 absl::StatusOr<Value> Interpreter::EvalConcat(const Expr& node, Activation& activation) {
+  constexpr size_t kLongBytes = 256;
+  INCIPIT_ASSIGN_OR_RETURN(const Value first, Eval(*node.children[0], activation));
+  const bool is_long = first.is_string() && first.bytes().size() >= kLongBytes;
   TextBuilder builder;
-  for (const ExprPtr& operand : node.children) {
-    INCIPIT_ASSIGN_OR_RETURN(const Value value, Eval(*operand, activation));
+  if (!is_long) INCIPIT_RETURN_IF_ERROR(Write(first, builder));
+  for (size_t i = 1; i < node.children.size(); ++i) {
+    INCIPIT_ASSIGN_OR_RETURN(const Value value, Eval(*node.children[i], activation));
     INCIPIT_RETURN_IF_ERROR(Write(value, builder));
   }
-  return heap_.Finish(builder);
+  INCIPIT_ASSIGN_OR_RETURN(Value rest, heap_.Finish(builder));
+  // What begins with a long string may be the next one of many.
+  return is_long ? heap_.Concatenate(first, rest) : std::move(rest);
 }
 
 absl::StatusOr<Value> Interpreter::EvalCondition(const ConditionExpr& node,

@@ -2,7 +2,8 @@
 // of a template is charged here before it happens, so no template can outgrow its limits.
 #pragma once
 
-#include <deque>
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -20,20 +21,35 @@ namespace incipit::jinja {
 class Heap {
  public:
   explicit Heap(const ChatTemplateLimits& limits) : limits_(limits) {}
+  ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
   const ChatTemplateLimits& limits() const { return limits_; }
   int32_t value_depth_max() const { return 2 * limits_.depth_max; }
 
-  static constexpr size_t kEntryBytes = 4 * sizeof(Value);  // of a dict, with its index
+  static constexpr size_t kEntryBytes = 8 * sizeof(Value);  // of a dict, with its index
 
   // One step for each node, element or KiB that is about to be worked on.
-  absl::Status Charge(int64_t steps = 1);
+  absl::Status Charge(int64_t steps = 1) {
+    steps_ += std::min(steps, limits_.steps_max);
+    if (steps_ <= limits_.steps_max) [[likely]]
+      return CheckMemory(0);
+    return TooManySteps();
+  }
   // Before text of this size is made or searched.
   absl::Status ChargeBytes(size_t bytes);
-  absl::Status CheckSize(size_t bytes) const;  // of one string
-  absl::Status CheckMemory(size_t more_bytes) const;
+  absl::Status CheckSize(size_t bytes) const {  // of one string
+    if (bytes <= limits_.output_bytes_max) [[likely]]
+      return absl::OkStatus();
+    return TooLongString(bytes);
+  }
+  absl::Status CheckMemory(size_t more_bytes) const {
+    if (cell_bytes_ + string_bytes_ + more_bytes <= limits_.memory_bytes_max) [[likely]] {
+      return absl::OkStatus();
+    }
+    return TooMuchMemory();
+  }
   // Memory that something on this heap is about to take, and keeps.
   absl::Status Take(size_t bytes);
 
@@ -42,6 +58,9 @@ class Heap {
   absl::StatusOr<Value> MakeString(std::string_view bytes, Origin origin = Origin::kTemplate);
   // A range of bytes of another string, with its marks. The whole range shares it.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
+  // The right string behind the left one. Takes time linear in `right` if `left` is the latest of
+  // several concatenations, so that adding to a string again and again is linear too.
+  absl::StatusOr<Value> Concatenate(const Value& left, const Value& right);
 
   // A list or a tuple. `is_group`: the pair of groupby, whose parts are also attributes.
   absl::StatusOr<Value> MakeSequence(Kind kind, std::vector<Value> items,
@@ -55,20 +74,36 @@ class Heap {
   // A dict that may still be Set, until it is passed to Finish.
   absl::StatusOr<Dict*> NewDict(size_t num_entries);
   absl::StatusOr<Value> Finish(Dict* dict);
-  Value MakeUndefined(std::string message);
+  template <typename... Args>
+  Value MakeUndefined(Args&&... reason) {
+    return Value::Undefined(New<UndefinedReason>(std::forward<Args>(reason)...));
+  }
 
   template <typename T, typename... Args>
   T* New(Args&&... args) {
-    auto cell = std::make_unique<T>(std::forward<Args>(args)...);
-    T* result = cell.get();
-    cells_.push_back(std::move(cell));
+    static_assert(alignof(T) <= alignof(std::max_align_t));
+    T* const cell = new (Allocate(sizeof(T))) T(std::forward<Args>(args)...);
+    cells_.push_back(cell);
     cell_bytes_ += sizeof(T) + kCellOverhead;
-    return result;
+    return cell;
   }
 
  private:
-  static constexpr size_t kCellOverhead = 48;  // of the allocator and the list of cells
+  friend class Value;
+  static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);  // of the list of cells
+  static constexpr size_t kBlockBytes = 64 << 10;
 
+  // Memory for one object, which is not freed before the heap is.
+  void* Allocate(size_t bytes);
+  template <typename... Args>
+  Value NewText(bool markup, Args&&... args);
+  // Counts the memory of a string that is new or was added to.
+  void Count(Text& text);
+  void Free(Text& text);
+
+  absl::Status TooManySteps() const;
+  absl::Status TooLongString(size_t bytes) const;
+  absl::Status TooMuchMemory() const;
   absl::Status CheckDepth(int32_t depth) const;
 
   const ChatTemplateLimits limits_;
@@ -76,7 +111,10 @@ class Heap {
   size_t uncharged_bytes_ = 0;
   size_t cell_bytes_ = 0;
   size_t string_bytes_ = 0;  // of the strings that are alive
-  std::deque<std::unique_ptr<Cell>> cells_;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  size_t block_size_ = 0, block_used_ = 0;  // of the last block
+  std::vector<Cell*> cells_;
+  std::vector<void*> free_texts_;  // memory of strings that are gone
 };
 
 }  // namespace incipit::jinja

@@ -9,21 +9,11 @@
 #include "text/jinja/runtime/operations.h"
 
 namespace incipit::jinja {
-namespace {
-
-// Evaluations per level of depth_max that may be nested while a template runs. A call of a macro
-// takes about ten of them; what they use of the stack stays below a few megabytes.
-constexpr int kRecursionPerDepth = 16;
-
-}  // namespace
-
-Interpreter::Interpreter(Heap& heap, const Variables& variables,
-                         std::chrono::system_clock::time_point now)
-    : heap_(heap), variables_(variables), now_(now), globals_(MakeGlobals(heap)) {}
-
-Interpreter::~Interpreter() = default;
-
-absl::StatusOr<Value> Interpreter::Render(const Program& program) {
+absl::StatusOr<Value> Interpreter::Render(const Program& program, Variables variables) {
+  context_ = std::move(variables);
+  for (const auto& [name, index] : program.context) {
+    if (context_[index].is(Kind::kMissing)) context_[index] = FindGlobal(heap_, name);
+  }
   const auto run = [&]() -> absl::StatusOr<Value> {
     Activation* activation = heap_.New<Activation>(nullptr, program.num_slots);
     INCIPIT_RETURN_IF_ERROR(EnterScope(program.scope, *activation));
@@ -41,12 +31,9 @@ absl::Status Interpreter::Raise(std::string message) {
   return absl::InvalidArgumentError(message);
 }
 
-absl::Status Interpreter::Enter() {
-  if (++recursion_ > kRecursionPerDepth * heap_.limits().depth_max) {
-    return InvalidArgument("the chat template's calls are nested too deep (limit depth_max of {})",
-                           heap_.limits().depth_max);
-  }
-  return heap_.Charge();
+absl::Status Interpreter::TooDeep() const {
+  return InvalidArgument("the chat template's calls are nested too deep (limit depth_max of {})",
+                         heap_.limits().depth_max);
 }
 
 Value& Interpreter::SlotAt(const SlotRef& ref, Activation& activation) {
@@ -68,16 +55,9 @@ absl::Status Interpreter::EnterScope(const Scope& scope, Activation& activation)
       case ScopeLoad::Source::kMissing:
         slot = Value();
         break;
-      case ScopeLoad::Source::kContext: {
-        const auto it = variables_.find(load.name);
-        if (it != variables_.end()) {
-          slot = it->second;
-        } else {
-          const auto global = globals_.find(load.name);
-          slot = global == globals_.end() ? Value() : global->second;
-        }
+      case ScopeLoad::Source::kContext:
+        slot = context_[load.context];
         break;
-      }
     }
   }
   return absl::OkStatus();
@@ -97,7 +77,9 @@ absl::Status Interpreter::Assign(const Expr& target, const Value& value, Activat
     auto* object = As<NamespaceObject>(SlotAt(ref.slot, activation));
     if (object == nullptr)
       return InvalidArgument("cannot assign attribute on non-namespace object");
-    INCIPIT_RETURN_IF_ERROR(heap_.Take(Heap::kEntryBytes));
+    if (object->attributes.Find(ref.attribute) == nullptr) {
+      INCIPIT_RETURN_IF_ERROR(heap_.Take(Heap::kEntryBytes));
+    }
     object->attributes.Set(ref.attribute, value);
     return absl::OkStatus();
   }

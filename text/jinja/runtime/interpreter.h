@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +15,8 @@
 
 namespace incipit::jinja {
 
-using Variables = std::map<std::string, Value, std::less<>>;
+// The values of a program's context, in its order; missing what the request does not have.
+using Variables = std::vector<Value>;
 
 // The local variables of one running function: template, macro or filtered loop.
 struct Activation final : Cell {
@@ -28,12 +28,12 @@ struct Activation final : Cell {
 // One rendering; not thread-safe. The program is only read.
 class Interpreter {
  public:
-  // `now` is what strftime_now() formats, in local time. The variables' values are the heap's.
-  Interpreter(Heap& heap, const Variables& variables, std::chrono::system_clock::time_point now);
-  ~Interpreter();
+  // `now` is what strftime_now() formats, in local time.
+  Interpreter(Heap& heap, std::chrono::system_clock::time_point now) : heap_(heap), now_(now) {}
 
+  // `variables`: of this program, on this heap.
   // INVALID_ARGUMENT: what a template raised is its message alone, everything else names the line.
-  absl::StatusOr<Value> Render(const Program& program);
+  absl::StatusOr<Value> Render(const Program& program, Variables variables);
 
   // For filters, methods and objects.
   Heap& heap() { return heap_; }
@@ -42,7 +42,12 @@ class Interpreter {
   absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
                               const NamedBuiltin* builtin, Arguments& arguments);
   // One level of recursion deeper; undone by Leave.
-  absl::Status Enter();
+  absl::Status Enter() {
+    if (++recursion_ <= kRecursionPerDepth * heap_.limits().depth_max) [[likely]] {
+      return heap_.Charge();
+    }
+    return TooDeep();
+  }
   void Leave() { --recursion_; }
   // What raise_exception(message) returns.
   absl::Status Raise(std::string message);
@@ -51,9 +56,14 @@ class Interpreter {
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
+  // Evaluations per level of depth_max that may be nested while a template runs. A call of a macro
+  // takes about ten of them; what they use of the stack stays below a few megabytes.
+  static constexpr int kRecursionPerDepth = 16;
+
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
   using FlowOr = absl::StatusOr<Flow>;
 
+  absl::Status TooDeep() const;
   absl::Status EnterScope(const Scope& scope, Activation& activation);
   void LeaveScope(const Scope& scope, Activation& activation);
   absl::Status Assign(const Expr& target, const Value& value, Activation& activation);
@@ -95,9 +105,8 @@ class Interpreter {
 
   Value& SlotAt(const SlotRef& ref, Activation& activation);
   Heap& heap_;
-  const Variables& variables_;
   const std::chrono::system_clock::time_point now_;
-  Variables globals_;
+  Variables context_;  // the variables, and globals in place of those that are missing
   int line_ = 0;       // of the node that was reached last
   int recursion_ = 0;  // of Eval and RunStatement
   int calls_ = 0;      // of macros

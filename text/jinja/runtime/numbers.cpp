@@ -112,9 +112,10 @@ std::string NumberText(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const CodePoint c = DecodeAt(text, i);
     const int digit = DecimalValue(c.value);
-    AppendUtf8(mapped, digit >= 0         ? static_cast<uint32_t>('0' + digit)
-                       : IsSpace(c.value) ? uint32_t{' '}
-                                          : c.value);
+    AppendUtf8(digit >= 0         ? static_cast<char32_t>('0' + digit)
+               : IsSpace(c.value) ? U' '
+                                  : char32_t{c.value},
+               mapped);
     i += c.size;
   }
   mapped.erase(mapped.find_last_not_of(' ') + 1);

@@ -22,9 +22,8 @@ constexpr NamedBuiltin kCycle = {"cycle", LoopCycle};
 
 }  // namespace
 
-Attribute NamespaceObject::Attribute(Interpreter& in, std::string_view name) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value key, in.heap().MakeString(name));
-  const Value* found = attributes.Find(key);
+Attribute NamespaceObject::Attribute(Interpreter&, std::string_view name) {
+  const Value* found = attributes.Find(name);
   return found == nullptr ? std::optional<Value>() : *found;
 }
 

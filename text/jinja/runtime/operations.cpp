@@ -91,7 +91,7 @@ absl::StatusOr<bool> CompareOrder(Interpreter& in, CompareOp op, const Value& le
 }  // namespace
 
 absl::Status UndefinedError(const Value& value) {
-  return InvalidArgument("{}", value.undefined().message);
+  return InvalidArgument("{}", value.undefined().Message());
 }
 
 absl::Status CheckHashable(const Value& value) {

@@ -1,13 +1,13 @@
 #include "text/jinja/runtime/python_characters.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <vector>
 
 #include "text/unicode/categories.h"
 #include "text/unicode/code_point_set.h"
 #include "text/unicode/unicode.h"
-#include "text/unicode/utf8.h"
 
 namespace incipit::jinja {
 namespace {
@@ -42,74 +42,16 @@ uint8_t Properties(uint32_t c) {
 
 }  // namespace
 
-CodePoint DecodeAt(std::string_view bytes, size_t offset) {
-  const auto byte = [&](size_t i) -> uint32_t {
-    return offset + i < bytes.size() ? static_cast<uint8_t>(bytes[offset + i]) : 0x80;
-  };
-  const uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  if (lead < 0xE0) return {((lead & 0x1F) << 6) | (byte(1) & 0x3F), 2};
-  if (lead < 0xF0) {
-    return {((lead & 0x0F) << 12) | ((byte(1) & 0x3F) << 6) | (byte(2) & 0x3F), 3};
-  }
-  return {
-      ((lead & 0x07) << 18) | ((byte(1) & 0x3F) << 12) | ((byte(2) & 0x3F) << 6) | (byte(3) & 0x3F),
-      4};
-}
-
-void AppendUtf8(std::string& bytes, uint32_t c) {
-  const auto tail = [&](int shift) { bytes += static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
-  if (c < 0x80) {
-    bytes += static_cast<char>(c);
-  } else if (c < 0x800) {
-    bytes += static_cast<char>(0xC0 | (c >> 6));
-    tail(0);
-  } else if (c < 0x10000) {
-    bytes += static_cast<char>(0xE0 | (c >> 12));
-    tail(6);
-    tail(0);
-  } else {
-    bytes += static_cast<char>(0xF0 | (c >> 18));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
-
-bool IsValidUtf8(std::string_view bytes) {
-  size_t i = 0;
-  while (i < bytes.size()) {
-    const uint8_t lead = static_cast<uint8_t>(bytes[i]);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t size = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-    if (size == 0 || size > bytes.size() - i) return false;
-    for (size_t j = 1; j < size; ++j) {
-      if ((static_cast<uint8_t>(bytes[i + j]) & 0xC0) != 0x80) return false;
-    }
-    const uint32_t c = DecodeAt(bytes, i).value;
-    if ((size == 3 && c < 0x800) || (size == 4 && (c < 0x10000 || c > 0x10FFFF))) return false;
-    if (c >= 0xD800 && c <= 0xDFFF) return false;
-    i += size;
-  }
-  return true;
-}
-
-bool HasSurrogates(std::string_view bytes) {
-  for (size_t i = 0; i + 1 < bytes.size(); ++i) {
-    if (static_cast<uint8_t>(bytes[i]) == 0xED && static_cast<uint8_t>(bytes[i + 1]) >= 0xA0) {
-      return true;
-    }
-  }
-  return false;
-}
-
+// Bytes that do not continue a character, eight at a time.
 size_t CountCodePoints(std::string_view bytes) {
-  return static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(), [](char byte) {
-    return (static_cast<uint8_t>(byte) & 0xC0) != 0x80;
-  }));
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  size_t num_continued = 0, i = 0;
+  for (uint64_t word; i + sizeof(word) <= bytes.size(); i += sizeof(word)) {
+    std::memcpy(&word, bytes.data() + i, sizeof(word));
+    num_continued += ((word >> 7 & ~(word >> 6) & kOnes) * kOnes) >> 56;
+  }
+  for (; i < bytes.size(); ++i) num_continued += (static_cast<uint8_t>(bytes[i]) & 0xC0) == 0x80;
+  return bytes.size() - num_continued;
 }
 
 size_t OffsetOfChar(std::string_view bytes, size_t offset, size_t num_chars) {
@@ -117,13 +59,6 @@ size_t OffsetOfChar(std::string_view bytes, size_t offset, size_t num_chars) {
     offset += DecodeAt(bytes, offset).size;
   }
   return std::min(offset, bytes.size());
-}
-
-size_t PreviousChar(std::string_view bytes, size_t offset) {
-  do {
-    --offset;
-  } while (offset > 0 && (static_cast<uint8_t>(bytes[offset]) & 0xC0) == 0x80);
-  return offset;
 }
 
 bool IsSpace(uint32_t c) {

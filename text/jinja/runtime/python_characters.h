@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
+
+#include "text/unicode/utf8.h"
 
 namespace incipit::jinja {
 
@@ -14,16 +15,15 @@ struct CodePoint {
 };
 
 // REQUIRES: offset < bytes.size(), at the start of a well-formed character.
-CodePoint DecodeAt(std::string_view bytes, size_t offset);
-void AppendUtf8(std::string& bytes, uint32_t code_point);
-bool IsValidUtf8(std::string_view bytes);
-bool HasSurrogates(std::string_view bytes);
+inline CodePoint DecodeAt(std::string_view bytes, size_t offset) {
+  size_t end = offset;
+  const char32_t value = NextCodePoint(bytes, end);
+  return {value, end - offset};
+}
 size_t CountCodePoints(std::string_view bytes);
 // The byte offset of the character with this index, from a known offset on; bytes.size() at the
 // end.
 size_t OffsetOfChar(std::string_view bytes, size_t offset, size_t num_chars);
-// The start of the character that ends before `offset`. REQUIRES: offset > 0.
-size_t PreviousChar(std::string_view bytes, size_t offset);
 
 bool IsSpace(uint32_t c);      // str.isspace, and \s of re
 bool IsLineBreak(uint32_t c);  // where str.splitlines splits

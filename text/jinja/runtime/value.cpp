@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/status.h"
+#include "text/jinja/runtime/heap.h"
 
 namespace incipit::jinja {
 namespace {
@@ -29,11 +30,28 @@ int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }
 
+bool KeysEqual(const Value& left, std::string_view right) {
+  return left.is_string() && left.bytes() == right;
+}
+bool KeysEqual(const Value& left, const Value& right) { return CompareKeys(left, right) == 0; }
+
 }  // namespace
 
-Value Value::String(TextPtr text, bool markup) {
-  Value result(Kind::kString, {.integer = 0});
-  result.text_ = std::move(text);
+Value Value::Shared(const Text* text, bool markup) {
+  Value result(Kind::kString, {.text = text});
+  ++text->num_uses_;
+  result.is_shared_ = true;
+  result.markup_ = markup;
+  return result;
+}
+
+void Value::Free() {
+  Text& text = const_cast<Text&>(*data_.text);  // nothing refers to it any more
+  text.heap_->Free(text);
+}
+
+Value Value::WithMarkup(bool markup) const {
+  Value result = *this;
   result.markup_ = markup;
   return result;
 }
@@ -57,7 +75,7 @@ bool Value::IsSame(const Value& other) const {
     case Kind::kFloat:
       return data_.real == other.data_.real;
     case Kind::kString:
-      return text_ == other.text_ || text_->bytes == other.text_->bytes;
+      return data_.text == other.data_.text || bytes() == other.bytes();
     default:
       return Address() == other.Address();
   }
@@ -130,35 +148,57 @@ int CompareKeys(const Value& left, const Value& right) {
 bool KeyLess::operator()(const Value& left, const Value& right) const {
   return CompareKeys(left, right) < 0;
 }
+bool KeyLess::operator()(const Value& left, std::string_view right) const {
+  return left.is_string() ? left.bytes() < right : left.kind() < Kind::kString;
+}
+bool KeyLess::operator()(std::string_view left, const Value& right) const {
+  return right.is_string() ? left < right.bytes() : Kind::kString < right.kind();
+}
 
-std::optional<size_t> Dict::IndexOf(const Value& key) const {
-  if (!index_.empty()) {
-    const auto it = index_.find(key);
-    return it == index_.end() ? std::nullopt : std::optional(it->second);
+std::string UndefinedReason::Message() const {
+  if (type.empty()) return message;
+  if (!key.is_string()) return fmt::format("'{} object' has no such element", type);
+  return fmt::format("'{} object' has no attribute '{}'", type, key.bytes().substr(0, 100));
+}
+
+template <typename Key>
+std::optional<size_t> Dict::IndexOf(const Key& key) const {
+  if (entries_.size() < kIndexedFrom) {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (KeysEqual(entries_[i].key, key)) return i;
+    }
+    return std::nullopt;
   }
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (CompareKeys(entries_[i].key, key) == 0) return i;
+  if (index_ == nullptr) {
+    index_ = std::make_unique<Index>();
+    for (size_t i = 0; i < entries_.size(); ++i) index_->emplace(entries_[i].key, i);
   }
-  return std::nullopt;
+  const auto it = index_->find(key);
+  return it == index_->end() ? std::nullopt : std::optional(it->second);
 }
 
 const Value* Dict::Find(const Value& key) const {
+  if (key.is_string()) return Find(key.bytes());
+  const std::optional<size_t> index = IndexOf(key);
+  return index ? &entries_[*index].value : nullptr;
+}
+
+const Value* Dict::Find(std::string_view key) const {
   const std::optional<size_t> index = IndexOf(key);
   return index ? &entries_[*index].value : nullptr;
 }
 
 void Dict::Set(const Value& key, Value value) {
+  const std::optional<size_t> index = key.is_string() ? IndexOf(key.bytes()) : IndexOf(key);
+  if (!index) return Append(key, std::move(value));
+  depth = std::max(depth, 1 + DepthOf(value));
+  entries_[*index].value = std::move(value);
+}
+
+void Dict::Append(Value key, Value value) {
   depth = std::max({depth, 1 + DepthOf(key), 1 + DepthOf(value)});
-  if (const std::optional<size_t> index = IndexOf(key)) {
-    entries_[*index].value = std::move(value);
-    return;
-  }
-  entries_.push_back({key, std::move(value)});
-  if (entries_.size() == kIndexedFrom) {
-    for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].key, i);
-  } else if (entries_.size() > kIndexedFrom) {
-    index_.emplace(key, entries_.size() - 1);
-  }
+  if (index_ != nullptr) index_->emplace(key, entries_.size());
+  entries_.push_back({std::move(key), std::move(value)});
 }
 
 std::string Object::Repr() const { return fmt::format("<{} object>", type_name()); }

@@ -1,10 +1,12 @@
 // What a template computes with: Python's values, as far as chat templates meet them. Containers
-// are immutable once made, as in Jinja2's immutable sandbox, and belong to the rendering's Heap;
-// strings are shared, because a template's constants outlive a rendering.
+// are immutable once made, as in Jinja2's immutable sandbox, and belong to the rendering's Heap.
+// Strings belong to it too, as long as a value refers to them; a template's constants belong to
+// the template.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,7 +58,8 @@ class Value {
   static Value Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
   static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
   static Value Real(double value) { return {Kind::kFloat, {.real = value}}; }
-  static Value String(TextPtr text, bool markup = false);
+  // A string that outlives the value.
+  static Value Constant(const Text& text) { return {Kind::kString, {.text = &text}}; }
   static Value OfList(const List* list) { return {Kind::kList, {.list = list}}; }
   static Value OfTuple(const List* tuple) { return {Kind::kTuple, {.list = tuple}}; }
   static Value OfDict(const Dict* dict) { return {Kind::kDict, {.dict = dict}}; }
@@ -65,6 +68,33 @@ class Value {
   static Value OfObject(Object* object) { return {Kind::kObject, {.object = object}}; }
   static Value Undefined(const UndefinedReason* reason) {
     return {Kind::kUndefined, {.undefined = reason}};
+  }
+
+  Value(const Value& other)
+      : kind_(other.kind_),
+        markup_(other.markup_),
+        is_shared_(other.is_shared_),
+        origin_(other.origin_),
+        data_(other.data_) {
+    if (is_shared_) ++data_.text->num_uses_;
+  }
+  Value(Value&& other) noexcept
+      : kind_(std::exchange(other.kind_, Kind::kMissing)),
+        markup_(other.markup_),
+        is_shared_(std::exchange(other.is_shared_, false)),
+        origin_(other.origin_),
+        data_(other.data_) {}
+  Value& operator=(const Value& other) { return *this = Value(other); }
+  Value& operator=(Value&& other) noexcept {
+    std::swap(kind_, other.kind_);
+    std::swap(markup_, other.markup_);
+    std::swap(is_shared_, other.is_shared_);
+    std::swap(origin_, other.origin_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~Value() {
+    if (is_shared_ && --data_.text->num_uses_ == 0) Free();
   }
 
   Kind kind() const { return kind_; }
@@ -83,9 +113,8 @@ class Value {
   double real() const {  // any number
     return kind_ == Kind::kFloat ? data_.real : static_cast<double>(integer());
   }
-  const Text& text() const { return *text_; }
-  const TextPtr& text_ptr() const { return text_; }
-  std::string_view bytes() const { return text_->bytes; }
+  const Text& text() const { return *data_.text; }
+  std::string_view bytes() const { return data_.text->bytes; }
   const List& list() const { return *data_.list; }  // lists and tuples
   const Dict& dict() const { return *data_.dict; }
   const Range& range() const { return *data_.range; }
@@ -96,6 +125,8 @@ class Value {
   // Of numbers, booleans and none: whether they came with the request.
   Origin origin() const { return origin_; }
   Value WithOrigin(Origin origin) const;
+  // Of a string: marked safe or not.
+  Value WithMarkup(bool markup) const;
 
   // `is`: the same object, or equal values of the kinds that Python keeps once.
   bool IsSame(const Value& other) const;
@@ -103,6 +134,8 @@ class Value {
   const Cell* Address() const;
 
  private:
+  friend class Heap;
+
   union Data {
     bool boolean;
     Int integer;
@@ -113,14 +146,18 @@ class Value {
     Iterator* iterator;
     Object* object;
     const UndefinedReason* undefined;
+    const Text* text;
   };
   Value(Kind kind, Data data) : kind_(kind), data_(data) {}
+  // The first use of a string that a heap has just made.
+  static Value Shared(const Text* text, bool markup);
+  void Free();
 
   Kind kind_;
   bool markup_ = false;
+  bool is_shared_ = false;  // counted among the uses of its string
   Origin origin_ = Origin::kTemplate;
   Data data_;
-  TextPtr text_;
 };
 
 // Lists and tuples.
@@ -144,12 +181,21 @@ struct Range final : Cell {
 // Why a value is undefined: the message of the error that using it gives.
 struct UndefinedReason final : Cell {
   explicit UndefinedReason(std::string text) : message(std::move(text)) {}
+  // A value of this type has no attribute and no item `name`.
+  UndefinedReason(std::string_view type_name, Value name) : type(type_name), key(std::move(name)) {}
+  std::string Message() const;
+
   std::string message;
+  std::string_view type;  // empty: the message is all
+  Value key;
 };
 
 // A total order over hashable values, in which numbers, and only numbers, are equal across kinds.
 struct KeyLess {
+  using is_transparent = void;
   bool operator()(const Value& left, const Value& right) const;
+  bool operator()(const Value& left, std::string_view right) const;
+  bool operator()(std::string_view left, const Value& right) const;
 };
 int CompareKeys(const Value& left, const Value& right);
 int CompareNumbers(const Value& left, const Value& right);  // REQUIRES: no NaN
@@ -161,9 +207,13 @@ class Dict final : public Cell {
     Value key, value;
   };
 
-  // REQUIRES of both: a hashable key.
+  // REQUIRES of all: a hashable key. Null if there is no such key.
   const Value* Find(const Value& key) const;
+  const Value* Find(std::string_view key) const;
   void Set(const Value& key, Value value);
+  // REQUIRES: the key is not among the dict's.
+  void Append(Value key, Value value);
+  void Reserve(size_t num_entries) { entries_.reserve(num_entries); }
 
   const std::vector<Entry>& entries() const { return entries_; }
   size_t size() const { return entries_.size(); }
@@ -172,10 +222,13 @@ class Dict final : public Cell {
   int32_t depth = 1;
 
  private:
-  std::optional<size_t> IndexOf(const Value& key) const;
+  using Index = std::map<Value, size_t, KeyLess>;
+
+  template <typename Key>
+  std::optional<size_t> IndexOf(const Key& key) const;
 
   std::vector<Entry> entries_;
-  std::map<Value, size_t, KeyLess> index_;  // empty while there are few entries
+  mutable std::unique_ptr<Index> index_;  // of all entries, once many have been searched
 };
 
 // Gives its values once, as late as possible, as Python's generators do.

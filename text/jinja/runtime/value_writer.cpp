@@ -14,69 +14,92 @@
 namespace incipit::jinja {
 namespace {
 
-// The escape of a character, or nothing if it stands for itself.
-using EscapeFunction = absl::FunctionRef<std::string(uint32_t c)>;
-
 // What no style escapes.
 bool IsPlain(char c) {
   return c >= ' ' && c < 0x7F && c != '"' && c != '\'' && c != '\\' && c != '&' && c != '<' &&
          c != '>';
 }
 
-void AppendWithEscapes(const Text& text, EscapeFunction escape_of, TextBuilder& out) {
-  size_t begin = 0;  // of the characters that stand for themselves
-  for (size_t i = 0; i < text.bytes.size();) {
-    if (IsPlain(text.bytes[i])) {
-      ++i;
-      continue;
-    }
-    const CodePoint c = DecodeAt(text.bytes, i);
-    if (const std::string escape = escape_of(c.value); !escape.empty()) {
-      out.Append(text, begin, i);
-      out.Append(escape, text.IsLiteralAt(i) ? Origin::kRequest : Origin::kTemplate);
-      begin = i + c.size;
-    }
-    i += c.size;
+// An escape, at most two \uXXXX long; empty: the character stands for itself.
+class Escape {
+ public:
+  Escape() = default;
+  explicit Escape(std::string_view text) : size_(text.size()) { text.copy(bytes_, size_); }
+  // A backslash, `kind` and the last hexadecimal digits of `c`.
+  Escape& AddHex(char kind, uint32_t c, int num_digits) {
+    bytes_[size_++] = '\\';
+    bytes_[size_++] = kind;
+    while (num_digits-- > 0) bytes_[size_++] = "0123456789abcdef"[c >> 4 * num_digits & 15];
+    return *this;
   }
-  out.Append(text, begin, text.bytes.size());
+  std::string_view text() const { return {bytes_, size_}; }
+
+ private:
+  char bytes_[12];
+  size_t size_ = 0;
+};
+
+template <typename EscapeOf>
+void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
+  for (size_t i = 0; i < text.bytes.size();) {
+    const auto [end, origin] = text.PartFrom(i);
+    size_t begin = i;  // of the characters that stand for themselves
+    while (i < end) {
+      if (IsPlain(text.bytes[i])) {
+        ++i;
+        continue;
+      }
+      const CodePoint c = DecodeAt(text.bytes, i);
+      const Escape escape = escape_of(c.value);
+      if (!escape.text().empty()) {
+        out.Append(text.bytes.substr(begin, i - begin), origin);
+        out.Append(escape.text(), origin);
+        begin = i + c.size;
+      }
+      i += c.size;
+    }
+    out.Append(text.bytes.substr(begin, end - begin), origin);
+  }
 }
 
-std::string ShortEscape(uint32_t c, std::string_view characters, std::string_view letters) {
+// A backslash and a letter, for the characters that have one.
+Escape ShortEscape(uint32_t c, std::string_view characters, std::string_view letters) {
   const size_t index = c < 0x80 ? characters.find(static_cast<char>(c)) : std::string_view::npos;
-  return index == std::string_view::npos ? std::string() : std::string{'\\', letters[index]};
+  if (index == std::string_view::npos) return {};
+  const char escape[] = {'\\', letters[index]};
+  return Escape({escape, 2});
 }
 
-std::string ReprEscape(uint32_t c, char quote) {
-  if (c == '\\' || c == static_cast<uint32_t>(quote)) return {'\\', static_cast<char>(c)};
-  if (c >= 0x20 && c < 0x7F) return {};
-  if (std::string escape = ShortEscape(c, "\n\r\t", "nrt"); !escape.empty()) return escape;
-  if (c >= 0x80 && IsPrintable(c)) return {};
-  if (c < 0x100) return fmt::format("\\x{:02x}", c);
-  return c < 0x10000 ? fmt::format("\\u{:04x}", c) : fmt::format("\\U{:08x}", c);
+Escape ReprEscape(uint32_t c, char quote) {
+  if (c == static_cast<uint32_t>(quote)) return ShortEscape(c, {&quote, 1}, {&quote, 1});
+  if (c >= 0x20 && c < 0x7F && c != '\\') return {};
+  const Escape escape = ShortEscape(c, "\\\n\r\t", "\\nrt");
+  if (!escape.text().empty() || (c >= 0x80 && IsPrintable(c))) return escape;
+  if (c < 0x100) return Escape().AddHex('x', c, 2);
+  return c < 0x10000 ? Escape().AddHex('u', c, 4) : Escape().AddHex('U', c, 8);
 }
 
-std::string JsonEscape(uint32_t c, bool ensure_ascii) {
+Escape JsonEscape(uint32_t c, bool ensure_ascii) {
   if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') return {};
   if (c >= 0x7F && !ensure_ascii) return {};
-  if (std::string escape = ShortEscape(c, "\"\\\n\r\t\f\b", "\"\\nrtfb"); !escape.empty()) {
-    return escape;
-  }
-  if (c < 0x10000) return fmt::format("\\u{:04x}", c);
-  return fmt::format("\\u{:04x}\\u{:04x}", 0xD7C0 + (c >> 10), 0xDC00 + (c & 0x3FF));
+  const Escape escape = ShortEscape(c, "\"\\\n\r\t\f\b", "\"\\nrtfb");
+  if (!escape.text().empty()) return escape;
+  if (c < 0x10000) return Escape().AddHex('u', c, 4);
+  return Escape().AddHex('u', 0xD7C0 + (c >> 10), 4).AddHex('u', 0xDC00 + (c & 0x3FF), 4);
 }
 
-std::string HtmlEscape(uint32_t c) {
+Escape HtmlEscape(uint32_t c) {
   switch (c) {
     case '&':
-      return "&amp;";
+      return Escape("&amp;");
     case '<':
-      return "&lt;";
+      return Escape("&lt;");
     case '>':
-      return "&gt;";
+      return Escape("&gt;");
     case '\'':
-      return "&#39;";
+      return Escape("&#39;");
     case '"':
-      return "&#34;";
+      return Escape("&#34;");
     default:
       return {};
   }
@@ -281,7 +304,7 @@ absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out
 }
 
 absl::StatusOr<Value> ToString(Interpreter& in, const Value& value) {
-  if (value.is_string()) return Value::String(value.text_ptr());
+  if (value.is_string()) return value.WithMarkup(false);
   TextBuilder builder;
   INCIPIT_RETURN_IF_ERROR(AppendString(in, value, builder));
   return in.heap().Finish(builder);

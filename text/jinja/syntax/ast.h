@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,14 +32,14 @@ struct SlotRef {
 struct ScopeLoad {
   enum class Source : uint8_t {
     kParameter,  // nothing: assigned by the statement
-    kContext,    // the request's variables and the globals, by name
+    kContext,    // a variable of the request or a global
     kOuter,      // the variable of this name further out
     kMissing,
   };
   Source source = Source::kMissing;
   uint16_t slot = 0;
   SlotRef outer;
-  std::string name;
+  uint16_t context = 0;  // of kContext: the index of its name
 };
 using Scope = std::vector<ScopeLoad>;
 
@@ -80,6 +81,7 @@ struct Expr {
 struct ValueExpr final : Expr {
   ValueExpr(ExprKind k, Value v) : Expr(k), value(std::move(v)) {}
   Value value;
+  bool is_item = false;  // of kGetAttribute: dicts have no attribute of this name
 };
 
 enum class NameContext : uint8_t { kLoad, kStore, kParameter };
@@ -201,7 +203,12 @@ struct MacroStmt final : Stmt {
   SlotRef caller_slot;  // if the caller is used
 };
 
+// A template's constant strings, which its nodes refer to.
+using Constants = std::vector<std::unique_ptr<const Text>>;
+
 struct Program {
+  Constants constants;
+  std::map<std::string, uint16_t, std::less<>> context;  // the names of the request's variables
   Body body;
   Scope scope;
   uint16_t num_slots = 0;

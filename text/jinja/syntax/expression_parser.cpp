@@ -67,6 +67,13 @@ absl::Status ExpressionParser::TooDeep() const {
                   nesting_.depth_max));
 }
 
+Value ExpressionParser::MakeConstant(std::string_view bytes) {
+  TextBuilder builder;
+  builder.Append(bytes);
+  constants_.push_back(std::make_unique<Text>(std::move(builder)));
+  return Value::Constant(*constants_.back());
+}
+
 ParsedExpr ExpressionParser::Finish(ExprPtr node, int line) {
   node->line = line;
   ForEachChild(*node, [&](Expr& child) { node->depth = std::max(node->depth, child.depth + 1); });
@@ -187,7 +194,7 @@ ParsedExpr ExpressionParser::ParseName(bool with_namespace) {
   if (with_namespace && stream_.SkipOperator(".")) {
     auto node = std::make_unique<NameExpr>(ExprKind::kNamespaceRef, token.text);
     INCIPIT_ASSIGN_OR_RETURN(const Token attribute, stream_.Expect(TokenType::kName));
-    node->attribute = Value::String(MakeConstantText(attribute.text));
+    node->attribute = MakeConstant(attribute.text);
     return Finish(std::move(node), token.line);
   }
   return Finish(std::make_unique<NameExpr>(ExprKind::kName, token.text), token.line);
@@ -197,9 +204,7 @@ ParsedExpr ExpressionParser::ParseString() {
   const int line = stream_.current().line;
   std::string text;
   while (stream_.At(TokenType::kString)) text += stream_.Next().text;
-  return Finish(std::make_unique<ValueExpr>(ExprKind::kConst,
-                                            Value::String(MakeConstantText(std::move(text)))),
-                line);
+  return Finish(std::make_unique<ValueExpr>(ExprKind::kConst, MakeConstant(text)), line);
 }
 
 ParsedExpr ExpressionParser::ParseTuple(const TupleOptions& options) {
@@ -315,8 +320,7 @@ ParsedExpr ExpressionParser::ParseSubscript(ExprPtr object) {
   const Token attribute = stream_.Next();
   ExprPtr node;
   if (attribute.type == TokenType::kName) {
-    node = std::make_unique<ValueExpr>(ExprKind::kGetAttribute,
-                                       Value::String(MakeConstantText(attribute.text)));
+    node = std::make_unique<ValueExpr>(ExprKind::kGetAttribute, MakeConstant(attribute.text));
     node->children.push_back(std::move(object));
   } else if (attribute.type == TokenType::kNumber && attribute.number.is_integral()) {
     node = std::make_unique<Expr>(ExprKind::kGetItem);
@@ -376,7 +380,7 @@ absl::Status ExpressionParser::ParseArguments(CallExpr& call) {
           return stream_.Fail(line, fmt::format("keyword argument repeated: {}", name));
         }
       }
-      call.keywords.push_back(Value::String(MakeConstantText(name)));
+      call.keywords.push_back(MakeConstant(name));
     } else if (!call.keywords.empty()) {
       return stream_.Fail(line, "invalid syntax for function call expression");
     }

@@ -37,7 +37,10 @@ using ParsedExpr = absl::StatusOr<ExprPtr>;
 
 class ExpressionParser {
  public:
-  ExpressionParser(TokenStream& stream, Nesting& nesting) : stream_(stream), nesting_(nesting) {}
+  ExpressionParser(TokenStream& stream, Nesting& nesting, Constants& constants)
+      : stream_(stream), nesting_(nesting), constants_(constants) {}
+
+  Value MakeConstant(std::string_view bytes);
 
   ParsedExpr ParseExpression(bool with_condition = true);
 
@@ -94,6 +97,7 @@ class ExpressionParser {
 
   TokenStream& stream_;
   Nesting& nesting_;
+  Constants& constants_;
   std::array<int, 4> num_special_ = {};
 };
 

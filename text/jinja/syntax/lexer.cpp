@@ -108,7 +108,7 @@ class Lexer {
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
     if (sign == '-') {
       while (!text.empty()) {
-        const size_t last = PreviousChar(text, text.size());
+        const size_t last = PreviousCharacter(text, text.size());
         if (!IsSpace(DecodeAt(text, last).value)) break;
         text = text.substr(0, last);
       }
@@ -276,7 +276,7 @@ class Lexer {
 }  // namespace
 
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source) {
-  if (!IsValidUtf8(source)) return InvalidArgument("the chat template is not UTF-8");
+  if (!IsUtf8(source)) return InvalidArgument("the chat template is not UTF-8");
   return Lexer(source).Run();
 }
 

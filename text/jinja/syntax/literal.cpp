@@ -41,7 +41,7 @@ absl::Status AppendHex(std::string_view text, size_t& pos, size_t num_digits, st
     value = value * 16 + static_cast<uint32_t>(digit);
   }
   if (value > 0x10FFFF) return InvalidArgument("an illegal Unicode character in a string");
-  AppendUtf8(out, value);
+  AppendUtf8(value, out);
   return absl::OkStatus();
 }
 

@@ -19,12 +19,11 @@ class Parser {
   Parser(std::vector<Token> tokens, int depth_max)
       : stream_(std::move(tokens)),
         nesting_{.depth = 0, .depth_max = depth_max},
-        expressions_(stream_, nesting_) {}
+        expressions_(stream_, nesting_, program_.constants) {}
 
   absl::StatusOr<Program> Run() {
-    Program program;
-    INCIPIT_RETURN_IF_ERROR(ParseUntil({}, program.body));
-    return program;
+    INCIPIT_RETURN_IF_ERROR(ParseUntil({}, program_.body));
+    return std::move(program_);
   }
 
  private:
@@ -42,8 +41,8 @@ class Parser {
     while (!stream_.At(TokenType::kEnd)) {
       const Token token = stream_.Next();
       if (token.type == TokenType::kData) {
-        auto data = std::make_unique<ValueExpr>(ExprKind::kConst,
-                                                Value::String(MakeConstantText(token.text)));
+        auto data =
+            std::make_unique<ValueExpr>(ExprKind::kConst, expressions_.MakeConstant(token.text));
         data->line = token.line;
         add(std::move(data));
       } else if (token.type == TokenType::kVariableBegin) {
@@ -241,6 +240,7 @@ class Parser {
     return std::make_unique<Stmt>(kind, line);
   }
 
+  Program program_;
   TokenStream stream_;
   Nesting nesting_;
   ExpressionParser expressions_;

@@ -28,6 +28,10 @@ absl::Status Refuse(int line, std::string_view what, std::string_view name) {
   return Unimplemented("chat template line {}: the {} '{}' is not supported", line, what, name);
 }
 
+absl::Status TooManyVariables() {
+  return InvalidArgument("the chat template has more than {} variables", kSlotsMax);
+}
+
 // The constant string that the expression is; nullptr if it is none.
 const Value* ConstantString(const Expr* expr) {
   if (expr == nullptr || expr->kind != ExprKind::kConst) return nullptr;
@@ -57,6 +61,7 @@ class Resolver {
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, program.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(program.body, symbols, false));
     program.num_slots = PopFunction();
+    program.context = std::move(context_);
     for (const auto& [name, line] : refused_calls_) {
       if (!variables_.contains(name) && !macros_.contains(name)) {
         return Refuse(line, "function", name);
@@ -89,9 +94,7 @@ class Resolver {
     size_t index = functions_.size() - 1;
     while (functions_[index].first_level > level) --index;
     auto& slots = functions_[index].slots;
-    if (slots.size() >= kSlotsMax) {
-      return InvalidArgument("the chat template has more than {} variables", kSlotsMax);
-    }
+    if (slots.size() >= kSlotsMax) return TooManyVariables();
     const auto it = slots.try_emplace({level, name}, static_cast<uint16_t>(slots.size())).first;
     return SlotRef{static_cast<uint16_t>(functions_.size() - 1 - index), it->second};
   }
@@ -107,11 +110,15 @@ class Resolver {
 
   absl::Status BuildScope(const Symbols& symbols, Scope& scope) {
     for (const auto& [name, load] : symbols.loads()) {
-      ScopeLoad entry{.source = load.source, .slot = 0, .outer = {}, .name = name};
+      ScopeLoad entry{.source = load.source, .slot = 0, .outer = {}, .context = 0};
       INCIPIT_ASSIGN_OR_RETURN(const SlotRef slot, SlotOf(symbols.level(), name));
       entry.slot = slot.slot;
       if (load.source == ScopeLoad::Source::kOuter) {
         INCIPIT_ASSIGN_OR_RETURN(entry.outer, SlotOf(load.outer_level, name));
+      } else if (load.source == ScopeLoad::Source::kContext) {
+        if (context_.size() >= kSlotsMax) return TooManyVariables();
+        const auto next = static_cast<uint16_t>(context_.size());
+        entry.context = context_.try_emplace(name, next).first->second;
       }
       scope.push_back(std::move(entry));
     }
@@ -204,8 +211,10 @@ class Resolver {
     return Annotate(status, fmt::format("chat template line {}", line));
   }
 
-  absl::Status CheckAttribute(const ValueExpr& node) {
+  absl::Status CheckAttribute(ValueExpr& node) {
     const std::string_view name = node.value.bytes();
+    node.is_item = !name.starts_with('_') && !IsMutatingMethod(Kind::kDict, name) &&
+                   FindMethod(Kind::kDict, name) == nullptr;
     if (name.starts_with("__") && name.ends_with("__")) {
       return Refuse(node.line, "attribute", name);
     }
@@ -365,6 +374,7 @@ class Resolver {
   }
 
   std::vector<Function> functions_;
+  std::map<std::string, uint16_t, std::less<>> context_;
   int num_loops_ = 0;  // around the current place, through functions
   bool soft_ = false;
   std::map<std::string, int> refused_calls_;  // by name, with the first line
