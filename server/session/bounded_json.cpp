@@ -39,18 +39,18 @@ class Builder {
 
   bool too_deep() const { return too_deep_; }
   bool too_many() const { return num_left_ < 0; }
-  Json& root() { return root_; }
+  Json& root() { return children_.front().value; }  // REQUIRES: the text is JSON
 
  private:
   struct Child {
     std::string name;  // of a member
     Json value;
   };
-  // An array or object that is not closed. Its children are the last finished ones.
+  // An array or object that is not closed. Its place among its parent's children is the one before
+  // its own.
   struct Level {
     bool is_object;
     size_t first_child;
-    std::string name;  // if it is a member
   };
   using Children = std::span<Child>;
 
@@ -65,34 +65,29 @@ class Builder {
   std::string name_;  // of the member that is being read
   std::vector<Level> levels_;
   std::vector<Child> children_;
-  Json root_;
 };
 
 bool Builder::Open(bool is_object) {
   too_deep_ = std::ssize(levels_) >= BoundedJsonReader::kDepthMax;
   if (too_deep_) return false;
-  levels_.push_back({is_object, children_.size(), std::exchange(name_, {})});
+  children_.push_back({std::move(name_), nullptr});
+  levels_.push_back({is_object, children_.size()});
   return true;
 }
 
 bool Builder::Close() {
-  Level level = std::move(levels_.back());
+  const Level level = levels_.back();
   levels_.pop_back();
   const Children children = Children(children_).subspan(level.first_child);
-  Json value = level.is_object ? MakeObject(children) : MakeArray(children);
+  children_[level.first_child - 1].value =
+      level.is_object ? MakeObject(children) : MakeArray(children);
   children_.resize(level.first_child);
-  name_ = std::move(level.name);
-  return Add(std::move(value));
+  return levels_.empty() || --num_left_ >= 0;
 }
 
 bool Builder::Add(Json value) {
-  if (levels_.empty()) {
-    root_ = std::move(value);
-    return true;
-  }
-  if (--num_left_ < 0) return false;
-  children_.push_back({std::exchange(name_, {}), std::move(value)});
-  return true;
+  children_.push_back({std::move(name_), std::move(value)});
+  return levels_.empty() || --num_left_ >= 0;
 }
 
 Json Builder::MakeArray(Children children) {
