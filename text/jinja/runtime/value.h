@@ -86,11 +86,11 @@ class Value {
         data_(other.data_) {}
   Value& operator=(const Value& other) { return *this = Value(other); }
   Value& operator=(Value&& other) noexcept {
-    std::swap(kind_, other.kind_);
-    std::swap(markup_, other.markup_);
-    std::swap(is_shared_, other.is_shared_);
-    std::swap(origin_, other.origin_);
     std::swap(data_, other.data_);
+    std::swap(is_shared_, other.is_shared_);
+    kind_ = std::exchange(other.kind_, kind_);
+    markup_ = other.markup_;
+    origin_ = other.origin_;
     return *this;
   }
   ~Value() {

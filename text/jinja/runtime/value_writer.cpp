@@ -20,29 +20,19 @@ bool IsPlain(char c) {
          c != '>';
 }
 
-// An escape, at most two \uXXXX long; empty: the character stands for itself.
-class Escape {
- public:
-  Escape() = default;
-  explicit Escape(std::string_view text) : size_(text.size()) { text.copy(bytes_, size_); }
-  // A backslash, `kind` and the last hexadecimal digits of `c`.
-  Escape& AddHex(char kind, uint32_t c, int num_digits) {
-    bytes_[size_++] = '\\';
-    bytes_[size_++] = kind;
-    while (num_digits-- > 0) bytes_[size_++] = "0123456789abcdef"[c >> 4 * num_digits & 15];
-    return *this;
-  }
-  std::string_view text() const { return {bytes_, size_}; }
+// A backslash, `kind` and the last hexadecimal digits of `c`.
+std::string HexEscape(char kind, uint32_t c, int num_digits) {
+  std::string escape = {'\\', kind};
+  while (num_digits-- > 0) escape += "0123456789abcdef"[c >> 4 * num_digits & 15];
+  return escape;
+}
 
- private:
-  char bytes_[12];
-  size_t size_ = 0;
-};
-
+// `escape_of`: the escape of a character, or nothing if it stands for itself.
 template <typename EscapeOf>
 void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
   for (size_t i = 0; i < text.bytes.size();) {
     const auto [end, origin] = text.PartFrom(i);
+    std::string escaped;
     size_t begin = i;  // of the characters that stand for themselves
     while (i < end) {
       if (IsPlain(text.bytes[i])) {
@@ -50,56 +40,53 @@ void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
         continue;
       }
       const CodePoint c = DecodeAt(text.bytes, i);
-      const Escape escape = escape_of(c.value);
-      if (!escape.text().empty()) {
-        out.Append(text.bytes.substr(begin, i - begin), origin);
-        out.Append(escape.text(), origin);
+      if (const std::string escape = escape_of(c.value); !escape.empty()) {
+        escaped.append(text.bytes, begin, i - begin).append(escape);
         begin = i + c.size;
       }
       i += c.size;
     }
+    out.Append(escaped, origin);
     out.Append(text.bytes.substr(begin, end - begin), origin);
   }
 }
 
-// A backslash and a letter, for the characters that have one.
-Escape ShortEscape(uint32_t c, std::string_view characters, std::string_view letters) {
+std::string ShortEscape(uint32_t c, std::string_view characters, std::string_view letters) {
   const size_t index = c < 0x80 ? characters.find(static_cast<char>(c)) : std::string_view::npos;
-  if (index == std::string_view::npos) return {};
-  const char escape[] = {'\\', letters[index]};
-  return Escape({escape, 2});
+  return index == std::string_view::npos ? std::string() : std::string{'\\', letters[index]};
 }
 
-Escape ReprEscape(uint32_t c, char quote) {
-  if (c == static_cast<uint32_t>(quote)) return ShortEscape(c, {&quote, 1}, {&quote, 1});
-  if (c >= 0x20 && c < 0x7F && c != '\\') return {};
-  const Escape escape = ShortEscape(c, "\\\n\r\t", "\\nrt");
-  if (!escape.text().empty() || (c >= 0x80 && IsPrintable(c))) return escape;
-  if (c < 0x100) return Escape().AddHex('x', c, 2);
-  return c < 0x10000 ? Escape().AddHex('u', c, 4) : Escape().AddHex('U', c, 8);
+std::string ReprEscape(uint32_t c, char quote) {
+  if (c == '\\' || c == static_cast<uint32_t>(quote)) return {'\\', static_cast<char>(c)};
+  if (c >= 0x20 && c < 0x7F) return {};
+  if (std::string escape = ShortEscape(c, "\n\r\t", "nrt"); !escape.empty()) return escape;
+  if (c >= 0x80 && IsPrintable(c)) return {};
+  if (c < 0x100) return HexEscape('x', c, 2);
+  return c < 0x10000 ? HexEscape('u', c, 4) : HexEscape('U', c, 8);
 }
 
-Escape JsonEscape(uint32_t c, bool ensure_ascii) {
+std::string JsonEscape(uint32_t c, bool ensure_ascii) {
   if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') return {};
   if (c >= 0x7F && !ensure_ascii) return {};
-  const Escape escape = ShortEscape(c, "\"\\\n\r\t\f\b", "\"\\nrtfb");
-  if (!escape.text().empty()) return escape;
-  if (c < 0x10000) return Escape().AddHex('u', c, 4);
-  return Escape().AddHex('u', 0xD7C0 + (c >> 10), 4).AddHex('u', 0xDC00 + (c & 0x3FF), 4);
+  if (std::string escape = ShortEscape(c, "\"\\\n\r\t\f\b", "\"\\nrtfb"); !escape.empty()) {
+    return escape;
+  }
+  if (c < 0x10000) return HexEscape('u', c, 4);
+  return HexEscape('u', 0xD7C0 + (c >> 10), 4) + HexEscape('u', 0xDC00 + (c & 0x3FF), 4);
 }
 
-Escape HtmlEscape(uint32_t c) {
+std::string HtmlEscape(uint32_t c) {
   switch (c) {
     case '&':
-      return Escape("&amp;");
+      return "&amp;";
     case '<':
-      return Escape("&lt;");
+      return "&lt;";
     case '>':
-      return Escape("&gt;");
+      return "&gt;";
     case '\'':
-      return Escape("&#39;");
+      return "&#39;";
     case '"':
-      return Escape("&#34;");
+      return "&#34;";
     default:
       return {};
   }
@@ -164,10 +151,10 @@ class ValueWriter {
 
   absl::Status NewLine(Origin origin) {
     if (json_ == nullptr || !json_->indent) return absl::OkStatus();
-    out_.Append("\n", origin);
-    INCIPIT_RETURN_IF_ERROR(
-        in_.heap().CheckSize(out_.size() + json_->indent->size() * static_cast<size_t>(level_)));
-    for (int i = 0; i < level_; ++i) out_.Append(*json_->indent, origin);
+    const size_t size = 1 + json_->indent->size() * static_cast<size_t>(level_);
+    INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size() + size));
+    while (new_line_.size() < size) new_line_ += *json_->indent;
+    out_.Append(std::string_view(new_line_).substr(0, size), origin);
     return absl::OkStatus();
   }
 
@@ -272,6 +259,7 @@ class ValueWriter {
   const JsonStyle* json_;
   TextBuilder& out_;
   int level_ = 0;
+  std::string new_line_ = "\n";  // with indents for the deepest level so far
   int namespace_depth_ = 0;
 };
 
