@@ -12,7 +12,12 @@ namespace incipit {
 
 // What a chat template is rendered with: an object of messages, tools and arguments.
 struct Conversation {
-  nlohmann::ordered_json variables;
+  Conversation() = default;
+  Conversation(Conversation&&) = default;
+  Conversation& operator=(Conversation&&) = default;
+  ~Conversation();
+
+  nlohmann::ordered_json variables;  // nested as deep as BoundedJsonReader allows, and a few levels
 };
 
 // An error if the work is not wanted any more: the client is gone or the deadline has passed.
