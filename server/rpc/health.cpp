@@ -36,6 +36,7 @@ void Health::Stop() {
   MutexLock lock(mutex_);
   stopped_ = true;
   Publish();
+  services_.clear();
 }
 
 // Under the lock, so that the last change is the one that clients see: gRPC does not call back.

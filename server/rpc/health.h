@@ -21,6 +21,7 @@ class Health {
   void Start(std::vector<grpc::HealthCheckServiceInterface*> services);
   void SetHanging(bool hanging);
   void SetDraining(bool draining);
+  // Publishes NOT_SERVING for the last time. The services are not used afterwards.
   void Stop();
 
  private:

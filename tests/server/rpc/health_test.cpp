@@ -1,0 +1,41 @@
+#include "server/rpc/health.h"
+
+#include <grpcpp/health_check_service_interface.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace incipit {
+namespace {
+
+class FakeHealthService final : public grpc::HealthCheckServiceInterface {
+ public:
+  void SetServingStatus(const std::string& name, bool serving) override {
+    ++num_calls;
+    is_serving[name] = serving;
+  }
+  void SetServingStatus(bool /*serving*/) override { ++num_calls; }
+
+  int num_calls = 0;
+  std::map<std::string, bool> is_serving;
+};
+
+// The engine may fail after the gRPC servers, and their health services with them, are gone.
+TEST(HealthTest, TheServicesAreNotUsedAfterStop) {
+  FakeHealthService service;
+  Health health;
+  health.Start({&service});
+  EXPECT_TRUE(service.is_serving.at(""));
+  health.Stop();
+  EXPECT_FALSE(service.is_serving.at(""));
+  EXPECT_TRUE(service.is_serving.at("incipit.v1.Admin"));
+  const int num_calls = service.num_calls;
+  health.Stop();
+  health.SetHanging(true);
+  health.SetDraining(false);
+  EXPECT_EQ(service.num_calls, num_calls);
+}
+
+}  // namespace
+}  // namespace incipit
