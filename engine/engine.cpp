@@ -150,8 +150,9 @@ class Engine::Loop {
   mutable Mutex mutex_;
   std::condition_variable_any work_arrived_, drained_;
   Inbox inbox_ ABSL_GUARDED_BY(mutex_);
-  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // asked for and not answered
-  Groups ended_ ABSL_GUARDED_BY(mutex_);           // for the next TakeEnded
+  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;    // asked for and not answered
+  size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;  // being hashed, or asked for and not answered
+  Groups ended_ ABSL_GUARDED_BY(mutex_);             // for the next TakeEnded
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
@@ -283,12 +284,20 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
                                             std::function<void(const AdmissionPreview&)> done) {
   const Groups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
+  {
+    // Before the work of hashing the prompt.
+    MutexLock lock(mutex_);
+    if (num_previews_ >= kPreviewsMax) {
+      return ResourceExhausted("{} previews are under way; the limit is {}", num_previews_,
+                               kPreviewsMax);
+    }
+    ++num_previews_;
+  }
   auto group = MakeSequenceGroup(std::move(request), cache_);
   MutexLock lock(mutex_);
-  if (stopping_) return Unavailable("the engine is stopping");
-  if (inbox_.previews.size() >= kPreviewsMax) {
-    return ResourceExhausted("{} previews are under way; the limit is {}", inbox_.previews.size(),
-                             kPreviewsMax);
+  if (stopping_) {
+    --num_previews_;
+    return Unavailable("the engine is stopping");
   }
   inbox_.previews.push_back({.group = std::move(group), .done = std::move(done)});
   work_arrived_.notify_one();
@@ -389,6 +398,11 @@ void Engine::Loop::ApplyInbox() {
 
 void Engine::Loop::ReplyToPreviews() {
   if (taken_.previews.empty()) return;
+  {
+    // As with the place of a request: who has the preview may ask again at once.
+    MutexLock lock(mutex_);
+    num_previews_ -= taken_.previews.size();
+  }
   for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
   MutexLock lock(mutex_);
   for (PreviewOrder& order : taken_.previews) ended_.push_back(std::move(order.group));

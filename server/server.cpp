@@ -244,8 +244,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
       inference(
           {options, model, tokenizer.get(), encoder, starter, text_pool, calls, metrics, clock}),
-      admin({options, model, model_info, server_info, clock.Now(), engine, calls,
-             [this] { BeginDrain(); }, [this] { return Resume(); }, clock}) {
+      admin({options, model, model_info, server_info, clock.Now(), engine, starter, text_pool,
+             calls, [this] { BeginDrain(); }, [this] { return Resume(); }, clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });

@@ -5,20 +5,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "server/logging.h"
 #include "server/rpc/call_metadata.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/local_peer.h"
+#include "server/rpc/message_bytes.h"
 #include "server/rpc/request_reader.h"
 #include "server/session/request_error.h"
 
 namespace incipit {
-namespace {
-
 // A call that something else completes later, or its cancellation, whichever comes first.
-class DeferredReactor final : public grpc::ServerUnaryReactor {
+class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
  public:
   static std::shared_ptr<DeferredReactor> Open() {
     std::shared_ptr<DeferredReactor> reactor(new DeferredReactor);
@@ -38,6 +38,11 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
     Finish(ToGrpcStatus(status));
   }
 
+  bool is_completed() {
+    MutexLock lock(mutex_);
+    return completed_;
+  }
+
   void OnCancel() override { Complete(Refuse(Reason::kCancelled, "the call was cancelled")); }
   void OnDone() override { self_.reset(); }
 
@@ -49,6 +54,11 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+namespace {
+
+// A message of GetLoad up to this size is read on gRPC's thread: it costs no more than the call.
+constexpr size_t kShortMessageBytes = 1024;
+
 // A preview or a reset that was refused finds most of the others gone after this delay.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
@@ -58,7 +68,16 @@ absl::Status RetryLater(absl::Status status) {
   return WithRetryDelay(status, kRetryDelay);
 }
 
-void FillLoad(const EngineLoad& load, v1::GetLoadResponse& out) {
+void FillPreview(const AdmissionPreview& preview, v1::AdmissionPreview& out) {
+  out.set_fits(preview.fits);
+  out.set_cached_tokens(static_cast<uint32_t>(preview.cached_tokens));
+  out.set_blocks_needed(static_cast<uint32_t>(preview.blocks_needed));
+  out.set_blocks_evicted(static_cast<uint32_t>(preview.blocks_evicted));
+}
+
+void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& preview,
+              grpc::ByteBuffer& response) {
+  v1::GetLoadResponse out;
   out.set_running(static_cast<uint32_t>(load.num_running));
   out.set_waiting(static_cast<uint32_t>(load.num_waiting));
   out.set_waiting_prompt_tokens(static_cast<uint64_t>(load.num_waiting_prompt_tokens));
@@ -68,13 +87,8 @@ void FillLoad(const EngineLoad& load, v1::GetLoadResponse& out) {
   out.set_retained_blocks(static_cast<uint32_t>(load.num_retained_blocks));
   out.set_block_size(static_cast<uint32_t>(load.block_size));
   out.set_draining(load.draining);
-}
-
-void FillPreview(const AdmissionPreview& preview, v1::AdmissionPreview& out) {
-  out.set_fits(preview.fits);
-  out.set_cached_tokens(static_cast<uint32_t>(preview.cached_tokens));
-  out.set_blocks_needed(static_cast<uint32_t>(preview.blocks_needed));
-  out.set_blocks_evicted(static_cast<uint32_t>(preview.blocks_evicted));
+  if (preview) FillPreview(*preview, *out.mutable_admission());
+  ToBytes(out, response);
 }
 
 // Of a prompt of which nothing is cached: a matter of numbers.
@@ -108,46 +122,68 @@ grpc::ServerUnaryReactor* AdminService::GetServerInfo(grpc::CallbackServerContex
   return reactor;
 }
 
-absl::StatusOr<Request> AdminService::LoadPrompt(const grpc::CallbackServerContext& call,
+absl::StatusOr<Request> AdminService::LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                                  const v1::GetLoadRequest& message) const {
-  INCIPIT_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(call, context_.options.request));
+  INCIPIT_RETURN_IF_ERROR(tenant.status());
   INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
                            CheckPrompt(TokensOf(message.token_ids().ids()), message.cache_salt(),
                                        context_.served, context_.options.request));
-  SetTenant(tenant, context_.options.isolate_tenants, checked.cache_salt, checked.request);
+  SetTenant(*tenant, context_.options.isolate_tenants, checked.cache_salt, checked.request);
   return std::move(checked.request);
 }
 
 grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* call,
-                                                const v1::GetLoadRequest* message,
-                                                v1::GetLoadResponse* response) {
+                                                const grpc::ByteBuffer* bytes,
+                                                grpc::ByteBuffer* response) {
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
+  const auto answer = [this, reactor, tenant = TenantOf(*call, context_.options.request),
+                       copy = *bytes, response] { AnswerLoad(reactor, tenant, copy, *response); };
+  if (bytes->Length() <= kShortMessageBytes) {
+    answer();
+    return reactor.get();
+  }
+  const bool is_taken =
+      context_.text_pool.Run(call->peer(), static_cast<int64_t>(bytes->Length()),
+                             [this, reactor, answer](TextPool::Turn turn) {
+                               if (turn == TextPool::Turn::kRun) {
+                                 answer();
+                               } else {
+                                 reactor->Complete(context_.starter.TextQueueFull());
+                               }
+                             });
+  if (!is_taken) reactor->Complete(context_.starter.TextQueueFull());
+  return reactor.get();
+}
+
+void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
+                              const absl::StatusOr<std::string>& tenant,
+                              const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response) const {
+  if (reactor->is_completed()) return;
+  v1::GetLoadRequest message;
+  absl::Status status = FromBytes(bytes, message);
   const EngineLoad load = context_.engine.Load();
-  FillLoad(load, *response);
-  absl::Status status;
-  if (message->has_token_ids()) {
-    absl::StatusOr<Request> request = LoadPrompt(*call, *message);
+  std::optional<AdmissionPreview> preview;
+  if (status.ok() && message.has_token_ids()) {
+    absl::StatusOr<Request> request = LoadPrompt(tenant, message);
     status = request.status();
     if (status.ok()) {
       // Only the engine's thread knows what is cached.
       status = context_.engine.PreviewAdmission(
           std::make_shared<const Request>(*std::move(request)),
-          [reactor, response](const AdmissionPreview& preview) {
-            reactor->Complete(absl::OkStatus(),
-                              [&] { FillPreview(preview, *response->mutable_admission()); });
+          [reactor, &response, load](const AdmissionPreview& admission) {
+            reactor->Complete(absl::OkStatus(), [&] { FillLoad(load, admission, response); });
           });
-      if (status.ok()) return reactor.get();
+      if (status.ok()) return;
     }
     status = RetryLater(std::move(status));
-  } else if (message->prompt_case() == v1::GetLoadRequest::kPromptTokens) {
-    if (message->prompt_tokens() == 0) {
+  } else if (status.ok() && message.prompt_case() == v1::GetLoadRequest::kPromptTokens) {
+    if (message.prompt_tokens() == 0) {
       status = InvalidField("prompt_tokens", "is 0; it must be at least 1");
     } else {
-      FillPreview(PreviewOf(message->prompt_tokens(), load), *response->mutable_admission());
+      preview = PreviewOf(message.prompt_tokens(), load);
     }
   }
-  reactor->Complete(status);
-  return reactor.get();
+  reactor->Complete(status, [&] { FillLoad(load, preview, response); });
 }
 
 absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call) const {

@@ -4,6 +4,7 @@
 #include <incipit/v1/admin.grpc.pb.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "server/options.h"
 #include "server/session/call_tracker.h"
 #include "server/session/checked_request.h"
+#include "server/session/session_starter.h"
+#include "server/session/text_pool.h"
 
 namespace incipit {
 
@@ -24,13 +27,23 @@ struct AdminContext {
   v1::GetServerInfoResponse server;  // all but the uptime
   Time start{};
   Engine& engine;
+  const SessionStarter& starter;
+  TextPool& text_pool;
   CallTracker& calls;
   std::function<void()> begin_drain;     // idempotent
   std::function<absl::Status()> resume;  // undoes begin_drain
   const Clock& clock;
 };
 
-class AdminService final : public v1::Admin::CallbackService {
+// GetLoad takes and gives bytes, since its message may be a whole prompt: see
+// server/rpc/message_bytes.h.
+using RawAdminService =
+    v1::Admin::WithRawCallbackMethod_GetLoad<v1::Admin::WithCallbackMethod_GetModelInfo<
+        v1::Admin::WithCallbackMethod_GetServerInfo<v1::Admin::WithCallbackMethod_ResetPrefixCache<
+            v1::Admin::WithCallbackMethod_Drain<v1::Admin::WithCallbackMethod_Resume<
+                v1::Admin::WithCallbackMethod_SetLogLevel<v1::Admin::Service>>>>>>>;
+
+class AdminService final : public RawAdminService {
  public:
   explicit AdminService(AdminContext context) : context_(std::move(context)) {}
 
@@ -41,8 +54,8 @@ class AdminService final : public v1::Admin::CallbackService {
                                           const v1::GetServerInfoRequest* message,
                                           v1::GetServerInfoResponse* response) override;
   grpc::ServerUnaryReactor* GetLoad(grpc::CallbackServerContext* call,
-                                    const v1::GetLoadRequest* message,
-                                    v1::GetLoadResponse* response) override;
+                                    const grpc::ByteBuffer* bytes,
+                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ResetPrefixCache(grpc::CallbackServerContext* call,
                                              const v1::ResetPrefixCacheRequest* message,
                                              v1::ResetPrefixCacheResponse* response) override;
@@ -57,10 +70,16 @@ class AdminService final : public v1::Admin::CallbackService {
                                         v1::SetLogLevelResponse* response) override;
 
  private:
+  class DeferredReactor;
+
   // PERMISSION_DENIED if `call` came to the port of Inference from another machine.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
+  // Answers GetLoad. The call may have ended meanwhile, so nothing of it but `reactor` is there.
+  void AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
+                  const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
+                  grpc::ByteBuffer& response) const;
   // What GetLoad says of a prompt that is known by its ids.
-  absl::StatusOr<Request> LoadPrompt(const grpc::CallbackServerContext& call,
+  absl::StatusOr<Request> LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                      const v1::GetLoadRequest& message) const;
 
   const AdminContext context_;

@@ -371,13 +371,14 @@ TEST(StallTest, AClientThatReadsLateDelaysNoOtherAndMissesNothing) {
   EXPECT_EQ(reply.choices.at(0).logprobs.size(), 3000u);
 }
 
-// Sends `bytes` as the message of a Generate call; returns the status.
-grpc::Status SendRaw(TestServer& server, const std::string& bytes) {
+// Sends `bytes` as the message of a call of `method`; returns the status.
+grpc::Status SendRaw(TestServer& server, const std::string& bytes,
+                     const char* method = "/incipit.v1.Inference/Generate") {
   grpc::GenericStub stub(server.channel());
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   grpc::CompletionQueue queue;
-  const auto call = stub.PrepareCall(&context, "/incipit.v1.Inference/Generate", &queue);
+  const auto call = stub.PrepareCall(&context, method, &queue);
   void* tag = nullptr;
   bool ok = false;
   call->StartCall(nullptr);
@@ -420,6 +421,21 @@ TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
     SendRaw(server, flipped);
   }
   EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
+}
+
+// Short messages are read on gRPC's threads, others on the text threads.
+TEST(WireTest, AGetLoadThatIsNoMessageIsRefusedAsOtherMessagesAre) {
+  TestServer server;
+  v1::GetLoadRequest load;
+  for (uint32_t i = 0; i < 1000; ++i) load.mutable_token_ids()->add_ids(i % 200);
+  const std::string valid = load.SerializeAsString();
+  constexpr const char* kGetLoad = "/incipit.v1.Admin/GetLoad";
+  EXPECT_TRUE(SendRaw(server, valid, kGetLoad).ok());
+  for (const std::string& bytes : {valid.substr(0, valid.size() - 1), valid.substr(0, 100)}) {
+    const grpc::Status status = SendRaw(server, bytes, kGetLoad);
+    EXPECT_EQ(status.error_code(), StatusCode::INTERNAL);
+    EXPECT_EQ(ReasonOf(status), "MALFORMED_MESSAGE");
+  }
 }
 
 TEST(WireTest, AMessageBeyondItsLimitIsRefused) {
