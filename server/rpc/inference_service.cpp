@@ -65,12 +65,13 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
   what.connection = call.peer();
   what.tenant = *std::move(tenant);
   what.num_bytes = static_cast<int64_t>(bytes.Length());
-  if (size_of != nullptr) {
+  const auto estimate = [&]() -> PromptEstimate {
+    if (size_of == nullptr) return {};
     const PromptSize size = size_of(bytes);
-    what.prompt_tokens_min = size.num_ids_min + context_.encoder.NumTokensMin(size.text_bytes);
-    what.prompt_field = size.text_bytes > 0 ? "text" : "token_ids.ids";
-  }
-  context_.starter.Start(session, std::move(what), std::move(read));
+    return {.num_tokens_min = size.num_ids_min + context_.encoder.NumTokensMin(size.text_bytes),
+            .field = size.text_bytes > 0 ? "text" : "token_ids.ids"};
+  };
+  context_.starter.Start(session, std::move(what), estimate, std::move(read));
   return stream.get();
 }
 

@@ -25,7 +25,10 @@ PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes) {
   for (int i = 0; i < kFieldsMax; ++i) {
     const uint32_t tag = stream.ReadTag();
     if (tag == 0) return {.text_bytes = text_bytes, .num_ids_min = id_bytes / kIdBytesMax};
-    if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+    const auto type = WireFormatLite::GetTagWireType(tag);
+    // Skipping a group visits every field in it.
+    if (type == WireFormatLite::WIRETYPE_START_GROUP) return {};
+    if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       if (!WireFormatLite::SkipField(&stream, tag)) return {};
       continue;
     }

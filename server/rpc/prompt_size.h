@@ -16,8 +16,8 @@ struct PromptSize {
 };
 
 // Returns the size of the prompt of the GenerateRequest in `bytes`. Reads the tags of at most 64
-// fields and skips their contents. Returns zeros if there are more fields, or if a tag or a length
-// is malformed.
+// fields and skips their contents. Returns zeros if there are more fields, a group, or a tag or a
+// length that is malformed.
 PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes);
 
 }  // namespace incipit

@@ -68,8 +68,9 @@ void SessionStarter::Refuse(Session& session, const absl::Status& status) const 
   session.End(status);
 }
 
-void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arrival, Read read) {
-  if (absl::Status status = CheckRoom(arrival, *session); !status.ok()) {
+void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arrival,
+                           Estimate estimate, Read read) {
+  if (absl::Status status = CheckRoom(*session, estimate); !status.ok()) {
     Refuse(*session, status);
     return;
   }
@@ -88,7 +89,7 @@ void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arri
   if (!is_taken) Refuse(refused, TextQueueFull());
 }
 
-absl::Status SessionStarter::CheckRoom(const RequestArrival& arrival, Session& session) {
+absl::Status SessionStarter::CheckRoom(Session& session, Estimate estimate) {
   std::optional<RequestCounter::Slot> slot = context_.requests.Take();
   if (!slot) {
     return WithBound(QueueFull(fmt::format("{} requests are waiting or running; the limit is {}",
@@ -96,9 +97,9 @@ absl::Status SessionStarter::CheckRoom(const RequestArrival& arrival, Session& s
                      context_.requests.max());
   }
   session.KeepSlot(*std::move(slot));
-  const int64_t num_tokens = arrival.prompt_tokens_min;
-  INCIPIT_RETURN_IF_ERROR(CheckPromptLength(num_tokens, /*is_exact=*/false, arrival.prompt_field,
-                                            context_.model, context_.options.request));
+  const auto [num_tokens, field] = estimate();
+  INCIPIT_RETURN_IF_ERROR(CheckPromptLength(num_tokens, /*is_exact=*/false, field, context_.model,
+                                            context_.options.request));
   const int64_t num_waiting = context_.engine.Load().num_waiting_prompt_tokens;
   const int64_t limit = context_.options.waiting_prompt_tokens_max;
   if (num_waiting > 0 && num_waiting + num_tokens > limit) {

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "engine/engine.h"
@@ -27,9 +29,12 @@ struct RequestArrival {
   std::string connection;  // that it came by: text threads serve connections in turn
   std::string tenant;      // checked by CheckTenant
   int64_t num_bytes = 0;   // of the unread request, held until it is read
-  // The prompt has at least so many tokens. 0 if nothing is known.
-  int64_t prompt_tokens_min = 0;
-  std::string_view prompt_field = "prompt";  // where the prompt stands
+};
+
+// What an unread request tells of its prompt.
+struct PromptEstimate {
+  int64_t num_tokens_min = 0;         // 0 if nothing is known
+  std::string_view field = "prompt";  // where the prompt stands
 };
 
 // Everything outlives the starter.
@@ -50,6 +55,8 @@ class SessionStarter {
  public:
   // Reads the request; called once, on a text thread.
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
+  // Looks at the unread request; called before Start returns, if there is room for the request.
+  using Estimate = absl::FunctionRef<PromptEstimate()>;
 
   explicit SessionStarter(const SessionContext& context);
 
@@ -57,7 +64,8 @@ class SessionStarter {
   absl::Status CheckOpen() const;
   // Ends the session with what the request becomes: refused at once, refused by a text thread, or
   // submitted. `session` ends in any case.
-  void Start(std::shared_ptr<Session> session, RequestArrival arrival, Read read);
+  void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
+             Read read);
   // Counts the refusal and ends the session with `status`.
   void Refuse(Session& session, const absl::Status& status) const;
 
@@ -73,7 +81,7 @@ class SessionStarter {
   };
 
   // Takes a place for the session and checks the limits that need no look at the request itself.
-  absl::Status CheckRoom(const RequestArrival& arrival, Session& session);
+  absl::Status CheckRoom(Session& session, Estimate estimate);
   void Prepare(Job job);
   absl::StatusOr<CheckedRequest> ReadAndCheck(Job& job) const;
   // True if the requests that wait do so for others to end, rather than for the next step.

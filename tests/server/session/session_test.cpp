@@ -117,8 +117,9 @@ class SessionTest : public ::testing::Test {
     const Time now = clock_.Now();
     auto session = std::make_shared<Session>(sink, clock_, now, now + std::chrono::minutes(5));
     sink->Attach(session);
-    starter_->Start(session, {.connection = "test", .tenant = "default"},
-                    [draft = std::move(draft)] { return draft; });
+    starter_->Start(
+        session, {.connection = "test", .tenant = "default"}, [] { return PromptEstimate(); },
+        [draft = std::move(draft)] { return draft; });
     return session;
   }
 
@@ -205,11 +206,16 @@ TEST_F(SessionTest, MoreRequestsThanRequestsMaxAreRefusedBeforeAnyoneReadsThem) 
   const Time now = clock_.Now();
   const auto session = std::make_shared<Session>(sink, clock_, now, now + std::chrono::hours(1));
   bool was_read = false;
-  starter_->Start(session, {.connection = "test", .tenant = "default"},
-                  [&]() -> absl::StatusOr<RequestDraft> {
-                    was_read = true;
-                    return Draft(1);
-                  });
+  starter_->Start(
+      session, {.connection = "test", .tenant = "default"},
+      [&] {
+        was_read = true;
+        return PromptEstimate();
+      },
+      [&]() -> absl::StatusOr<RequestDraft> {
+        was_read = true;
+        return Draft(1);
+      });
   const RequestError error = ErrorOf(sink->AwaitEnd());
   EXPECT_EQ(error.reason, Reason::kQueueFull);
   EXPECT_EQ(error.bound, 2);
@@ -221,15 +227,13 @@ TEST_F(SessionTest, APromptThatIsTooLongAtLeastIsRefusedBeforeAnyoneReadsIt) {
   const auto sink = std::make_shared<MemorySink>();
   const Time now = clock_.Now();
   const auto session = std::make_shared<Session>(sink, clock_, now, now + std::chrono::hours(1));
-  starter_->Start(session,
-                  {.connection = "test",
-                   .tenant = "default",
-                   .prompt_tokens_min = 200'001,
-                   .prompt_field = "text"},
-                  [&]() -> absl::StatusOr<RequestDraft> {
-                    ADD_FAILURE() << "it was read";
-                    return Draft(1);
-                  });
+  starter_->Start(
+      session, {.connection = "test", .tenant = "default"},
+      [] { return PromptEstimate{.num_tokens_min = 200'001, .field = "text"}; },
+      [&]() -> absl::StatusOr<RequestDraft> {
+        ADD_FAILURE() << "it was read";
+        return Draft(1);
+      });
   const RequestError error = ErrorOf(sink->AwaitEnd());
   EXPECT_EQ(error.reason, Reason::kPromptTooLong);
   EXPECT_EQ(error.field, "text");
