@@ -120,6 +120,16 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
+// RequestCounter holds requests-max. A request that a stop string has ended gives its slot back at
+// once and stays in the engine until the step that runs is over, so the engine has room for twice
+// as many.
+EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
+  engine.requests_max = requests_max > std::numeric_limits<int32_t>::max() / 2
+                            ? std::numeric_limits<int32_t>::max()
+                            : 2 * requests_max;
+  return engine;
+}
+
 v1::GetModelInfoResponse ModelInfo(const ServerParts& parts) {
   const ServedModel& model = parts.model;
   const ModelDescription& description = parts.description;
@@ -235,7 +245,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                         if (hooks.on_fatal) hooks.on_fatal(status);
                       }},
                  clock, metrics),
-      engine(parts.engine, std::move(parts.runner), dispatcher, clock),
+      engine(WithSlack(parts.engine, options.requests_max), std::move(parts.runner), dispatcher,
+             clock),
       text_pool({.num_threads = options.text_threads,
                  .tasks_max = options.text_queue_max,
                  .bytes_max = options.text_queue_bytes_max}),

@@ -124,6 +124,33 @@ TEST(RefusalTest, AFullQueueAsksToRetryLater) {
   EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
 }
 
+TEST(RefusalTest, ARequestThatAStopStringEndedLeavesItsSlotAtOnce) {
+  TestServerConfig config;
+  config.options.requests_max = 1;
+  TestServer server(std::move(config));
+  const std::vector<TokenId> expected = Expected(kEightTokens, 200);
+  size_t num_tokens = 0;
+  while (num_tokens < expected.size() &&
+         (expected[num_tokens] < kFirstByte + 'a' || expected[num_tokens] > kFirstByte + 'z')) {
+    ++num_tokens;
+  }
+  ASSERT_LT(num_tokens, expected.size()) << "the model says no letter";
+  v1::GenerateRequest stopped = Greedy(kEightTokens, 500);
+  stopped.mutable_output()->add_stop(
+      std::string(1, static_cast<char>(expected[num_tokens] - kFirstByte)));
+  server.gate().Close();
+  ReadCall first(server.inference(), stopped);
+  server.gate().Allow(static_cast<int32_t>(num_tokens) + 1);
+  EXPECT_TRUE(first.End().status.ok());
+  // The next step holds the first request still, and does not end.
+  ReadCall second(server.inference(), Greedy(kEightTokens, 5));
+  constexpr const char* kRejected = "incipit_requests_rejected_total{reason=\"queue_full\"}";
+  server.AwaitLoad(
+      [&](const auto& load) { return load.waiting() == 1 || server.Metric(kRejected) > 0; });
+  server.gate().Open();
+  EXPECT_TRUE(second.End().status.ok());
+}
+
 TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
   TestServerConfig config;
   config.options.waiting_prompt_tokens_max = 100;

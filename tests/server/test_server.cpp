@@ -163,7 +163,6 @@ TestServer::TestServer(TestServerConfig config) {
   parts.engine.cache.block_size = 16;
   parts.engine.scheduler.step_tokens_max = config.step_tokens_max;
   parts.engine.scheduler.running_max = options.running_max;
-  parts.engine.requests_max = options.requests_max;
   parts.engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
 
   if (config.options.model.empty()) config.options.model = "fake";
