@@ -24,12 +24,10 @@ void TextPool::Stop() {
 
 bool TextPool::Run(std::string_view connection, int64_t num_bytes, Task&& task) {
   std::vector<Task> displaced;
-  bool is_taken = true;
+  bool is_taken = false;
   {
     MutexLock lock(mutex_);
-    while (is_taken && !HasRoom(num_bytes)) {
-      is_taken = Displace(connection, num_bytes, displaced);
-    }
+    is_taken = MakeRoom(connection, num_bytes, displaced);
     if (is_taken) {
       const auto [found, is_new] = by_connection_.try_emplace(std::string(connection));
       if (is_new) {
@@ -48,9 +46,8 @@ bool TextPool::Run(std::string_view connection, int64_t num_bytes, Task&& task) 
   return is_taken;
 }
 
-bool TextPool::HasRoom(int64_t num_bytes) const {
-  if (num_tasks_ == 0) return true;
-  return num_tasks_ < options_.tasks_max && num_bytes_ + num_bytes <= options_.bytes_max;
+bool TextPool::HasRoom(int32_t num_tasks, int64_t num_bytes) const {
+  return num_tasks == 0 || (num_tasks < options_.tasks_max && num_bytes <= options_.bytes_max);
 }
 
 int64_t TextPool::PartOf(size_t num_tasks, int64_t num_bytes) const {
@@ -58,20 +55,41 @@ int64_t TextPool::PartOf(size_t num_tasks, int64_t num_bytes) const {
                   num_bytes * 1000 / std::max<int64_t>(options_.bytes_max, 1));
 }
 
-bool TextPool::Displace(std::string_view connection, int64_t num_bytes,
+bool TextPool::MakeRoom(std::string_view connection, int64_t num_bytes,
                         std::vector<Task>& displaced) {
-  const auto part_of = [this](const Line& line) {
-    return PartOf(line.items.size(), line.num_bytes);
-  };
+  int32_t num_tasks = num_tasks_;
+  int64_t all_bytes = num_bytes_ + num_bytes;
+  if (HasRoom(num_tasks, all_bytes)) return true;
   const auto own = by_connection_.find(absl::string_view(connection.data(), connection.size()));
   const int64_t own_part = own == by_connection_.end() ? PartOf(1, num_bytes)
                                                        : PartOf(own->second->items.size() + 1,
                                                                 own->second->num_bytes + num_bytes);
-  const auto largest =
-      std::max_element(lines_.begin(), lines_.end(),
-                       [&](const Line& a, const Line& b) { return part_of(a) < part_of(b); });
-  if (largest == lines_.end() || part_of(*largest) <= own_part) return false;
-  displaced.push_back(Take(largest, /*first=*/false).task);
+  // A line as it would be without its last tasks.
+  struct Rest {
+    Lines::iterator line;
+    size_t num_tasks = 0;
+    int64_t num_bytes = 0;
+  };
+  std::vector<Rest> rests;
+  for (auto line = lines_.begin(); line != lines_.end(); ++line) {
+    rests.push_back({line, line->items.size(), line->num_bytes});
+  }
+  const auto part_of = [this](const Rest& rest) { return PartOf(rest.num_tasks, rest.num_bytes); };
+  std::vector<Lines::iterator> chosen;
+  while (!HasRoom(num_tasks, all_bytes)) {
+    const auto largest =
+        std::max_element(rests.begin(), rests.end(),
+                         [&](const Rest& a, const Rest& b) { return part_of(a) < part_of(b); });
+    if (part_of(*largest) <= own_part) return false;
+    const int64_t freed = largest->line->items[--largest->num_tasks].num_bytes;
+    largest->num_bytes -= freed;
+    all_bytes -= freed;
+    --num_tasks;
+    chosen.push_back(largest->line);
+  }
+  for (const Lines::iterator line : chosen) {
+    displaced.push_back(Take(line, /*first=*/false).task);
+  }
   return true;
 }
 

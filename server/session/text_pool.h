@@ -58,10 +58,11 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  bool HasRoom(int64_t num_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes the last task of the connection with the largest part, if that is larger than what
-  // `connection` would have with `num_bytes` more. Nothing otherwise.
-  bool Displace(std::string_view connection, int64_t num_bytes, std::vector<Task>& displaced)
+  bool HasRoom(int32_t num_tasks, int64_t num_bytes) const;
+  // Makes room for a task with `num_bytes` of `connection`: takes the last task of the connection
+  // with the largest part, again and again, while that part is larger than the one that
+  // `connection` would have. Takes nothing and returns false if that does not make enough room.
+  bool MakeRoom(std::string_view connection, int64_t num_bytes, std::vector<Task>& displaced)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The part of the queue that these tasks and bytes take, in thousandths of a full queue.
   int64_t PartOf(size_t num_tasks, int64_t num_bytes) const;

@@ -10,6 +10,7 @@ namespace incipit {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A pool whose only thread is held until Release, so that a test can fill the queue.
 class HeldPool {
@@ -117,6 +118,21 @@ TEST(TextPoolTest, LargeTasksAreDisplacedByTheBytesThatTheyHold) {
   EXPECT_THAT(pool.displaced(), ElementsAre("a2"));
   pool.Release();
   EXPECT_THAT(pool.run(), ElementsAre("a1", "b1"));
+}
+
+TEST(TextPoolTest, NothingIsDisplacedForATaskThatFindsNoRoomAfterwards) {
+  HeldPool pool(100, 100);
+  EXPECT_TRUE(pool.Add("a", "a1", 30));
+  EXPECT_TRUE(pool.Add("a", "a2", 5));
+  EXPECT_TRUE(pool.Add("b", "b1", 30));
+  EXPECT_TRUE(pool.Add("c", "c1", 33));
+  EXPECT_TRUE(pool.Add("e", "e1", 2));
+  EXPECT_FALSE(pool.Add("d", "d1", 34)) << "a2 is displaced, and no other has more";
+  EXPECT_THAT(pool.displaced(), IsEmpty());
+  EXPECT_TRUE(pool.Add("d", "d2", 5));
+  EXPECT_THAT(pool.displaced(), ElementsAre("a2"));
+  pool.Release();
+  EXPECT_EQ(pool.run().size(), 5u);
 }
 
 }  // namespace
