@@ -299,7 +299,7 @@ void BindServerLimits(Options& o, Flags& flags) {
                 o.text_queue_max, {1, 1 << 20});
   flags.Bytes({"text-queue-bytes-max", "SIZE",
                "Maximum total size of the messages that wait for a text thread; further calls get "
-               "RESOURCE_EXHAUSTED."},
+               "RESOURCE_EXHAUSTED. At least --message-bytes-max."},
               o.text_queue_bytes_max, {1 << 20});
   using std::chrono::hours;
   using std::chrono::milliseconds;
@@ -442,6 +442,11 @@ absl::Status Validate(const Options& options) {
   }
   if (options.kv_blocks && options.kv_memory > 0) {
     return InvalidArgument("--kv-blocks and --kv-memory exclude each other");
+  }
+  if (options.text_queue_bytes_max < options.message_bytes_max) {
+    return InvalidArgument(
+        "--text-queue-bytes-max is {}; it must be at least --message-bytes-max, {}",
+        options.text_queue_bytes_max, options.message_bytes_max);
   }
   if (options.admin_address == options.address && options.address.port != 0) {
     return InvalidArgument(

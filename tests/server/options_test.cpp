@@ -78,6 +78,7 @@ TEST(OptionsTest, AWrongValueNamesItself) {
       {{"--model=m", "--address=::1:80"}, "--address"},
       {{"--model=m", "--metrics-address=127.0.0.1:50051"}, "--metrics-address"},
       {{"--model=m", "--admin-address=127.0.0.1:50051"}, "--admin-address"},
+      {{"--model=m", "--message-bytes-max=129MiB"}, "--text-queue-bytes-max"},
       {{"--model=m", "--priority-range=5"}, "--priority-range"},
       {{"--model=m", "--priority-range=5,1"}, "--priority-range"},
       {{"--model=m", "--log-level=loud"}, "--log-level"},
