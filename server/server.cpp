@@ -6,12 +6,12 @@
 #include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 
-#include <atomic>
 #include <future>
 #include <limits>
 #include <utility>
 
 #include "base/status.h"
+#include "server/drain_switch.h"
 #include "server/metrics/metrics.h"
 #include "server/net/connection_listener.h"
 #include "server/rpc/admin_service.h"
@@ -194,8 +194,6 @@ class Server::Parts {
   ~Parts();
 
   absl::Status Listen();
-  void BeginDrain();
-  absl::Status Resume();
   // No call of Inference is in progress, or `longest` is over.
   void AwaitIdle(Duration longest);
   Duration StepLongest() const;
@@ -208,12 +206,12 @@ class Server::Parts {
   const v1::GetModelInfoResponse model_info;
   const std::unique_ptr<Tokenizer> tokenizer;
   const std::unique_ptr<ChatTemplate> chat_template;
-  std::atomic<bool> is_stopping = false;  // for good, as Resume must know
   Health health;
   CallTracker calls;
   Metrics metrics;
   TokenDispatcher dispatcher;
   Engine engine;
+  DrainSwitch drain;
   TextPool text_pool;
   const PromptEncoder encoder;
   RequestCounter requests;
@@ -247,6 +245,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                  clock, metrics),
       engine(WithSlack(parts.engine, options.requests_max), std::move(parts.runner), dispatcher,
              clock),
+      drain(engine, health, clock),
       text_pool({.num_threads = options.text_threads,
                  .tasks_max = options.text_queue_max,
                  .bytes_max = options.text_queue_bytes_max}),
@@ -256,18 +255,17 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       inference(
           {options, model, tokenizer.get(), encoder, starter, text_pool, calls, metrics, clock}),
       admin({options, model, model_info, server_info, clock.Now(), engine, starter, text_pool,
-             calls, [this] { BeginDrain(); }, [this] { return Resume(); }, clock}) {
+             calls, [this] { drain.Drain(); }, [this] { return drain.Resume(); }, clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });
 }
 
 Server::Parts::~Parts() {
-  is_stopping = true;
+  drain.Stop();
   watchdog.reset();
   health.Stop();
   metrics.SetLoadSource(nullptr);
-  engine.Drain(clock.Now());
   dispatcher.CancelAll(WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"),
                                       dispatcher.wait().RetryDelay(0)));
   AwaitIdle(kFarewell);
@@ -327,21 +325,6 @@ void Server::Parts::AwaitIdle(Duration longest) {
   calls.Forget(ticket);
 }
 
-void Server::Parts::BeginDrain() {
-  health.SetDraining(true);
-  engine.Drain(clock.Now());
-}
-
-absl::Status Server::Parts::Resume() {
-  if (is_stopping) return FailedPrecondition("the server is stopping");
-  INCIPIT_RETURN_IF_ERROR(engine.Resume());
-  health.SetDraining(false);
-  // Stop() may have come in between.
-  if (!is_stopping) return absl::OkStatus();
-  BeginDrain();
-  return FailedPrecondition("the server is stopping");
-}
-
 Duration Server::Parts::StepLongest() const {
   const Duration expected = options.step_tokens ? kUnknownStep : kMeasuredStep;
   return std::max(expected, dispatcher.step_longest());
@@ -363,10 +346,7 @@ int32_t Server::admin_port() const {
   const auto& own = parts_->admin_endpoint;
   return own == nullptr ? grpc_port() : own->port();
 }
-void Server::BeginDrain() {
-  parts_->is_stopping = true;
-  parts_->BeginDrain();
-}
+void Server::BeginDrain() { parts_->drain.Stop(); }
 void Server::WhenIdle(std::function<void()> on_idle) { parts_->calls.WhenIdle(std::move(on_idle)); }
 
 }  // namespace incipit

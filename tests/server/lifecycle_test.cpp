@@ -242,6 +242,23 @@ TEST(AdminTest, ResumeTakesADrainBack) {
   EXPECT_TRUE(Ask(server.inference(), Greedy(kPrompt, 3)).status.ok());
 }
 
+TEST(AdminTest, OfADrainAndAResumeAtOnceOneIsInForce) {
+  TestServer server;
+  for (int round = 0; round < 200; ++round) {
+    std::thread drain([&] {
+      grpc::ClientContext context;
+      v1::DrainResponse drained;
+      EXPECT_TRUE(server.admin().Drain(&context, {}, &drained).ok());
+    });
+    grpc::ClientContext context;
+    v1::ResumeResponse resumed;
+    EXPECT_TRUE(server.admin().Resume(&context, {}, &resumed).ok());
+    drain.join();
+    const bool is_serving = HealthOf(server.channel(), "") == HealthCheckResponse::SERVING;
+    EXPECT_NE(is_serving, server.Load().draining());
+  }
+}
+
 TEST(AdminTest, AServerThatStopsOrHasFailedIsNotResumed) {
   TestServer stopping, failed;
   stopping.server().BeginDrain();
