@@ -209,12 +209,12 @@ class Server::Parts {
   Health health;
   CallTracker calls;
   Metrics metrics;
+  RequestCounter requests;  // before the dispatcher, whose sessions hold slots of it
   TokenDispatcher dispatcher;
   Engine engine;
   DrainSwitch drain;
   TextPool text_pool;
   const PromptEncoder encoder;
-  RequestCounter requests;
   SessionStarter starter;
   InferenceService inference;
   AdminService admin;
@@ -234,6 +234,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       calls({.calls_max = options.streams_max,
              .connection_calls_max = ConnectionCallsMax(options.connection_streams_max)}),
       metrics({.vllm_names = options.metrics_compat == MetricsCompat::kVllm}),
+      requests(options.requests_max),
       dispatcher({.tokenizer = tokenizer.get(),
                   .write_stall_timeout = options.write_stall_timeout,
                   .on_fatal =
@@ -250,7 +251,6 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                  .tasks_max = options.text_queue_max,
                  .bytes_max = options.text_queue_bytes_max}),
       encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat),
-      requests(options.requests_max),
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
       inference(
           {options, model, tokenizer.get(), encoder, starter, text_pool, calls, metrics, clock}),
