@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -93,12 +94,13 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
 
 // Of a prompt of which nothing is cached: a matter of numbers.
 AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
-  const auto num_needed =
-      static_cast<int32_t>((int64_t{num_tokens} + load.block_size - 1) / load.block_size);
+  const int64_t num_needed = (int64_t{num_tokens} + load.block_size - 1) / load.block_size;
   const int32_t num_free = load.num_blocks - load.num_used_blocks;
+  const int64_t num_evicted = num_needed - (num_free - load.num_cached_blocks);
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   return {.fits = num_needed <= num_free,
-          .blocks_needed = num_needed,
-          .blocks_evicted = std::max(0, num_needed - (num_free - load.num_cached_blocks))};
+          .blocks_needed = static_cast<int32_t>(std::min(num_needed, kMax)),
+          .blocks_evicted = static_cast<int32_t>(std::clamp<int64_t>(num_evicted, 0, kMax))};
 }
 
 }  // namespace

@@ -283,6 +283,17 @@ TEST(PreviewTest, ANumberOfTokensTakesBlocksOfWhichNoneIsCached) {
   EXPECT_EQ(preview.blocks_needed(), 268435456u);
 }
 
+TEST(PreviewTest, MoreBlocksThanAnIntegerHoldsDoNotFit) {
+  TestServerConfig config;
+  config.block_size = 1;
+  TestServer server(std::move(config));
+  v1::GetLoadRequest request;
+  request.set_prompt_tokens(4294967295u);
+  const v1::AdmissionPreview preview = Preview(server, request).load.admission();
+  EXPECT_FALSE(preview.fits());
+  EXPECT_EQ(preview.blocks_needed(), 2147483647u);
+}
+
 TEST(PreviewTest, APromptIsLookedUpForItsTenantAndSalt) {
   TestServer server(SmallCache());
   AskFor(server, 0);

@@ -156,11 +156,12 @@ TestServer::TestServer(TestServerConfig config) {
   parts.description.backend = "fake";
   const Options& options = config.options;
   parts.runner = std::make_unique<GatedRunner>(
-      FakeRunnerOptions{.num_blocks = config.num_blocks, .block_size = 16, .vocab = kByteVocab},
+      FakeRunnerOptions{
+          .num_blocks = config.num_blocks, .block_size = config.block_size, .vocab = kByteVocab},
       gate_);
   parts.engine.cache = CacheOptionsOf(options);
   parts.engine.cache.num_blocks = config.num_blocks;
-  parts.engine.cache.block_size = 16;
+  parts.engine.cache.block_size = config.block_size;
   parts.engine.scheduler.step_tokens_max = config.step_tokens_max;
   parts.engine.scheduler.running_max = options.running_max;
   parts.engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;

@@ -67,7 +67,7 @@ std::vector<TokenId> BytesAsTokens(std::string_view text);
 
 struct TestServerConfig {
   Options options;
-  int32_t num_blocks = 256, max_model_len = 1024;
+  int32_t num_blocks = 256, block_size = 16, max_model_len = 1024;
   int32_t step_tokens_max = 64;
   bool has_tokenizer = true;
   std::string chat_template, tool_chat_template;  // which know bos_token and eos_token
