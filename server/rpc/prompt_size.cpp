@@ -12,40 +12,81 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 
 constexpr int kFieldsMax = 64;
-// The most that one id takes on the wire: a tag, if ids are not packed, and a varint.
-constexpr int64_t kIdBytesMax = 11;
+constexpr int64_t kVarintBytesMax = 10;
+
+constexpr uint32_t BytesTag(int field) {
+  return static_cast<uint32_t>(field) << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+}
+constexpr uint32_t kTextTag = BytesTag(v1::GenerateRequest::kTextFieldNumber);
+constexpr uint32_t kTokenIdsTag = BytesTag(v1::GenerateRequest::kTokenIdsFieldNumber);
+constexpr uint32_t kIdsTag = BytesTag(v1::TokenIds::kIdsFieldNumber);
+
+// Reads the outline of a message. A copy of a ByteBuffer is a reference: reading consumes it.
+class Outline {
+ public:
+  explicit Outline(const grpc::ByteBuffer& bytes)
+      : num_bytes_(bytes.Length()), copy_(bytes), reader_(&copy_), stream_(&reader_) {}
+
+  // False if there are more fields than kFieldsMax, or one cannot be told from the next.
+  bool Read(PromptSize& size) {
+    int64_t id_bytes = 0;
+    while (const uint32_t tag = stream_.ReadTag()) {
+      uint32_t length = 0;
+      if (!Enter(tag, length)) return false;
+      // Of the fields of a oneof the last one counts; ids that come in parts are put together.
+      if (tag == kTextTag) {
+        size.text_bytes = length;
+        id_bytes = 0;
+      } else if (tag == kTokenIdsTag) {
+        size.text_bytes = 0;
+        if (!ReadIds(length, id_bytes)) return false;
+        continue;
+      }
+      if (!stream_.Skip(static_cast<int>(length))) return false;
+    }
+    size.num_ids_min = id_bytes / kVarintBytesMax;
+    return stream_.ConsumedEntireMessage();
+  }
+
+ private:
+  // Comes to the contents of the field with `tag`, of `length` bytes, or to the end of a field of
+  // another kind, with a `length` of 0.
+  bool Enter(uint32_t tag, uint32_t& length) {
+    if (++num_fields_ > kFieldsMax) return false;
+    const auto type = WireFormatLite::GetTagWireType(tag);
+    // Skipping a group visits every field in it.
+    if (type == WireFormatLite::WIRETYPE_START_GROUP) return false;
+    if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      return WireFormatLite::SkipField(&stream_, tag);
+    }
+    return stream_.ReadVarint32(&length) && length <= num_bytes_;
+  }
+
+  // Adds the bytes of the packed ids in a TokenIds of `length` bytes.
+  bool ReadIds(uint32_t length, int64_t& id_bytes) {
+    const auto limit = stream_.PushLimit(static_cast<int>(length));
+    while (const uint32_t tag = stream_.ReadTag()) {
+      uint32_t inner = 0;
+      if (!Enter(tag, inner) || !stream_.Skip(static_cast<int>(inner))) return false;
+      if (tag == kIdsTag) id_bytes += inner;
+    }
+    const bool is_whole = stream_.ConsumedEntireMessage();
+    stream_.PopLimit(limit);
+    return is_whole;
+  }
+
+  const size_t num_bytes_;
+  grpc::ByteBuffer copy_;
+  grpc::ProtoBufferReader reader_;
+  google::protobuf::io::CodedInputStream stream_;
+  int num_fields_ = 0;
+};
 
 }  // namespace
 
 PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes) {
-  grpc::ByteBuffer copy = bytes;  // a reference: reading consumes it
-  grpc::ProtoBufferReader reader(&copy);
-  google::protobuf::io::CodedInputStream stream(&reader);
-  int64_t text_bytes = 0, id_bytes = 0;
-  for (int i = 0; i < kFieldsMax; ++i) {
-    const uint32_t tag = stream.ReadTag();
-    if (tag == 0) return {.text_bytes = text_bytes, .num_ids_min = id_bytes / kIdBytesMax};
-    const auto type = WireFormatLite::GetTagWireType(tag);
-    // Skipping a group visits every field in it.
-    if (type == WireFormatLite::WIRETYPE_START_GROUP) return {};
-    if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
-      if (!WireFormatLite::SkipField(&stream, tag)) return {};
-      continue;
-    }
-    uint32_t length = 0;
-    if (!stream.ReadVarint32(&length) || length > bytes.Length()) return {};
-    // Of the fields of a oneof the last one counts; ids that come in parts are put together.
-    const int field = WireFormatLite::GetTagFieldNumber(tag);
-    if (field == v1::GenerateRequest::kTextFieldNumber) {
-      text_bytes = length;
-      id_bytes = 0;
-    } else if (field == v1::GenerateRequest::kTokenIdsFieldNumber) {
-      text_bytes = 0;
-      id_bytes += length;
-    }
-    if (!stream.Skip(static_cast<int>(length))) return {};
-  }
-  return {};
+  PromptSize size;
+  return Outline(bytes).Read(size) ? size : PromptSize();
 }
 
 }  // namespace incipit

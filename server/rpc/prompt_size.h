@@ -16,8 +16,8 @@ struct PromptSize {
 };
 
 // Returns the size of the prompt of the GenerateRequest in `bytes`. Reads the tags of at most 64
-// fields and skips their contents. Returns zeros if there are more fields, a group, or a tag or a
-// length that is malformed.
+// fields, those of TokenIds included, and skips their contents. Returns zeros if there are more
+// fields, a group, or a field that is malformed. Ids that are not packed count 0.
 PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes);
 
 }  // namespace incipit
