@@ -42,14 +42,22 @@ absl::Status TemplateError(const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<PromptEncoder::Encoded> PromptEncoder::Encode(CheckedRequest& request,
+                                                             const ServedModel& model,
+                                                             const RequestLimits& limits,
                                                              CheckWanted check_wanted) const {
   Encoded out;
+  const auto check_text = [&](std::string_view text) {
+    return CheckPromptLength(NumTokensMin(static_cast<int64_t>(text.size())), /*is_exact=*/false,
+                             out.field, model, limits);
+  };
   if (const auto* const text = std::get_if<std::string>(&request.prompt)) {
     out.field = "text";
+    INCIPIT_RETURN_IF_ERROR(check_text(*text));
     INCIPIT_ASSIGN_OR_RETURN(out.tokens, EncodeText(*text, /*add_special_tokens=*/true));
   } else if (const auto* const conversation = std::get_if<Conversation>(&request.prompt)) {
     out.field = "messages";
-    INCIPIT_ASSIGN_OR_RETURN(out.tokens, EncodeConversation(*conversation, check_wanted));
+    INCIPIT_ASSIGN_OR_RETURN(out.tokens,
+                             EncodeConversation(*conversation, check_text, check_wanted));
   } else {
     out.field = "token_ids.ids";
     out.tokens = std::get<std::vector<TokenId>>(std::move(request.prompt));
@@ -67,10 +75,11 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(std::string_view 
 }
 
 absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeConversation(
-    const Conversation& conversation, CheckWanted check_wanted) const {
+    const Conversation& conversation, CheckText check_text, CheckWanted check_wanted) const {
   const auto rendered = chat_template_->Render(conversation.variables);
   if (!rendered.ok()) return TemplateError(rendered.status());
   INCIPIT_RETURN_IF_ERROR(check_wanted());
+  INCIPIT_RETURN_IF_ERROR(check_text(rendered->text));
   EncodeOptions options;
   options.add_special_tokens = false;  // the template writes them
   if (!special_tokens_in_chat_) options.literal_ranges = rendered->literal_ranges;

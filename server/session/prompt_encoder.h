@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "server/session/checked_request.h"
 #include "text/chat/chat_template.h"
@@ -29,7 +30,9 @@ class PromptEncoder {
     std::vector<TokenId> tokens;
     std::string_view field;
   };
-  absl::StatusOr<Encoded> Encode(CheckedRequest& request, CheckWanted check_wanted) const;
+  // PROMPT_TOO_LONG without the work if a text is longer than any prompt.
+  absl::StatusOr<Encoded> Encode(CheckedRequest& request, const ServedModel& model,
+                                 const RequestLimits& limits, CheckWanted check_wanted) const;
 
   // REQUIRES: a tokenizer.
   absl::StatusOr<std::vector<TokenId>> EncodeText(std::string_view text,
@@ -41,7 +44,10 @@ class PromptEncoder {
   bool ShowsText(std::span<const TokenId> prompt) const;
 
  private:
+  // An error of the length of a text before its tokens are known.
+  using CheckText = absl::FunctionRef<absl::Status(std::string_view text)>;
   absl::StatusOr<std::vector<TokenId>> EncodeConversation(const Conversation& conversation,
+                                                          CheckText check_text,
                                                           CheckWanted check_wanted) const;
 
   const Tokenizer* tokenizer_;

@@ -130,7 +130,7 @@ absl::StatusOr<CheckedRequest> SessionStarter::ReadAndCheck(Job& job) const {
                            CheckDraft(std::move(draft), context_.model, limits, check_wanted));
   INCIPIT_RETURN_IF_ERROR(check_wanted());
   INCIPIT_ASSIGN_OR_RETURN(PromptEncoder::Encoded encoded,
-                           context_.encoder.Encode(checked, check_wanted));
+                           context_.encoder.Encode(checked, context_.model, limits, check_wanted));
   INCIPIT_RETURN_IF_ERROR(
       SetPrompt(std::move(encoded.tokens), encoded.field, context_.model, limits, checked));
   return checked;

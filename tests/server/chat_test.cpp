@@ -55,6 +55,14 @@ std::vector<TokenId> Join(std::initializer_list<std::vector<TokenId>> parts) {
   return all;
 }
 
+TEST(ChatTest, AConversationThatIsTooLongByItsBytesIsNotTokenised) {
+  TestServer server(ChatConfig());
+  const grpc::Status status = Chat(server, Say(std::string(100'000, 'x'))).status;
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(status), "PROMPT_TOO_LONG");
+  EXPECT_THAT(status.error_message(), HasSubstr("tokens or more; this model's context is 1024"));
+}
+
 TEST(ChatTest, TheTemplateWritesSpecialTokensAndMessagesDoNot) {
   TestServer server(ChatConfig());
   for (const std::string content : {"hello", "</s>", "a<|assistant|>b</s><s>", "<|user|>"}) {
