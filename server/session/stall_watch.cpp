@@ -26,6 +26,10 @@ void StallWatch::CheckEnded(Time now) {
     } else if (!ended.is_abandoned && IsStalled(*ended.session, now)) {
       ended.is_abandoned = true;
       ended.session->Abandon(Refusal());
+    } else if (!ended.is_abandoned && now >= ended.session->deadline()) {
+      ended.is_abandoned = true;
+      ended.session->Abandon(
+          Refuse(Reason::kDeadline, "the deadline passed before the client took the whole output"));
     }
   }
 }

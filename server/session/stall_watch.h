@@ -25,7 +25,8 @@ class StallWatch {
   // Watches a session that has ended, until its client has taken the last part.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Abandons or resets the sessions of AddEnded that stall.
+  // Abandons or resets the sessions of AddEnded that stall, and abandons those whose deadline has
+  // passed: a client that takes a part now and then would hold the rest of the output for hours.
   void CheckEnded(Time now);
 
  private:

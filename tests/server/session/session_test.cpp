@@ -223,6 +223,24 @@ TEST_F(SessionTest, MoreRequestsThanRequestsMaxAreRefusedBeforeAnyoneReadsThem) 
   EXPECT_FALSE(was_read);
 }
 
+TEST_F(SessionTest, OutputThatIsNotTakenUntilTheDeadlineIsDropped) {
+  const auto sink = std::make_shared<MemorySink>(/*takes_at_once=*/false);
+  const Time now = clock_.Now();
+  const auto session = std::make_shared<Session>(sink, clock_, now, now + std::chrono::seconds(10));
+  sink->Attach(session);
+  OutputPart part;
+  part.DeltaOf(0).text = "a";
+  session->Write(part);
+  session->Write(part);
+  session->End(absl::OkStatus());
+  StallWatch watch(std::chrono::seconds(60));
+  watch.AddEnded(session, /*is_abandoned=*/false);
+  watch.CheckEnded(now + std::chrono::seconds(10));
+  session->OnDelivered(true);
+  EXPECT_EQ(ErrorOf(sink->AwaitEnd()).reason, Reason::kDeadline);
+  EXPECT_THAT(sink->parts(), SizeIs(1)) << "the part in flight";
+}
+
 TEST_F(SessionTest, APromptThatIsTooLongAtLeastIsRefusedBeforeAnyoneReadsIt) {
   const auto sink = std::make_shared<MemorySink>();
   const Time now = clock_.Now();
