@@ -303,6 +303,10 @@ void BindServerLimits(Options& o, Flags& flags) {
               o.text_queue_bytes_max, {1 << 20});
   using std::chrono::hours;
   using std::chrono::milliseconds;
+  flags.Bytes({"output-queue-bytes-max", "SIZE",
+               "Of output that clients have not taken, all together, as it is sent; the calls with "
+               "the most get RESOURCE_EXHAUSTED."},
+              o.output_queue_bytes_max, {1 << 20});
   flags.Interval(
       {"write-stall-timeout", "TIME",
        "A call ends with RESOURCE_EXHAUSTED if its client reads no output for this time."},

@@ -85,6 +85,7 @@ struct Options {
   int32_t text_threads = 2;
   int32_t text_queue_max = 256;
   int64_t text_queue_bytes_max = 128 << 20;
+  int64_t output_queue_bytes_max = 512 << 20;
   Duration write_stall_timeout = std::chrono::seconds(30);
   Duration request_time_max = std::chrono::hours(1);
   Duration keepalive_time = std::chrono::seconds(60);

@@ -237,6 +237,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       requests(options.requests_max),
       dispatcher({.tokenizer = tokenizer.get(),
                   .write_stall_timeout = options.write_stall_timeout,
+                  .output_queue_bytes_max = options.output_queue_bytes_max,
                   .on_fatal =
                       [this](const absl::Status& status) {
                         spdlog::critical("the engine failed: {}", MessageOf(status));

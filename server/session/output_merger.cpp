@@ -40,20 +40,26 @@ void Append(OutputPart part, OutputPart& to) {
 
 void OutputMerger::Add(OutputPart part) {
   const size_t bytes = EstimatedBytes(part);
-  if (parts_.empty() || last_bytes_ + bytes > kPartBytes) {
-    parts_.push_back(std::move(part));
-    last_bytes_ = bytes;
+  num_bytes_ += bytes;
+  if (parts_.empty() || parts_.back().num_bytes + bytes > kPartBytes) {
+    parts_.push_back({std::move(part), bytes});
   } else {
-    Append(std::move(part), parts_.back());
-    last_bytes_ += bytes;
+    Append(std::move(part), parts_.back().part);
+    parts_.back().num_bytes += bytes;
   }
 }
 
 OutputPart OutputMerger::Take() {
   INCIPIT_CHECK(!parts_.empty());
-  OutputPart part = std::move(parts_.front());
+  OutputPart part = std::move(parts_.front().part);
+  num_bytes_ -= parts_.front().num_bytes;
   parts_.pop_front();
   return part;
+}
+
+void OutputMerger::Clear() {
+  parts_.clear();
+  num_bytes_ = 0;
 }
 
 }  // namespace incipit

@@ -18,11 +18,17 @@ class OutputMerger {
   void Add(OutputPart part);
   // Removes and returns the first part. REQUIRES: not empty.
   OutputPart Take();
-  void Clear() { parts_.clear(); }
+  void Clear();
+  // Estimated bytes of all parts.
+  size_t num_bytes() const { return num_bytes_; }
 
  private:
-  std::deque<OutputPart> parts_;
-  size_t last_bytes_ = 0;  // of parts_.back(), estimated
+  struct Queued {
+    OutputPart part;
+    size_t num_bytes = 0;  // estimated
+  };
+  std::deque<Queued> parts_;
+  size_t num_bytes_ = 0;  // of all of them
 };
 
 }  // namespace incipit

@@ -32,15 +32,19 @@ void Session::OnCancelCall(std::function<void()> on_cancel) {
   on_cancel();
 }
 
-void Session::Write(OutputPart part) {
+size_t Session::Write(OutputPart part) {
   Action action;
+  size_t num_bytes = 0;
   {
     MutexLock lock(mutex_);
-    if (end_ || cancel_time_) return;
+    if (end_ || cancel_time_) return 0;
+    const size_t num_before = pending_.num_bytes();
     pending_.Add(std::move(part));
+    num_bytes = pending_.num_bytes() - num_before;
     action = Advance();
   }
   Act(action);
+  return action == Action::kDeliver ? 0 : num_bytes;
 }
 
 void Session::End(absl::Status status) {
@@ -81,6 +85,11 @@ void Session::Reset() {
     action = Advance();
   }
   Act(action);
+}
+
+size_t Session::num_waiting_bytes() const {
+  MutexLock lock(mutex_);
+  return pending_.num_bytes();
 }
 
 bool Session::cancelled() const {

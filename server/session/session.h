@@ -2,6 +2,7 @@
 // client, and the client's cancellation on the way to the engine.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,8 +40,9 @@ class Session {
 
   // Sets what to call on cancellation; calls it now if the client has left. At most once.
   void OnCancelCall(std::function<void()> on_cancel);
-  // Merges `part` with what waits to be sent. Ignored after End or a cancellation.
-  void Write(OutputPart part);
+  // Merges `part` with what waits to be sent. Ignored after End or a cancellation. Returns the
+  // estimated bytes that `part` adds to the output that waits.
+  size_t Write(OutputPart part);
   // Ends the call after what was written. The first call counts.
   void End(absl::Status status);
   // Drops what waits to be sent and ends.
@@ -48,6 +50,8 @@ class Session {
   // Ends the call without waiting for the client to take anything.
   void Reset();
 
+  // Estimated bytes of the output that waits behind the part in flight.
+  size_t num_waiting_bytes() const;
   bool cancelled() const;
   // CANCELLED if the client has left, DEADLINE_EXCEEDED if the deadline has passed.
   absl::Status CheckWanted() const;

@@ -16,6 +16,11 @@ namespace incipit {
 // Not thread-safe.
 class StallWatch {
  public:
+  struct EndedSession {
+    std::shared_ptr<Session> session;
+    bool is_abandoned = false;
+  };
+
   explicit StallWatch(Duration timeout) : timeout_(timeout) {}
 
   bool IsStalled(const Session& session, Time now) const { return Stalls(session, now, 1); }
@@ -28,13 +33,10 @@ class StallWatch {
   // Abandons or resets the sessions of AddEnded that stall, and abandons those whose deadline has
   // passed: a client that takes a part now and then would hold the rest of the output for hours.
   void CheckEnded(Time now);
+  // The sessions of AddEnded whose client may not have taken the last part.
+  std::vector<EndedSession>& ended() { return ended_; }
 
  private:
-  struct EndedSession {
-    std::shared_ptr<Session> session;
-    bool is_abandoned = false;
-  };
-
   bool Stalls(const Session& session, Time now, int num_timeouts) const;
   void DropTaken();
 

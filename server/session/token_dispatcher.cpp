@@ -225,6 +225,7 @@ void TokenDispatcher::Handle(Inbox& batch) {
   // Before their messages, so that whoever has those finds them counted.
   metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
   Flush();
+  BoundWaitingOutput();
   for (const RequestId id : batch.removed) calls_.erase(id);
   if (batch.cancel_all) HandleCancelAll(*batch.cancel_all);
   if (batch.fatal && options_.on_fatal) options_.on_fatal(*batch.fatal);
@@ -317,7 +318,7 @@ void TokenDispatcher::Flush() {
 }
 
 void TokenDispatcher::SendPart(Call& call) {
-  call.session().Write(std::exchange(call.part, {}));
+  waiting_bytes_ += static_cast<int64_t>(call.session().Write(std::exchange(call.part, {})));
   call.part_bytes = 0;
 }
 
@@ -334,7 +335,7 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);
-    session.Write(std::move(call.part));
+    waiting_bytes_ += static_cast<int64_t>(session.Write(std::move(call.part)));
   }
   session.End(std::move(status));
   stalls_.AddEnded(std::move(call.output.session), call.is_abandoned);
@@ -374,11 +375,51 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
 void TokenDispatcher::CheckStalls(Time now) {
   for (auto& [id, call] : calls_) {
     if (call->is_abandoned || !stalls_.IsStalled(call->session(), now)) continue;
-    call->is_abandoned = true;
-    call->session().Abandon(stalls_.Refusal());
-    engine_.load()->Cancel(id);
+    Abandon(*call, stalls_.Refusal());
   }
   stalls_.CheckEnded(now);
+}
+
+void TokenDispatcher::Abandon(Call& call, absl::Status status) {
+  call.is_abandoned = true;
+  call.session().Abandon(std::move(status));
+  engine_.load()->Cancel(call.id);
+}
+
+void TokenDispatcher::BoundWaitingOutput() {
+  if (waiting_bytes_ <= options_.output_queue_bytes_max) return;
+  struct Holder {
+    int64_t num_bytes = 0;
+    Call* call = nullptr;  // null: the session has ended
+    StallWatch::EndedSession* ended = nullptr;
+  };
+  std::vector<Holder> holders;
+  waiting_bytes_ = 0;
+  const auto add = [&](const Session& session, Call* call, StallWatch::EndedSession* ended) {
+    const auto num_bytes = static_cast<int64_t>(session.num_waiting_bytes());
+    waiting_bytes_ += num_bytes;
+    if (num_bytes > 0) holders.push_back({num_bytes, call, ended});
+  };
+  for (const auto& [id, call] : calls_) add(call->session(), call.get(), nullptr);
+  for (StallWatch::EndedSession& ended : stalls_.ended()) add(*ended.session, nullptr, &ended);
+  std::sort(holders.begin(), holders.end(),
+            [](const Holder& a, const Holder& b) { return a.num_bytes > b.num_bytes; });
+  const absl::Status status =
+      WithBound(Refuse(Reason::kWriteStalled,
+                       fmt::format("more than {} bytes of output wait for slow clients, which is "
+                                   "output-queue-bytes-max; this call is among those with the most",
+                                   options_.output_queue_bytes_max)),
+                options_.output_queue_bytes_max);
+  for (const Holder& holder : holders) {
+    if (waiting_bytes_ <= options_.output_queue_bytes_max) break;
+    waiting_bytes_ -= holder.num_bytes;
+    if (holder.call != nullptr) {
+      Abandon(*holder.call, status);
+    } else {
+      holder.ended->is_abandoned = true;
+      holder.ended->session->Abandon(status);
+    }
+  }
 }
 
 }  // namespace incipit

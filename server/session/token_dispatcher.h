@@ -40,6 +40,7 @@ struct PendingOutput {
 struct DispatcherOptions {
   const Tokenizer* tokenizer = nullptr;  // null: outputs are ids only
   Duration write_stall_timeout{};
+  int64_t output_queue_bytes_max = 512 << 20;              // of what clients have not taken
   std::function<void(const absl::Status&)> on_fatal = {};  // on the dispatcher's thread
 };
 
@@ -102,6 +103,10 @@ class TokenDispatcher final : public EngineListener {
   static OutputUsage UsageOf(const Call& call, Time now);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
+  // Abandons the sessions with the most waiting output while that of all is beyond its limit.
+  void BoundWaitingOutput();
+  // Cancels the request and drops its output.
+  void Abandon(Call& call, absl::Status status);
   void Touch(Call& call);
   Call* Find(RequestId id);
 
@@ -116,6 +121,7 @@ class TokenDispatcher final : public EngineListener {
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
   int64_t num_generated_ = 0;  // output tokens that are not yet counted
+  int64_t waiting_bytes_ = 0;  // of output, at most: what clients took since the last sum counts
   StallWatch stalls_;
   Time stall_check_{};
   Time busy_since_{};

@@ -79,7 +79,7 @@ class MemorySink final : public OutputSink {
 
 class SessionTest : public ::testing::Test {
  protected:
-  SessionTest() {
+  explicit SessionTest(int64_t output_queue_bytes_max = 1 << 30) {
     model_.name = "fake";
     model_.vocab_size = kVocab;
     model_.max_model_len = 200'000;
@@ -89,7 +89,9 @@ class SessionTest : public ::testing::Test {
     engine.cache.num_blocks = kBlocks;
     engine.requests_max = options_.requests_max;
     dispatcher_ = std::make_unique<TokenDispatcher>(
-        DispatcherOptions{.write_stall_timeout = std::chrono::seconds(60)}, clock_, metrics_);
+        DispatcherOptions{.write_stall_timeout = std::chrono::seconds(60),
+                          .output_queue_bytes_max = output_queue_bytes_max},
+        clock_, metrics_);
     engine_ =
         std::make_unique<Engine>(engine,
                                  std::make_unique<FakeRunner>(FakeRunnerOptions{
@@ -255,6 +257,33 @@ TEST_F(SessionTest, APromptThatIsTooLongAtLeastIsRefusedBeforeAnyoneReadsIt) {
   const RequestError error = ErrorOf(sink->AwaitEnd());
   EXPECT_EQ(error.reason, Reason::kPromptTooLong);
   EXPECT_EQ(error.field, "text");
+}
+
+class OutputQueueTest : public SessionTest {
+ protected:
+  OutputQueueTest() : SessionTest(/*output_queue_bytes_max=*/100'000) {}
+};
+
+TEST_F(OutputQueueTest, TheCallWithTheMostWaitingOutputIsEnded) {
+  const auto small = std::make_shared<MemorySink>(/*takes_at_once=*/false);
+  const auto large = std::make_shared<MemorySink>(/*takes_at_once=*/false);
+  const auto small_session = Start(small, Draft(1000));
+  while (requests_.count() > 0) {  // it has ended, and its client has taken nothing
+  }
+  const auto large_session = Start(large, Draft(150'000));
+  large->AwaitParts(1);
+  while (requests_.count() > 0) {
+  }
+  for (const auto& [sink, session] :
+       {std::pair(small, small_session), std::pair(large, large_session)}) {
+    sink->TakeAtOnce();
+    session->OnDelivered(true);
+  }
+  EXPECT_TRUE(small->AwaitEnd().ok());
+  const RequestError error = ErrorOf(large->AwaitEnd());
+  EXPECT_EQ(error.reason, Reason::kWriteStalled);
+  EXPECT_EQ(error.bound, 100'000);
+  EXPECT_THAT(large->parts(), SizeIs(1)) << "the part that was in flight";
 }
 
 }  // namespace
