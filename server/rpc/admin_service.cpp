@@ -144,16 +144,16 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
     answer();
     return reactor.get();
   }
-  const bool is_taken =
+  const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(call->peer(), static_cast<int64_t>(bytes->Length()),
-                             [this, reactor, answer](TextPool::Turn turn) {
-                               if (turn == TextPool::Turn::kRun) {
-                                 answer();
+                             [this, reactor, answer](std::optional<TextQueueLimit> displaced_by) {
+                               if (displaced_by) {
+                                 reactor->Complete(context_.starter.TextQueueFull(*displaced_by));
                                } else {
-                                 reactor->Complete(context_.starter.TextQueueFull());
+                                 answer();
                                }
                              });
-  if (!is_taken) reactor->Complete(context_.starter.TextQueueFull());
+  if (limit) reactor->Complete(context_.starter.TextQueueFull(*limit));
   return reactor.get();
 }
 

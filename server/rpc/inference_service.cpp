@@ -139,11 +139,12 @@ grpc::ServerUnaryReactor* InferenceService::RunText(
     ToBytes(filled, response);
     return absl::OkStatus();
   };
-  const bool is_taken = context_.text_pool.Run(
-      call.peer(), static_cast<int64_t>(bytes.Length()), [this, reactor, run](TextPool::Turn turn) {
-        Finish(*reactor, turn == TextPool::Turn::kRun ? run() : context_.starter.TextQueueFull());
+  const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
+      call.peer(), static_cast<int64_t>(bytes.Length()),
+      [this, reactor, run](std::optional<TextQueueLimit> displaced_by) {
+        Finish(*reactor, displaced_by ? context_.starter.TextQueueFull(*displaced_by) : run());
       });
-  if (!is_taken) Finish(*reactor, context_.starter.TextQueueFull());
+  if (limit) Finish(*reactor, context_.starter.TextQueueFull(*limit));
   return reactor;
 }
 

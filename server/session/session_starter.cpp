@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "server/session/request_error.h"
@@ -44,10 +45,17 @@ absl::Status SessionStarter::Busy(Reason reason, std::string_view what, int64_t 
       context_.dispatcher.wait().RetryDelay(context_.engine.Load().num_waiting));
 }
 
-absl::Status SessionStarter::TextQueueFull() const {
-  return Busy(Reason::kTextQueueFull,
-              "calls, or too many bytes of calls, wait for a text thread; text-queue-max is",
-              context_.options.text_queue_max);
+absl::Status SessionStarter::TextQueueFull(TextQueueLimit limit) const {
+  switch (limit) {
+    case TextQueueLimit::kTasks:
+      return Busy(Reason::kTextQueueFull, "calls wait for a text thread; text-queue-max is",
+                  context_.options.text_queue_max);
+    case TextQueueLimit::kBytes:
+      return Busy(Reason::kTextQueueFull,
+                  "bytes of calls wait for a text thread; text-queue-bytes-max is",
+                  context_.options.text_queue_bytes_max);
+  }
+  INCIPIT_CHECK(false);
 }
 
 absl::Status SessionStarter::QueueFull(std::string_view message) const {
@@ -78,15 +86,16 @@ void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arri
   const int64_t num_bytes = arrival.num_bytes;
   Session& refused = *session;
   Job job{session, std::move(arrival), std::move(read)};
-  const bool is_taken = context_.text_pool.Run(
-      connection, num_bytes, [this, job = std::move(job)](TextPool::Turn turn) mutable {
-        if (turn == TextPool::Turn::kRun) {
-          Prepare(std::move(job));
+  const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
+      connection, num_bytes,
+      [this, job = std::move(job)](std::optional<TextQueueLimit> displaced_by) mutable {
+        if (displaced_by) {
+          Refuse(*job.session, TextQueueFull(*displaced_by));
         } else {
-          Refuse(*job.session, TextQueueFull());
+          Prepare(std::move(job));
         }
       });
-  if (!is_taken) Refuse(refused, TextQueueFull());
+  if (limit) Refuse(refused, TextQueueFull(*limit));
 }
 
 absl::Status SessionStarter::CheckRoom(Session& session, Estimate estimate) {

@@ -71,7 +71,7 @@ class SessionStarter {
 
   // An error of a limit on how much is going on at a time, with a retry delay.
   absl::Status Busy(Reason reason, std::string_view what, int64_t limit) const;
-  absl::Status TextQueueFull() const;
+  absl::Status TextQueueFull(TextQueueLimit limit) const;
 
  private:
   struct Job {

@@ -22,32 +22,35 @@ void TextPool::Stop() {
   threads_.clear();
 }
 
-bool TextPool::Run(std::string_view connection, int64_t num_bytes, Task&& task) {
+std::optional<TextQueueLimit> TextPool::Run(std::string_view connection, int64_t num_bytes,
+                                            Task&& task) {
   std::vector<Task> displaced;
-  bool is_taken = false;
+  std::optional<TextQueueLimit> limit;
   {
     MutexLock lock(mutex_);
-    is_taken = MakeRoom(connection, num_bytes, displaced);
-    if (is_taken) {
-      const auto [found, is_new] = by_connection_.try_emplace(std::string(connection));
-      if (is_new) {
-        lines_.push_back({.connection = found->first, .items = {}});
-        found->second = std::prev(lines_.end());
-      }
-      Line& line = *found->second;
-      line.items.push_back({std::move(task), num_bytes});
-      line.num_bytes += num_bytes;
-      ++num_tasks_;
-      num_bytes_ += num_bytes;
+    limit = LimitMet(num_tasks_, num_bytes_ + num_bytes);
+    if (limit && !MakeRoom(connection, num_bytes, displaced)) return limit;
+    const auto [found, is_new] = by_connection_.try_emplace(std::string(connection));
+    if (is_new) {
+      lines_.push_back({.connection = found->first, .items = {}});
+      found->second = std::prev(lines_.end());
     }
+    Line& line = *found->second;
+    line.items.push_back({std::move(task), num_bytes});
+    line.num_bytes += num_bytes;
+    ++num_tasks_;
+    num_bytes_ += num_bytes;
   }
-  if (is_taken) changed_.notify_one();
-  for (Task& other : displaced) other(Turn::kDisplaced);
-  return is_taken;
+  changed_.notify_one();
+  for (Task& other : displaced) other(limit);
+  return std::nullopt;
 }
 
-bool TextPool::HasRoom(int32_t num_tasks, int64_t num_bytes) const {
-  return num_tasks == 0 || (num_tasks < options_.tasks_max && num_bytes <= options_.bytes_max);
+std::optional<TextQueueLimit> TextPool::LimitMet(int32_t num_tasks, int64_t num_bytes) const {
+  if (num_tasks == 0) return std::nullopt;
+  if (num_tasks >= options_.tasks_max) return TextQueueLimit::kTasks;
+  if (num_bytes > options_.bytes_max) return TextQueueLimit::kBytes;
+  return std::nullopt;
 }
 
 int64_t TextPool::PartOf(size_t num_tasks, int64_t num_bytes) const {
@@ -59,7 +62,6 @@ bool TextPool::MakeRoom(std::string_view connection, int64_t num_bytes,
                         std::vector<Task>& displaced) {
   int32_t num_tasks = num_tasks_;
   int64_t all_bytes = num_bytes_ + num_bytes;
-  if (HasRoom(num_tasks, all_bytes)) return true;
   const auto own = by_connection_.find(absl::string_view(connection.data(), connection.size()));
   const int64_t own_part = own == by_connection_.end() ? PartOf(1, num_bytes)
                                                        : PartOf(own->second->items.size() + 1,
@@ -76,7 +78,7 @@ bool TextPool::MakeRoom(std::string_view connection, int64_t num_bytes,
   }
   const auto part_of = [this](const Rest& rest) { return PartOf(rest.num_tasks, rest.num_bytes); };
   std::vector<Lines::iterator> chosen;
-  while (!HasRoom(num_tasks, all_bytes)) {
+  while (LimitMet(num_tasks, all_bytes)) {
     const auto largest =
         std::max_element(rests.begin(), rests.end(),
                          [&](const Rest& a, const Rest& b) { return part_of(a) < part_of(b); });
@@ -121,7 +123,7 @@ void TextPool::Work() {
       if (lines_.empty()) return;
       item = Take(lines_.begin(), /*first=*/true);
     }
-    item.task(Turn::kRun);
+    item.task(std::nullopt);
   }
 }
 

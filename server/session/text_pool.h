@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,6 +19,9 @@
 
 namespace incipit {
 
+// What bounds the queue.
+enum class TextQueueLimit : uint8_t { kTasks, kBytes };
+
 struct TextPoolOptions {
   int32_t num_threads = 2;
   int32_t tasks_max = 256;  // that wait
@@ -29,18 +33,17 @@ struct TextPoolOptions {
 // takes the place of the last task of the connection with the largest part.
 class TextPool {
  public:
-  enum class Turn : uint8_t { kRun, kDisplaced };
-  // Called once: on a thread of the pool with kRun, or on the thread of another Run with
-  // kDisplaced.
-  using Task = absl::AnyInvocable<void(Turn)>;
+  // Called once: on a thread of the pool with nothing, or, if the task is displaced, on the thread
+  // of another Run with the limit that this Run met.
+  using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
 
-  // Queues `task`. Thread-safe; does not wait. Returns false and leaves `task` as it is if there is
-  // no room.
-  // `num_bytes` is the memory that the task holds.
-  [[nodiscard]] bool Run(std::string_view connection, int64_t num_bytes, Task&& task);
+  // Queues `task`, which holds `num_bytes` of memory. Thread-safe; does not wait. If there is no
+  // room, returns the limit that is met and leaves `task` as it is.
+  [[nodiscard]] std::optional<TextQueueLimit> Run(std::string_view connection, int64_t num_bytes,
+                                                  Task&& task);
   // Runs what is queued, then ends the threads. Idempotent, of one thread.
   void Stop();
 
@@ -58,7 +61,8 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  bool HasRoom(int32_t num_tasks, int64_t num_bytes) const;
+  // The limit that another task would meet beside `num_tasks`, with `num_bytes` together.
+  std::optional<TextQueueLimit> LimitMet(int32_t num_tasks, int64_t num_bytes) const;
   // Makes room for a task with `num_bytes` of `connection`: takes the last task of the connection
   // with the largest part, again and again, while that part is larger than the one that
   // `connection` would have. Takes nothing and returns false if that does not make enough room.

@@ -17,21 +17,26 @@ class HeldPool {
  public:
   HeldPool(int32_t tasks_max, int64_t bytes_max)
       : pool_({.num_threads = 1, .tasks_max = tasks_max, .bytes_max = bytes_max}) {
-    EXPECT_TRUE(pool_.Run("holder", 1, [this](TextPool::Turn) {
+    const auto limit = pool_.Run("holder", 1, [this](std::optional<TextQueueLimit>) {
       MutexLock lock(mutex_);
       started_ = true;
       changed_.notify_all();
       while (!released_) changed_.wait(mutex_);
-    }));
+    });
+    EXPECT_FALSE(limit.has_value());
     MutexLock lock(mutex_);
     while (!started_) changed_.wait(mutex_);
   }
   ~HeldPool() { Release(); }
 
   bool Add(const std::string& connection, const std::string& name, int64_t num_bytes = 1) {
-    return pool_.Run(connection, num_bytes, [this, name](TextPool::Turn turn) {
+    return !Limit(connection, name, num_bytes);
+  }
+  std::optional<TextQueueLimit> Limit(const std::string& connection, const std::string& name,
+                                      int64_t num_bytes) {
+    return pool_.Run(connection, num_bytes, [this, name](std::optional<TextQueueLimit> limit) {
       MutexLock lock(mutex_);
-      (turn == TextPool::Turn::kRun ? run_ : displaced_).push_back(name);
+      (limit ? displaced_ : run_).push_back(name);
     });
   }
 
@@ -84,6 +89,14 @@ TEST(TextPoolTest, TheQueueIsBoundedInBytesTooButOneTaskAlwaysHasRoom) {
   EXPECT_TRUE(other.Add("a", "a3", 40));
   other.Release();
   EXPECT_THAT(other.run(), ElementsAre("a1", "a3"));
+}
+
+TEST(TextPoolTest, AFullQueueSaysWhichLimitIsMet) {
+  HeldPool pool(2, 100);
+  EXPECT_TRUE(pool.Add("a", "a1", 60));
+  EXPECT_EQ(pool.Limit("a", "a2", 41), TextQueueLimit::kBytes);
+  EXPECT_TRUE(pool.Add("a", "a2", 1));
+  EXPECT_EQ(pool.Limit("a", "a3", 1), TextQueueLimit::kTasks);
 }
 
 TEST(TextPoolTest, ConnectionsAreServedInTurn) {
