@@ -250,7 +250,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       drain(engine, health, clock),
       text_pool({.num_threads = options.text_threads,
                  .tasks_max = options.text_queue_max,
-                 .bytes_max = options.text_queue_bytes_max}),
+                 .bytes_max = options.text_queue_bytes_max,
+                 .tokens_max = options.waiting_prompt_tokens_max}),
       encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat),
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
       inference(

@@ -144,15 +144,15 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
     answer();
     return reactor.get();
   }
-  const std::optional<TextQueueLimit> limit =
-      context_.text_pool.Run(call->peer(), static_cast<int64_t>(bytes->Length()),
-                             [this, reactor, answer](std::optional<TextQueueLimit> displaced_by) {
-                               if (displaced_by) {
-                                 reactor->Complete(context_.starter.TextQueueFull(*displaced_by));
-                               } else {
-                                 answer();
-                               }
-                             });
+  const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
+      call->peer(), {.num_bytes = static_cast<int64_t>(bytes->Length())}, /*tokens_behind=*/0,
+      [this, reactor, answer](std::optional<TextQueueLimit> displaced_by) {
+        if (displaced_by) {
+          reactor->Complete(context_.starter.TextQueueFull(*displaced_by));
+        } else {
+          answer();
+        }
+      });
   if (limit) reactor->Complete(context_.starter.TextQueueFull(*limit));
   return reactor.get();
 }

@@ -140,7 +140,7 @@ grpc::ServerUnaryReactor* InferenceService::RunText(
     return absl::OkStatus();
   };
   const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
-      call.peer(), static_cast<int64_t>(bytes.Length()),
+      call.peer(), {.num_bytes = static_cast<int64_t>(bytes.Length())}, /*tokens_behind=*/0,
       [this, reactor, run](std::optional<TextQueueLimit> displaced_by) {
         Finish(*reactor, displaced_by ? context_.starter.TextQueueFull(*displaced_by) : run());
       });

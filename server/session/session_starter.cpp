@@ -54,6 +54,11 @@ absl::Status SessionStarter::TextQueueFull(TextQueueLimit limit) const {
       return Busy(Reason::kTextQueueFull,
                   "bytes of calls wait for a text thread; text-queue-bytes-max is",
                   context_.options.text_queue_bytes_max);
+    case TextQueueLimit::kTokens:
+      return QueueFull(
+          fmt::format("prompts wait for a text thread that have with those that wait "
+                      "behind it more than {} tokens, which is the limit",
+                      context_.options.waiting_prompt_tokens_max));
   }
   INCIPIT_CHECK(false);
 }
@@ -78,16 +83,16 @@ void SessionStarter::Refuse(Session& session, const absl::Status& status) const 
 
 void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arrival,
                            Estimate estimate, Read read) {
-  if (absl::Status status = CheckRoom(*session, estimate); !status.ok()) {
-    Refuse(*session, status);
+  const absl::StatusOr<Room> room = CheckRoom(arrival, *session, estimate);
+  if (!room.ok()) {
+    Refuse(*session, room.status());
     return;
   }
   const std::string connection = arrival.connection;
-  const int64_t num_bytes = arrival.num_bytes;
   Session& refused = *session;
   Job job{session, std::move(arrival), std::move(read)};
   const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
-      connection, num_bytes,
+      connection, room->load, room->tokens_behind,
       [this, job = std::move(job)](std::optional<TextQueueLimit> displaced_by) mutable {
         if (displaced_by) {
           Refuse(*job.session, TextQueueFull(*displaced_by));
@@ -98,7 +103,9 @@ void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arri
   if (limit) Refuse(refused, TextQueueFull(*limit));
 }
 
-absl::Status SessionStarter::CheckRoom(Session& session, Estimate estimate) {
+absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArrival& arrival,
+                                                               Session& session,
+                                                               Estimate estimate) const {
   std::optional<RequestCounter::Slot> slot = context_.requests.Take();
   if (!slot) {
     return WithBound(QueueFull(fmt::format("{} requests are waiting or running; the limit is {}",
@@ -116,7 +123,8 @@ absl::Status SessionStarter::CheckRoom(Session& session, Estimate estimate) {
         fmt::format("{} prompt tokens are waiting and this prompt has {} or more; the limit is {}",
                     num_waiting, num_tokens, limit));
   }
-  return absl::OkStatus();
+  return Room{.load = {.num_bytes = arrival.num_bytes, .num_tokens = num_tokens},
+              .tokens_behind = num_waiting};
 }
 
 void SessionStarter::Prepare(Job job) {

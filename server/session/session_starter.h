@@ -81,7 +81,13 @@ class SessionStarter {
   };
 
   // Takes a place for the session and checks the limits that need no look at the request itself.
-  absl::Status CheckRoom(Session& session, Estimate estimate);
+  // Returns the load of the request, and how many prompt tokens wait in the engine.
+  struct Room {
+    TextLoad load;
+    int64_t tokens_behind = 0;
+  };
+  absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
+                                 Estimate estimate) const;
   void Prepare(Job job);
   absl::StatusOr<CheckedRequest> ReadAndCheck(Job& job) const;
   // True if the requests that wait do so for others to end, rather than for the next step.

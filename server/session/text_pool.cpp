@@ -22,71 +22,73 @@ void TextPool::Stop() {
   threads_.clear();
 }
 
-std::optional<TextQueueLimit> TextPool::Run(std::string_view connection, int64_t num_bytes,
-                                            Task&& task) {
+std::optional<TextQueueLimit> TextPool::Run(std::string_view connection, const TextLoad& load,
+                                            int64_t tokens_behind, Task&& task) {
   std::vector<Task> displaced;
   std::optional<TextQueueLimit> limit;
   {
     MutexLock lock(mutex_);
-    limit = LimitMet(num_tasks_, num_bytes_ + num_bytes);
-    if (limit && !MakeRoom(connection, num_bytes, displaced)) return limit;
+    limit = LimitMet(load_, load, tokens_behind);
+    if (limit && !MakeRoom(connection, load, tokens_behind, displaced)) return limit;
     const auto [found, is_new] = by_connection_.try_emplace(std::string(connection));
     if (is_new) {
       lines_.push_back({.connection = found->first, .items = {}});
       found->second = std::prev(lines_.end());
     }
     Line& line = *found->second;
-    line.items.push_back({std::move(task), num_bytes});
-    line.num_bytes += num_bytes;
-    ++num_tasks_;
-    num_bytes_ += num_bytes;
+    line.items.push_back({std::move(task), load});
+    line.load += load;
+    load_ += load;
   }
   changed_.notify_one();
   for (Task& other : displaced) other(limit);
   return std::nullopt;
 }
 
-std::optional<TextQueueLimit> TextPool::LimitMet(int32_t num_tasks, int64_t num_bytes) const {
-  if (num_tasks == 0) return std::nullopt;
-  if (num_tasks >= options_.tasks_max) return TextQueueLimit::kTasks;
-  if (num_bytes > options_.bytes_max) return TextQueueLimit::kBytes;
+std::optional<TextQueueLimit> TextPool::LimitMet(const TextLoad& queued, const TextLoad& load,
+                                                 int64_t tokens_behind) const {
+  if (queued.num_tasks == 0) return std::nullopt;
+  if (queued.num_tasks >= options_.tasks_max) return TextQueueLimit::kTasks;
+  if (queued.num_bytes + load.num_bytes > options_.bytes_max) return TextQueueLimit::kBytes;
+  const int64_t num_ahead = queued.num_tokens + tokens_behind;
+  if (load.num_tokens > 0 && num_ahead > 0 && num_ahead + load.num_tokens > options_.tokens_max) {
+    return TextQueueLimit::kTokens;
+  }
   return std::nullopt;
 }
 
-int64_t TextPool::PartOf(size_t num_tasks, int64_t num_bytes) const {
-  return std::max(static_cast<int64_t>(num_tasks) * 1000 / options_.tasks_max,
-                  num_bytes * 1000 / std::max<int64_t>(options_.bytes_max, 1));
+int64_t TextPool::PartOf(const TextLoad& load) const {
+  return std::max({load.num_tasks * 1000 / options_.tasks_max,
+                   load.num_bytes * 1000 / std::max<int64_t>(options_.bytes_max, 1),
+                   load.num_tokens * 1000 / options_.tokens_max});
 }
 
-bool TextPool::MakeRoom(std::string_view connection, int64_t num_bytes,
+bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                         std::vector<Task>& displaced) {
-  int32_t num_tasks = num_tasks_;
-  int64_t all_bytes = num_bytes_ + num_bytes;
   const auto own = by_connection_.find(absl::string_view(connection.data(), connection.size()));
-  const int64_t own_part = own == by_connection_.end() ? PartOf(1, num_bytes)
-                                                       : PartOf(own->second->items.size() + 1,
-                                                                own->second->num_bytes + num_bytes);
+  TextLoad own_load = load;
+  if (own != by_connection_.end()) own_load += own->second->load;
+  const int64_t own_part = PartOf(own_load);
   // A line as it would be without its last tasks.
   struct Rest {
     Lines::iterator line;
-    size_t num_tasks = 0;
-    int64_t num_bytes = 0;
+    TextLoad load;
   };
   std::vector<Rest> rests;
   for (auto line = lines_.begin(); line != lines_.end(); ++line) {
-    rests.push_back({line, line->items.size(), line->num_bytes});
+    rests.push_back({line, line->load});
   }
-  const auto part_of = [this](const Rest& rest) { return PartOf(rest.num_tasks, rest.num_bytes); };
+  TextLoad queued = load_;
   std::vector<Lines::iterator> chosen;
-  while (LimitMet(num_tasks, all_bytes)) {
-    const auto largest =
-        std::max_element(rests.begin(), rests.end(),
-                         [&](const Rest& a, const Rest& b) { return part_of(a) < part_of(b); });
-    if (part_of(*largest) <= own_part) return false;
-    const int64_t freed = largest->line->items[--largest->num_tasks].num_bytes;
-    largest->num_bytes -= freed;
-    all_bytes -= freed;
-    --num_tasks;
+  while (LimitMet(queued, load, tokens_behind)) {
+    const auto largest = std::max_element(
+        rests.begin(), rests.end(),
+        [this](const Rest& a, const Rest& b) { return PartOf(a.load) < PartOf(b.load); });
+    if (PartOf(largest->load) <= own_part) return false;
+    const auto last = static_cast<size_t>(largest->load.num_tasks) - 1;
+    const TextLoad freed = largest->line->items[last].load;
+    largest->load -= freed;
+    queued -= freed;
     chosen.push_back(largest->line);
   }
   for (const Lines::iterator line : chosen) {
@@ -102,9 +104,8 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
   } else {
     line->items.pop_back();
   }
-  line->num_bytes -= item.num_bytes;
-  --num_tasks_;
-  num_bytes_ -= item.num_bytes;
+  line->load -= item.load;
+  load_ -= item.load;
   if (line->items.empty()) {
     by_connection_.erase(line->connection);
     lines_.erase(line);

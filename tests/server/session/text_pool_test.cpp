@@ -15,14 +15,18 @@ using ::testing::IsEmpty;
 // A pool whose only thread is held until Release, so that a test can fill the queue.
 class HeldPool {
  public:
-  HeldPool(int32_t tasks_max, int64_t bytes_max)
-      : pool_({.num_threads = 1, .tasks_max = tasks_max, .bytes_max = bytes_max}) {
-    const auto limit = pool_.Run("holder", 1, [this](std::optional<TextQueueLimit>) {
-      MutexLock lock(mutex_);
-      started_ = true;
-      changed_.notify_all();
-      while (!released_) changed_.wait(mutex_);
-    });
+  HeldPool(int32_t tasks_max, int64_t bytes_max, int64_t tokens_max = 1000)
+      : pool_({.num_threads = 1,
+               .tasks_max = tasks_max,
+               .bytes_max = bytes_max,
+               .tokens_max = tokens_max}) {
+    const auto limit =
+        pool_.Run("holder", {.num_bytes = 1}, 0, [this](std::optional<TextQueueLimit>) {
+          MutexLock lock(mutex_);
+          started_ = true;
+          changed_.notify_all();
+          while (!released_) changed_.wait(mutex_);
+        });
     EXPECT_FALSE(limit.has_value());
     MutexLock lock(mutex_);
     while (!started_) changed_.wait(mutex_);
@@ -30,14 +34,15 @@ class HeldPool {
   ~HeldPool() { Release(); }
 
   bool Add(const std::string& connection, const std::string& name, int64_t num_bytes = 1) {
-    return !Limit(connection, name, num_bytes);
+    return !Limit(connection, name, {.num_bytes = num_bytes});
   }
   std::optional<TextQueueLimit> Limit(const std::string& connection, const std::string& name,
-                                      int64_t num_bytes) {
-    return pool_.Run(connection, num_bytes, [this, name](std::optional<TextQueueLimit> limit) {
-      MutexLock lock(mutex_);
-      (limit ? displaced_ : run_).push_back(name);
-    });
+                                      const TextLoad& load, int64_t tokens_behind = 0) {
+    return pool_.Run(connection, load, tokens_behind,
+                     [this, name](std::optional<TextQueueLimit> limit) {
+                       MutexLock lock(mutex_);
+                       (limit ? displaced_ : run_).push_back(name);
+                     });
   }
 
   // Lets the thread go and waits for what is queued.
@@ -94,9 +99,27 @@ TEST(TextPoolTest, TheQueueIsBoundedInBytesTooButOneTaskAlwaysHasRoom) {
 TEST(TextPoolTest, AFullQueueSaysWhichLimitIsMet) {
   HeldPool pool(2, 100);
   EXPECT_TRUE(pool.Add("a", "a1", 60));
-  EXPECT_EQ(pool.Limit("a", "a2", 41), TextQueueLimit::kBytes);
+  EXPECT_EQ(pool.Limit("a", "a2", {.num_bytes = 41}), TextQueueLimit::kBytes);
   EXPECT_TRUE(pool.Add("a", "a2", 1));
-  EXPECT_EQ(pool.Limit("a", "a3", 1), TextQueueLimit::kTasks);
+  EXPECT_EQ(pool.Limit("a", "a3", {.num_bytes = 1}), TextQueueLimit::kTasks);
+}
+
+TEST(TextPoolTest, PromptTokensInTheQueueAndBehindItAreBounded) {
+  HeldPool pool(10, 100, /*tokens_max=*/50);
+  EXPECT_FALSE(pool.Limit("a", "a1", {.num_tokens = 60}).has_value()) << "nothing is ahead";
+  EXPECT_EQ(pool.Limit("a", "a2", {.num_tokens = 1}), TextQueueLimit::kTokens);
+  EXPECT_FALSE(pool.Limit("a", "a3", {.num_tokens = 0}).has_value()) << "it adds no tokens";
+  pool.Release();
+  EXPECT_THAT(pool.run(), ElementsAre("a1", "a3"));
+
+  HeldPool other(10, 100, /*tokens_max=*/50);
+  EXPECT_FALSE(other.Limit("a", "a1", {.num_tokens = 20}, 10).has_value());
+  EXPECT_EQ(other.Limit("a", "a2", {.num_tokens = 21}, 10), TextQueueLimit::kTokens);
+  EXPECT_FALSE(other.Limit("a", "a2", {.num_tokens = 20}, 10).has_value());
+  EXPECT_FALSE(other.Limit("b", "b1", {.num_tokens = 15}, 10).has_value()) << "in the place of a2";
+  EXPECT_THAT(other.displaced(), ElementsAre("a2"));
+  other.Release();
+  EXPECT_THAT(other.run(), ElementsAre("a1", "b1"));
 }
 
 TEST(TextPoolTest, ConnectionsAreServedInTurn) {
