@@ -39,12 +39,33 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     Finish(ToGrpcStatus(status));
   }
 
+  // Sets what to call if the call is cancelled before it is completed; calls it now if it was.
+  void OnCancelCall(std::function<void()> on_cancel) {
+    {
+      MutexLock lock(mutex_);
+      if (!is_cancelled_) {
+        on_cancel_ = std::move(on_cancel);
+        return;
+      }
+    }
+    on_cancel();
+  }
+
   bool is_completed() {
     MutexLock lock(mutex_);
     return completed_;
   }
 
-  void OnCancel() override { Complete(Refuse(Reason::kCancelled, "the call was cancelled")); }
+  void OnCancel() override {
+    std::function<void()> on_cancel;
+    {
+      MutexLock lock(mutex_);
+      is_cancelled_ = true;
+      on_cancel = std::move(on_cancel_);
+    }
+    if (on_cancel) on_cancel();
+    Complete(Refuse(Reason::kCancelled, "the call was cancelled"));
+  }
   void OnDone() override { self_.reset(); }
 
  private:
@@ -53,6 +74,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
   std::shared_ptr<DeferredReactor> self_;  // until OnDone
   Mutex mutex_;
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
 };
 
 namespace {
@@ -221,7 +244,9 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
     return reactor.get();
   }
   context_.begin_drain();
-  context_.calls.WhenIdle([reactor] { reactor->Complete(absl::OkStatus()); });
+  const uint64_t ticket =
+      context_.calls.WhenIdle([reactor] { reactor->Complete(absl::OkStatus()); });
+  reactor->OnCancelCall([&calls = context_.calls, ticket] { calls.Forget(ticket); });
   return reactor.get();
 }
 
