@@ -242,12 +242,12 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
       {"running-max", "N", "Maximum number of sequences (choices) that run at the same time."},
       o.running_max, {1, kBlockUsersMax});
   flags.Integer({"requests-max", "N",
-                 "Maximum number of waiting and running requests; further requests get "
-                 "RESOURCE_EXHAUSTED with a retry delay."},
+                 "Maximum number of requests in preparation, waiting and running; further requests "
+                 "get RESOURCE_EXHAUSTED with a retry delay."},
                 o.requests_max, {1, 1 << 20});
   flags.Integer({"waiting-prompt-tokens-max", "N",
-                 "Maximum number of prompt tokens in the queue; further requests get "
-                 "RESOURCE_EXHAUSTED with a retry delay."},
+                 "Maximum number of prompt tokens in the queues for a text thread and for the "
+                 "engine; further requests get RESOURCE_EXHAUSTED with a retry delay."},
                 o.waiting_prompt_tokens_max, {1});
 }
 
@@ -304,8 +304,8 @@ void BindServerLimits(Options& o, Flags& flags) {
   using std::chrono::hours;
   using std::chrono::milliseconds;
   flags.Bytes({"output-queue-bytes-max", "SIZE",
-               "Of output that clients have not taken, all together, as it is sent; the calls with "
-               "the most get RESOURCE_EXHAUSTED."},
+               "Maximum total size of the output that clients have not taken yet. The calls with "
+               "the most such output get RESOURCE_EXHAUSTED."},
               o.output_queue_bytes_max, {1 << 20});
   flags.Interval(
       {"write-stall-timeout", "TIME",

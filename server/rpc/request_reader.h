@@ -21,7 +21,8 @@ class GenerateRequest;
 
 namespace incipit {
 
-// Strings are moved out of the message. Lists are copied up to their limits.
+// Strings are moved out of the message. Lists of messages and strings are copied up to their
+// limits, lists of numbers whole.
 RequestDraft DraftOf(v1::GenerateRequest&& message, const RequestLimits& limits);
 RequestDraft DraftOf(v1::ChatRequest&& message, const RequestLimits& limits);
 TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids);

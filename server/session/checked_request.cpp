@@ -160,8 +160,10 @@ absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const S
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto id = static_cast<uint32_t>(ids[i]);
     if (id < static_cast<uint32_t>(model.vocab_size)) continue;
-    return InvalidField(fmt::format("{}[{}]", field, i),
-                        "is {}; this model's token ids are below {}", id, model.vocab_size);
+    return WithBound(
+        InvalidField(fmt::format("{}[{}]", field, i), "is {}; this model's token ids are below {}",
+                     id, model.vocab_size),
+        model.vocab_size - 1);
   }
   return absl::OkStatus();
 }

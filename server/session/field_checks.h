@@ -15,10 +15,17 @@ inline absl::Status CheckBytes(std::string_view field, size_t size, int64_t max)
   return WithBound(InvalidField(field, "has {} bytes; at most {} are allowed", size, max), max);
 }
 
+// Adds `max` to `status`, the error of a `value`, if that is larger.
+template <typename T>
+absl::Status WithBoundOf(const T& value, int64_t max, const absl::Status& status) {
+  return value > static_cast<T>(max) ? WithBound(status, max) : status;
+}
+
 // Refuses NaN too, for which every comparison is false.
-inline absl::Status CheckRange(std::string_view field, float value, float min, float max) {
-  if (value >= min && value <= max) return absl::OkStatus();
-  return InvalidField(field, "is {}; it must be from {} to {}", value, min, max);
+inline absl::Status CheckRange(std::string_view field, float value, int min, int max) {
+  if (value >= static_cast<float>(min) && value <= static_cast<float>(max)) return absl::OkStatus();
+  return WithBoundOf(value, max,
+                     InvalidField(field, "is {}; it must be from {} to {}", value, min, max));
 }
 
 // `noun`: what is counted, such as "strings".

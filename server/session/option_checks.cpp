@@ -23,8 +23,9 @@ absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model
   for (const auto& [id, bias] : draft.logit_bias) {
     const std::string field = fmt::format("{}[{}]", kField, id);
     if (id >= static_cast<uint32_t>(model.vocab_size)) {
-      return InvalidField(field, "is {}; this model's token ids are below {}", id,
-                          model.vocab_size);
+      return WithBound(
+          InvalidField(field, "is {}; this model's token ids are below {}", id, model.vocab_size),
+          model.vocab_size - 1);
     }
     INCIPIT_RETURN_IF_ERROR(CheckRange(field, bias, -100, 100));
     out.push_back({static_cast<TokenId>(id), bias});
@@ -100,8 +101,9 @@ absl::Status CheckRetention(const RetentionDraft& draft, const RequestLimits& li
                             Retention& out) {
   if (draft.priority) {
     if (*draft.priority < 0 || *draft.priority > kRetentionPriorityMax) {
-      return InvalidField("cache.retention.priority", "is {}; it must be from 0 to {}",
-                          *draft.priority, kRetentionPriorityMax);
+      return WithBoundOf(*draft.priority, kRetentionPriorityMax,
+                         InvalidField("cache.retention.priority", "is {}; it must be from 0 to {}",
+                                      *draft.priority, kRetentionPriorityMax));
     }
     out.priority = *draft.priority;
   }
@@ -109,8 +111,10 @@ absl::Status CheckRetention(const RetentionDraft& draft, const RequestLimits& li
     constexpr std::string_view kField = "cache.retention.ttl";
     INCIPIT_ASSIGN_OR_RETURN(out.time_to_live, CheckSpan(kField, *draft.time_to_live));
     if (out.time_to_live > limits.cache_ttl_max) {
-      return InvalidField(kField, "is {} s; at most {} s are allowed", ToSeconds(out.time_to_live),
-                          ToSeconds(limits.cache_ttl_max));
+      return WithBound(
+          InvalidField(kField, "is {} s; at most {} s are allowed", ToSeconds(out.time_to_live),
+                       ToSeconds(limits.cache_ttl_max)),
+          std::chrono::duration_cast<std::chrono::seconds>(limits.cache_ttl_max).count());
     }
   }
   if (draft.pin) {
@@ -131,7 +135,9 @@ absl::Status CheckSampling(const SamplingDraft& draft, const ServedModel& model,
 
   params.top_p = draft.top_p.value_or(defaults.top_p.value_or(1));
   if (!(params.top_p > 0 && params.top_p <= 1)) {
-    return InvalidField("sampling.top_p", "is {}; it must be above 0 and at most 1", params.top_p);
+    return WithBoundOf(
+        params.top_p, 1,
+        InvalidField("sampling.top_p", "is {}; it must be above 0 and at most 1", params.top_p));
   }
   const uint32_t top_k = draft.top_k.value_or(static_cast<uint32_t>(defaults.top_k.value_or(0)));
   params.top_k = top_k >= static_cast<uint32_t>(model.vocab_size) ? 0 : static_cast<int32_t>(top_k);
@@ -141,8 +147,10 @@ absl::Status CheckSampling(const SamplingDraft& draft, const ServedModel& model,
   params.repetition_penalty =
       draft.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1));
   if (!(params.repetition_penalty > 0 && params.repetition_penalty <= 100)) {
-    return InvalidField("sampling.repetition_penalty", "is {}; it must be above 0 and at most 100",
-                        params.repetition_penalty);
+    return WithBoundOf(
+        params.repetition_penalty, 100,
+        InvalidField("sampling.repetition_penalty", "is {}; it must be above 0 and at most 100",
+                     params.repetition_penalty));
   }
   params.presence_penalty = draft.presence_penalty;
   INCIPIT_RETURN_IF_ERROR(CheckRange("sampling.presence_penalty", params.presence_penalty, -2, 2));
@@ -165,12 +173,15 @@ absl::Status CheckOutput(OutputDraft draft, const ServedModel& model, const Requ
   request.num_choices = std::max(1, static_cast<int32_t>(draft.num_choices));
   request.output_tokens_max = static_cast<int32_t>(std::min(draft.max_tokens, kTokensMax));
   if (draft.max_tokens > 0 && draft.min_tokens > draft.max_tokens) {
-    return InvalidField("output.min_tokens", "is {}; it must be at most max_tokens, which is {}",
-                        draft.min_tokens, draft.max_tokens);
+    return WithBound(
+        InvalidField("output.min_tokens", "is {}; it must be at most max_tokens, which is {}",
+                     draft.min_tokens, draft.max_tokens),
+        draft.max_tokens);
   }
   if (draft.min_tokens >= static_cast<uint32_t>(model.max_model_len)) {
-    return InvalidField("output.min_tokens", "is {}; this model's context is {} tokens",
-                        draft.min_tokens, model.max_model_len);
+    return WithBound(InvalidField("output.min_tokens", "is {}; this model's context is {} tokens",
+                                  draft.min_tokens, model.max_model_len),
+                     model.max_model_len - 1);
   }
   request.output_tokens_min = static_cast<int32_t>(draft.min_tokens);
   if (draft.logprobs) {

@@ -55,10 +55,9 @@ absl::Status SessionStarter::TextQueueFull(TextQueueLimit limit) const {
                   "bytes of calls wait for a text thread; text-queue-bytes-max is",
                   context_.options.text_queue_bytes_max);
     case TextQueueLimit::kTokens:
-      return QueueFull(
-          fmt::format("prompts wait for a text thread that have with those that wait "
-                      "behind it more than {} tokens, which is the limit",
-                      context_.options.waiting_prompt_tokens_max));
+      return WithBound(QueueFull(fmt::format("too many prompt tokens are waiting; the limit is {}",
+                                             context_.options.waiting_prompt_tokens_max)),
+                       context_.options.waiting_prompt_tokens_max);
   }
   INCIPIT_CHECK(false);
 }
@@ -119,9 +118,11 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
   const int64_t num_waiting = context_.engine.Load().num_waiting_prompt_tokens;
   const int64_t limit = context_.options.waiting_prompt_tokens_max;
   if (num_waiting > 0 && num_waiting + num_tokens > limit) {
-    return QueueFull(
-        fmt::format("{} prompt tokens are waiting and this prompt has {} or more; the limit is {}",
-                    num_waiting, num_tokens, limit));
+    return WithBound(
+        QueueFull(fmt::format(
+            "{} prompt tokens are waiting and this prompt has {} or more; the limit is {}",
+            num_waiting, num_tokens, limit)),
+        limit);
   }
   return Room{.load = {.num_bytes = arrival.num_bytes, .num_tokens = num_tokens},
               .tokens_behind = num_waiting};
@@ -210,7 +211,7 @@ absl::Status SessionStarter::SubmitError(const absl::Status& status) const {
     case absl::StatusCode::kInvalidArgument:
       return FieldViolation("prompt", MessageOf(status), Reason::kPromptTooLong);
     case absl::StatusCode::kResourceExhausted:
-      return QueueFull(MessageOf(status));
+      return WithBound(QueueFull(MessageOf(status)), context_.options.waiting_prompt_tokens_max);
     case absl::StatusCode::kUnavailable:
       return Closed(context_.engine.Load());
     default:

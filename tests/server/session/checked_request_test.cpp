@@ -300,6 +300,36 @@ INSTANTIATE_TEST_SUITE_P(Output, BadGenerateRequest, ::testing::ValuesIn(OutputC
 INSTANTIATE_TEST_SUITE_P(Retention, BadGenerateRequest, ::testing::ValuesIn(RetentionCases()),
                          CaseName);
 
+TEST(GenerateRequestTest, ANumberAboveItsUpperBoundIsToldTheBound) {
+  const auto bound_of = [](const std::function<void(v1::GenerateRequest&)>& change) {
+    v1::GenerateRequest message = Valid();
+    change(message);
+    const absl::Status status = CheckWhole(message);
+    EXPECT_FALSE(status.ok());
+    return ErrorOf(status).bound.value_or(-1);
+  };
+  const auto sampling = [&](const std::function<void(v1::SamplingOptions&)>& change) {
+    return bound_of([&](v1::GenerateRequest& message) { change(*message.mutable_sampling()); });
+  };
+  EXPECT_EQ(sampling([](auto& options) { options.set_temperature(101); }), 100);
+  EXPECT_EQ(sampling([](auto& options) { options.set_temperature(-1); }), -1) << "below";
+  EXPECT_EQ(sampling([](auto& options) { options.set_temperature(kNan); }), -1);
+  EXPECT_EQ(sampling([](auto& options) { options.set_top_p(1.5f); }), 1);
+  EXPECT_EQ(sampling([](auto& options) { options.set_repetition_penalty(101); }), 100);
+  EXPECT_EQ(sampling([](auto& options) { (*options.mutable_logit_bias())[512] = 1; }), 511);
+  EXPECT_EQ(bound_of([](auto& message) { message.mutable_token_ids()->add_ids(512); }), 511);
+  EXPECT_EQ(bound_of([](auto& message) { message.mutable_output()->set_min_tokens(128); }), 127);
+  EXPECT_EQ(bound_of([](auto& message) {
+              message.mutable_output()->set_max_tokens(5);
+              message.mutable_output()->set_min_tokens(6);
+            }),
+            5);
+  EXPECT_EQ(bound_of([](auto& message) {
+              message.mutable_cache()->mutable_retention()->mutable_ttl()->set_seconds(90'000);
+            }),
+            86'400);
+}
+
 TEST(GenerateRequestTest, RetentionIsTheDefaultUnlessAskedFor) {
   v1::GenerateRequest message = Valid();
   message.mutable_cache()->mutable_retention();
