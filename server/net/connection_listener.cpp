@@ -24,6 +24,8 @@
 namespace incipit {
 namespace {
 
+// Connections of one socket before the others, and the end, are looked at.
+constexpr int kAcceptsMax = 64;
 // Before accepting again when there was no descriptor.
 constexpr int kPauseMs = 100;
 constexpr Duration kWarnEvery = std::chrono::seconds(10);
@@ -154,13 +156,13 @@ void ConnectionListener::Serve() {
     if (num_ready < 0) continue;
     if (polled[0].revents != 0) return;
     has_room = std::ranges::all_of(
-        sockets_, [&](const OwnedSocket& socket) { return AcceptAll(socket.fd()); });
+        sockets_, [&](const OwnedSocket& socket) { return AcceptSome(socket.fd()); });
   }
 }
 
 // False if one waits for which there is no descriptor.
-bool ConnectionListener::AcceptAll(int listening) {
-  while (true) {
+bool ConnectionListener::AcceptSome(int listening) {
+  for (int i = 0; i < kAcceptsMax; ++i) {
     OwnedSocket connection(accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.fd() < 0) {
       if (errno == EAGAIN) return true;
@@ -175,6 +177,7 @@ bool ConnectionListener::AcceptAll(int listening) {
       Warn();
     }
   }
+  return true;
 }
 
 void ConnectionListener::Warn() {

@@ -39,7 +39,7 @@ class ConnectionListener {
  private:
   ConnectionListener(std::vector<OwnedSocket> sockets, OwnedSocket wake);
   void Serve();
-  bool AcceptAll(int listening);
+  bool AcceptSome(int listening);
   void Warn();
 
   const std::vector<OwnedSocket> sockets_;
