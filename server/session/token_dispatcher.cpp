@@ -222,8 +222,7 @@ void TokenDispatcher::Handle(Inbox& batch) {
     HandlePromptLogprobs(event, batch.prompt_logprobs);
   }
   for (const TimedToken& token : batch.tokens) HandleToken(token, batch.logprobs);
-  // Before their messages, so that whoever has those finds them counted.
-  metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
+  CountGenerated();
   Flush();
   BoundWaitingOutput();
   for (const RequestId id : batch.removed) calls_.erase(id);
@@ -317,7 +316,13 @@ void TokenDispatcher::Flush() {
   touched_.clear();
 }
 
+// Comes before the tokens' messages, so that whoever has those finds the tokens counted.
+void TokenDispatcher::CountGenerated() {
+  if (num_generated_ > 0) metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
+}
+
 void TokenDispatcher::SendPart(Call& call) {
+  CountGenerated();
   waiting_bytes_ += static_cast<int64_t>(call.session().Write(std::exchange(call.part, {})));
   call.part_bytes = 0;
 }

@@ -98,6 +98,7 @@ class TokenDispatcher final : public EngineListener {
   void HandleToken(const TimedToken& token, const Logprobs& logprobs);
   void HandleCancelAll(const absl::Status& status);
   void Flush();
+  void CountGenerated();
   void SendPart(Call& call);
   void Finish(RequestId id, Call& call);
   static OutputUsage UsageOf(const Call& call, Time now);
