@@ -51,6 +51,18 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     on_cancel();
   }
 
+  // Sets what to call on gRPC's thread when the call is over; calls it now if it is.
+  void OnDoneCall(std::function<void()> on_done) {
+    {
+      MutexLock lock(mutex_);
+      if (!is_done_) {
+        on_done_ = std::move(on_done);
+        return;
+      }
+    }
+    on_done();
+  }
+
   bool is_completed() {
     MutexLock lock(mutex_);
     return completed_;
@@ -66,7 +78,16 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     if (on_cancel) on_cancel();
     Complete(Refuse(Reason::kCancelled, "the call was cancelled"));
   }
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    const std::shared_ptr<DeferredReactor> self = std::move(self_);
+    std::function<void()> on_done;
+    {
+      MutexLock lock(mutex_);
+      is_done_ = true;
+      on_done = std::move(on_done_);
+    }
+    if (on_done) on_done();
+  }
 
  private:
   DeferredReactor() = default;
@@ -75,7 +96,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
   Mutex mutex_;
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
+  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_), on_done_ ABSL_GUARDED_BY(mutex_);
 };
 
 namespace {
@@ -227,7 +249,8 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
     return reactor.get();
   }
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
-    if (was_reset) spdlog::info("prefix cache reset");
+    // Not on the engine's thread: a log that is not read would stall its steps.
+    if (was_reset) reactor->OnDoneCall([] { spdlog::info("prefix cache reset"); });
     reactor->Complete(was_reset ? absl::OkStatus()
                                 : Refuse(Reason::kBlocksInUse, "a request holds blocks"));
   });
