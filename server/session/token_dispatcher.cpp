@@ -16,16 +16,15 @@ struct TokenDispatcher::Call {
   OutputPart part;               // not yet handed to the session
   size_t part_bytes = 0;         // of its log probabilities
   bool is_touched = false;
-  int32_t num_open = 0;    // choices
-  int32_t num_scored = 0;  // prompt positions reported
+  int32_t num_open = 0;  // choices
   int32_t num_cached = 0, num_copied = 0;
   Miss miss;
   bool is_abandoned = false;                  // its client takes nothing
   std::optional<absl::Status> end_status;     // instead of CANCELLED
   FinishReason finish = FinishReason::kStop;  // the worst of its choices
   FinishReason last_finish = FinishReason::kStop;
-  std::optional<double> queue_seconds;
-  std::optional<Time> admitted, first_token;
+  std::optional<double> queue_seconds;  // from its admission on
+  std::optional<Time> first_token;
   Time last_token_of_all{};
 
   Call(RequestId request_id, PendingOutput pending, const Tokenizer* tokenizer)
@@ -217,7 +216,7 @@ void TokenDispatcher::Handle(Inbox& batch) {
     if (calls_.empty()) busy_since_ = now;
     calls_.emplace(id, std::make_unique<Call>(id, std::move(output), options_.tokenizer));
   }
-  for (const AdmissionEvent& event : batch.admissions) HandleAdmission(event, now);
+  for (const AdmissionEvent& event : batch.admissions) HandleAdmission(event);
   for (const PromptLogprobsEvent& event : batch.prompt_logprobs_events) {
     HandlePromptLogprobs(event, batch.prompt_logprobs);
   }
@@ -240,10 +239,9 @@ void TokenDispatcher::Touch(Call& call) {
   touched_.push_back(&call);
 }
 
-void TokenDispatcher::HandleAdmission(const AdmissionEvent& event, Time now) {
+void TokenDispatcher::HandleAdmission(const AdmissionEvent& event) {
   Call* const call = Find(event.request);
-  if (call == nullptr || call->admitted) return;
-  call->admitted = now;
+  if (call == nullptr || call->queue_seconds) return;
   call->num_cached = event.num_cached_tokens;
   call->num_copied = event.num_copied_tokens;
   call->miss = event.miss;
@@ -354,7 +352,7 @@ OutputUsage TokenDispatcher::UsageOf(const Call& call, Time now) {
   usage.num_prompt_tokens = call.output.num_prompt_tokens;
   usage.num_cached_tokens = call.num_cached;
   usage.num_copied_tokens = call.num_copied;
-  if (call.admitted && call.output.reads_cache) usage.miss = call.miss;
+  if (call.queue_seconds && call.output.reads_cache) usage.miss = call.miss;
   usage.queue_seconds = call.queue_seconds.value_or(0);
   if (call.first_token) usage.first_token_seconds = ToSeconds(*call.first_token - arrival);
   usage.total_seconds = ToSeconds(now - arrival);
@@ -366,9 +364,9 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
   outcome.finish = call.finish == FinishReason::kStop ? call.last_finish : call.finish;
   outcome.total_seconds = ToSeconds(now - call.session().arrival());
   if (call.first_token) {
-    if (call.admitted) {
+    if (call.queue_seconds) {
       outcome.prefill_seconds =
-          ToSeconds(*call.first_token - call.session().arrival()) - call.queue_seconds.value_or(0);
+          ToSeconds(*call.first_token - call.session().arrival()) - *call.queue_seconds;
     }
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }

@@ -93,7 +93,7 @@ class TokenDispatcher final : public EngineListener {
   };
   void Work();
   void Handle(Inbox& batch);
-  void HandleAdmission(const AdmissionEvent& event, Time now);
+  void HandleAdmission(const AdmissionEvent& event);
   void HandlePromptLogprobs(const PromptLogprobsEvent& event, const Logprobs& logprobs);
   void HandleToken(const TimedToken& token, const Logprobs& logprobs);
   void HandleCancelAll(const absl::Status& status);
