@@ -208,8 +208,6 @@ absl::Status SessionStarter::Submit(const Job& job, CheckedRequest checked) {
 
 absl::Status SessionStarter::SubmitError(const absl::Status& status) const {
   switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-      return FieldViolation("prompt", MessageOf(status), Reason::kPromptTooLong);
     case absl::StatusCode::kResourceExhausted:
       return WithBound(QueueFull(MessageOf(status)), context_.options.waiting_prompt_tokens_max);
     case absl::StatusCode::kUnavailable:
