@@ -10,7 +10,7 @@
 namespace incipit {
 namespace {
 
-// A message of the longest block, padding included.
+// A buffer for the longest message of a block without extras, including the padding.
 using MessageBuffer =
     std::array<uint8_t, PlainMessageBytesMax(kBlockSizeMax) + 2 * kSha256ChunkBytes>;
 
@@ -26,7 +26,7 @@ void CopyTokens(std::span<const TokenId> tokens, uint8_t* out) {
   }
 }
 
-// The extras of one block, in the order in which they enter its key.
+// The extras (inputs of the key other than tokens) of one block, in the order of the message.
 class BlockExtras {
  public:
   BlockExtras(const ChainRoot& root, int64_t token_begin, int64_t num_tokens) {
@@ -49,7 +49,7 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  std::array<ExtraKey, kBlockSizeMax + 3> keys_;  // each medium has a token of the block
+  std::array<ExtraKey, kBlockSizeMax + 3> keys_;  // at most one medium per token, and three names
   size_t count_ = 0;
 };
 
@@ -155,7 +155,7 @@ void BlockHasher::Extend(const ChainRoot& root, const SequenceTokens& tokens,
   }
 }
 
-// Of blocks without extras, which follow each other in `tokens`.
+// Computes the keys of consecutive blocks without extras.
 void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> tokens,
                              std::span<BlockHash> hashes) const {
   if (options_.algorithm == HashAlgorithm::kSha256) return HashBlocksSha256(parent, tokens, hashes);
@@ -184,7 +184,8 @@ void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> t
   }
 }
 
-// The digest is put where the next message begins, with its parent.
+// Computes the keys of consecutive blocks without extras by sha256. Each digest is written to the
+// start of the message buffer, where the digest is the parent in the next message.
 void BlockHasher::HashBlocksSha256(const BlockHash& parent, std::span<const TokenId> tokens,
                                    std::span<BlockHash> hashes) const {
   const auto block_size = static_cast<size_t>(options_.block_size);

@@ -1,6 +1,6 @@
-// The keys of cached blocks: chains of digests that name everything a block's keys and values
-// depend on, so that equal keys mean equal contents, in this process and in any other with the same
-// seed.
+// The keys of cache blocks, which are chains of digests. The key of a block covers all inputs of
+// the contents of the block: the tokens of the prefix, the seed, the namespace and media. Equal
+// keys therefore mean equal contents in all processes with the same seed.
 #pragma once
 
 #include <array>
@@ -21,13 +21,14 @@
 
 namespace incipit {
 
-// A block's key: its own digest, and behind one of 16 bytes that of the block before it (or of the
-// chain's root), so that whoever compares keys compares the parents too.
+// The key of a block, which begins with the digest of the block. If the digest has only 16 bytes,
+// the other 16 bytes are the digest of the parent block, or of the root of the chain. A comparison
+// of keys then also compares the parents.
 struct BlockHash {
   std::array<uint8_t, 32> bytes{};
 
   friend bool operator==(const BlockHash&, const BlockHash&) = default;
-  // The digest's first 8 bytes: as good as random, for tables and tags.
+  // Returns the first 8 bytes of the digest, a pseudo-random number for tables and tags.
   uint64_t prefix() const {
     uint64_t value = 0;
     std::memcpy(&value, bytes.data(), sizeof(value));
@@ -35,11 +36,11 @@ struct BlockHash {
   }
 };
 
-// What one sequence's chain of keys starts from, and what enters its blocks besides tokens.
+// The start of the key chain of one sequence, and the inputs of the keys other than tokens.
 struct ChainRoot {
-  BlockHash parent{};                // of the first block
-  std::array<uint8_t, 32> digest{};  // sha256 of seed and namespace, whatever the algorithm
-  CacheNamespace cache_namespace{};  // of a cbor form, else empty: its blocks repeat the names
+  BlockHash parent{};                // parent of the first block of the chain
+  std::array<uint8_t, 32> digest{};  // sha256 of seed and namespace, for every algorithm
+  CacheNamespace cache_namespace{};  // set only for CBOR keys, whose messages contain the names
   std::vector<MediaSpan> media{};
 
   bool has_extras() const {
@@ -48,53 +49,59 @@ struct ChainRoot {
   }
 };
 
-// `tenant` is absent where tenants are not isolated, which is not the same as an empty name.
+// Returns a namespace without an adapter. `tenant` is absent if tenants are not isolated. An absent
+// tenant is different from an empty name.
 CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::string_view salt);
 
-// A tenant as a number that others do not have, but for one in 2^64; 0 where it is absent.
+// Returns 0 if `tenant` is absent, and otherwise 64 bits of the sha256 of the name. Two tenants
+// have the same number with a probability of 2^-64.
 uint64_t TenantDigest(std::optional<std::string_view> tenant);
 
 struct BlockHasherOptions {
-  int32_t block_size = 16;  // tokens; 1 to 256
+  int32_t block_size = 16;  // tokens per block, 1 to 256
   HashAlgorithm algorithm = HashAlgorithm::kSha256;
   std::string seed{};
 };
 
 inline constexpr int32_t kDigestBitsMax = 256;
 
-// H_i = hash(H_{i-1}, tokens_i, extras_i): see WriteBlock and WriteCborBlock for the bytes. H_{-1}
-// is a digest of seed and namespace (WriteRoot); in the cbor forms of the seed alone, and the
-// namespace enters the blocks: the adapter's name each, tenant and salt the first. Media enter the
-// blocks that they touch. Immutable, hence safe to use from any thread.
+// Computes the keys of a chain of blocks: H_i = hash(H_{i-1}, tokens_i, extras_i). WriteBlock and
+// WriteCborBlock define the hashed bytes. In the own message format, H_{-1} is the digest of seed
+// and namespace (WriteRoot). In the CBOR format, H_{-1} is the digest of the seed. A CBOR message
+// then contains the adapter name in each block, and tenant and salt in the first block. In both
+// formats, the message of a block contains the media that the block covers. A BlockHasher is
+// immutable and therefore thread-safe.
 class BlockHasher {
  public:
-  // Tests of the defence against collisions pass fewer `digest_bits` than a digest has: the first
-  // so many of its bits are kept and the others are zero. REQUIRES: 1 <= block_size <=
-  // kBlockSizeMax and 0 <= digest_bits <= kDigestBitsMax.
+  // `digest_bits` is the number of bits that are kept of each digest; all other bits are zero.
+  // Tests of hash collisions pass fewer bits than a digest has. REQUIRES: 1 <= block_size <=
+  // kBlockSizeMax and 0 <= `digest_bits` <= kDigestBitsMax.
   explicit BlockHasher(BlockHasherOptions options, int32_t digest_bits = kDigestBitsMax);
 
   int32_t block_size() const { return options_.block_size; }
   HashAlgorithm algorithm() const { return options_.algorithm; }
-  // The block's own digest, of which other engines speak.
+  // Returns the digest of the block itself, without the parent. Other inference engines use this
+  // digest as the key of the block.
   std::span<const uint8_t> DigestOf(const BlockHash& hash) const {
     return std::span(hash.bytes).first(DigestBytes(options_.algorithm));
   }
 
-  // What the chain of a sequence in `cache_namespace` starts from. REQUIRES: `media` are sorted,
-  // do not overlap and have a token each.
+  // Returns the start of the chain for a sequence in `cache_namespace`. REQUIRES: `media` are
+  // sorted, do not overlap, and have at least one token each.
   ChainRoot Root(const CacheNamespace& cache_namespace, std::vector<MediaSpan> media = {}) const;
 
-  // The key of the block after the one with the key `parent`. Allocates nothing.
+  // Returns the key of the block that follows the block with the key `parent`. Allocates no memory.
   // REQUIRES: `tokens` are the block_size tokens of one block.
   BlockHash Next(const BlockHash& parent, std::span<const TokenId> tokens,
                  std::span<const ExtraKey> extras = {}) const;
 
-  // The key of the chain's block `index`, whose parent (or root) has the key `parent`.
+  // Returns the key of block `index` of a chain. `parent` is the key of block `index` - 1, or
+  // root.parent for the first block.
   BlockHash KeyAt(const ChainRoot& root, size_t index, const BlockHash& parent,
                   std::span<const TokenId> tokens) const;
 
-  // Appends to `hashes` those of the full blocks of `tokens` that it does not have yet. Allocates
-  // nothing but what `hashes` lacks.
+  // Appends the missing keys of the full blocks of `tokens` to `hashes`. Allocates memory only if
+  // the capacity of `hashes` is too small.
   void Extend(const ChainRoot& root, const SequenceTokens& tokens,
               std::vector<BlockHash>& hashes) const;
 
@@ -112,8 +119,7 @@ class BlockHasher {
   BlockHasherOptions options_;
   int32_t digest_bits_;
   const Sha256Implementation* sha256_;
-  // What a message of our own ends with, for sha256 with its padding: all that does not change from
-  // block to block.
+  // The constant end of each message in the own format. For sha256, the end includes the padding.
   std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
   size_t tail_bytes_ = 0;
 };

@@ -13,13 +13,14 @@ namespace {
 constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
 enum class MessageKind : char { kBlock = 'B', kRoot = 'R' };
-// A part of a namespace. An absent part is left out, an empty one is not.
+// The fields of a root message. An absent tenant, salt or adapter has no field. An empty tenant
+// name has an empty field.
 enum class RootField : uint8_t { kSeed = 1, kTenant = 2, kSalt = 3, kAdapter = 4 };
-// The major types of CBOR that occur.
+// The major types of CBOR that the messages use.
 enum class Major : uint8_t { kUnsigned = 0, kNegative = 1, kBytes = 2, kText = 3, kArray = 4 };
 constexpr uint8_t kCborNull = 0xf6;
 
-// Collects what is written in small pieces.
+// Collects small pieces of a message, at most kBytesMax bytes.
 template <size_t kBytesMax>
 class SmallBuffer {
  public:
@@ -27,7 +28,7 @@ class SmallBuffer {
   void LittleEndian(uint64_t value, int num_bytes) {
     for (int i = 0; i < num_bytes; ++i) Byte(static_cast<uint8_t>(value >> (8 * i)));
   }
-  // A data item's head: the type and a number, in as few bytes as it takes.
+  // Appends the head of a CBOR data item: the major type and `value`, in as few bytes as possible.
   void CborHead(Major major, uint64_t value) {
     const auto type = static_cast<uint8_t>(static_cast<uint8_t>(major) << 5);
     if (value < 24) return Byte(static_cast<uint8_t>(type | value));
@@ -36,11 +37,11 @@ class SmallBuffer {
     const size_t num_bytes = size_t{1} << log_bytes;
     value <<= 64 - 8 * num_bytes;
     if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
-    std::memcpy(&bytes_[size_], &value, sizeof(value));  // all of it, which costs less
+    std::memcpy(&bytes_[size_], &value, sizeof(value));  // copies all 8 bytes, which is faster
     size_ += num_bytes;
   }
   void CborInteger(int64_t value) {
-    // The bits of -1 - value are those of value, inverted.
+    // The bits of -1 - value are the inverted bits of value.
     if (value < 0) return CborHead(Major::kNegative, ~static_cast<uint64_t>(value));
     CborHead(Major::kUnsigned, static_cast<uint64_t>(value));
   }
@@ -75,7 +76,7 @@ void WriteRootField(RootField field, std::span<const uint8_t> content, ByteSink 
   sink(content);
 }
 
-// Returns how many bytes it took.
+// Writes `extra`. Returns the number of bytes that were written.
 uint64_t WriteExtra(const ExtraKey& extra, ByteSink sink) {
   INCIPIT_CHECK(extra.text.size() <= kUint32Max);
   SmallBuffer<13> head;

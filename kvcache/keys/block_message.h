@@ -1,5 +1,5 @@
-// The bytes that the keys of blocks are digests of. Every message can be read back in one way only,
-// so different inputs have different bytes. None depends on the machine.
+// The messages whose digests are the keys of blocks. A message can be read in one way only, so
+// different inputs have different messages. The bytes of a message do not depend on the machine.
 #pragma once
 
 #include <array>
@@ -15,34 +15,41 @@
 namespace incipit {
 
 struct BlockMessage {
-  std::span<const uint8_t> parent;  // digest of the block before, or of the chain's root
+  std::span<const uint8_t> parent;  // digest of the previous block or of the root of the chain
   std::span<const TokenId> tokens;
   std::span<const ExtraKey> extras;
 };
 
-// The end of every message of our own. It tells the kinds of message apart and is of one length, so
-// that a message is read from its end; what follows a block's tokens is known before they are.
+// The last 16 bytes of each message in the own format. The trailer names the kind of the message.
+// The trailer has a fixed length, so a message can be read from the end. For blocks without extras,
+// the trailer is the same for all tokens.
 using MessageTrailer = std::array<uint8_t, 16>;
 
-// What a block without extras ends with.
+// Returns the trailer of a block message with `num_tokens` tokens and without extras.
 MessageTrailer PlainBlockTrailer(size_t num_tokens);
 
-// parent, 4 bytes for each token, for each extra (kind: 1, length: 4, offset: 8, text), trailer
-// (number of tokens: 4, bytes of extras: 4, "incipitB"). Integers are little-endian.
+// Writes the message of a block in the own format: the parent, the tokens (4 bytes each), the
+// extras and the trailer. An extra consists of its kind (1 byte), the length of its text (4 bytes),
+// its offset (8 bytes) and its text. The trailer consists of the number of tokens (4 bytes), the
+// number of bytes of all extras (4 bytes) and "incipitB". Integers are little-endian.
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 
-// For each of seed, tenant, salt and the adapter's digest that there is (field: 1, length: 8,
-// content), trailer (zero: 8, "incipitR").
+// Writes the message of a root in the own format: its fields and the trailer. The fields are the
+// seed, and the tenant, the salt and the adapter digest if present. A field consists of its number
+// (1 byte), the length of the content (8 bytes) and the content. The trailer consists of 8 zero
+// bytes and "incipitR".
 void WriteRoot(std::string_view seed, const CacheNamespace& cache_namespace, ByteSink sink);
 
-// Canonical CBOR (RFC 8949, section 4.2.1) of [parent, [tokens], extras or null], where extras is
-// an array of: adapter's name as text; media as [text, offset]; tenant as [text]; salt as text.
+// Writes the canonical CBOR (RFC 8949, section 4.2.1) of [parent, [tokens], extras]. `extras` is
+// null or an array. The array contains the adapter name as text, media as [text, offset], the
+// tenant as [text] and the salt as text.
 void WriteCborBlock(const BlockMessage& message, ByteSink sink);
 
-// Canonical CBOR of a text.
+// Writes the canonical CBOR of `text`.
 void WriteCborText(std::string_view text, ByteSink sink);
 
-// The longest message of a block of that many tokens without extras, in either form.
+// Returns an upper bound of the size of a block message with `num_tokens` tokens and without
+// extras, in bytes. The bound holds for both message formats.
 constexpr size_t PlainMessageBytesMax(size_t num_tokens) { return 64 + 5 * num_tokens; }
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
-// Messages that are written in pieces, so that one of any length is hashed without being assembled
-// in memory.
+// Types for messages that are written in pieces. A long message can be hashed without being
+// assembled in memory.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// Takes the next piece of a message.
+// Receives the next piece of a message.
 using ByteSink = absl::FunctionRef<void(std::span<const uint8_t>)>;
-// Writes a message, from its beginning to its end.
+// Writes a message to a ByteSink, from beginning to end.
 using ByteSource = absl::FunctionRef<void(ByteSink)>;
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// The functions that make the keys of blocks, and what they are called.
+// The hash functions for block keys, and their names.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 namespace incipit {
 
 enum class HashAlgorithm : uint8_t {
-  kSha256,      // of a message of our own
-  kXxh3,        // the same message; 128 bits, not cryptographic
-  kSha256Cbor,  // of a message that other engines write too
+  kSha256,      // sha256 of a message in the own format
+  kXxh3,        // XXH3 of a message in the own format; 128 bits, not cryptographic
+  kSha256Cbor,  // sha256 of a CBOR message, as other engines write it
   kXxh3Cbor,
 };
 
@@ -35,9 +35,10 @@ constexpr bool IsSha256(HashAlgorithm algorithm) {
 }
 constexpr size_t DigestBytes(HashAlgorithm algorithm) { return IsSha256(algorithm) ? 32 : 16; }
 
-// Whether blocks with equal keys may differ, so that a hit has to compare tokens, parents and, of
-// first blocks, namespaces (ChainRoot::digest). With xxh3 everything may; in both cbor forms an
-// adapter goes by its name, which where there is no salt reads like a salt without an adapter.
+// Returns whether blocks with equal keys may have different contents. If true, a hit must compare
+// the tokens, the parents and, for first blocks, the namespaces (ChainRoot::digest). With XXH3, any
+// two contents may have equal keys. With CBOR, an adapter name without a salt has the same message
+// as an equal salt without an adapter.
 constexpr bool NeedsVerification(HashAlgorithm algorithm) {
   return algorithm != HashAlgorithm::kSha256;
 }

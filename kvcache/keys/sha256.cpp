@@ -8,7 +8,7 @@
 namespace incipit {
 namespace {
 
-// A message that comes in pieces of any length.
+// Computes the digest of a message that arrives in pieces of any length.
 class Sha256Stream {
  public:
   explicit Sha256Stream(const Sha256Implementation& implementation)

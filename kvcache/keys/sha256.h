@@ -1,6 +1,6 @@
-// SHA-256 (FIPS 180-4). Of our own because a block's key is two compressions, and the set-up of a
-// general digest call costs more than those and takes memory from the heap. Thread-safe; nothing
-// allocates.
+// SHA-256 (FIPS 180-4). The key of a block of 16 tokens takes two compressions. The set-up of a
+// general digest library costs more than two compressions and allocates heap memory, so Incipit has
+// its own SHA-256. All functions are thread-safe and allocate no memory.
 #pragma once
 
 #include <array>
@@ -14,23 +14,25 @@
 namespace incipit {
 
 using Sha256Digest = std::array<uint8_t, 32>;
-using Sha256State = std::array<uint32_t, 8>;  // a to h
+using Sha256State = std::array<uint32_t, 8>;  // the words a to h of FIPS 180-4
 
 inline constexpr size_t kSha256ChunkBytes = 64;
 
-// One way to compress. `chunks` are num_chunks times 64 bytes.
+// An implementation of the compression function. `chunks` has num_chunks * 64 bytes.
 struct Sha256Implementation {
   std::string_view name;
   void (*compress)(Sha256State& state, const uint8_t* chunks, size_t num_chunks);
-  // The digest (32 bytes) of a message that is padded already: see Sha256Padding. `digest` may lie
-  // within `chunks`.
+  // Writes the digest (32 bytes) of a message that already includes its padding (Sha256Padding).
+  // `digest` may be a part of `chunks`.
   void (*digest_padded)(const uint8_t* chunks, size_t num_chunks, uint8_t* digest);
 };
 
-// Those that this CPU can run, the fastest first; "portable" is always the last.
+// Returns the implementations that this CPU can run, the fastest first. The implementation
+// "portable" is always the last.
 std::span<const Sha256Implementation> Sha256Implementations();
 
-// What stands behind a message of `message_bytes`: a one bit, zeros, the length in bits.
+// The padding of a message of `message_bytes` bytes: a one bit, zero bits, and the length of the
+// message in bits.
 class Sha256Padding {
  public:
   explicit Sha256Padding(uint64_t message_bytes);
@@ -43,7 +45,7 @@ class Sha256Padding {
 
 Sha256Digest Sha256(std::span<const uint8_t> message,
                     const Sha256Implementation& implementation = Sha256Implementations().front());
-// Of what `message` writes.
+// Returns the digest of the bytes that `message` writes.
 Sha256Digest Sha256Of(ByteSource message,
                       const Sha256Implementation& implementation = Sha256Implementations().front());
 

@@ -1,6 +1,7 @@
-// The x86 SHA extensions (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2:
-// SHA256RNDS2, SHA256MSG1, SHA256MSG2). They keep the state as two vectors, ABEF and CDGH by the
-// words from the highest to the lowest lane, and do two rounds an instruction.
+// SHA-256 with the x86 SHA extensions (Intel 64 and IA-32 Architectures Software Developer's
+// Manual, volume 2: SHA256RNDS2, SHA256MSG1, SHA256MSG2). The instructions keep the state in two
+// vectors, ABEF and CDGH, named by their words from the highest to the lowest lane. One SHA256RNDS2
+// computes two rounds.
 #include "kvcache/keys/sha256_rounds.h"
 
 #if defined(__x86_64__)
@@ -22,12 +23,12 @@ INCIPIT_SHA_NI_INLINE __m128i LoadVector(const void* bytes) {
   return _mm_loadu_si128(static_cast<const __m128i*>(bytes));
 }
 
-// Each of four words the other way round.
+// Reverses the bytes in each of the four words.
 INCIPIT_SHA_NI_INLINE __m128i SwapBytes(__m128i words) {
   return _mm_shuffle_epi8(words, _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203));
 }
 
-// From a..d and e..h, lowest lane first.
+// Packs the words a to d and e to h, lowest lane first, into the two vectors of the state.
 INCIPIT_SHA_NI_INLINE ShaNiState Pack(__m128i abcd, __m128i efgh) {
   const __m128i badc = _mm_shuffle_epi32(abcd, 0xb1);
   const __m128i hgfe = _mm_shuffle_epi32(efgh, 0x1b);
@@ -41,14 +42,14 @@ INCIPIT_SHA_NI_INLINE void Unpack(const ShaNiState& state, __m128i& abcd, __m128
   efgh = _mm_alignr_epi8(dchg, feba, 8);
 }
 
-// Rounds 4 * group to 4 * group + 3, of which `words` are the message's.
+// Computes the rounds [4 * group, 4 * group + 4). `words` are the message words of these rounds.
 INCIPIT_SHA_NI_INLINE void FourRounds(ShaNiState& state, __m128i words, size_t group) {
   const __m128i sums = _mm_add_epi32(words, LoadVector(&kSha256RoundConstants[4 * group]));
   state.cdgh = _mm_sha256rnds2_epu32(state.cdgh, state.abef, sums);
   state.abef = _mm_sha256rnds2_epu32(state.abef, state.cdgh, _mm_shuffle_epi32(sums, 0x0e));
 }
 
-// The four words after w3, from the sixteen in w0 to w3.
+// Returns the four message words after w3, computed from the sixteen words in w0 to w3.
 INCIPIT_SHA_NI_INLINE __m128i NextWords(__m128i w0, __m128i w1, __m128i w2, __m128i w3) {
   const __m128i sums = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4));
   return _mm_sha256msg2_epu32(sums, w3);

@@ -1,4 +1,4 @@
-// What the implementations of SHA-256 share.
+// The constants and declarations that the implementations of SHA-256 share.
 #pragma once
 
 #include <array>
@@ -25,7 +25,8 @@ alignas(64) inline constexpr std::array<uint32_t, 64> kSha256RoundConstants = {
 
 extern const Sha256Implementation kSha256Portable;
 
-// With the CPU's own instructions (SHA-NI); null where it has none.
+// Returns the implementation with the SHA instructions of the CPU (SHA-NI). Returns null if the CPU
+// has no such instructions.
 const Sha256Implementation* Sha256Native();
 
 }  // namespace incipit

@@ -1,5 +1,6 @@
-// XXH3 with 128 bits and no seed, as xxHash 0.8 defines it. Not cryptographic: who chooses the
-// messages can make two with one digest. Thread-safe; nothing allocates.
+// XXH3 with 128 bits and without a seed, as xxHash 0.8 defines it. XXH3 is not cryptographic: a
+// client can construct two messages with the same digest. All functions are thread-safe and
+// allocate no memory.
 #pragma once
 
 #include <array>
@@ -10,10 +11,10 @@
 
 namespace incipit {
 
-using Xxh3Digest = std::array<uint8_t, 16>;  // canonical: the high half first, big-endian
+using Xxh3Digest = std::array<uint8_t, 16>;  // canonical form: high half first, big-endian
 
 Xxh3Digest Xxh3(std::span<const uint8_t> message);
-// Of what `message` writes.
+// Returns the digest of the bytes that `message` writes.
 Xxh3Digest Xxh3Of(ByteSource message);
 
 }  // namespace incipit
