@@ -1,4 +1,4 @@
-// One block's metadata, and the lists that blocks without a user stand in.
+// The metadata of one block, and linked lists of blocks.
 #pragma once
 
 #include <cstdint>
@@ -9,51 +9,55 @@
 
 namespace incipit {
 
-// How many may use a block at a time.
+// Maximum number of users of one block.
 inline constexpr int32_t kBlockUsersMax = 65'535;
 
-// One cache line. A published block is findable by its key. Of several with the same key one
-// is canonical, the first published; they form a ring. The canonical blocks also form the trees of
-// their chains: a block's parent is the canonical one of the key before its own.
+// The metadata of one block, in one cache line. Lookups find a published block by its key. The
+// published blocks with one key form a ring, and the block that was published first is canonical.
+// The canonical blocks form trees: the parent of a block is the canonical block with the previous
+// key of its chain.
 struct alignas(64) Block {
-  BlockHash hash;                            // of a published block
-  BlockId prev = kNoBlock, next = kNoBlock;  // neighbours in the list that a free block stands in
-  BlockId next_same = kNoBlock;              // ring of those with the same key, by age
-  BlockId parent = kNoBlock;                 // of a canonical one; none where a chain starts
+  BlockHash hash;                            // key of a published block
+  BlockId prev = kNoBlock, next = kNoBlock;  // neighbours in the list of a free block
+  BlockId next_same = kNoBlock;              // next block in the ring of equal keys, by age
+  BlockId parent = kNoBlock;  // parent of a canonical block; none if the block starts a chain
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;
   uint16_t num_users = 0;
   bool published : 1 = false;
-  bool pending : 1 = false;  // its contents are written by the step being planned or run
+  bool pending : 1 = false;  // a step that is planned or in flight writes the contents
   bool canonical : 1 = false;
-  bool stored_emitted : 1 = false;  // an event has reported its key as stored
+  bool stored_emitted : 1 = false;  // an event has reported the key as stored
   bool starts_chain : 1 = false;
-  bool has_hint : 1 = false;  // its retention was asked for
-  bool retained : 1 = false;  // stands in a list of retained blocks, not in the policy's order
+  bool has_hint : 1 = false;  // a request set a retention hint for the block
+  bool retained : 1 = false;  // in a list of retained blocks, not in the order of the policy
 
   bool has_children() const { return first_child != kNoBlock; }
-  // Others descend from this block, `self`, and no other carries its key that could take them over.
+  // Returns whether the block `self` has children, and no other block has its key and could become
+  // their parent. A policy never evicts a needed block.
   bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);
 
-// A doubly linked list through Block::prev and Block::next; a block stands in one at most.
+// A doubly linked list through Block::prev and Block::next. A block is in at most one list.
 struct BlockList {
   BlockId front = kNoBlock, back = kNoBlock;
 
   bool empty() const { return front == kNoBlock; }
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
-  // The last of `chain` first, so that it stands before the others; `visit(id)` of each on the way.
-  // Costs two lines a block at most, and no block waits for the one before it.
-  // REQUIRES: `chain` is not empty.
+  // Appends `chain` in reverse order: the last block of `chain` is nearest to the front of the
+  // list. Calls `visit(id)` for each block. Appending touches at most two cache lines per block,
+  // and the memory accesses of a block do not wait for those of the previous block. REQUIRES:
+  // `chain` is not empty.
   template <typename Visit>
   void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain,
                         const Visit& visit);
-  // REQUIRES: `id` stands in this list.
+  // Removes block `id`. REQUIRES: `id` is in this list.
   void Remove(std::span<Block> blocks, BlockId id);
-  // Takes out what stands from `first` to `last`. Those in between keep their neighbours.
-  // REQUIRES: both stand in this list, `last` not before `first`.
+  // Removes all blocks from `first` to `last`, both included. The removed blocks between `first`
+  // and `last` keep their links. REQUIRES: both blocks are in this list, and `last` is not before
+  // `first`.
   void RemoveRange(std::span<Block> blocks, BlockId first, BlockId last);
 };
 

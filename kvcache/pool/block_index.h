@@ -1,5 +1,5 @@
-// From a key to its canonical block: a flat table made once at start, because a
-// node-based map would allocate on every publication.
+// A flat hash table from keys to canonical blocks. The table is allocated once at the start,
+// because a node-based map would allocate memory on every publication.
 #pragma once
 
 #ifdef __SSE2__
@@ -18,16 +18,19 @@
 
 namespace incipit {
 
-// Maps a hash prefix to a block. Several entries may carry the same prefix; the caller compares the
-// whole digest, which lies in the block's metadata. Entries stand in buckets of one cache line; one
-// whose bucket is full stands in the next that is not, and each bucket counts the entries that went
-// past it, so that a search knows where to end and a removal moves nothing. Buckets are half full
-// on average, where 2 % of them are full.
+// Maps the prefix of a key (64 bits) to a block. Several entries may have the same prefix. The
+// caller compares the whole digest, which is in the metadata of the block.
+//
+// The table consists of buckets of one cache line, with 10 slots each. If the bucket of an entry is
+// full, the entry is stored in the next bucket that has a free slot. Each bucket counts the entries
+// that are stored in later buckets because the bucket was full. With this count, a search knows
+// where to stop, and a removal moves no entry. If the table has num_blocks_max entries, the buckets
+// are half full on average, and 2 % of the buckets are full.
 class BlockIndex {
  public:
   explicit BlockIndex(int32_t num_blocks_max);
 
-  // A block of that prefix for which `equal(block)` holds, or kNoBlock.
+  // Returns a block with the key prefix `prefix` for which `equal(block)` is true, or kNoBlock.
   template <typename Equal>
   BlockId Find(uint64_t prefix, const Equal& equal) const {
     const uint16_t tag = Tag(prefix);
@@ -41,22 +44,25 @@ class BlockIndex {
     }
   }
 
-  // What Find will most likely look at first, for a caller that wants its metadata to be on its
-  // way; kNoBlock says nothing.
+  // Returns the block that Find most likely examines first, so that the caller can prefetch the
+  // metadata of this block. After kNoBlock, Find may still find a block.
   BlockId Guess(uint64_t prefix) const {
     const Bucket& bucket = buckets_[Home(prefix)];
     const uint32_t like = bucket.SlotsLike(Tag(prefix));
     return like == 0 ? kNoBlock : bucket.blocks[static_cast<size_t>(std::countr_zero(like))];
   }
-  // Always inlined, or gcc takes it for a function without effect and drops its calls.
+  // Prefetches the bucket of `prefix`. The function is always inlined, because gcc otherwise treats
+  // it as a function without effect and removes its calls.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&buckets_[Home(prefix)], 1);
   }
 
-  // REQUIRES: fewer than num_blocks_max entries.
+  // Adds an entry. REQUIRES: the index has fewer than num_blocks_max entries.
   void Insert(uint64_t prefix, BlockId block);
-  // REQUIRES: `block` is an entry of that prefix.
+  // Replaces `block` by `by` in the entry of `prefix`. REQUIRES: the index maps `prefix` to
+  // `block`.
   void Replace(uint64_t prefix, BlockId block, BlockId by);
+  // Removes an entry. REQUIRES: the index maps `prefix` to `block`.
   void Remove(uint64_t prefix, BlockId block);
   void Clear();
 
@@ -69,15 +75,17 @@ class BlockIndex {
 
   struct alignas(64) Bucket {
     std::array<uint16_t, kSlots> tags{};
-    uint16_t used = 0;  // a bit a slot
-    // Entries that were to stand here or before, and stand behind. At kPassedMax it stays.
+    uint16_t used = 0;  // one bit for each slot: the slot has an entry
+    // Number of entries that are stored in later buckets because this bucket was full. At
+    // kPassedMax, the number stays constant.
     uint16_t num_passed = 0;
     std::array<BlockId, kSlots> blocks{};
 
-    // A bit for each slot whose entry has the tag.
+    // Returns one bit for each slot: the slot has an entry with the tag `tag`.
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
-      // The second half of what is compared has two more tags; `used` has no bit for the rest.
+      // The 16 compared lanes are 10 tags and 6 other numbers. `used` has no bits for the other
+      // lanes, so the last operation clears their results.
       const auto* eights = reinterpret_cast<const __m128i*>(this);
       const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
       const __m128i like = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(eights), wanted),
@@ -98,7 +106,7 @@ class BlockIndex {
   };
 
   static uint16_t Tag(uint64_t prefix) { return static_cast<uint16_t>(prefix >> 48); }
-  // Spreads prefixes over any number of buckets without a division.
+  // Maps `prefix` to a bucket, evenly and without a division.
   size_t Home(uint64_t prefix) const { return (prefix & 0xffffffff) * num_buckets_ >> 32; }
   size_t After(size_t bucket) const { return bucket + 1 == num_buckets_ ? 0 : bucket + 1; }
   Position PositionOf(uint64_t prefix, BlockId block) const;

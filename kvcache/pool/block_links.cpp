@@ -1,4 +1,4 @@
-// BlockPool: keys, rings of blocks with one key, and the trees of chains.
+// The functions of BlockPool for keys, rings of blocks with equal keys, and trees of chains.
 #include <algorithm>
 
 #include "base/check.h"
@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// A block that starts a chain and is the first of its slot has no sibling before it; its
-// prev_sibling says which slot that is.
+// Encodes `slot`, an index of `chains_`, as a negative value of prev_sibling. The first block in a
+// slot of `chains_` has no previous sibling, so its prev_sibling holds the slot instead.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -52,8 +52,8 @@ void BlockPool::LeaveRing(BlockId id) {
   At(id).next_same = kNoBlock;
 }
 
-// `to` is canonical from now on, instead of `id`. O(children): rare, as it takes two sequences that
-// computed the same.
+// Makes `to` canonical instead of `id`. The cost is O(number of children). The case is rare,
+// because two sequences must have computed the same tokens.
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
   Block& heir = At(to);
@@ -78,13 +78,14 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
   if (heir.num_users > 0) retained_.Inherit(to, id);
-  if (heir.pending) return;  // the policy hears of it in Confirm
+  if (heir.pending) return;  // Confirm adds the block to the policy later
   SequenceUse use;
   policy_->Add(to, use);
 }
 
-// Out of ring and tree. True: nobody else has its key, which is still in the index.
-// REQUIRES: it has a duplicate or no children. Leaves the order to the caller.
+// Removes block `id` from its ring and its tree, but not from the order of the policy. Returns true
+// if no other block has the key of `id`; the caller must then call EraseKey. REQUIRES: `id` has a
+// duplicate or no children.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published);
@@ -114,7 +115,7 @@ void BlockPool::EraseKey(BlockId id) {
   block.stored_emitted = false;
 }
 
-// Unpublishes a block wherever it stands.
+// Unpublishes block `id`, whether the block is free, retained or in use.
 void BlockPool::Unfind(BlockId id) {
   const Block& block = At(id);
   const bool free = block.num_users == 0;
@@ -152,7 +153,7 @@ void BlockPool::UnpublishAll() {
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
-  if (is_lru_) {  // the queue keeps its order; what was retained joins it
+  if (is_lru_) {  // the order of `lru` stays, and retained blocks are appended
     while (retained_.num_retained() > 0) {
       BlockId id = retained_.FrontBelow();
       if (id == kNoBlock) id = retained_.FrontAbove();
@@ -172,7 +173,8 @@ std::vector<BlockId> BlockPool::FreeOrder() const {
   INCIPIT_CHECK(is_lru_);
   std::vector<BlockId> order;
   for (BlockId id = unpublished_.front; id != kNoBlock; id = At(id).next) order.push_back(id);
-  // The front of the queue has no block before it, and the retained ones are not in it.
+  // The block at the front of the policy's order has no previous block. Retained blocks are not in
+  // the order of the policy.
   for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
     const bool elsewhere =
@@ -234,8 +236,8 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // Whatever descends from a free block is free, or it could never be given up; unless another
-    // block is about to take its place.
+    // All children of a free block are free, because the policy could otherwise never evict the
+    // block. The exception is a block that a pending block with the same key will replace.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -9,7 +9,8 @@
 namespace incipit {
 namespace {
 
-// Chains by what they start with: a slot for every few blocks is enough, as most chains share one.
+// Number of blocks for each slot of `chains_`. Few slots suffice, because most chains begin with
+// the same tokens.
 constexpr size_t kBlocksPerChainSlot = 16;
 
 }  // namespace
@@ -38,8 +39,9 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
-// Find in three stages some blocks apart, so that memory answers meanwhile: bring the index nearer;
-// see in it which block it will most likely be, and bring that nearer; be sure.
+// Looks up the blocks in three stages, some blocks apart, so that memory accesses overlap. The
+// first stage prefetches the slot of the index. The second stage reads the slot, guesses the block
+// and prefetches its metadata. The third stage compares the digests.
 BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
                                       std::span<BlockId> found) const {
   const size_t count = hashes.size();
@@ -88,8 +90,9 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-// Everything that decides who is next: where the block stood, and whose child it was. What remains
-// needs memory that is on its way. False: the victim was not published, and nothing remains.
+// Chooses a victim, and removes the block from its list, its ring and its tree. Returns true if the
+// caller must call FinishEviction later, when the prefetched memory has arrived. Returns false if
+// the victim was not published, because nothing is left to do.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -97,7 +100,8 @@ bool BlockPool::BeginEviction(Victim& victim) {
   return true;
 }
 
-// REQUIRES: the victim is published and stands nowhere any more.
+// Removes the victim from its ring and its tree, and prefetches the memory for FinishEviction.
+// REQUIRES: the victim is published and in no list.
 void BlockPool::Doom(Victim& victim) {
   const uint64_t prefix = At(victim.id).hash.prefix();
   index_.Prefetch(prefix);
@@ -116,8 +120,8 @@ void BlockPool::FinishEviction(const Victim& victim) {
   EraseKey(victim.id);
 }
 
-// Out of where it stands. A retained block that others descend from goes to the policy's order,
-// which gives it up after them.
+// Returns the next victim, and removes the victim from its list. A retained block with children is
+// not returned: the block moves to the order of the policy, which evicts the children first.
 BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   const auto front = [&](BlockId (RetainedBlocks::*next)() const) {
     while (true) {
@@ -134,7 +138,7 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  if (id == kNoBlock) id = policy_->Evict();  // what the line before has moved there
+  if (id == kNoBlock) id = policy_->Evict();  // the previous line may have added blocks
   INCIPIT_CHECK(id != kNoBlock);
   return id;
 }
@@ -159,17 +163,17 @@ void BlockPool::AddUser(BlockId id) {
 }
 
 void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use) {
-  while (blocks.size() > freed_.size()) {  // the later part first
+  while (blocks.size() > freed_.size()) {  // the later blocks first
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  size_t first = blocks.size();  // of what goes to the policy's order, at the end of freed_
+  size_t first = blocks.size();  // freed_[first, blocks.size()) is for the policy
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
-    const bool is_plain = block.next_same == *it && !block.has_hint;  // so it is published
+    const bool is_plain = block.next_same == *it && !block.has_hint;  // then the block is published
     if (is_plain) {
       ++num_plain;
       TimesOf(*it).freed = now_ms_;
@@ -182,7 +186,7 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
   if (!freed.empty()) policy_->Release(freed, use);
 }
 
-// True: it is for the policy's order.
+// Makes block `id` free. Returns true if the caller must add `id` to the order of the policy.
 bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
@@ -197,7 +201,7 @@ bool BlockPool::BecomeFree(BlockId id) {
   return !block.has_hint || !retained_.Put(id);
 }
 
-// Returns the canonical block of `hash`.
+// Publishes block `id` under `hash` as pending. Returns the canonical block of `hash`.
 [[gnu::always_inline]] inline BlockId BlockPool::PublishOne(BlockId id, const BlockHash& hash,
                                                             BlockId parent, size_t chain_slot) {
   Block& block = At(id);
@@ -236,8 +240,9 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Whether an event reports `id`, which is canonical, from now on: after its parent, whose writer
-// may not have come to that yet, or may have failed.
+// Returns true if a stored event for `id`, a canonical block, is due now. The event of a block
+// follows the event of its parent. The step of the parent may be not committed yet, or may have
+// failed.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
@@ -247,9 +252,11 @@ inline bool BlockPool::BecomeStored(BlockId id) {
   return true;
 }
 
-// Whether a key was evicted lately needs to be asked of few: a block goes after those that descend
-// from it, so what follows a key that is not remembered is not remembered either. But a few are
-// forgotten before their time, so one alone does not tell.
+// Confirms pending blocks, and counts the blocks that were evicted recently (regret). A block is
+// evicted after the blocks that continue it. If a key was not evicted recently, the later keys of
+// the chain were probably not evicted recently either. The lookup of evicted keys therefore stops
+// after kStrangeKeys consecutive keys without a match. A single key without a match proves little,
+// because EvictedKeys forgets some keys early.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
@@ -262,7 +269,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
       evicted_keys_.Prefetch(At(ids[num_fetched]).hash.prefix());
     }
     Block& block = At(ids[i]);
-    if (!block.pending) continue;  // unpublished meanwhile, for good
+    if (!block.pending) continue;  // unpublished since PublishPending, for good
     INCIPIT_CHECK(block.published);
     block.pending = false;
     ++num_confirmed;
@@ -289,7 +296,8 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
 void BlockPool::Withdraw(BlockId id) {
   const Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
-  // It may have taken the place of one that was given up meanwhile, and others descend from it.
+  // `id` may have taken over the children of an evicted block with the same key. These children are
+  // unpublished together with `id`.
   while (block.next_same == id && block.has_children()) UnpublishTree(At(block.first_child).hash);
   Unpublish(id);
 }

@@ -1,4 +1,5 @@
-// Every block's metadata, who is free, and which can be found. Knows nothing of sequences.
+// The metadata of all blocks: which blocks are free, and which blocks lookups can find. The pool
+// does not know sequences.
 #pragma once
 
 #include <array>
@@ -26,27 +27,30 @@ namespace incipit {
 
 struct BlockPoolOptions {
   int32_t num_blocks = 0;
-  // Only the first half of a BlockHash is the block's own digest, by which it is found.
+  // True if only the first half of a BlockHash (16 bytes) is the digest of the block. Find then
+  // compares only this half.
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
-  int32_t policy_capacity = 0;  // blocks; 0: num_blocks
-  int32_t block_size = 16;      // tokens, which the policy goes by
+  int32_t policy_capacity = 0;  // blocks for which the policy sizes its memory; 0: num_blocks
+  int32_t block_size = 16;      // tokens per block, a parameter of the policy
   RetentionLimits retention{};
 };
 
-// A block has users, or it is free and stands in exactly one of three places: among those that
-// nobody can find (`lru` keeps these in its own order), among the retained, or in the policy's
-// order. They are taken in this sequence, retained blocks of a low priority before the policy's
-// order and the others after it.
+// A block either has users or is free. A free block is in exactly one of three lists: the
+// unfindable blocks, the retained blocks, or the order of the eviction policy. With `lru`, the
+// order of the policy also contains the unfindable blocks.
 //
-// Blocks that carry the same key form a ring, of which one is canonical. Under `lru` that is the
-// first published, and when it goes the next takes its place. Under the other policies a free block
-// that is not canonical, or whose duplicate is in use, is no longer published, since the other one
-// is as good. So there every child of a block in the policy's order is free as well, and whoever is
-// asked for as many blocks as are free has them.
+// Take allocates free blocks in this order: unfindable blocks, retained blocks below the default
+// priority, blocks in the order of the policy, other retained blocks.
 //
-// Times are of the caller's clock (Advance). After construction nothing allocates but FreeOrder and
-// CheckInvariants.
+// Published blocks with the same key form a ring, and one of these blocks is canonical. With `lru`,
+// the canonical block is the block that was published first. If the canonical block is evicted, the
+// next block of the ring becomes canonical. With the other policies, a free block is unpublished if
+// it is not canonical, or if a duplicate of the block has users. All children of a block in the
+// order of the policy are therefore free, and Take can allocate all free blocks.
+//
+// The caller passes the time to Advance. After construction, only FreeOrder, StoredOrder and
+// CheckInvariants allocate memory.
 class BlockPool {
  public:
   explicit BlockPool(const BlockPoolOptions& options);
@@ -57,52 +61,56 @@ class BlockPool {
   int32_t num_keys() const { return index_.size(); }
   int32_t num_retained() const { return retained_.num_retained(); }
 
-  // The canonical block of the digest of `hash`, or kNoBlock.
+  // Returns the canonical block with the digest of `hash`, or kNoBlock.
   BlockId Find(const BlockHash& hash) const;
   struct Chain {
     std::span<const BlockId> blocks;
-    int32_t num_idle = 0;  // of them, without a user
+    int32_t num_idle = 0;  // number of these blocks that have no users
   };
-  // The canonical blocks of `hashes`, up to the first that has none, in `found`, which
-  // has room for all.
+  // Looks up `hashes` up to the first hash without a block. Writes the canonical blocks to `found`,
+  // and returns a view of these blocks. REQUIRES: `found` is at least as long as `hashes`.
   Chain FindChain(std::span<const BlockHash> hashes, std::span<BlockId> found) const;
 
-  // Takes blocks for one user each; what they held can no longer be found.
-  // REQUIRES: as many are free.
+  // Allocates free blocks, with one user each, and writes their ids to `taken`. The old contents of
+  // these blocks become unfindable. REQUIRES: at least taken.size() blocks are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // A sequence begins with the published blocks `found`, which may be none, the first of its chain
-  // first.
+  // Adds a user to each of the published blocks `found`, with which a sequence begins. `found` is
+  // in the order of the chain and may be empty.
   void Use(std::span<const BlockId> found, SequenceUse& use);
-  // One more user of a block that has one.
+  // Adds a user to block `id`. REQUIRES: `id` already has a user.
   void AddUser(BlockId id);
-  // One user fewer of each of a sequence's `blocks`, from the last to the first.
+  // Removes one user from each of the blocks of a sequence, from the last block to the first.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  // Where a sequence's next blocks come in the tree of chains.
+  // The position of the next blocks of a sequence in the tree of chains.
   struct ChainEnd {
-    BlockId before = kNoBlock;  // the block before them; published
-    uint64_t chain = 0;         // where there is none: what chains with a common start agree on
+    BlockId before = kNoBlock;  // previous block of the chain, which is published
+    uint64_t chain = 0;         // tag of the chain; used only if `before` is kNoBlock
   };
-  // `ids`, which follow each other, are found by `hashes` from now on; until Confirm their contents
-  // are not there yet. REQUIRES: they are in use and not published.
+  // Publishes the consecutive blocks `ids` of a sequence under `hashes` as pending. The contents of
+  // the blocks are complete when Confirm is called. REQUIRES: `ids` have users and are not
+  // published.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
-  // The contents of those of a sequence's blocks `ids` that are pending are there; `tokens` are all
-  // blocks'. Returns how many were.
+  // Confirms the pending blocks among the consecutive blocks `ids` of a sequence: their contents
+  // are complete. `tokens` are the tokens of all `ids`. Returns the number of confirmed blocks.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
-  // Takes back a pending block. REQUIRES: so were those that descend from it.
+  // Unpublishes the pending block `id`. REQUIRES: pending blocks that continue `id` are already
+  // withdrawn.
   void Withdraw(BlockId id);
-  // No block of this key nor any that descends from one is found any more, whoever uses it.
+  // Unpublishes all blocks with the key `hash` and all blocks that continue these blocks, even if
+  // the blocks have users.
   void UnpublishTree(const BlockHash& hash);
-  // REQUIRES: every block is free.
+  // Unpublishes all blocks. REQUIRES: every block is free.
   void UnpublishAll();
-  // Gives up free blocks that are published until at most `num_cached_max` are.
+  // Evicts free cached blocks until at most `num_cached_max` free cached blocks are left.
   void EvictTo(int32_t num_cached_max);
 
-  // It is `now`: gives up what has outlived its time.
+  // Advances the clock to `now` and evicts blocks whose time to live has passed.
   void Advance(Time now);
-  // What becomes of these blocks, the first of a chain first, when they are free.
+  // Sets a retention hint on `blocks`, which takes effect when the blocks are free. `blocks` are in
+  // the order of their chain.
   void Retain(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant) {
     retained_.Assign(blocks, hint, tenant, now_);
   }
@@ -113,38 +121,46 @@ class BlockPool {
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
-  // The blocks that follow `before`, or start chains with this tag: first and next, newest first.
-  BlockId parent(BlockId id) const { return At(id).parent; }  // of a canonical block
+  // Returns the parent of the canonical block `id`, or kNoBlock if `id` starts a chain.
+  BlockId parent(BlockId id) const { return At(id).parent; }
+  // Returns the newest child of block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
+  // Returns the newest block that starts a chain in the slot of the chain tag `chain`, or kNoBlock.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
+  // Returns the next older sibling of block `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
-  // The canonical blocks of keys that events reported as stored, each after its parent. Allocates.
+  // Returns the canonical blocks whose keys were reported as stored, each block after its parent.
+  // Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
-  EvictionStats TakeEvictionStats();  // since the last call
-  int64_t TakeRegret();               // published again soon after they were evicted; likewise
-  // Since the first Advance; they wrap after 49 days.
+  EvictionStats TakeEvictionStats();  // returns the evictions since the last call
+  // Returns the number of blocks published soon after their eviction, since the last call.
+  int64_t TakeRegret();
+  // Returns the time since the first Advance, in milliseconds. The value wraps after 49 days.
   uint32_t now_ms() const { return now_ms_; }
-  size_t num_bytes() const;  // of memory, whole
+  size_t num_bytes() const;  // memory of the pool, in bytes
 
-  // The free blocks in the order in which they would be taken. Only with `lru`. Allocates.
+  // Returns the free blocks that are not retained, in the order in which Take allocates them.
+  // Allocates memory. REQUIRES: the policy is `lru`.
   std::vector<BlockId> FreeOrder() const;
-  // Aborts if anything above is not so. O(blocks); allocates.
+  // Aborts the process if an invariant of the pool is broken. The cost is O(number of blocks), and
+  // the call allocates memory.
   void CheckInvariants() const;
 
  private:
-  // How many victims are chosen before their keys are erased.
+  // Maximum number of victims that Take chooses before it erases their keys.
   static constexpr size_t kVictimsAhead = 32;
-  // Blocks ahead of the one looked up that its slot in the index, and its metadata, are fetched.
+  // Prefetch distances of FindChain, in blocks: for slots of the index, and for metadata of blocks.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // Blocks ahead of the one being published that its slot in the index is fetched.
+  // Prefetch distance of PublishPending for slots of the index, in blocks.
   static constexpr size_t kKeysAhead = 12;
-  // After so many keys of a chain in a row that were not evicted lately none of it is looked for.
+  // If so many consecutive keys of a chain were not evicted recently, Confirm does not look up the
+  // later keys of the chain.
   static constexpr size_t kStrangeKeys = 8;
 
-  struct Times {  // milliseconds since the start; they wrap after 49 days
+  struct Times {  // milliseconds since the first Advance; the values wrap after 49 days
     uint32_t published = 0, freed = 0;
   };
 
@@ -164,11 +180,12 @@ class BlockPool {
     return (differ(0) | differ(1)) == 0 && (short_digests_ || (differ(2) | differ(3)) == 0);
   }
 
-  // block_pool.cpp
+  // The following functions belong to block_pool.cpp.
   [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
     index_.Prefetch(hash.prefix());
   }
-  // What Find will most likely return; its metadata is on its way. kNoBlock says nothing.
+  // Returns the block that Find most likely returns, and prefetches the metadata of this block.
+  // After kNoBlock, Find may still find a block.
   [[gnu::always_inline]] BlockId Guess(const BlockHash& hash) const {
     const BlockId guess = index_.Guess(hash.prefix());
     if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
@@ -188,7 +205,7 @@ class BlockPool {
   void Doom(Victim& victim);
   void FinishEviction(const Victim& victim);
 
-  // block_links.cpp
+  // The following functions are defined in block_links.cpp.
   [[nodiscard]] bool Detach(BlockId id);
   void Unpublish(BlockId id);
   void EraseKey(BlockId id);
@@ -201,21 +218,21 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  std::vector<BlockId> chains_;  // the newest block that starts a chain, by chain tag
+  std::vector<BlockId> chains_;  // newest block that starts a chain, for each slot of chain tags
   Table<Times> times_;
   EvictedKeys evicted_keys_;
   RetainedBlocks retained_;
   std::unique_ptr<EvictionPolicy> policy_;
   KvEventLog event_log_;
-  BlockList unpublished_;  // free blocks that nobody can find, unless the policy orders them
-  std::array<BlockId, 1024> freed_;  // scratch of Release
+  BlockList unpublished_;            // free blocks that lookups cannot find; empty with `lru`
+  std::array<BlockId, 1024> freed_;  // scratch memory of Release
   bool short_digests_;
   bool is_lru_;
   int32_t num_free_ = 0;
   int32_t num_cached_free_ = 0;
   Time start_{}, now_{};
   uint32_t now_ms_ = 0;
-  bool started_ = false;  // a time was given
+  bool started_ = false;  // Advance has been called
   EvictionStats evictions_;
   int64_t regret_ = 0;
 };

@@ -1,5 +1,5 @@
-// A bounded memory of the keys that were evicted last: what tells a miss that could have been a hit
-// from one that could not.
+// A bounded memory of the keys that were evicted last. The memory distinguishes a miss of an
+// evicted key from a miss of a key that was never cached.
 #pragma once
 
 #include <array>
@@ -11,20 +11,21 @@
 
 namespace incipit {
 
-// Remembers the last num_remembered() evictions, each by 32 bits of its key, in sets of seven that
-// fill a cache line each and are written in turn. So an eviction and a query touch one line each, a
-// few percent of the keys are forgotten early, and one query in half a billion is answered for
-// another key.
+// Remembers the last num_remembered() evictions, with 32 bits of each key. The entries are in sets
+// of seven. A set fills one cache line, and its entries are overwritten in turn. An eviction or a
+// query therefore touches one set. A few percent of the keys are forgotten early. One query in half
+// a billion finds the entry of another key.
 class EvictedKeys {
  public:
   explicit EvictedKeys(int32_t num_blocks);
 
   void Add(uint64_t prefix, uint32_t time);
-  // When it was evicted, if that is remembered. Time is the caller's.
+  // Returns the time that Add received for `prefix`, if `prefix` is remembered.
   std::optional<uint32_t> Find(uint64_t prefix) const;
-  // Forgets `prefix`; true if it was remembered.
+  // Forgets `prefix`. Returns whether `prefix` was remembered.
   bool Take(uint64_t prefix);
-  // Always inlined, or gcc takes it for a function without effect and drops its calls.
+  // Prefetches the set of `prefix`. The function is always inlined, because gcc otherwise treats it
+  // as a function without effect and removes its calls.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&sets_[SetOf(prefix)], 1);
   }
@@ -38,8 +39,8 @@ class EvictedKeys {
 
   struct alignas(64) Set {
     std::array<uint32_t, kWays> tags{};
-    uint32_t next = 0;                      // the way that is written next
-    std::array<uint32_t, kWays> numbers{};  // of the evictions, from 1; 0: none
+    uint32_t next = 0;                      // index of the entry that is overwritten next
+    std::array<uint32_t, kWays> numbers{};  // numbers of the evictions, counted from 1; 0: no entry
   };
   static_assert(sizeof(Set) == 64);
 
@@ -50,13 +51,14 @@ class EvictedKeys {
     return number != 0 && num_evicted_ - number < static_cast<uint32_t>(num_remembered_);
   }
   size_t TimeSlot(uint32_t number) const { return (number >> per_time_log2_) % kNumTimes; }
-  // Where in its set `prefix` stands; kWays if it is not remembered.
+  // Returns the index of `prefix` in its set, or kWays if `prefix` is not remembered.
   size_t WayOf(uint64_t prefix) const;
 
   int32_t num_remembered_ = 0;
   Table<Set> sets_;
-  uint32_t num_evicted_ = 0;  // wraps; a stale entry of 2^32 evictions ago may look recent
-  // The time of every so many evictions, from which that of any one follows nearly.
+  uint32_t num_evicted_ = 0;  // wraps; an entry from 2^32 evictions ago may look recent
+  // Ring of times, one for each 2^per_time_log2_ consecutive evictions. The time of a single
+  // eviction is therefore approximate.
   std::array<uint32_t, kNumTimes> times_{};
   int per_time_log2_ = 0;
 };
