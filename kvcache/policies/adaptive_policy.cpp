@@ -9,26 +9,29 @@
 namespace incipit {
 namespace {
 
-// Constants of time are stated for blocks of this many tokens; shorter ones are used in longer
-// runs.
+// Block size, in tokens, for which the time constants are stated. Smaller blocks are used in longer
+// runs, so the constants are scaled.
 constexpr int32_t kTokensPerUnit = 512;
 
-// An epoch is this share of the capacity, and at least this many units.
+// The length of an epoch is the capacity divided by kEpochsPerCapacity, but at least
+// kUnitsPerEpochMin units of kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// Runs of ghosts for each unit of capacity. Longer memories of counts mislead: what comes back
-// after so long is not used soon again, however often it was used.
+// Number of remembered runs for each unit (kTokensPerUnit tokens) of the capacity. A longer memory
+// misleads: a block that returns after a longer time is not used again soon, however often it was
+// used before.
 constexpr double kGhostRuns = 1;
 
-// New blocks are told apart by the last block before them that more requests than these have used.
+// The prefix of a request is its last block that more than this number of requests have used. The
+// policy distinguishes new blocks by the prefix of their request.
 constexpr int kPrefixUses = 16;
 
-// What is kept of the statistics when plain LRU turns out to be better.
+// Share of the statistics that is kept if plain LRU turns out to be better.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
 
-// No age is let grow beyond this, long before stamps wrap.
+// Maximum age of a block, in touches. RestrainAncient lowers greater ages long before stamps wrap.
 constexpr uint32_t kAgeMax = uint32_t{1} << 30;
 
 uint32_t UnitTouches(int32_t block_size) {
@@ -71,10 +74,13 @@ void AdaptivePolicy::PassTime() {
   RestrainAncient();
 }
 
-// What is too old for its stamp becomes a little younger, before the clock makes it new again.
+// Lowers the ages of blocks that are older than kAgeMax, and forgets runs that are too old for
+// their stored time. Without this correction, the stamp of an old block would wrap and the block
+// would seem new.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // All blocks come by while the clock advances by a quarter of the greatest age.
+  // Examine so many records in each call that all records are examined while the clock advances by
+  // a quarter of kAgeMax.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -98,7 +104,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  double runs_reused = 0, ages = 0;  // of new blocks
+  double runs_reused = 0, ages = 0;  // reused runs of new blocks, and the sum of their ages
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
   for (size_t begin = 0; begin < found.size();) {
@@ -122,8 +128,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // A block that is copied for a sequence tells nothing of it: many copy one that a single other
-  // was the first to fill.
+  // A block that is copied for a sequence does not describe the sequence, because many sequences
+  // copy a block that one other sequence filled.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
@@ -132,8 +138,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Names the last of these blocks that many have used, other than a conversation of which this is
-// the next turn; 0: none.
+// Returns a number that identifies the last of `blocks` that more than kPrefixUses requests have
+// used. Blocks whose uses are all turns of one conversation, with the present turn `turn`, do not
+// count. Returns 0 if there is no such block.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -143,14 +150,15 @@ uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) con
   return 0;
 }
 
-// In touches.
+// Returns the mean age of the age class `age_class`, in touches.
 double AdaptivePolicy::MeanAgeOf(int age_class) const {
   const double begin = TouchClock::BeginOf(age_class), end = TouchClock::BeginOf(age_class + 1);
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// The longest start of `found` that IsUsedLike its first block has one use more, and is out of the
-// order. Returns how many that are; `turn` becomes the last that one was new in, if that is later.
+// Adds a use to the leading blocks of `found` that are used like the first block (IsUsedLike), and
+// removes these blocks from the order. Returns the number of these blocks. Raises `turn` to the
+// latest turn in which one of these blocks was new.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -160,7 +168,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// The same of those that are in the same place too, and where that is a list, stand side by side.
+// Does the work of TakeUp for the leading blocks of `found` that also have the same list state. If
+// the blocks are in a list, the blocks must also be neighbours in the list.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -208,7 +217,8 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// True: `id` is among the ghosts that the sequence has met, or begins another run of them.
+// Returns true if block `id` is a ghost (an evicted block that the policy remembers). The ghost is
+// in the current run of ghosts of the sequence, or is the first block of another run.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -248,7 +258,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // What was retained comes without its sequence, a block at a time.
+    // Blocks that were retained are released one by one and without their sequence, so these blocks
+    // are not counted as new runs.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -273,7 +284,7 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
     Record& record = RecordOf(id);
     entered.uses = record.uses;
     entered.born = record.born;
-    record = entered;  // at once
+    record = entered;  // one store of 8 bytes
   });
   statistics_.Enter(reuse_class, now, static_cast<float>(length) * RunWeightOf(run_code));
   guard_.Enter(now, length);
@@ -330,7 +341,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// The oldest block that is worth least, the older of equals; or a newest one that is worth less.
+// Returns the end of a list whose block has the lowest value. The oldest blocks are compared first;
+// of equal values, the older block is chosen. The newest block of a class is chosen only if its
+// value is lower.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   statistics_.Refresh();
   End least;
@@ -361,8 +374,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Whether the end that was chosen last has another block like that one: then the same reasons hold
-// for it, since nothing else has changed.
+// Returns whether the list end `end`, which was chosen last, has another block with the same last
+// use. This block is the next best choice, because nothing else has changed.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);
@@ -375,7 +388,7 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  record.list_state = kElsewhere;  // at risk it remains, as a ghost
+  record.list_state = kElsewhere;  // the block stays at risk in the statistics, as a ghost
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,
                                 {.last_use = record.last_use,

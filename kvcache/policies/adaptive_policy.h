@@ -1,4 +1,4 @@
-// The policy that learns from the workload what to keep.
+// The eviction policy `adaptive`, which learns from the workload which blocks to keep.
 #pragma once
 
 #include <array>
@@ -17,18 +17,18 @@
 
 namespace incipit {
 
-// Learns for each class of blocks (ReuseClassOf) how likely one of a given age is to be used again,
-// and gives up the block that is worth least (ReuseStatistics). As a class has the blocks of one
-// age together, only the ends of its list come into question: the oldest, and the newest. The
-// latter, since where pauses between uses are longer than the cache can hold all blocks, it is
-// better to keep some and give up the newest than to lose all shortly before their use.
+// Learns how likely a block of each class (ReuseClassOf) and age is used again, and evicts the
+// block with the lowest value (ReuseStatistics). The blocks in the list of a class differ only in
+// age. The policy therefore compares only the ends of each list: the oldest block and the newest
+// block. If users pause for longer than the cache can hold all blocks, evicting the newest blocks
+// keeps the other blocks until their next use.
 //
-// What was evicted is remembered by runs (GhostRuns), both to count its uses on and to learn from
-// them. Where plain LRU turns out to be ahead, it takes over for a while (LruGuard). docs/
-// eviction.md has the reasons and figures.
+// The policy remembers evicted blocks as runs (GhostRuns), to continue the counts of their uses and
+// to learn from missed hits. If plain LRU turns out to have more hits, the LRU order chooses the
+// victims for a while (LruGuard). docs/eviction.md has the reasons and the measured hit ratios.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
-  // `first_touch`: where the clock starts.
+  // `first_touch` is the initial value of the touch clock.
   AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_t block_size,
                  uint64_t first_touch = uint64_t{1} << 40);
 
@@ -43,30 +43,33 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Where a block is. One that is needed is parked when it comes up at either end of its list.
+  // The state of a block in the lists. If a needed block (Block::is_needed) reaches the oldest or
+  // the newest end of its list, the policy parks the block. A parked block is in no list until
+  // OnChildless.
   enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;
-    uint8_t uses = 0;      // 0: nothing is known; counts stop at 255
-    uint8_t born = 0;      // the turn that it was new in
-    uint8_t run_code = 0;  // how many were used with it that have its class
+    uint8_t uses = 0;      // number of uses, at most 255; 0: unknown
+    uint8_t born = 0;      // turn in which the block was new
+    uint8_t run_code = 0;  // length of the run of the block, as a code (RunCodeOf)
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Whether statistics cannot tell the two apart.
+    // Returns whether the statistics count the two blocks in the same way.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
              (list_state == kElsewhere) == (other.list_state == kElsewhere);
     }
-    // And the two have the same state in the lists.
+    // Returns whether the two blocks are counted in the same way and have the same list state.
     bool IsListedLike(const Record& other) const {
       return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .list_state = 7});
     }
     bool IsCountedLike(const Record& other) const {
       return IsEqual(other, {.uses = 255, .born = 255});
     }
-    // In the bits that are set in `mask`, all at once.
+    // Returns whether the two records are equal in the bits that are set in `mask`. All fields are
+    // compared at once.
     bool IsEqual(const Record& other, const Record& mask) const {
       const auto word = [](const Record& record) { return std::bit_cast<uint64_t>(record); };
       return ((word(*this) ^ word(other)) & word(mask)) == 0;
@@ -74,7 +77,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // An end of a list, and the block that stands there.
+  // One end of the list of a class, and the block at this end.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -110,10 +113,10 @@ class AdaptivePolicy final : public EvictionPolicy {
   GhostRuns ghosts_;
   OneOffPrefixes one_off_prefixes_;
   std::vector<Record> records_;
-  std::array<BlockList, kReuseClasses> lists_;  // the oldest in front
-  End choice_;                    // the last one, as long as nothing has changed what led to it
-  uint64_t touches_to_come_ = 0;  // of the last release: time passes when something else is used
-  double mean_run_ = 8;           // blocks used together that have one class
+  std::array<BlockList, kReuseClasses> lists_;  // one list per class, oldest block in front
+  End choice_;                    // last chosen end; reset if its reasons may have changed
+  uint64_t touches_to_come_ = 0;  // touches that the clock has not counted yet
+  double mean_run_ = 8;           // mean number of blocks of one class that are used together
   size_t next_restrained_ = 0;
 };
 

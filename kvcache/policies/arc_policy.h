@@ -1,4 +1,5 @@
-// Two lists, of blocks used once and more often, whose shares ghosts decide.
+// The eviction policy `arc`: two lists, for blocks used once and blocks used again, whose lengths
+// adapt to the workload.
 #pragma once
 
 #include <array>
@@ -10,9 +11,9 @@
 
 namespace incipit {
 
-// ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). What is
-// evicted from either list is remembered, together as many as the cache has blocks; a block that
-// comes back shows that its list should have been longer.
+// ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). The policy
+// remembers the blocks that were evicted from either list (ghosts), together as many as the cache
+// has blocks. If a ghost is published again, the target length of its list grows.
 class ArcPolicy final : public EvictionPolicy {
  public:
   ArcPolicy(std::span<Block> blocks, int32_t capacity);
@@ -27,8 +28,8 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The ghosts of one list are those with a stamp from `oldest` on; they are taken to be spread
-  // evenly, since only their number is known.
+  // The ghosts of one list are the remembered blocks with a stamp of at least `oldest`. Only the
+  // number of ghosts is known, so their stamps are assumed to be spread evenly.
   struct Ghosts {
     double count = 0;
     double oldest = 0;
@@ -41,17 +42,18 @@ class ArcPolicy final : public EvictionPolicy {
     return memory / 2 >= ghosts.oldest && ghosts.count >= 1;
   }
   void Remember(BlockId id);
-  // Which list `id` was evicted from, if it is still remembered.
+  // Forgets the ghost of block `id`. Returns the list from which the block was evicted, if the
+  // ghost is still remembered.
   std::optional<size_t> TakeGhost(BlockId id);
 
-  BlockOrder order_;            // list 0: used once, list 1: more often
-  std::vector<uint8_t> lists_;  // of each block, in the order or not
+  BlockOrder order_;            // list 0: blocks used once; list 1: blocks used again
+  std::vector<uint8_t> lists_;  // list of each block, in the order or in use
   std::array<int32_t, 2> sizes_{};
   double capacity_;
-  double target_ = 0;  // size of list 0
-  GhostTable table_;   // memory: 2 * stamp + list
+  double target_ = 0;  // target length of list 0
+  GhostTable table_;   // value of an entry: 2 * stamp + list
   std::array<Ghosts, 2> ghosts_;
-  uint32_t stamp_ = 0;  // of evictions
+  uint32_t stamp_ = 0;  // number of evictions
 };
 
 }  // namespace incipit

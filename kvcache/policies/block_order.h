@@ -1,4 +1,4 @@
-// The lists that a policy's blocks stand in.
+// The lists of blocks of an eviction policy.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 
 namespace incipit {
 
-// Lists of blocks, oldest in front. Knows of each block which list it stands in, and sets blocks
-// aside (parks them) that are needed when they come up for eviction.
+// Lists of blocks, with the oldest block in front, and the list of each block. BlockOrder can park
+// a needed block (Block::is_needed) that is next to be evicted: the block leaves its list, but not
+// the order.
 class BlockOrder {
  public:
-  // REQUIRES: 1 <= num_lists <= kListsMax.
+  // REQUIRES: 1 <= `num_lists` <= kListsMax.
   BlockOrder(std::span<Block> blocks, int num_lists);
 
   static constexpr int kListsMax = 4096;
 
   std::span<Block> blocks() const { return blocks_; }
   bool has(BlockId id) const { return PositionOf(id) != kNowhere; }
-  // REQUIRES: has(id).
+  // Returns the list of block `id`. REQUIRES: has(`id`).
   int ListOf(BlockId id) const { return (PositionOf(id) - 1) / 2; }
 
   void PushBack(int list, BlockId id) {
@@ -31,14 +32,14 @@ class BlockOrder {
     ListAt(list).PushFront(blocks_, id);
     SetListed(list, id);
   }
-  // Takes `id` out of its list, or from those set aside. REQUIRES: has(id).
+  // Removes block `id` from its list, or from the parked blocks. REQUIRES: has(`id`).
   void Remove(BlockId id) {
     if (!is_parked(id)) Unlink(id);
     PositionOf(id) = kNowhere;
   }
 
-  // The oldest block of a list that is not needed, kNoBlock if there is none. Parks those that are
-  // and come before it.
+  // Returns the oldest block of `list` that is not needed, or kNoBlock. Parks the needed blocks in
+  // front of the returned block.
   BlockId Oldest(int list) {
     while (true) {
       const BlockId id = Front(list);
@@ -46,13 +47,14 @@ class BlockOrder {
       Park(id);
     }
   }
-  // Sets a listed block aside.
+  // Parks block `id`: removes the block from its list, but not from the order.
   void Park(BlockId id) {
     Unlink(id);
     ++PositionOf(id);
   }
   BlockId Front(int list) const { return lists_[static_cast<size_t>(list)].front; }
-  // The first list at or after `from`, going round, that is not empty; -1 if all are.
+  // Returns the first list that is not empty, at or after `from` and then from list 0 on. Returns
+  // -1 if all lists are empty.
   int FirstOccupied(int from) const;
 
   bool is_parked(BlockId id) const { return has(id) && PositionOf(id) % 2 == 0; }
@@ -79,9 +81,9 @@ class BlockOrder {
   uint16_t PositionOf(BlockId id) const { return positions_[static_cast<size_t>(id)]; }
 
   std::span<Block> blocks_;
-  std::vector<uint16_t> positions_;  // kNowhere, or 2 * list + 1, and one more if parked
+  std::vector<uint16_t> positions_;  // kNowhere, or 2 * list + 1, plus 1 if parked
   std::vector<BlockList> lists_;
-  std::vector<uint64_t> occupied_;  // a bit a list
+  std::vector<uint64_t> occupied_;  // one bit for each list: the list is not empty
 };
 
 }  // namespace incipit

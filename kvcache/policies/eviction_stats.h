@@ -1,4 +1,4 @@
-// What was given up, why, and how old it was.
+// Statistics of evictions: the number of evicted blocks by reason, and their ages.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,15 @@
 namespace incipit {
 
 enum class EvictionReason : uint8_t {
-  kCapacity,  // the eviction policy's choice
-  kPriority,  // its priority was below the default
+  kCapacity,  // the eviction policy chose the block
+  kPriority,  // the priority of the block was below the default
   kTimeToLive,
   kReset,
 };
 inline constexpr size_t kNumEvictionReasons = 4;
 
-// Ages fall into buckets by powers of four: up to 64 ms, 256 ms, 1 s, ... 3 days, and more.
+// Number of upper bounds of the age histogram. The bounds are 64 ms, 256 ms, 1 s and so on by
+// factors of four, up to 3 days. One more bucket counts all greater ages.
 inline constexpr size_t kNumAgeBounds = 12;
 constexpr double AgeBoundSeconds(size_t bucket) {
   return static_cast<double>(uint64_t{64} << 2 * bucket) * 1e-3;
@@ -39,12 +40,12 @@ struct AgeHistogram {
   }
 };
 
-// Of published blocks that can no longer be found, because they were given to somebody else or
-// forgotten.
+// Statistics of published blocks that became unfindable because the blocks were evicted, expired or
+// reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
-  AgeHistogram age;   // since it was published
-  AgeHistogram idle;  // since its last user left
+  AgeHistogram age;   // time from publication to eviction
+  AgeHistogram idle;  // time from the end of the last user to eviction
 
   int64_t total() const {
     int64_t sum = 0;

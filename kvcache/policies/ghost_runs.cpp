@@ -31,7 +31,8 @@ std::optional<GhostRun> GhostRuns::Add(uint64_t key, BlockId id, BlockId parent,
   return lost;
 }
 
-// Moves the open run into the table. Returns what had to go for it.
+// Moves the open run into `sets_`. Returns the run that was forgotten to store the open run, if
+// any.
 std::optional<GhostRun> GhostRuns::Store() {
   if (open_.length == 0) return std::nullopt;
   Entry* slot = &SetOf(open_key_, 0).entries[0];

@@ -1,4 +1,4 @@
-// What the simple policies remember of blocks that they evicted.
+// The memory of the simple eviction policies for evicted blocks.
 #pragma once
 
 #include <array>
@@ -8,18 +8,19 @@
 
 namespace incipit {
 
-// Keys with 32 bits of memory each. A key may stand in one of two sets, each a cache line, and goes
-// where more is free: that fills the table to the brim before anything is lost. A key is told by 31
-// of its bits: a block that was never here is taken for a ghost once in a hundred million looks,
-// which costs no more than a slightly worse order.
+// Maps the keys of evicted blocks (ghosts) to values of 32 bits. A key has two sets of one cache
+// line each, and is stored in the set with more free slots. The table is therefore almost full
+// before an entry is lost. The table compares 31 bits of a key. One lookup in a hundred million
+// finds the entry of another key, which only makes the eviction order slightly worse.
 class GhostTable {
  public:
-  // 8 bytes a place.
+  // Creates a table with at least `num_slots` slots of 8 bytes each.
   explicit GhostTable(int64_t num_slots)
       : sets_(static_cast<size_t>((num_slots + kWays - 1) / kWays)) {}
 
-  // Remembers `key`, a block's BlockHash::prefix(), in an empty place, in that of a memory which
-  // `is_worthless`, or else of the oldest: memories compare as times on a clock that wraps.
+  // Stores `memory` for `key`, the BlockHash::prefix() of a block. The entry is stored in a slot
+  // that is empty or whose value `is_worthless`, or else replaces the oldest value. Values are
+  // compared as times on a clock that wraps.
   void Insert(uint64_t key, uint32_t memory, auto&& is_worthless) {
     Ghost* oldest = nullptr;
     Ghost* free[2] = {};
@@ -40,7 +41,7 @@ class GhostTable {
     *slot = {TagOf(key), memory};
   }
 
-  // The memory of `key`, which is forgotten.
+  // Removes the entry of `key`, and returns its value.
   std::optional<uint32_t> Take(uint64_t key) {
     for (const size_t choice : {0, 1}) {
       for (Ghost& ghost : SetOf(key, choice).ghosts) {
@@ -56,7 +57,7 @@ class GhostTable {
 
  private:
   struct Ghost {
-    uint32_t tag = 0;  // 0: empty
+    uint32_t tag = 0;  // 0: the slot is empty
     uint32_t memory = 0;
   };
   static constexpr int kWays = 8;

@@ -17,8 +17,8 @@ void LfuAgingPolicy::Release(std::span<const BlockId> freed, const SequenceUse&)
 
 BlockId LfuAgingPolicy::Evict() {
   for (int list = order_.FirstOccupied(age_); list >= 0; list = order_.FirstOccupied(age_)) {
-    // Whatever stood in the lists before this one is gone, so the age may grow even where all
-    // blocks of this one are to be parked.
+    // The lists between `age_` and `list` are empty, so the age may grow even if all blocks of
+    // `list` are parked.
     age_ = list;
     const BlockId victim = order_.Oldest(list);
     if (victim == kNoBlock) continue;
@@ -31,7 +31,7 @@ BlockId LfuAgingPolicy::Evict() {
 void LfuAgingPolicy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
   order_.Remove(id);
-  order_.PushFront(age_, id);  // its priority was no higher than that of a victim since
+  order_.PushFront(age_, id);  // in front: later victims had no lower priority
 }
 
 }  // namespace incipit

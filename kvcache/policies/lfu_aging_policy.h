@@ -1,4 +1,4 @@
-// Least frequently used with dynamic aging.
+// The eviction policy `lfu-aging`: least frequently used, with dynamic aging.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 namespace incipit {
 
 // LFU-DA (Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management techniques for
-// Web proxy caches", 1999): a block's priority is the number of its uses since it entered the cache
-// plus the age of the cache when it was last used; the age is the priority of the last victim. Ties
-// go to the oldest. Uses are counted to kUsesMax, so that the priorities in use fit a ring of
-// lists.
+// Web proxy caches", 1999). The priority of a block is its number of uses since the block was
+// cached, plus the age of the cache at the last use. The age of the cache is the priority of the
+// last victim. Of blocks with equal priorities, the oldest is evicted first. The number of uses is
+// at most kUsesMax, so the priorities of all cached blocks fit a ring of lists.
 class LfuAgingPolicy final : public EvictionPolicy {
  public:
   explicit LfuAgingPolicy(std::span<Block> blocks) : order_(blocks, kLists), uses_(blocks.size()) {}
@@ -32,9 +32,9 @@ class LfuAgingPolicy final : public EvictionPolicy {
 
   uint8_t& UsesOf(BlockId id) { return uses_[static_cast<size_t>(id)]; }
 
-  BlockOrder order_;           // a priority's list is its remainder by kLists
-  std::vector<uint8_t> uses_;  // since the block entered the cache
-  int age_ = 0;                // of the cache, as a list
+  BlockOrder order_;           // the list of a block is its priority modulo kLists
+  std::vector<uint8_t> uses_;  // uses of each block since the block was cached
+  int age_ = 0;                // age of the cache, modulo kLists
 };
 
 }  // namespace incipit

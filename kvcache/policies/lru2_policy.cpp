@@ -36,8 +36,8 @@ int Lru2Policy::ListFor(uint16_t previous) const {
   return age >= kSlots ? kAncient : kFirstSlot + static_cast<int>((tick_ - age) % kSlots);
 }
 
-// A slot that a new tick needs gives what it still holds to the ancient ones: once for each block
-// and round.
+// Advances the clock. If a new tick needs a slot of the ring, the old blocks in this slot move to
+// the ancient blocks. Each block moves at most once per round of the ring.
 void Lru2Policy::Advance(uint64_t num_touches) {
   num_touches_ += num_touches;
   while (num_touches_ >= touches_per_tick_) {
@@ -67,7 +67,7 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;  // it was the oldest
+  const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;  // the oldest when it was parked
   order_.Remove(id);
   order_.PushFront(list, id);
 }

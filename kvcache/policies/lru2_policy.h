@@ -1,4 +1,4 @@
-// By the last use but one.
+// The eviction policy `lru-2`: evicts the block whose second-last use is oldest.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,13 @@
 namespace incipit {
 
 // LRU-2 (O'Neil, O'Neil, Weikum: "The LRU-K page replacement algorithm for database disk
-// buffering", 1993): first the blocks that were used once, by age; then those whose last use but
-// one was longest ago. Uses are remembered past eviction for as many blocks as the cache has. Time
-// counts in touches of blocks and is kept to a quarter of a hundredth of the capacity; uses further
-// back than four capacities are ordered by when they became so old.
+// buffering", 1993). Blocks that were used once are evicted first, by age. The other blocks are
+// evicted by the time of their second-last use. The policy also remembers the uses of about as many
+// evicted blocks as the cache has blocks.
+//
+// Time is counted in touches (uses of single blocks), with a resolution of 1/256 of the capacity.
+// If the second-last use of a block is more than four capacities of touches ago, the block is
+// ancient. Ancient blocks are ordered by the time at which they became ancient.
 class Lru2Policy final : public EvictionPolicy {
  public:
   Lru2Policy(std::span<Block> blocks, int32_t capacity);
@@ -28,12 +31,13 @@ class Lru2Policy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The lists. The slots are a ring: a slot holds the blocks whose last use but one was in a tick
-  // of the same remainder.
+  // Indices of the lists: blocks that were used once, ancient blocks, and kSlots slots that form a
+  // ring. A slot holds the blocks whose second-last use was in a tick with the same remainder by
+  // kSlots.
   static constexpr int kOnce = 0, kAncient = 1, kFirstSlot = 2, kSlots = 1024;
   static constexpr int kTicksPerCapacity = 256;
 
-  // Ticks, of which only the low bits are kept; 0 is none.
+  // The ticks of the last two uses of a block, reduced to 16 bits; 0: no use.
   struct Uses {
     uint16_t last = 0, previous = 0;
   };
@@ -45,7 +49,7 @@ class Lru2Policy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Uses> uses_;
-  GhostTable ghosts_;  // memory: 16 bits of the tick of eviction, then the last use
+  GhostTable ghosts_;  // value of an entry: 16 bits of the eviction tick, then the last use
   uint64_t touches_per_tick_;
   uint64_t num_touches_ = 0;
   uint64_t tick_ = 0;

@@ -1,4 +1,4 @@
-// Compares the adaptive policy with what the least recently used order would have hit.
+// Compares the hits of the adaptive policy with the hits that plain LRU would have had.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,26 @@
 
 namespace incipit {
 
-// A cache of `capacity` blocks that evicts the least recently used holds the blocks used last, so
-// the ages of all that are cached or remembered say which block it would have found: no shadow of
-// its contents is needed. When that cache is ahead by kDebtCapacities of the capacity and
-// kDebtRequests mean requests, the policy has been fooled, and the plain order takes over for
-// kRelief capacities of touches; longer, if that comes again soon.
+// Plain LRU in a cache of `capacity` blocks holds the blocks that were used last. The ages of all
+// cached and remembered blocks therefore show which blocks plain LRU would have found, without a
+// simulation of LRU. The lead of LRU is the number of hits of plain LRU minus the number of hits of
+// the adaptive policy, and at least 0. If the lead exceeds kDebtCapacities of the capacity plus the
+// blocks of kDebtRequests mean requests, a relief begins. During a relief, the adaptive policy
+// evicts in LRU order. A relief lasts kRelief capacities of touches, and longer if the last relief
+// ended recently.
 class LruGuard {
  public:
   LruGuard(const TouchClock& clock, int32_t capacity);
 
-  // Blocks last used at `stamp` are cached or remembered, or no longer.
+  // Adds blocks that were last used at `stamp` to the cached or remembered blocks.
   void Enter(TouchClock::Stamp stamp, int32_t num_blocks) { Count(stamp, num_blocks); }
+  // Removes blocks that were last used at `stamp` from the cached or remembered blocks.
   void Leave(TouchClock::Stamp stamp, int32_t num_blocks) { Count(stamp, -num_blocks); }
+  // Returns whether plain LRU would hold a block that was last used at `stamp`.
   bool WouldHold(TouchClock::Stamp stamp) const { return clock_.EpochOf(stamp) >= held_from_; }
 
-  // Of a request's blocks, the guard's order would have found `lru` and the policy found `own`.
-  // True: the plain order takes over.
+  // Compares the hits for one request: plain LRU would have found `lru` blocks, and the policy
+  // found `own` blocks. Returns true if a relief begins, in which the policy evicts in LRU order.
   bool Compare(int32_t lru, int32_t own);
   bool TakesOver() const { return relief_until_ && clock_.now() < *relief_until_; }
   void CountRequest(double num_blocks) {
@@ -39,8 +43,9 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // The next relief is twice as long, to this bound, if it comes within so many capacities of
-  // touches after the end of the last one.
+  // A relief is a period of evictions in LRU order. If a relief begins within kSoonCapacities
+  // capacities of touches after the last relief ended, the new relief is twice as long as the last.
+  // The longest relief is kReliefFactorMax times the first.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 
@@ -49,11 +54,11 @@ class LruGuard {
   const TouchClock& clock_;
   int32_t capacity_;
   uint64_t epoch_;
-  uint64_t held_from_ = 0;  // the epoch that the least recently used block it holds was used in
-  std::vector<int32_t> last_used_;  // blocks by the epoch of their last use
-  int64_t num_known_ = 0;           // of all these epochs
-  double mean_request_ = 16;        // blocks
-  double debt_ = 0;                 // hits
+  uint64_t held_from_ = 0;          // epoch of the last use of the oldest block that LRU would hold
+  std::vector<int32_t> last_used_;  // number of blocks by the epoch of their last use
+  int64_t num_known_ = 0;           // number of blocks in last_used_
+  double mean_request_ = 16;        // mean number of blocks of a request
+  double debt_ = 0;                 // lead of LRU, in hits
   double relief_factor_ = 1;
   std::optional<uint64_t> relief_until_;
 };

@@ -5,7 +5,8 @@ namespace incipit {
 void LruPolicy::Use(std::span<const BlockId> found, SequenceUse&) {
   for (size_t i = 0; i < found.size(); ++i) {
     if (!IsInOrder(found[i])) continue;
-    // As many as stand as Release left them at once.
+    // Remove all blocks at once that are still neighbours in the order, as Release added the
+    // blocks.
     const size_t begin = i;
     IsInOrder(found[i]) = false;
     while (i + 1 < found.size() && At(blocks_, found[i]).prev == found[i + 1]) {

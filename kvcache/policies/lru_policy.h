@@ -1,4 +1,4 @@
-// The field's order: what was released longest ago goes first, cached or not.
+// The eviction policy `lru`: evicts the block that was released longest ago, whether cached or not.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,9 @@
 
 namespace incipit {
 
-// A block that is needed is passed over rather than parked: two
-// sequences must have computed the same for one to come up before its children.
+// Skips a needed block (Block::is_needed) instead of parking the block. A needed block is rarely
+// next, because two sequences must have computed the same tokens for the block to be older than its
+// children.
 class LruPolicy final : public EvictionPolicy {
  public:
   explicit LruPolicy(std::span<Block> blocks) : blocks_(blocks), is_in_order_(blocks.size()) {}
@@ -19,7 +20,7 @@ class LruPolicy final : public EvictionPolicy {
   BlockId Evict() override;
   void Remove(BlockId id) override;
   void OnChildless(BlockId) override {}
-  void Clear() override {}  // the order is of all free blocks, which keep their places
+  void Clear() override {}  // free blocks keep their positions in the order
   bool orders_unpublished() const override { return true; }
   bool is_next_unpublished() const override {
     return !order_.empty() && !At(blocks_, order_.front).published;

@@ -1,4 +1,4 @@
-// Which prefixes are followed by prompts that do not come back.
+// Finds one-off prefixes: prefixes of prompts whose new blocks are rarely used again.
 #pragma once
 
 #include <array>
@@ -8,52 +8,56 @@
 
 namespace incipit {
 
-// Behind one server, one system prompt may begin conversations that go on, and another one
-// instructions that are sent with a thousand documents, each once. By use and age alone the blocks
-// that follow the two cannot be told apart; by the prefix that they follow they can.
+// One system prompt may begin conversations that continue. Another system prompt may begin
+// instructions that are sent once for each of a thousand documents. Number of uses and age do not
+// distinguish the blocks after two such prefixes, but the prefix of the blocks does.
 //
-// For each prefix it is counted how many runs of new blocks have followed it, and how many of them
-// were used again. A prefix is one-off while the latter are less than kOneOffShare of what they
-// would be at the rate that such runs are used at behind the prefixes that are not: the mean over
-// all runs that were used again. A run counts by and by, as time passes, so that a new prefix is
-// not one-off before anybody can have come back.
+// For each prefix, OneOffPrefixes counts the runs of new blocks after the prefix, and how many of
+// these runs were used again. A prefix is one-off if fewer than kOneOffShare of the expected number
+// of runs were used again. The expected number follows from the mean rate at which the runs after
+// other prefixes are used again. A new run is added to the count gradually. A new prefix is
+// therefore not one-off before its users had time to return.
 //
-// Some 250 prefixes are known, of which those that come seldom go when others come. Prompts that
-// begin with none (0) are together like those behind one.
+// At most 256 prefixes are known. A new prefix replaces the prefix with the fewest runs in its set.
+// All requests without a prefix (0) are counted together, like requests with one common prefix.
 class OneOffPrefixes {
  public:
-  // A run of new blocks has followed `prefix`. `now` does not go back much.
+  // Counts a run of new blocks after `prefix`, at time `now`. `now` may decrease slightly between
+  // calls.
   void CountNew(uint32_t prefix, double now);
-  // Such a run, or this part of one, has been used again, at this age by the same clock.
+  // Counts that a run of new blocks after `prefix`, or the share `part` of a run, was used again at
+  // the age `age`. `age` uses the same clock as CountNew.
   void CountReuse(uint32_t prefix, float part, double age);
+  // Returns whether `prefix` is one-off.
   bool Contains(uint32_t prefix) const;
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // A prefix is believed to be like others as if so many runs had been used again, which they must
-  // have been in all.
+  // Weight of the assumption that a prefix is like the other prefixes, in runs that were used
+  // again. No prefix is one-off before more than this number of runs were used again after all
+  // prefixes.
   static constexpr double kPriorReused = 3;
-  // Counts are halved when there are more than so many runs: workloads change.
+  // Number of runs of a prefix above which its counts are halved, because workloads change.
   static constexpr float kRunsMax = 256;
-  // What remains of the counts of its neighbours when a prefix is forgotten for a new one, lest
-  // those that do not come any more stay for ever.
+  // Share of the counts that the other prefixes of a set keep when a new prefix replaces a known
+  // one. Without this decay, prefixes that no longer occur would stay for ever.
   static constexpr float kKept = 0.9375F;
-  // How late a run counts, in the mean: so many times the age that runs are used again at. In the
-  // mean of those a long one counts for more than a short one, so that who comes back at once does
-  // not hide who takes his time.
+  // Mean delay with which a new run is counted, in multiples of the mean age at which runs are used
+  // again. The mean age is weighted by age, so that users who return at once do not hide users who
+  // return late.
   static constexpr double kLag = 3;
-  static constexpr double kAgeStep = 0.01;  // how fast earlier ages are forgotten, a run
+  static constexpr double kAgeStep = 0.01;  // decay of earlier ages per reused run
   static constexpr size_t kSets = 64, kWays = 4;
 
   struct Entry {
     uint32_t prefix = 0;
-    float coming = 0;  // runs that do not count yet
+    float coming = 0;  // new runs that are not counted yet
     float runs = 0, reused = 0;
     double counted_at = 0;
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // What an entry adds to sum_rates_.
+  // Returns the contribution of `entry` to sum_rates_.
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }
@@ -61,9 +65,10 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Of all runs that were used again, and of the rates of the prefix that each was behind.
+  // Number of runs that were used again after all prefixes, and the sum of the reuse rates of their
+  // prefixes.
   double sum_reused_ = 0, sum_rates_ = 0;
-  double sum_ages_ = 0, sum_squared_ages_ = 0;  // of the last ones
+  double sum_ages_ = 0, sum_squared_ages_ = 0;  // sums over recently reused runs
 };
 
 }  // namespace incipit

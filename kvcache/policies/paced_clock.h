@@ -1,4 +1,4 @@
-// The ages of blocks by the time that the caller's clock tells.
+// A clock that measures the ages of blocks in time.
 #pragma once
 
 #include <algorithm>
@@ -11,44 +11,49 @@
 
 namespace incipit {
 
-// How long ago a stamp was, in time, and stated in touches: as many as had taken that long on
-// average when the unit was settled, which is once, kUnitEpochs after the start. So the age classes
-// of TouchClock hold for these ages too. Until then, and where nobody tells the time, ages are the
-// touches themselves.
+// Measures how long ago a stamp of TouchClock was, in time. Ages are stated in touches (uses of
+// single blocks): the number of touches that take the same time on average. The mean time per touch
+// is measured once, kUnitEpochs epochs after the start. The age classes of TouchClock therefore
+// also hold for these ages. Before the measurement, or if the caller passes no time, an age is the
+// number of touches since the stamp.
 //
-// Within an epoch, time is taken to pass evenly with touches. A pause is spread over the touches of
-// the next kWindowEpochs or so, and counts no more than so many took on average or is still to be
-// counted, so that a night does not make all blocks old, but touches that stay rare do make time
-// pass. Nor does time ever pass at less than kPaceMin of the mean. What is still to be counted when
-// the unit is settled is not in it: a touch of an even run then is an age of up to one and a half.
-// Nor is a pause as long as all others together, such as the night after a server was tried: all
-// until then counts as if it had passed evenly without.
+// Within an epoch, time is assumed to pass evenly with touches. A pause is spread over the touches
+// of about the next kWindowEpochs epochs. The counted length of a pause is at most the mean
+// duration of these touches. If earlier pauses left more time to be counted, the counted length is
+// at most that time. One idle night therefore does not make all blocks old. If touches stay rare,
+// time does pass. The counted time per touch is at least kPaceMin of the mean.
+//
+// The measurement of the mean leaves out the time that is still to be counted. One touch of an even
+// workload then has an age of up to 1.5. One pause before the measurement may be longer than all
+// other pauses together, such as the night after a test of the server. The measurement leaves out
+// this pause.
 class PacedClock {
  public:
   explicit PacedClock(const TouchClock& touches) : touches_(touches) {}
 
-  // It is `now`; what is earlier than said before counts as that.
+  // Advances the time to `now`. A time before the latest time has no effect.
   void PassUntil(Time now);
-  // Before the touches advance by `num_touches`, which is more than none.
+  // Counts the time in which the next `num_touches` touches are made. The caller must call Advance
+  // before TouchClock::Advance. REQUIRES: `num_touches` > 0.
   void Advance(uint64_t num_touches);
 
-  // Since the start, in touches.
+  // Returns the time since the start, in touches.
   double now() const { return has_unit() ? seconds_ * touches_per_second_ : num_touches_; }
   int AgeClassOf(TouchClock::Stamp stamp) const {
     if (!has_unit()) return touches_.AgeClassOf(stamp);
     return AgeClass(SecondsSince(stamp) * touches_per_second_);
   }
-  // Of an age in touches.
+  // Returns the age class of an age in touches.
   int AgeClass(double age) const {
-    constexpr double kMost = 1e18;  // far in the last class, and a uint64_t
+    constexpr double kMost = 1e18;  // in the last age class, and fits a uint64_t
     return touches_.AgeClass(static_cast<uint64_t>(std::clamp(age, 0.0, kMost)));
   }
-  // Of the middle of the epoch that was so many epochs ago, in touches; the same for all that were
-  // kEpochs ago or more.
+  // Returns the age of the middle of the epoch that was `epochs_ago` epochs ago, in touches. All
+  // values of `epochs_ago` from kEpochs - 1 on have the same result.
   double AgeOfEpoch(uint64_t epochs_ago) const;
 
  private:
-  static constexpr size_t kEpochs = 1024;  // whose begin is remembered
+  static constexpr size_t kEpochs = 1024;  // number of epochs with a remembered begin
   static constexpr double kUnitEpochs = 256, kWindowEpochs = 88, kPaceMin = 1.0 / 16;
 
   bool has_unit() const { return touches_per_second_ > 0; }
@@ -58,19 +63,20 @@ class PacedClock {
     return epoch < touches_.epoch() ? BeginOf(epoch + 1) : seconds_;
   }
   double Passed(double num_touches);
-  // With `now` touches made, all of which have been counted.
+  // Sets touches_per_second_ from the time that was counted. `now` is the number of touches of the
+  // touch clock, all of which are counted.
   void SettleUnit(uint64_t now);
-  // As if each touch until now had taken `pace` seconds.
+  // Recounts the time as if each touch until `now` had taken `pace` seconds.
   void CountEvenly(double pace, uint64_t now);
   double SecondsSince(TouchClock::Stamp stamp) const;
 
   const TouchClock& touches_;
-  double touches_per_second_ = 0;          // 0: no unit yet
-  double num_touches_ = 0;                 // from the start
-  double seconds_ = 0;                     // that have been counted
-  double uncounted_ = 0;                   // seconds that touches to come will count
-  double pauses_ = 0, longest_pause_ = 0;  // seconds
-  std::array<double, kEpochs> begins_{};   // of epochs, in seconds that have been counted
+  double touches_per_second_ = 0;          // 0: not measured yet
+  double num_touches_ = 0;                 // touches since the start
+  double seconds_ = 0;                     // counted time since the start, in seconds
+  double uncounted_ = 0;                   // time that later touches will count, in seconds
+  double pauses_ = 0, longest_pause_ = 0;  // sum of all pauses and longest pause, in seconds
+  std::array<double, kEpochs> begins_{};   // begin of each epoch, in counted seconds
   bool has_time_ = false;
   Time latest_, counted_until_;
 };

@@ -7,29 +7,35 @@
 namespace incipit {
 namespace {
 
-// What is believed before there is data. Of all classes together: a rate of kRatePrior in each age
-// class. Of one class: the rates of all, times a factor, which is how many times as often it was
-// used as those rates foretell. Of the factor: 1, or kUsedPrior for blocks that were used again.
-// The weights are in square roots of the mean run.
+// Assumptions before there are data. The rate of all classes together is assumed to be kRatePrior
+// in each age class. The rate of one class is assumed to be the rate of all classes times a factor.
+// The factor is the number of uses divided by the number of uses that the rates of all classes
+// predict. The factor is assumed to be 1, or kUsedPrior for blocks that were used again. Each
+// weight of an assumption is multiplied by the square root of the mean run.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
-// A chance is rate / (1 + rate / 2), as of a rate that does not change within the age class.
+// Bounds of rates and probabilities. If the rate is constant within an age class, the probability
+// of a use within the class is rate / (1 + rate / 2).
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Rates of neighbouring ages are alike as if the square root of this many runs had shown it.
+// Weight of the assumption that neighbouring ages have equal rates. The weight is multiplied by the
+// square root of the mean run.
 constexpr float kLikeness = 4;
 
-// Blocks that were used this many epochs ago or more are taken to be in one age class meanwhile.
+// Number of recent epochs of last use for which ages are computed exactly. Blocks that were last
+// used earlier are assumed to stay in one age class during an epoch.
 constexpr size_t kYoungEpochs = 32;
 
-// How long the tables remember: see LifeTable.
+// Limits of the counts in the slow and the fast life table, see LifeTable.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Likelihoods fade by this factor an epoch; the fast table must be better by this much (nats)
-// before it counts more than the slow one; and no table ever counts less than this.
+// Log likelihoods are multiplied by kLikelihoodKept in each epoch. The fast table has the greater
+// weight only if its log likelihood leads by more than kSlowAdvantage (nats). The weight of a table
+// is at least about kShareMin times the weight of the other table.
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
-// By four sums at a time, which a compiler must not do on its own.
+// Returns the sum of `row`. Four partial sums allow vector instructions; a compiler must not
+// reorder floating-point sums on its own.
 template <size_t kSize>
 float SumOf(const std::array<float, kSize>& row) {
   static_assert(kSize % 4 == 0);
@@ -78,8 +84,8 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// The first of these epochs, going back from `epochs_ago`, that has blocks at risk; kEpochs or more
-// if none has.
+// Returns the first epoch with blocks at risk, counted in epochs ago, from `epochs_ago` backwards
+// in time. Returns kEpochs or more if no epoch has blocks at risk.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -141,7 +147,7 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// These blocks have passed through the ages from `begin` to `end`, in units.
+// Adds `blocks` to `exposed`, because the blocks passed through the ages [begin, end), in units.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -154,8 +160,9 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// How many have passed through each age class since the last epoch, within `units` of time: those
-// that are at risk still, and those that have been used, on average in the middle of that time.
+// Returns how many blocks passed through each age class since the last epoch began, within `units`
+// of time. The counts include blocks still at risk and blocks that were used. A used block is
+// assumed to have been used in the middle of that time.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -183,7 +190,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// At which blocks were used since the last epoch or which some have passed through, a bit each.
+// Returns one bit for each age class: since the last epoch, blocks were used at this age or passed
+// through this age.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -194,8 +202,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// The likelihood of the uses since the last epoch as those of a Poisson process, by the rates that
-// the table foretold.
+// Decays the log likelihoods, and adds the log likelihood of the uses since the last epoch. The
+// uses are modelled as a Poisson process with the rates that `table` predicted.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -223,7 +231,7 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-// Of all classes together.
+// Returns the rate of each age class for all reuse classes together.
 std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
                                                                        float prior_weight) {
   std::array<float, kAges> rates;
@@ -234,7 +242,7 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// How many times as often each class was used as these rates foretell.
+// Returns for each class the number of uses, divided by the number of uses that `rates` predict.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -252,17 +260,18 @@ ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
   return reused;
 }
 
-// The rates that fit the table best, if those of neighbouring ages are believed to be alike, the
-// less the more uses have been seen: the minimum of
-//   (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age)^2,
-// summed over ages, which a tridiagonal system gives.
+// Computes the rates that fit the table best, with the assumption that the rates of neighbouring
+// ages are similar. The more uses were seen, the less the assumption matters. The rates minimise
+// the sum over all ages of
+// (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age)^2,
+// where `seen` is the observed rate. The minimum is the solution of a tridiagonal system.
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
   const std::array<float, kAges> pooled = PooledRates(table, prior_weight);
   const Row factors = ClassFactors(table, pooled, kFactorPriorWeight * root);
   AgeTable& rate = table.rate;
-  AgeTable coupling;  // to the rate of the next age, when those before are eliminated
+  AgeTable coupling;  // factor of the next age's rate, after elimination of earlier ages
   Row coupling_before{}, rate_before{};
   for (size_t a = 0; a < kAges; ++a) {
     Row prior;
@@ -300,7 +309,8 @@ void ReuseStatistics::Smooth(AgeTable& rate) const {
   }
 }
 
-// Rates as of both tables, each class by who foretold it better.
+// Returns the weighted means of the rates of both tables. For each class, the table that predicted
+// the recent uses better has the greater weight.
 ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   Row fast_share;
   for (size_t k = 0; k < kClasses; ++k) {
@@ -319,28 +329,30 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// For a block of age a and a horizon x, chance of a hit and expected time are sums of
-// S(y) p(y) and S(y) times the width of y over the ages y from a to x, divided by S(a), where S(y)
-// is the chance to live to y. So the index is the steepest slope from a to a later point of the
-// curve of these sums, which the upper hull of the curve gives for all ages in one pass from the
-// end. S is scaled so that it ends in 1: then no sum loses what is small.
+// Computes the value of each age and class. Let S(y) be the probability that a block is not used
+// before age y, and p(y) the probability of a use at age y. Consider a block of age a and a horizon
+// x. The probability of a hit is the sum of S(y) p(y) over the ages y from a to x, divided by S(a).
+// The expected time is the sum of S(y) times the width of age class y, divided by S(a). The value
+// is therefore the steepest slope from a to a later point of the curve of these two sums. The upper
+// hull of the curve gives this slope for all ages, in one pass from the last age to the first. S is
+// scaled to be 1 at the last age, so that the sums do not lose small terms.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    double time, hits;  // from here to the end
+    double time, hits;  // sums from this age to the last age
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
-    // Whether the slope to `near` is no steeper than that to `far`.
+    // Returns whether the slope to `near` is at most as steep as the slope to `far`.
     bool PrefersFar(const Point& near, const Point& far) const {
       return (hits - near.hits) * (time - far.time) <= (hits - far.hits) * (time - near.time);
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
-    // As of classes of which nothing has been seen.
+    // Copy the values of the previous class if all rates are equal, as for classes without data.
     const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
     if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
       for (Row& values : values_) values[k] = values[k - 1];
       continue;
     }
-    std::array<Point, kAges + 1> hull;  // the last is the nearest
+    std::array<Point, kAges + 1> hull;  // the last point is the nearest
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];

@@ -1,4 +1,5 @@
-// What the adaptive policy learns: when blocks are used again, and so what keeping one is worth.
+// The statistics of the adaptive policy: how soon blocks are used again, and the value of keeping a
+// block.
 #pragma once
 
 #include <array>
@@ -12,81 +13,90 @@
 
 namespace incipit {
 
-// Blocks are at risk of being used again from when they enter the order of eviction, as cached
-// blocks and then as ghosts, until they are used or forgotten. How many were used at what age, by
-// how many passed through that age meanwhile, is the rate at which blocks of a class and an age
-// are used (a life table of a period, as against one of a generation: what held when old blocks
-// were young does not weigh on it, so it is right as soon as the workload has changed).
+// A block is at risk (of being used again) from its entry into the eviction order until it is used
+// or forgotten. A block at risk is first a cached block, and after its eviction a ghost (an evicted
+// block that the policy remembers). The reuse rate of a class and an age is a ratio of two counts
+// of the same period. The first count is the number of blocks used at that age. The second count is
+// the number of blocks that passed through that age. The rates are a period life table: the reuse
+// of a block at a younger age has no effect on the present rates. The rates are therefore right
+// soon after the workload changes.
 //
-// What keeping a block is worth is its Gittins index (Gittins: "Bandit processes and dynamic
-// allocation indices", 1979; here the reward is a hit and the cost is the time that a place is
-// taken): the best, over all horizons, of the chance of a hit within the horizon by the expected
-// time until the hit or the horizon, whichever is first. Unlike the present rate of reuse, it sees
-// that a block whose use lies some time ahead is worth the wait, or is not.
+// The value of a block is its Gittins index (Gittins: "Bandit processes and dynamic allocation
+// indices", 1979). The value is the maximum, over all horizons h, of P(hit within h) / E[min(time
+// until the hit, h)]. The reward is a hit, and the cost is the time for which the block occupies
+// memory. Unlike the present reuse rate, the value includes uses that are expected later.
 //
-// Ages are times (PacedClock), stated in touches: after what time users come back does not depend
-// on how much others use meanwhile.
+// Ages are times (PacedClock), stated in touches, because the pauses of users do not depend on the
+// load of the server.
 //
-// Two such tables are kept, one that forgets slowly and one that forgets fast, and for each class
-// the one counts that has foretold the recent uses better, by likelihood: workloads change at once,
-// and classes change one by one.
+// There are two life tables, one that forgets slowly and one that forgets fast. For each class, the
+// table that predicted the recent uses with the higher likelihood has the greater weight. Whole
+// workloads may change at once, and classes may change one by one.
 class ReuseStatistics {
  public:
-  // `capacity`: blocks that the cache holds.
+  // `capacity` is the number of blocks that the cache holds.
   ReuseStatistics(const TouchClock& clock, const PacedClock& paced_clock, double capacity);
 
-  // Blocks last used at `stamp`, of together this weight, are at risk, or no longer.
+  // Adds blocks that were last used at `stamp`, with the total weight `weight`, to the blocks at
+  // risk.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
+  // Removes blocks that were last used at `stamp`, with the total weight `weight`, from the blocks
+  // at risk.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Those that left were used again, or forgotten without a use.
+  // Counts blocks that left the blocks at risk because they were used again.
   void CountReuse(int reuse_class, int age_class, float weight) {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
   }
+  // Counts blocks that left the blocks at risk because they were forgotten without a use.
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
-  // To be called when the clock has entered a new epoch: values change only with that. `mean_run`:
-  // how many blocks are used together that have the same class.
+  // Adds the counts of the past epoch to the life tables. `mean_run` is the mean number of blocks
+  // of one class that are used together. The caller must call BeginEpoch when the clock has entered
+  // a new epoch. Values change only after BeginEpoch.
   void BeginEpoch(double mean_run);
-  // To be called before values are asked for: works them out, unless that has been done in this
-  // epoch. So a cache that gives nothing up does not pay for them.
+  // Computes the values, unless they were already computed in this epoch. The caller must call
+  // Refresh before ValueOf. A cache without evictions therefore computes values only once in
+  // kEpochsPerFit epochs.
   void Refresh() {
     if (epochs_to_fit_ > 0) FitAll();
   }
-  // Keeps only this share of what was counted.
+  // Keeps only the share `kept` of all counts.
   void Forget(double kept);
 
-  // What keeping a block is worth: hits per unit of age. As of the last Refresh.
+  // Returns the value of keeping a block, in hits per unit of age, as of the last Refresh.
   float ValueOf(int reuse_class, int age_class) const {
     return values_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
   }
   size_t num_bytes() const { return sizeof(*this) + at_risk_.size() * sizeof(Row); }
 
  private:
-  static constexpr size_t kClasses = kReuseClasses;  // whole vector registers
+  static constexpr size_t kClasses = kReuseClasses;  // fills whole vector registers
   static constexpr size_t kAges = TouchClock::kAges;
-  // Epochs of last use that are told apart.
+  // Number of epochs of last use that are distinguished.
   static constexpr size_t kEpochs = 1024;
-  // Where nobody asks for values, rates are worked out once in so many epochs all the same, as
-  // those to come are judged by them.
+  // Number of epochs after which rates are computed even without Refresh, because later uses are
+  // compared with the predicted rates.
   static constexpr int kEpochsPerFit = 8;
   using Row = std::array<float, kClasses>;
-  using AgeTable = std::array<Row, kAges>;  // [age class][reuse class]
+  using AgeTable = std::array<Row, kAges>;  // indexed by [age class][reuse class]
 
-  // One life table.
+  // A life table: counts of uses by age class and reuse class, and the rates that follow from the
+  // counts.
   struct LifeTable {
-    AgeTable reused{};     // how many were used
-    AgeTable exposed{};    // of how many that passed through the age
-    AgeTable rate{};       // of uses while an age class lasts, as of the last fit
-    Row log_likelihood{};  // of the recent uses, as foretold
-    double weight = 0;     // of all that was used or forgotten
-    // It halves its counts when they weigh more than this many caches full of blocks and this many
-    // runs.
+    AgeTable reused{};     // number of blocks that were used at the age
+    AgeTable exposed{};    // number of blocks that passed through the age
+    AgeTable rate{};       // uses per block in an age class, from the last fit
+    Row log_likelihood{};  // log likelihood of the recent uses under `rate`
+    double weight = 0;     // weight of all blocks that were used or forgotten
+    // The counts are halved if their weight exceeds the weight of capacities_max full caches plus
+    // runs_max runs.
     double capacities_max = 0, runs_max = 0;
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // What of at_risk_ may be other than zero, a bit an epoch.
+  // Returns the word of `occupied_` that has the bit of `epoch`. A bit is 1 if at_risk_ may be
+  // nonzero for its epoch.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();
@@ -108,18 +118,18 @@ class ReuseStatistics {
   const TouchClock& clock_;
   const PacedClock& paced_clock_;
   double capacity_;
-  uint64_t epoch_;            // that the ring has been brought to
-  double fitted_at_;          // by the paced clock
-  std::vector<Row> at_risk_;  // [epoch of last use % kEpochs]
+  uint64_t epoch_;            // latest epoch of the ring at_risk_
+  double fitted_at_;          // time of the paced clock at the last BeginEpoch
+  std::vector<Row> at_risk_;  // weights at risk, by [epoch of last use % kEpochs]
   std::array<uint64_t, kEpochs / 64> occupied_{};
-  Row at_risk_before_{};      // of last use before those
-  AgeTable recent_reused_{};  // since the last epoch
-  double recent_weight_ = 0;  // used or forgotten since
+  Row at_risk_before_{};      // weights at risk with a last use before the ring
+  AgeTable recent_reused_{};  // weights of uses in the present epoch
+  double recent_weight_ = 0;  // weight of uses and forgotten blocks in the present epoch
   double mean_run_ = 1;
-  int epochs_to_fit_ = 0;  // that have begun since the last fit
+  int epochs_to_fit_ = 0;  // number of epochs that began since the last fit
   LifeTable slow_, fast_;
   AgeTable values_{};
-  std::array<double, kAges + 1> begins_{};  // of age classes, in units, and the end of the last
+  std::array<double, kAges + 1> begins_{};  // begins of age classes and last end, in units
   std::array<float, kAges> widths_{};
 };
 

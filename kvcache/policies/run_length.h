@@ -1,4 +1,4 @@
-// Lengths of runs of blocks that were used together, in five bits.
+// Lengths of runs (series of blocks that were used together), encoded in five bits.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace incipit {
 
 inline constexpr int kRunCodes = 32;
 
-// Two codes to an octave.
+// Returns the code of the run length `length`, with two codes for each doubling of the length.
 constexpr uint8_t RunCodeOf(uint32_t length) {
   if (length <= 1) return 0;
   const int octave = std::bit_width(length) - 1;
@@ -19,8 +19,10 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
   return static_cast<uint8_t>(code < kRunCodes ? code : kRunCodes - 1);
 }
 
-// A block's weight in statistics: those of a run live and die together, so that a run of n says
-// more than one block but less than n. Its square is about the block's share of the run.
+// Returns the weight of one block in the statistics, 1 / sqrt(length of its run). The blocks of a
+// run are used and evicted together. A run of n blocks is therefore more evidence than one block,
+// but less evidence than n independent blocks. The square of the weight is about the share of one
+// block in its run.
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {
     std::array<float, kRunCodes> weights;

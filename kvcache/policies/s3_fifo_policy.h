@@ -1,4 +1,5 @@
-// Three queues: a small one that new blocks must be used in, a main one, and ghosts.
+// The eviction policy `s3-fifo`: a small queue for new blocks, a main queue, and a memory of
+// evicted blocks (ghosts).
 #pragma once
 
 #include <array>
@@ -11,10 +12,11 @@
 namespace incipit {
 
 // S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
-// SOSP'23). A tenth of the cache takes new blocks; what was used there moves to the main queue when
-// it comes up, the rest is evicted and remembered; what comes back while it is remembered enters
-// the main queue. The main queue gives a block another round for each use, at most three. A block
-// that is used leaves its queue and, when it is released, joins the same one again.
+// SOSP'23). New blocks enter the small queue, which has a tenth of the cache. If a block at the
+// front of the small queue was used again, the block moves to the main queue. Otherwise the block
+// is evicted and remembered as a ghost. A ghost that is published again enters the main queue. In
+// the main queue, each use of a block, up to three, postpones its eviction by one round. A block
+// that is used leaves its queue, and joins the same queue again when the block is released.
 class S3FifoPolicy final : public EvictionPolicy {
  public:
   S3FifoPolicy(std::span<Block> blocks, int32_t capacity);
@@ -42,10 +44,10 @@ class S3FifoPolicy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Record> records_;
-  std::array<int32_t, 2> sizes_{};  // of the queues, without what is parked
+  std::array<int32_t, 2> sizes_{};  // lengths of the queues, without parked blocks
   int32_t small_max_;
-  GhostTable ghosts_;         // each with the time of its eviction
-  uint32_t num_evicted_ = 0;  // from the small queue
+  GhostTable ghosts_;         // value of an entry: number of the eviction
+  uint32_t num_evicted_ = 0;  // number of evictions from the small queue
 };
 
 }  // namespace incipit

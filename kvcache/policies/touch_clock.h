@@ -1,4 +1,5 @@
-// Uses of blocks, counted: what epochs, stamps and the guard of the adaptive policy go by.
+// A clock that counts uses of blocks (touches). Epochs, stamps and the LRU guard of the adaptive
+// policy use this clock.
 #pragma once
 
 #include <algorithm>
@@ -7,21 +8,22 @@
 
 namespace incipit {
 
-// The clock advances by one with each block that enters the order of eviction. So the age of a
-// block is the number of others that were used meanwhile, which is what decides whether plain LRU
-// in a cache of some size would still hold it. Ages in time are PacedClock's. A stamp is the low
-// half of the clock: ages are exact below 2^32 touches, and whoever keeps stamps must not let them
-// grow older.
+// Counts touches: the clock advances by one for each block that enters the eviction order. The age
+// of a block is therefore the number of blocks that were used since its last use. This number
+// decides whether plain LRU would still hold the block. PacedClock measures ages in time instead. A
+// stamp is the low half of the clock. The age of a stamp is exact below 2^32 touches, so the owner
+// of a stamp must not let the stamp become older.
 class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Ages are told apart in classes that grow with the age: below kFirstAge units, then two to an
-  // octave.
+  // Number of age classes. The first class has the ages below kFirstAge units. For greater ages,
+  // each doubling of the age has two classes.
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 
-  // `unit` touches are a unit of age, `epoch` touches an epoch; both are powers of two.
+  // `unit` is the number of touches in a unit of age. `epoch` is the number of touches in an epoch.
+  // REQUIRES: `unit` and `epoch` are powers of two.
   TouchClock(uint64_t start, uint32_t unit, uint32_t epoch)
       : now_(start), unit_shift_(std::countr_zero(unit)), epoch_shift_(std::countr_zero(epoch)) {}
 
@@ -43,7 +45,8 @@ class TouchClock {
     const int first_octave = static_cast<int>(std::bit_width(kFirstAge)) - 1;
     return std::min(2 * (octave - first_octave) + 1 + half, kAges - 1);
   }
-  // In units, where an age class begins; that of kAges is where the last one is taken to end.
+  // Returns the age at which an age class begins, in units. The begin of class kAges is the assumed
+  // end of the last class.
   static constexpr double BeginOf(int age_class) {
     if (age_class == 0) return 0;
     const auto octave = static_cast<double>(kFirstAge << (age_class - 1) / 2);
