@@ -1,5 +1,5 @@
-// How much of what was looked up lately was found, and whether that is falling. A ratio since the
-// start says nothing about the last minutes of a server that has run for weeks.
+// Hit ratios of the prefix cache in the last minute, ten minutes and hour, and a check for decay. A
+// hit ratio since the start of the server does not show what happened in the last minutes.
 #pragma once
 
 #include <array>
@@ -13,41 +13,42 @@ namespace incipit {
 
 struct HitCounts {
   int64_t query_tokens = 0;
-  int64_t hit_tokens = 0;  // of them, found
+  int64_t hit_tokens = 0;  // tokens found in the cache, among query_tokens
 
-  // 0 where nothing was looked up.
+  // Returns hit_tokens divided by query_tokens, or 0 if no tokens were looked up.
   double ratio() const {
     return query_tokens > 0 ? static_cast<double>(hit_tokens) / static_cast<double>(query_tokens)
                             : 0;
   }
 };
 
-// What HitRatioMonitor says of one moment.
+// Hit ratios of the prefix cache at one moment, from HitRatioMonitor::Read.
 struct HitRatios {
   double minute = 0, ten_minutes = 0, hour = 0;
   bool decayed = false;
 };
 
-// Counts in steps of kResolution and keeps the totals at the start of each. What lies in a window
-// is the difference of two of them, so reading takes O(1) time, and so does adding but for the
-// steps that have gone by since. A window reaches back by up to kResolution more than its name
-// says. Time is the caller's; what comes with a time before the latest counts as of the latest.
-// Allocates nothing.
+// Counts looked-up tokens and found tokens in steps of kResolution. The monitor keeps the running
+// totals at the start of each step, so the counts of a window are the difference of two totals. A
+// read costs O(1). Add costs O(1) and one entry for each step since the previous call. A window
+// reaches back up to kResolution further than its length. The caller passes the time. Counts with a
+// time before the latest time are added at the latest time. The monitor allocates no memory.
 class HitRatioMonitor {
  public:
   static constexpr Duration kResolution = std::chrono::seconds(5);
   static constexpr Duration kMinute = std::chrono::minutes(1);
   static constexpr Duration kTenMinutes = std::chrono::minutes(10);
-  static constexpr Duration kHour = std::chrono::hours(1);  // the longest
+  static constexpr Duration kHour = std::chrono::hours(1);  // longest window
 
-  // The ratio has decayed when that of the last ten minutes is below kDecayedShare of that of the
-  // last hour, with kDecayTokensMin tokens looked up in the ten minutes and as many before them.
+  // Bounds of the decay check. The hit ratio has decayed if the ratio of the last ten minutes is
+  // below kDecayedShare times the ratio of the last hour. The check needs at least kDecayTokensMin
+  // looked-up tokens in the last ten minutes, and as many in the other 50 minutes of the hour.
   static constexpr double kDecayedShare = 0.5;
   static constexpr int64_t kDecayTokensMin = 10'000;
 
   void Add(Time now, const HitCounts& counts);
 
-  // REQUIRES: 0 < window <= kHour.
+  // Returns the counts of the last `window` before `now`. REQUIRES: 0 < `window` <= kHour.
   HitCounts Within(Duration window, Time now) const;
   bool HasDecayed(Time now) const;
   HitRatios Read(Time now) const;
@@ -60,9 +61,9 @@ class HitRatioMonitor {
     return starts_[static_cast<size_t>(step) % kNumSteps];
   }
 
-  std::array<HitCounts, kNumSteps> starts_{};  // the totals at the start of each step
+  std::array<HitCounts, kNumSteps> starts_{};  // ring of totals, one for the start of each step
   HitCounts totals_;
-  int64_t last_step_ = -1;  // whose start is known; -1: nothing was counted
+  int64_t last_step_ = -1;  // latest step with a start in `starts_`; -1: nothing was counted
 };
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// KvCacheManager: what is found, how contents are compared, and why something is not found.
+// The lookup functions of KvCacheManager: find blocks, compare contents and explain misses.
 #include <algorithm>
 #include <cstring>
 
@@ -8,8 +8,9 @@
 namespace incipit {
 namespace {
 
-// How many of a block's continuations are compared with what a sequence has next: the newest ones,
-// so that a system prompt with ten thousand continuations costs no more than one with a few.
+// Maximum number of continuations of a block that FindPartial compares with the next tokens of a
+// sequence. FindPartial compares the newest continuations. The limit bounds the cost if a system
+// prompt has thousands of continuations.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -17,7 +18,7 @@ int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int32_t>(end - a.begin());
 }
 
-uint64_t Mixed(uint64_t value) {  // the finaliser of splitmix64
+uint64_t Mixed(uint64_t value) {  // finaliser of splitmix64
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
@@ -45,14 +46,16 @@ size_t KvCacheManager::ContentSlot(std::span<const TokenId> block) const {
   return static_cast<size_t>((mixed >> 32) * contents_.size() >> 32);
 }
 
-// Whether `id` stands in the tree of chains right after `before`, or at a start if that is none.
+// Returns whether `id` is a child of `before` in the tree of chains. If `before` is kNoBlock,
+// returns whether `id` starts a chain.
 bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Whether block `id`, whose digest is that of the sequence's block `index`, holds the same;
-// `before` answers for the sequence's block before it. With sha256 equal digests are proof; else
-// the tokens, the block before and, for the first block, the whole namespace decide.
+// Returns whether block `id` has the same contents as block `index` of the sequence. `before` is
+// the canonical block with the key of block `index` - 1. With sha256, equal digests prove equal
+// contents. With other hashes, Holds compares the keys, the parent blocks and the tokens, and for
+// the first block also the namespace digest. REQUIRES: the digests of the two blocks are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -93,12 +96,14 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
   return computed;
 }
 
-// Whether `hit` is of enough tokens, or of all that the sequence has left.
+// Returns whether `hit` has at least copy_min_tokens_ tokens, or covers all `num_left` tokens that
+// the sequence has left.
 bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) const {
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
-// How many of `found`, the blocks of the sequence's first keys, hold the same as the sequence.
+// Returns how many leading blocks of `found` have the same contents as the first blocks of the
+// sequence.
 size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -110,8 +115,8 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
   return found.size();
 }
 
-// The block after `found` that begins with most of `rest`. One that is pending cannot be copied:
-// copies are done before the step writes it.
+// Returns the block after `found` whose first tokens match most tokens of `rest`. Pending blocks
+// are not considered, because a block copy runs before the step writes the pending blocks.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -125,7 +130,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
-  // The whole block, of which only the last token must be computed again.
+  // Consider the block with the key of the next full block. This block may match completely,
+  // because a lookup never returns the block of the last prompt token.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();
@@ -141,8 +147,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
   return best;
 }
 
-// Whether `id` has the key that the sequence's block after `found` would have with the tokens of
-// `id`: whose it is and which media it holds is told by its key alone.
+// Returns whether `id` has the key that the block after `found` would have with the tokens of `id`.
+// Only the key shows which namespace and which media the block `id` belongs to.
 bool KvCacheManager::HasKeyOf(BlockId id, std::span<const BlockId> found,
                               const BlockTable& table) const {
   const size_t index = found.size();
@@ -179,7 +185,8 @@ Miss KvCacheManager::ExplainMiss(const SequenceTokens& tokens, const BlockTable&
   return miss;
 }
 
-// Whether the key of the sequence's block `index` is held by other contents than `block`.
+// Returns whether a block with contents other than `block` has the key of block `index` of the
+// sequence.
 bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
                                 std::span<const TokenId> block) const {
   const BlockId holder = pool_.Find(table.hashes[index]);
@@ -188,7 +195,7 @@ bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
   return !Holds(holder, before, index, block, table);
 }
 
-// What is remembered of the first block of a chain, `id`. Returns the chain's tag.
+// Records that block `id` starts a chain. Returns the tag of the chain.
 uint64_t KvCacheManager::BeginChain(const BlockTable& table, BlockId id,
                                     std::span<const TokenId> block) {
   contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};

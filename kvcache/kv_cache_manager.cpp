@@ -11,14 +11,14 @@
 namespace incipit {
 namespace {
 
-// First blocks' contents are remembered in this share of the pool's size.
+// Number of blocks in the pool for each entry of `contents_`.
 constexpr size_t kBlocksPerContent = 16;
 
-// Blocks ahead of the one copied that the memory for its tokens is brought nearer.
+// Prefetch distance of Announce for the memory of stored tokens, in blocks.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
-  constexpr size_t kUsualSize = 16;  // a copy of a known size is four instructions
+  constexpr size_t kUsualSize = 16;  // a copy of a constant size is four instructions
   if (block.size() == kUsualSize) {
     std::memcpy(stored.data(), block.data(), kUsualSize * sizeof(TokenId));
   } else {
@@ -100,7 +100,7 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
                                    int32_t num_tokens) {
   INCIPIT_CHECK(computed.num_tokens == 0 || table.blocks.empty());
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
-  // What is found leaves the free blocks before anything is taken from them.
+  // Add a user to the found blocks before Take, because Take may evict blocks without users.
   const BlockId source = computed.copy_source;
   const bool begins = table.blocks.empty();
   if (begins) pool_.Use(computed.blocks, table.use);
@@ -128,10 +128,11 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
   auto index = static_cast<size_t>(table.num_published);
-  // Where the block before has been unpublished, what builds on it is not published either.
+  // If the previous block was unpublished, the blocks that continue it are not published either.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // One by one where one may collide with another, else all of a piece at once.
+    // Publish blocks one by one if keys may collide. Otherwise publish all blocks of a contiguous
+    // piece of tokens at once.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
@@ -160,7 +161,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  table.num_committed = BlocksFor(num_computed);  // a later step may have taken more
+  table.num_committed = BlocksFor(num_computed);  // a later step may have allocated more blocks
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);
   if (num_ready <= table.num_confirmed) return;
@@ -231,7 +232,7 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  ReleaseCopySource(table);  // before the blocks that it was built on
+  ReleaseCopySource(table);  // first, because the source continues blocks of the table
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);
     pool_.Retain(std::span(table.blocks).first(num_kept), table.retention, table.tenant);

@@ -1,5 +1,6 @@
-// Decides which block of a paged KV cache holds which tokens, and lets sequences with a common
-// prefix share blocks. Deals in block ids only: the bytes belong to the model runner.
+// Assigns the tokens of sequences to the blocks of a paged KV cache, and shares blocks between
+// sequences with a common prefix. KvCacheManager handles block ids only. The model runner owns the
+// keys and values.
 #pragma once
 
 #include <array>
@@ -26,182 +27,198 @@ namespace incipit {
 
 struct KvCacheOptions {
   int32_t num_blocks = 0;
-  int32_t block_size = 16;  // tokens; a power of two, 1 to 256
+  int32_t block_size = 16;  // tokens per block: a power of two, at most 256
   HashAlgorithm hash = HashAlgorithm::kSha256;
-  std::string seed{};         // of the hash chains: equal seeds give equal keys in every process
-  bool prefix_cache = true;   // off: blocks are neither found nor published
-  bool copy_on_write = true;  // off: nothing is found inside a block
+  std::string seed{};  // seed of the hash chains; equal seeds give equal keys in every process
+  bool prefix_cache = true;   // false: the cache neither finds nor publishes blocks
+  bool copy_on_write = true;  // false: lookups find full blocks only
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
-  int32_t policy_capacity = 0;    // what the policy sizes its memory by, in blocks; 0: num_blocks
-  int32_t policy_block_size = 0;  // tokens that it takes a block for; 0: block_size
+  int32_t policy_capacity = 0;    // blocks for which the policy sizes its memory; 0: num_blocks
+  int32_t policy_block_size = 0;  // tokens per block that the policy assumes; 0: block_size
   RetentionLimits retention{};
 };
 
-// Values that tests set to reach rare cases often; the product uses the defaults.
+// Settings with which tests make rare cases frequent. The product uses the defaults.
 struct KvCacheSeams {
-  int32_t digest_bits = kDigestBitsMax;  // see BlockHasher: few bits make keys collide
-  // Fewer equal tokens than these are not worth a copy, unless the whole prompt is there; what most
-  // prompts begin with is no more. 0: a quarter of a block, at least 2.
+  int32_t digest_bits = kDigestBitsMax;  // bits kept of each digest; few bits make keys collide
+  // Minimum number of equal tokens for which a part of a block is copied. A shorter match is copied
+  // only if the match covers the whole rest of the prompt. 0: a quarter of a block, at least 2
+  // tokens.
   int32_t copy_min_tokens = 0;
 };
 
-// INVALID_ARGUMENT, naming the field, its value and the bound.
+// Returns OK or INVALID_ARGUMENT. The error message names the field, its value and the bound.
 absl::Status ValidateKvCacheOptions(const KvCacheOptions& options);
 
-// Counters, in tokens where not said otherwise. A request counts once, when the first step that
-// computes for it is committed; one that asked not to read the cache does not count.
+// Counters of the prefix cache. The lookup of a request is counted once, when the first step that
+// computes for the request is committed. The lookup counters leave out requests that do not read
+// the cache.
 struct KvCacheStats {
-  int64_t queries = 0;            // requests
+  int64_t queries = 0;            // requests whose lookup was counted
   int64_t query_tokens = 0;       // prompt tokens that were looked up
-  int64_t hit_tokens = 0;         // of them, found
-  int64_t copied_tokens = 0;      // of those, in a block that was copied
-  int64_t self_query_tokens = 0;  // the same of sequences that come back after a preemption
+  int64_t hit_tokens = 0;         // tokens found in the cache, among query_tokens
+  int64_t copied_tokens = 0;      // found tokens in a copied block, among hit_tokens
+  int64_t self_query_tokens = 0;  // tokens looked up by sequences that resume after a preemption
   int64_t self_hit_tokens = 0;
-  int64_t stored_blocks = 0;  // published
-  int64_t regret_blocks = 0;  // of them, evicted not long before
-  int64_t collisions = 0;     // keys held by other contents (never with sha256)
+  int64_t stored_blocks = 0;  // blocks that were published
+  int64_t regret_blocks = 0;  // published blocks that had been evicted recently
+  int64_t collisions = 0;     // keys that a block with other contents already had; 0 with sha256
   EvictionStats evictions;
 
   KvCacheStats& operator+=(const KvCacheStats& other);
 };
 
-// One sequence's blocks, in order. Filled and emptied by KvCacheManager only, but for what the
-// sequence starts with. `hashes` and `blocks` never grow beyond what was reserved for the
-// sequence's longest length.
+// The blocks of one sequence, in order. The scheduler sets root, tenant, retention and the hashes
+// of the prompt when it creates the sequence. Only KvCacheManager changes the other members.
+// `hashes` and `blocks` have reserved capacity for the maximum length of the sequence.
 struct BlockTable {
-  ChainRoot root;       // the start of the hash chain: see BlockHasher::Root
-  uint64_t tenant = 0;  // whose share of retained blocks this counts against
+  ChainRoot root;       // start of the hash chain, from BlockHasher::Root
+  uint64_t tenant = 0;  // tenant that may retain a limited share of the pool
   Retention retention;
-  std::vector<BlockHash> hashes;  // of full blocks; the prompt's arrive already computed
-  std::vector<BlockId> blocks;    // append-only while the sequence runs
-  int32_t num_published = 0;      // leading blocks that were found or published, pending or not
-  int32_t num_confirmed = 0;      // leading blocks of those that are not pending by this sequence
-  int32_t num_committed = 0;      // leading blocks that committed steps have filled or begun
-  bool collided = false;          // a key of it is held by other contents: it publishes no more
+  std::vector<BlockHash> hashes;  // keys of full blocks; the keys of the prompt are precomputed
+  std::vector<BlockId> blocks;    // ids of the blocks; append-only while the sequence runs
+  int32_t num_published = 0;  // leading blocks that were found or published, including pending ones
+  int32_t num_confirmed = 0;  // leading blocks that were found, or published by a committed step
+  int32_t num_committed = 0;  // leading blocks that hold tokens of committed steps
+  bool collided = false;      // a key of the sequence belongs to other contents; publishing stops
   SequenceUse use;
-  // Must be done before the sequence's next step; its source is held until ReleaseCopySource.
+  // Block copy that must run before the next step of the sequence. The sequence counts as a user of
+  // the source block until ReleaseCopySource.
   BlockCopy copy;
-  std::optional<BlockHash> copied_from{};  // the key of the block that a partial match was in
+  std::optional<BlockHash> copied_from{};  // key of the block from which tokens were copied
 };
 
 struct ComputedBlocks {
-  std::span<const BlockId> blocks;  // full blocks found, in order; valid until the next lookup
-  BlockId copy_source = kNoBlock;   // its first `copy_tokens` tokens are the next ones
+  std::span<const BlockId> blocks;  // found full blocks in order; valid until the next lookup
+  BlockId copy_source = kNoBlock;   // block whose first `copy_tokens` tokens continue `blocks`
   int32_t copy_tokens = 0;
-  int32_t num_tokens = 0;  // what all this holds
-  int32_t num_idle = 0;    // of these blocks, without a user
+  int32_t num_tokens = 0;  // tokens in `blocks` and in the copied part of `copy_source`
+  int32_t num_idle = 0;    // blocks without users, among `blocks` and `copy_source`
 };
 
-// Where a lookup may look besides full blocks.
+// Whether a lookup may also find a part of a block.
 enum class PartialMatch : uint8_t { kNo, kAllowed };
 
 enum class MissReason : uint8_t {
   kNone,            // all full blocks were found
-  kUnseen,          // the first block not found was never cached, as far as is remembered
-  kEvicted,         // it was, and made room for others
-  kOtherNamespace,  // the same tenant has it under another salt or adapter
+  kUnseen,          // the cache has no record of the first missing block
+  kEvicted,         // the first missing block was evicted
+  kOtherNamespace,  // the tenant cached these tokens under another salt or adapter
 };
 
-// Why a lookup found no more.
+// The reason why a lookup did not find a longer prefix.
 struct Miss {
   MissReason reason = MissReason::kNone;
-  int32_t block = -1;            // the first full block not found
-  int32_t differing_token = -1;  // the first token that differs from the nearest cached chain
-  Duration evicted_ago{};        // for kEvicted
+  int32_t block = -1;            // index of the first full block that was not found
+  int32_t differing_token = -1;  // first token that differs from the nearest cached chain
+  Duration evicted_ago{};        // time since the eviction; only for kEvicted
 };
 
-// What would happen if a sequence were admitted now.
+// The effects that an admission of a sequence would have now.
 struct AdmissionPreview {
   bool fits = false;
-  int32_t cached_tokens = 0;   // found, those of a copied block included
-  int32_t blocks_needed = 0;   // that leave the free ones
-  int32_t blocks_evicted = 0;  // of them, cached ones that others might still have found
+  int32_t cached_tokens = 0;   // found tokens, including tokens of a copied block
+  int32_t blocks_needed = 0;   // free blocks that the sequence would use
+  int32_t blocks_evicted = 0;  // cached blocks that would be evicted, among blocks_needed
 };
 
-// Invariants (CheckInvariants):
-//  (1) every block is either used (it has users) or free, once;
-//  (2) the lengths of the live tables and the copy sources held add up to the numbers of users;
-//  (3) every entry of the index leads to a block that carries its key, and every published block is
-//      reached so;
-//  (4) the parent of a published block is published, by some copy.
-// Threading: one thread, the engine's. Fits, hasher and options read constants and are safe from
-// any thread. After construction only CheckInvariants allocates memory.
+// Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md).
+// CheckInvariants tests these invariants:
+// (1) Each block either has users or is free.
+// (2) The number of users of a block is the number of live block tables that contain the block,
+// plus the number of unfinished copies from the block.
+// (3) Each entry of the index leads to a block with the key of the entry. Each published block can
+// be reached from the index.
+// (4) If a block is published, a block with the key of its parent is published.
+// Threading: only the engine thread calls the manager. Exceptions are Fits, hasher and options,
+// which read constants and are thread-safe. After construction, only Listen, Snapshot and
+// CheckInvariants allocate memory.
 class KvCacheManager {
  public:
-  // REQUIRES: ValidateKvCacheOptions(options) is OK.
+  // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.
   explicit KvCacheManager(const KvCacheOptions& options, const KvCacheSeams& seams = {});
 
-  // It is `now`, and will not be earlier again: what has outlived its time to live goes.
+  // Advances the clock to `now` (monotonic) and evicts blocks whose time to live has passed.
   void Advance(Time now) { pool_.Advance(now); }
 
-  // The longest computed prefix of `tokens`, at most all but the last of them, which must be
-  // computed to obtain logits. Changes nothing.
+  // Returns the longest cached prefix of `tokens`, without the last token. The last token is left
+  // out because the model must compute one token to produce logits. The call changes no block.
   ComputedBlocks GetComputedBlocks(const SequenceTokens& tokens, const BlockTable& table,
                                    PartialMatch partial = PartialMatch::kAllowed);
 
-  // Why it is not longer. REQUIRES: the answer of GetComputedBlocks for the same arguments.
+  // Returns the reason why the prefix in `computed` is not longer. REQUIRES: `computed` is the
+  // result of GetComputedBlocks for `tokens` and `table`.
   Miss ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                    const ComputedBlocks& computed) const;
 
-  // How many blocks leave the free ones if `computed` is taken and room made for `num_tokens`.
+  // Returns the number of free blocks that a sequence needs for its first `num_tokens` tokens, if
+  // the sequence uses the blocks of `computed`. The number includes the blocks of `computed` that
+  // have no users yet.
   int32_t BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                        int32_t num_tokens) const;
-  // Changes nothing.
+  // Returns the effects that an admission of the sequence would have, and changes nothing.
   AdmissionPreview Preview(const BlockTable& table, const ComputedBlocks& computed,
                            int32_t num_tokens) const;
 
-  // Takes `computed` (into an empty table) and room for the first `num_tokens` tokens of the
-  // sequence. All or nothing: false leaves cache and table as they were. A copy that the step must
-  // do first is left in table.copy.
+  // Adds the sequence as a user of the blocks in `computed`, and allocates blocks for the first
+  // `num_tokens` tokens of the sequence. Returns false, and changes nothing, if too few blocks are
+  // free. If `computed` has a copy source, table.copy describes the copy that must run before the
+  // step. REQUIRES: `computed` is empty, or `table` has no blocks.
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
-  // Makes findable, as pending, the blocks that the step being planned fills up: `tokens` are all
-  // that will be stored after it. Within a step every layer writes all keys and values before it
-  // reads any, so sequences of the same step may share them.
+  // Makes the blocks that the planned step fills findable as pending. `tokens` are all tokens of
+  // the sequence that are stored after the step. Sequences of the same step may share pending
+  // blocks, because each layer writes all keys and values of a step before the layer reads any.
   void Announce(BlockTable& table, const SequenceTokens& tokens);
 
-  // Publishes the full blocks among the first `num_computed` tokens, which a committed step has
-  // stored. The only way a block becomes findable for good.
+  // Publishes the full blocks among the first `num_computed` tokens of the sequence. Only
+  // CacheBlocks makes a block findable for good. REQUIRES: committed steps have stored the keys and
+  // values of these tokens.
   void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
-  // Gives back what was taken and announced since the last CacheBlocks or Fork: the step did
-  // nothing. An older step that is still in flight keeps what it needs for the first
-  // `num_tokens_in_flight` tokens; 0: there is none. Of several steps the last planned goes first,
-  // and so do of several sequences of a step.
+  // Undoes a failed step. Withdraws the blocks that were announced since the last CacheBlocks or
+  // Fork of `table`, and releases the blocks that were allocated since then. The blocks of the
+  // first `num_tokens_in_flight` tokens stay, because an older step in flight needs these blocks;
+  // 0: no older step is in flight. REQUIRES: newer steps, and later sequences of the same step, are
+  // already rolled back.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
-  // Makes the empty `child` hold the first `num_tokens` tokens of `parent`, sharing the full blocks
-  // and leaving in child.copy how to fill a partial last one. False, with nothing changed, if there
-  // is no block for that.
+  // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. Both tables share
+  // the full blocks. If the last block is partial, `child` gets a new block, and child.copy
+  // describes how to fill the new block. Returns false, and changes nothing, if no block is free
+  // for a partial block.
   [[nodiscard]] bool Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens);
 
-  // The step that did table.copy is committed.
+  // Releases the source block of table.copy. REQUIRES: the step that ran the copy is committed.
   void ReleaseCopySource(BlockTable& table);
 
-  // Releases the blocks, last one first, so that a prefix outlives what was built on it. The hashes
-  // stay: a preempted sequence looks for its own blocks when it returns.
+  // Releases the blocks of `table` from last to first, so the first blocks of a prefix stay cached
+  // longest. The hashes stay in `table`, because a preempted sequence later looks up its own
+  // blocks.
   void Free(BlockTable& table);
 
-  // No key of the first `num_tokens` tokens or of what the sequence has copied, nor any that
-  // descends from one, can be found from now on, whoever holds the block: for values that must
-  // never be shared again because they are not finite. O(descendants).
+  // Makes all blocks unfindable that have a key of the first `num_tokens` tokens or the key of the
+  // copied block. All blocks that continue these blocks also become unfindable, even if other
+  // sequences use them. The scheduler calls Unpublish for keys and values that are not finite.
+  // The cost is O(number of unpublished blocks).
   void Unpublish(const BlockTable& table, int32_t num_tokens);
 
-  // Forgets every published block. False, with nothing changed, while any block is in use.
+  // Makes all blocks unfindable. Returns false, and changes nothing, if any block has a user.
   [[nodiscard]] bool ResetPrefixCache();
 
-  // Gives up cached blocks that nobody uses until at most `num_cached_max` are left.
+  // Evicts free cached blocks until at most `num_cached_max` free cached blocks are left.
   void EvictTo(int32_t num_cached_max) { pool_.EvictTo(num_cached_max); }
 
-  // Once per admitted request, `self` for a sequence that comes back after a preemption.
-  // `num_copied_tokens` of the `num_hit_tokens` are in a block that was copied.
+  // Counts the lookup of a request that is admitted for the first time. `num_copied_tokens` of the
+  // `num_hit_tokens` are in a copied block.
   void CountQuery(int32_t num_tokens, int32_t num_hit_tokens, int32_t num_copied_tokens = 0);
+  // Counts the lookup of a sequence that is admitted again after a preemption.
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
-  KvCacheStats TakeStats();  // counters since the last call
+  KvCacheStats TakeStats();  // returns the counters since the last call
 
-  // Keeps what changes from now on, up to `events_max` events between two calls of ClearEvents; a
-  // listener begins with Snapshot, which allocates, and goes on with Events.
+  // Starts the event log, with room for `events_max` events between two calls of ClearEvents. A
+  // listener first calls Snapshot, which allocates memory, and then reads Events.
   void Listen(size_t events_max) { pool_.event_log().Listen(events_max, options_.block_size); }
   KvEvents Events() { return pool_.event_log().events(); }
   void ClearEvents() { pool_.event_log().Clear(); }
@@ -213,14 +230,15 @@ class KvCacheManager {
   int32_t block_size() const { return options_.block_size; }
   int32_t num_free() const { return pool_.num_free(); }
   int32_t num_used() const { return options_.num_blocks - pool_.num_free(); }
-  int32_t num_cached() const { return pool_.num_cached_free(); }  // free, and findable
+  int32_t num_cached() const { return pool_.num_cached_free(); }  // free, findable
   const BlockPool& pool() const { return pool_; }
   const BlockHasher& hasher() const { return hasher_; }
   const KvCacheOptions& options() const { return options_; }
 
-  size_t num_metadata_bytes() const;  // the tokens that are stored do not count
+  size_t num_metadata_bytes() const;  // bytes of metadata, without the stored tokens
 
-  // Aborts if an invariant is broken. O(blocks); allocates. `tables` are all live ones.
+  // Aborts the process if an invariant is broken. `tables` are all live block tables. The cost is
+  // O(number of blocks), and the call allocates memory.
   void CheckInvariants(std::span<const BlockTable* const> tables) const;
 
  private:
@@ -229,7 +247,7 @@ class KvCacheManager {
   }
   void ReleaseFrom(BlockTable& table, size_t num_kept);
 
-  // kv_cache_lookup.cpp
+  // The following functions are defined in kv_cache_lookup.cpp.
   std::span<TokenId> StoredTokens(BlockId id);
   std::span<const TokenId> StoredTokens(BlockId id) const;
   uint64_t ChainTag(const BlockTable& table, TokenId first) const;
@@ -250,7 +268,8 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // What was last seen of a first block's tokens, whatever the salt.
+  // The block that last started a chain with certain tokens under any salt, and the tenant of the
+  // block.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;
@@ -260,11 +279,10 @@ class KvCacheManager {
   int32_t copy_min_tokens_;
   BlockHasher hasher_;
   BlockPool pool_;
-  bool verifies_;               // equal keys are no proof: contents are compared
-  std::vector<BlockId> found_;  // what GetComputedBlocks returns a view of
-  Table<TokenId> tokens_;       // of each published block
-  std::vector<std::array<uint8_t, 32>>
-      namespace_keys_;  // of blocks that start chains, if verifies_
+  bool verifies_;               // true if lookups must compare contents, because keys may collide
+  std::vector<BlockId> found_;  // blocks that the last GetComputedBlocks returned
+  Table<TokenId> tokens_;       // tokens of each published block
+  std::vector<std::array<uint8_t, 32>> namespace_keys_;  // digests for first blocks, if verifies_
   std::vector<Content> contents_;
   KvCacheStats stats_;
 };

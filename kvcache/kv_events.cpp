@@ -22,14 +22,14 @@ void KvEventLog::KeepStored(const BlockHash& key, const BlockHash* parent,
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-// Nothing before it matters any more.
+// Discards all earlier events, because no key is left in the cache.
 void KvEventLog::AddCleared() {
   if (!is_open()) return;
   Clear();
   Keep({.kind = KvEvent::Kind::kCleared});
 }
 
-// Part of a story is worth nothing: where one has no end it is told anew.
+// Adds `event`. If the log is full, discards all events and reports the loss by a kLost event.
 void KvEventLog::Keep(const KvEvent& event) {
   if (events_.size() == events_max_) {
     Clear();

@@ -1,4 +1,4 @@
-// What became findable and what no longer is, in order: for routers and whoever else mirrors the
+// A log of the blocks that become findable or unfindable, for routers and other mirrors of the
 // cache.
 #pragma once
 
@@ -15,34 +15,37 @@ namespace incipit {
 struct KvEvent {
   enum class Kind : uint8_t {
     kStored,   // the first block with this key was published
-    kRemoved,  // the last one went
-    kCleared,  // all of them did
-    kLost,     // events are missing here: a listener starts anew from a snapshot
+    kRemoved,  // the last block with this key became unfindable
+    kCleared,  // all blocks became unfindable
+    kLost,     // the log overflowed; a listener must start again from a snapshot
   };
   Kind kind = Kind::kStored;
-  bool starts_chain = false;  // of kStored: there is no parent
+  bool starts_chain = false;  // the block has no parent; only for kStored
   BlockHash key{};
-  BlockHash parent{};       // of kStored
-  size_t tokens_begin = 0;  // of kStored: where the block's tokens begin in KvEvents::tokens
+  BlockHash parent{};       // key of the parent block; only for kStored
+  size_t tokens_begin = 0;  // index of the first token in KvEvents::tokens; only for kStored
 };
 
-// Stored keys come after their parents, removed ones before. Each key is stored once and removed
-// once. Valid until the cache is used again.
+// The events in the log, valid until the cache is used again. The stored event of a key follows the
+// stored event of its parent. The removed event of a key precedes the removed event of its parent.
+// Stored and removed events of the same key alternate.
 struct KvEvents {
   std::span<const KvEvent> events;
   std::span<const TokenId> tokens;
 };
 
-// Everything stored, as events would have told it.
+// All keys that were reported as stored and are still findable, as one stored event each. The event
+// of a parent precedes the events of its children.
 struct KvSnapshot {
   std::vector<KvEvent> events;
   std::vector<TokenId> tokens;
 };
 
-// A bounded list of events between two looks at it. Off until Listen: then it costs nothing.
+// A bounded log of cache events between two calls of Clear. Before Listen is called, the log
+// records nothing and costs nothing.
 class KvEventLog {
  public:
-  // Keeps up to `events_max` events, with `block_size` tokens for each, from now on.
+  // Starts the log, with room for `events_max` events and for `block_size` tokens per event.
   void Listen(size_t events_max, int32_t block_size);
 
   void AddStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens) {
@@ -57,13 +60,13 @@ class KvEventLog {
   void Clear();
 
  private:
-  // Somebody listens, and nothing has been lost so far.
+  // Returns whether the log records events: Listen was called, and no event was lost since Clear.
   bool is_open() const { return events_max_ > 0 && !lost_; }
   void KeepStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens);
   void Keep(const KvEvent& event);
 
   size_t events_max_ = 0;
-  bool lost_ = false;  // since the last Clear
+  bool lost_ = false;  // an event was lost since the last Clear
   std::vector<KvEvent> events_;
   std::vector<TokenId> tokens_;
 };

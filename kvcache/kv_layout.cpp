@@ -7,8 +7,9 @@
 namespace incipit {
 namespace {
 
-// A block's line of metadata, its shares of the index and of what the policy, the retained blocks
-// and the memory of evictions keep, and its places in scratch memory.
+// Memory for the metadata of one block, in bytes. The metadata include the metadata line and a
+// share of the index, the eviction policy, the retained blocks, the evicted keys and scratch
+// memory.
 constexpr uint64_t kMetadataBytesPerBlock = 128;
 
 }  // namespace
@@ -21,7 +22,7 @@ int64_t BytesPerBlock(const KvLayout& layout) {
 }
 
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes) {
-  const uint64_t tokens = 4 * static_cast<uint64_t>(layout.block_size);  // stored to be compared
+  const uint64_t tokens = 4 * static_cast<uint64_t>(layout.block_size);  // bytes of stored tokens
   const uint64_t each =
       static_cast<uint64_t>(BytesPerBlock(layout)) + kMetadataBytesPerBlock + tokens;
   return static_cast<int32_t>(std::min<uint64_t>(memory_bytes / each, kBlocksMax));

@@ -1,4 +1,4 @@
-// How much memory a block takes, and how many fit: what turns "this much memory" into num_blocks.
+// The size of a block in memory, and the number of blocks that fit into a given memory size.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,18 @@ namespace incipit {
 
 inline constexpr int32_t kBlocksMax = 1 << 28;
 
-// Keys and values of one token in one layer are num_kv_heads * head_dim elements each.
+// The shape of the keys and values. In each layer, one token has num_kv_heads * head_dim elements
+// of keys and as many elements of values.
 struct KvLayout {
   int32_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
   int32_t bytes_per_element = 0;
-  int32_t block_size = 16;  // tokens
+  int32_t block_size = 16;  // tokens per block
 };
 
 int64_t BytesPerBlock(const KvLayout& layout);
 
-// Whole blocks in `memory_bytes`, what this process keeps about each included; at most
-// kBlocksMax.
+// Returns the number of whole blocks that fit into `memory_bytes` together with their metadata, at
+// most kBlocksMax.
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes);
 
 }  // namespace incipit

@@ -9,12 +9,12 @@
 namespace incipit {
 namespace {
 
-constexpr int32_t kLevelWidth = 10;  // of priority
+constexpr int32_t kLevelWidth = 10;  // priorities per level
 constexpr uint32_t kGroupBits = 10;
 constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
 static_assert(RetainedBlocks::kGroupsMax == 1 << kGroupBits);
 
-// Only the default stands at its level, so that every block stands in some order.
+// Returns the level of `priority`. Only the default priority has the level `default_level`.
 int32_t LevelOf(int32_t priority, int32_t default_level) {
   const int32_t over = priority - kRetentionPriorityDefault;
   if (over <= 0) return priority / kLevelWidth;
@@ -46,11 +46,11 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // Lower levels take nothing from anybody.
+  // Only blocks above the default level count against the share of a tenant.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {
-    if (!At(blocks_, id).published) break;  // taken from the index while it was in use
+    if (!At(blocks_, id).published) break;  // the block was unpublished while in use
     const int32_t before = GroupOf(id);
     if (before >= 0 && Group(before).level > group.level) continue;
     const bool counts = before >= 0 && CountsAbove(Group(before), tenant);
@@ -69,7 +69,7 @@ bool RetainedBlocks::CountsAbove(const BlockGroup& group, uint64_t tenant) const
   return group.num_blocks > 0 && group.tenant == tenant && group.level > kDefaultLevel;
 }
 
-// How many more blocks the tenant may have over the default.
+// Returns how many more blocks of the tenant may be above the default level.
 int64_t RetainedBlocks::RoomAbove(uint64_t tenant) const {
   const double share = limits_.tenant_share_max * static_cast<double>(blocks_.size());
   auto room = static_cast<int64_t>(share);
@@ -92,7 +92,8 @@ int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
   return level;
 }
 
-// When the group's level changes or its time is over; never, where its hint has no end.
+// Returns the time at which the level of the group changes or its time to live ends. Returns
+// Time::max() if the hint has no end.
 Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   Time change = Time::max();
   const Duration life = group.hint.time_to_live;
@@ -214,7 +215,7 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      End(due_index_);  // those in use have no group from now on
+      End(due_index_);  // blocks of the group that are in use lose their hint
     } else {
       Forget(id);
     }

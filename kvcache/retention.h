@@ -1,5 +1,5 @@
-// What a request may ask about how long its blocks stay cached, and the blocks that stay or go by
-// such hints rather than by the eviction policy.
+// Retention: a request may ask the cache to keep its blocks longer or shorter than the eviction
+// policy would keep them.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace incipit {
 inline constexpr int32_t kRetentionPriorityMax = 100;
 inline constexpr int32_t kRetentionPriorityDefault = 50;
 
-// Wishes, not guarantees: see RetainedBlocks.
+// The retention hint of a request. A hint guarantees nothing; RetainedBlocks describes its effect.
 struct Retention {
-  int32_t priority = kRetentionPriorityDefault;  // 0 to 100; below the default goes first
-  Duration time_to_live{};                       // since the request ended; zero: no limit
-  Duration pin{};                                // since the request ended; zero: not pinned
+  int32_t priority = kRetentionPriorityDefault;  // 0 to 100; lower priorities are evicted first
+  Duration time_to_live{};                       // from the end of the request; zero: no limit
+  Duration pin{};                                // from the end of the request; zero: not pinned
 
   bool is_default() const {
     return priority == kRetentionPriorityDefault && time_to_live == Duration::zero() &&
@@ -29,55 +29,68 @@ struct Retention {
 };
 
 struct RetentionLimits {
-  // Of the pool, for each tenant: what it may keep pinned or at a priority over the default.
+  // Maximum share of the pool that one tenant may keep pinned or above the default priority.
   double tenant_share_max = 0.25;
-  // After this a higher priority has decayed to the default; a pin lasts no longer either.
+  // Time after which a priority above the default has decayed to the default. Also the maximum
+  // duration of a pin.
   Duration duration_max = std::chrono::minutes(10);
 };
 
-// Blocks without a user, grouped by the request that asked for their retention. A group stands at a
-// level: below the default, evicted before whatever the policy orders; above, after it; pinned,
-// only when nothing else is left. Above the default a level falls back to it in equal steps over
-// duration_max. A time to live at the default priority puts a block above it in the first half of
-// its life, below it in the second. Within a level the group that was freed first goes first, its
-// last block first. A block that is used meanwhile comes back to its group. A tenant over its share
-// and a request for which no group is free (kGroupsMax) get no retention for what exceeds. All
-// operations take O(1) for each block and O(kGroupsMax) for each request with a hint.
+// Keeps the retained blocks: cached blocks without users whose request set a retention hint. The
+// blocks of one request form a group, and each group has a level.
+//
+// Blocks at levels below the default are evicted before the blocks of the eviction policy. Blocks
+// at levels above the default are evicted after the blocks of the policy, and pinned blocks last. A
+// level above the default decays to the default in equal steps over duration_max. If a group has
+// the default priority and a time to live, its level is above the default in the first half of that
+// time. In the second half, the level is below the default.
+//
+// Within a level, the group that was freed first is evicted first. Within a group, the last block
+// of the chain is evicted first. A block that is used again returns to its group when its users
+// end. A hint has no effect on blocks beyond the share of the tenant. A new hint has no effect
+// while all kGroupsMax groups are in use. All operations cost O(1) per block, and O(kGroupsMax) per
+// request with a hint.
 class RetainedBlocks {
  public:
   static constexpr int32_t kGroupsMax = 1024;
 
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
-  // Remembers the hint for as many of the published ones among the blocks of a sequence, the first
-  // of its chain first, as the tenant's share allows. REQUIRES: they are in use.
+  // Sets the retention hint of a request on the published blocks at the start of `blocks`, up to
+  // the share of the tenant. `blocks` are in the order of their chain. REQUIRES: all `blocks` have
+  // users.
   void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
-  // `id` has lost its last user. True: it stands here now; false: it has no retention.
+  // Adds block `id`, which lost its last user, to its group. Returns false if `id` has no retention
+  // hint.
   bool Put(BlockId id);
-  // `id` is used again; it keeps its group. REQUIRES: it stands here.
+  // Removes block `id`, which is used again, from the retained blocks. The block keeps its hint.
+  // REQUIRES: `id` is retained.
   void Take(BlockId id);
-  // `id` is no longer published, or has no retention from now on.
+  // Deletes the retention hint of block `id`.
   void Forget(BlockId id);
-  // `id`, which is in use, takes the place of `from`: what was asked for that is asked for it,
-  // unless it has a higher level of its own.
+  // Copies the retention hint of block `from` to block `id`, unless `id` has a hint of a higher
+  // level. REQUIRES: `id` has users.
   void Inherit(BlockId id, BlockId from);
 
-  // The next to go of those below (above) the default, or kNoBlock.
+  // Returns the next block to evict among the levels below the default, or kNoBlock.
   BlockId FrontBelow() const;
+  // Returns the next block to evict among the levels above the default, or kNoBlock.
   BlockId FrontAbove() const;
 
-  // A block that leaves because its time to live is over (`expired`) by `now` or its hint has
-  // faded; of a chain, the last comes first. None, where what came due only stands elsewhere now.
-  // To be called until nothing is due.
+  // A block that loses its retention, because its time to live is over (`expired`) or its level
+  // decayed to the default. `block` may be kNoBlock.
   struct Due {
     BlockId block = kNoBlock;
     bool expired = false;
   };
+  // Returns the next block that loses its retention at `now`. In a chain, the last block is
+  // returned first. The caller must repeat the call until AnyDue returns false.
   Due TakeDue(Time now);
+  // Returns whether TakeDue(`now`) may return a block.
   bool AnyDue(Time now) const { return next_due_ <= now; }
 
-  int32_t num_retained() const { return num_retained_; }  // that stand here
+  int32_t num_retained() const { return num_retained_; }  // retained blocks of all groups
   size_t num_bytes() const;
   void Clear();
 
@@ -86,13 +99,14 @@ class RetainedBlocks {
   static constexpr int32_t kDefaultLevel = 5, kPinnedLevel = 11;
 
   struct BlockGroup {
-    BlockList blocks;  // without a user, the last of the chain in front
+    BlockList blocks;  // blocks without users; the last block of the chain is in front
     Retention hint;
     Time start{}, due{};
     uint64_t tenant = 0;
-    int32_t num_blocks = 0;  // standing here or in use
+    int32_t num_blocks = 0;  // number of blocks in the group, with or without users
     int32_t level = 0;
-    int32_t prev = -1, next = -1;  // in its level, while it has blocks without a user
+    int32_t prev = -1,
+            next = -1;  // neighbours in the list of the same level
     uint32_t generation = 1;
   };
   struct GroupList {
@@ -117,10 +131,10 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  std::vector<uint32_t> marks_;   // for each block: its group and that group's generation; 0: none
-  Time next_due_ = Time::max();   // no group is due earlier
-  int32_t due_index_ = 0;         // TakeDue has looked at the groups before, of which none is due
-  Time due_after_ = Time::max();  // before this
+  std::vector<uint32_t> marks_;   // group and generation of each block; 0: no group
+  Time next_due_ = Time::max();   // no group is due before this time
+  int32_t due_index_ = 0;         // next group that TakeDue examines
+  Time due_after_ = Time::max();  // earliest due time of the groups that TakeDue has examined
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;
 };

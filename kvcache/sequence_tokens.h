@@ -1,4 +1,4 @@
-// A view of a sequence's tokens, which need not be contiguous.
+// A view of the tokens of a sequence, in one or two pieces of memory.
 #pragma once
 
 #include <algorithm>
@@ -10,29 +10,30 @@
 
 namespace incipit {
 
-// The tokens of a sequence in order, in at most two pieces of memory: `head`, which sequences with
-// one prompt share, and `tail`, which is the sequence's own. Every block is contiguous, because the
-// head ends where a block ends.
+// The tokens of a sequence in order, in at most two pieces of memory. Sequences with the same
+// prompt share `head`, and each sequence has its own `tail`. `head` ends at the end of a block, so
+// each block is contiguous in memory.
 class SequenceTokens {
  public:
   SequenceTokens() = default;
-  // One piece, as a span or a vector.
+  // Creates a view of one piece, such as a span or a vector.
   template <std::convertible_to<std::span<const TokenId>> Tokens>
   SequenceTokens(const Tokens& tokens) : tail_(tokens) {}
-  // REQUIRES: `head` is whole blocks.
+  // REQUIRES: the size of `head` is a multiple of the block size.
   SequenceTokens(std::span<const TokenId> head, std::span<const TokenId> tail)
       : head_(head), tail_(tail) {}
 
   size_t size() const { return head_.size() + tail_.size(); }
   bool empty() const { return size() == 0; }
-  // The tokens [begin, begin + count). REQUIRES: a block begins at `begin`.
+  // Returns the tokens [begin, begin + count). REQUIRES: a block begins at `begin`.
   SequenceTokens subspan(size_t begin, size_t count) const {
     if (begin >= head_.size()) return tail_.subspan(begin - head_.size(), count);
     const size_t num_of_head = std::min(count, head_.size() - begin);
     return {head_.subspan(begin, num_of_head), tail_.first(count - num_of_head)};
   }
   SequenceTokens first(size_t count) const { return subspan(0, count); }
-  // The tokens from `begin` to the end of the piece that holds them. REQUIRES: begin < size().
+  // Returns the tokens from `begin` to the end of the piece that contains `begin`. REQUIRES:
+  // `begin` < size().
   std::span<const TokenId> From(size_t begin) const {
     return begin < head_.size() ? head_.subspan(begin) : tail_.subspan(begin - head_.size());
   }
