@@ -1,4 +1,4 @@
-// From a plan to the step that a runner takes.
+// Builds the step for the model runner from the plan of the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace incipit {
 
-// Owns the arrays that a Step views, and reuses their memory from step to step.
+// Owns the arrays that a Step views, and reuses the memory of these arrays from step to step.
 class BatchBuilder {
  public:
-  // The views are valid until the next call, and while the plan's sequences are as they are.
+  // Returns the step for `plan`. The views in the step are valid until the next call of Build, and
+  // only while the sequences of `plan` are unchanged.
   Step Build(const StepPlan& plan);
 
  private:

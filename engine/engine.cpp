@@ -31,7 +31,7 @@ struct PreviewOrder {
   std::function<void(const AdmissionPreview&)> done;
 };
 
-// What other threads ask of the loop between two steps.
+// The input of the engine loop from other threads, which the loop reads between two steps.
 struct Inbox {
   Groups submitted;
   std::vector<CancelOrder> cancelled;
@@ -50,7 +50,8 @@ struct Inbox {
 };
 
 absl::Status CheckRequest(const Request& request, const KvCacheManager& cache) {
-  if (request.prompt.empty()) return InvalidArgument("prompt has no tokens; it needs at least 1");
+  if (request.prompt.empty())
+    return InvalidArgument("prompt has no tokens; it must have at least 1 token");
   if (request.output_tokens_max < 1) {
     return InvalidArgument("output_tokens_max is {}; it must be at least 1",
                            request.output_tokens_max);
@@ -63,8 +64,8 @@ absl::Status CheckRequest(const Request& request, const KvCacheManager& cache) {
       static_cast<int64_t>(request.prompt.size()) + request.output_tokens_max;
   if (!cache.Fits(num_tokens)) {
     return InvalidArgument(
-        "a prompt of {} tokens and an answer of up to {} need {} tokens of KV cache, which holds "
-        "{}",
+        "a prompt of {} tokens and an output of up to {} tokens need room for {} tokens in the KV "
+        "cache, which has room for {} tokens",
         request.prompt.size(), request.output_tokens_max, num_tokens, cache.capacity_tokens());
   }
   return absl::OkStatus();
@@ -72,8 +73,8 @@ absl::Status CheckRequest(const Request& request, const KvCacheManager& cache) {
 
 }  // namespace
 
-// Threading: what other threads reach is guarded by mutex_; the rest belongs to the engine thread,
-// except constants. No lock is held while the runner or the listener is called.
+// Threading: mutex_ guards all members that other threads access, except constants and atomics. The
+// engine thread holds no lock while it calls the runner or the listener.
 class Engine::Loop {
  public:
   Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
@@ -91,9 +92,10 @@ class Engine::Loop {
   Time heartbeat() const;
 
  private:
-  // A request from Submit to its last event. `queued`: in the inbox or in the scheduler.
+  // The state of a request from Submit to its last event. `queued` is true after Submit has put the
+  // request into the inbox.
   struct Live {
-    uint32_t cancelled_choices = 0;  // a bit each, so that the inbox stays bounded
+    uint32_t cancelled_choices = 0;  // one bit per choice, so that the inbox stays bounded
     bool queued = false;
   };
 
@@ -103,7 +105,7 @@ class Engine::Loop {
 
   void Run();
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
-  void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // into taken_
+  void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // moves inbox_ to taken_
   void ApplyInbox();
   void ReplyToResets();
   void ReplyToPreviews();
@@ -125,46 +127,48 @@ class Engine::Loop {
   KvCacheManager cache_;
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;
-  // A step from its plan to its commit; what the runner reads stays as it is meanwhile.
+  // The state of a step from its plan to its commit. The data that the runner reads must not change
+  // during this time.
   struct StepInFlight {
     StepPlan plan;
     BatchBuilder batch;
     StepStats stats;
     Time launched_at{};
   };
-  // The `index`-th of those that the scheduler has in flight; the one after them is free.
+  // Returns the state of step number `index` in flight, counted from the oldest step. If `index` is
+  // the number of steps in flight, returns the state for the next step.
   StepInFlight& StepAt(int32_t index) {
     return steps_[(oldest_ + static_cast<size_t>(index)) % steps_.size()];
   }
   std::array<StepInFlight, kStepsInFlightMax> steps_;
   size_t oldest_ = 0;
-  Time done_at_{};        // the last step that was
-  StepStats taken_back_;  // of a step that did nothing, for the one that is planned instead
+  Time done_at_{};        // time when the last step was done
+  StepStats taken_back_;  // statistics of a rolled-back step, kept for its replacement
   StepResult result_;
-  const Logprobs no_logprobs_;  // of what ends outside a step
+  const Logprobs no_logprobs_;  // empty, for events outside of a step
   StepStats stats_;
   Inbox taken_;
-  std::vector<std::function<void(bool)>> resets_;  // not answered
+  std::vector<std::function<void(bool)>> resets_;  // resets whose `done` was not called yet
   bool failed_ = false;
 
   mutable Mutex mutex_;
   std::condition_variable_any work_arrived_, drained_;
   Inbox inbox_ ABSL_GUARDED_BY(mutex_);
-  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;    // asked for and not answered
+  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;    // resets in inbox_, taken_ and resets_
   size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;  // being hashed, or asked for and not answered
-  Groups ended_ ABSL_GUARDED_BY(mutex_);             // for the next TakeEnded
+  Groups ended_ ABSL_GUARDED_BY(mutex_);             // ended groups that the next TakeEnded returns
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
   HitRatioMonitor hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool computing_ ABSL_GUARDED_BY(mutex_) = false;  // for whoever has ended, too
+  bool computing_ ABSL_GUARDED_BY(mutex_) = false;  // a step may be in flight
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<Time> progress_;  // written before `idle_` turns false
+  std::atomic<Time> progress_;  // last progress; written before idle_ becomes false
   std::atomic<bool> idle_ = true;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last member, because the thread uses all other members
 };
 
 Engine::Loop::Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> runner,
@@ -193,7 +197,7 @@ Engine::Loop::~Loop() {
 }
 
 absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
-  const Groups ended = TakeEnded();  // freed here, after the new request is on its way
+  const Groups ended = TakeEnded();  // freed at the end of Submit, after the new request is queued
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   INCIPIT_RETURN_IF_ERROR(Reserve(*request, clock_.Now()));
   const RequestId id = request->id;
@@ -218,14 +222,15 @@ absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
   return absl::OkStatus();
 }
 
-// Takes a place for the request, before the work of hashing its prompt.
+// Checks the limits and adds the request to live_, before the prompt is hashed.
 absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
   const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
   MutexLock lock(mutex_);
   if (!fatal_.ok() || stopping_ || load_.draining) return Refusal();
-  if (request.deadline <= now) return DeadlineExceeded("the deadline has passed before the start");
+  if (request.deadline <= now)
+    return DeadlineExceeded("the deadline of the request has already passed");
   if (live_.contains(request.id)) {
-    return AlreadyExists("request id {} is in use", static_cast<uint64_t>(request.id));
+    return AlreadyExists("request id {} is already in use", static_cast<uint64_t>(request.id));
   }
   if (live_.size() >= static_cast<size_t>(options_.requests_max)) {
     return ResourceExhausted("{} requests are waiting or running; the limit is {}", live_.size(),
@@ -249,7 +254,7 @@ Groups Engine::Loop::TakeEnded() {
 absl::Status Engine::Loop::Refusal() const {
   if (!fatal_.ok()) return Unavailable("the engine has failed: {}", MessageOf(fatal_));
   if (stopping_) return Unavailable("the engine is stopping");
-  return Unavailable("the engine is draining and takes no new requests");
+  return Unavailable("the engine is draining and accepts no new requests");
 }
 
 void Engine::Loop::Cancel(CancelOrder order) {
@@ -271,7 +276,7 @@ absl::Status Engine::Loop::ResetPrefixCache(std::function<void(bool)> done) {
   MutexLock lock(mutex_);
   if (stopping_) return Unavailable("the engine is stopping");
   if (num_resets_ >= kResetsMax) {
-    return ResourceExhausted("{} resets wait for their outcome; the limit is {}", num_resets_,
+    return ResourceExhausted("{} cache resets are waiting; the limit is {}", num_resets_,
                              kResetsMax);
   }
   ++num_resets_;
@@ -288,7 +293,7 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
     // Before the work of hashing the prompt.
     MutexLock lock(mutex_);
     if (num_previews_ >= kPreviewsMax) {
-      return ResourceExhausted("{} previews are under way; the limit is {}", num_previews_,
+      return ResourceExhausted("{} admission previews are waiting; the limit is {}", num_previews_,
                                kPreviewsMax);
     }
     ++num_previews_;
@@ -305,7 +310,7 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
 }
 
 bool Engine::Loop::Drain(Time deadline) {
-  // The caller's clock may be one that tests advance; the wait is in real time.
+  // `deadline` is a time of clock_, which tests may advance. The wait uses real time.
   const Time real_deadline = deadline == kNoDeadline
                                  ? kNoDeadline
                                  : std::chrono::steady_clock::now() + (deadline - clock_.Now());
@@ -356,7 +361,7 @@ void Engine::Loop::Run() {
   EndEverything(FinishReason::kCancelled);
 }
 
-// Waits for something to do. False: the engine is to stop.
+// Waits until the loop has work. Returns false if the engine must stop.
 bool Engine::Loop::TakeInbox() {
   MutexLock lock(mutex_);
   idle_ = true;
@@ -399,7 +404,7 @@ void Engine::Loop::ApplyInbox() {
 void Engine::Loop::ReplyToPreviews() {
   if (taken_.previews.empty()) return;
   {
-    // As with the place of a request: who has the preview may ask again at once.
+    // Before the replies: a caller that has its reply may ask for another preview at once.
     MutexLock lock(mutex_);
     num_previews_ -= taken_.previews.size();
   }
@@ -409,8 +414,8 @@ void Engine::Loop::ReplyToPreviews() {
 }
 
 void Engine::Loop::ReplyToResets() {
-  // Who asks may have been told that all has ended: blocks that only a step in flight uses are not
-  // in use.
+  // If all requests have ended, a client may expect that no block is in use. A step in flight may
+  // still use blocks of ended requests, so the resets wait until this step is committed.
   if (scheduler_.all_ended() && scheduler_.num_in_flight() > 0) return;
   if (resets_.empty()) return;
   {
@@ -419,7 +424,7 @@ void Engine::Loop::ReplyToResets() {
   }
   for (const auto& done : resets_) {
     const bool was_reset = !failed_ && cache_.ResetPrefixCache();
-    // No step may follow that would tell of it.
+    // Emit the statistics now, because no step may follow that would report the reset.
     if (was_reset) {
       stats_ = {};
       stats_.begin = clock_.Now();
@@ -435,7 +440,7 @@ void Engine::Loop::Step() {
   stats_.begin = clock_.Now();
   bool stepped = false;
   absl::Status status = TryStep(stepped);
-  if (status.code() == absl::StatusCode::kAborted) status = TryStep(stepped);  // once
+  if (status.code() == absl::StatusCode::kAborted) status = TryStep(stepped);  // one retry
   if (!status.ok()) {
     Fail(status);
     return;
@@ -443,13 +448,13 @@ void Engine::Loop::Step() {
   EmitIfAny(stepped);
 }
 
-// Plans and launches as many steps as may be in flight, then waits for the oldest and commits it.
-// After an error what failed, and what was built on it, has been taken back.
+// Plans and launches as many steps as may be in flight, waits for the oldest step, and commits this
+// step. If the result is an error, the failed step and all later steps are rolled back.
 absl::Status Engine::Loop::TryStep(bool& stepped) {
   while (scheduler_.num_in_flight() < options_.scheduler.steps_in_flight_max) {
     const int32_t num_before = scheduler_.num_in_flight();
     INCIPIT_RETURN_IF_ERROR(BeginStep());
-    if (scheduler_.num_in_flight() == num_before) break;  // nothing to plan, or not yet
+    if (scheduler_.num_in_flight() == num_before) break;  // the plan was empty
   }
   if (scheduler_.num_in_flight() == 0) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(EndStep());
@@ -497,10 +502,10 @@ absl::Status Engine::Loop::EndStep() {
   return absl::OkStatus();
 }
 
-// All that is in flight, of which the oldest `num_waited` have been waited for.
+// Rolls back all steps in flight. The oldest `num_waited` steps have already been waited for.
 void Engine::Loop::TakeBack(int32_t num_waited) {
   for (int32_t i = num_waited; i < scheduler_.num_in_flight(); ++i) {
-    runner_->Wait(result_).IgnoreError();  // it is not asked for
+    runner_->Wait(result_).IgnoreError();  // the result is not needed
   }
   while (scheduler_.num_in_flight() > 0) {
     StepInFlight& newest = StepAt(scheduler_.num_in_flight() - 1);
@@ -509,7 +514,7 @@ void Engine::Loop::TakeBack(int32_t num_waited) {
   }
 }
 
-// Nothing can be computed any more: every request ends, those that arrive meanwhile included.
+// Ends all requests after a fatal error, including requests that arrive in the meantime.
 void Engine::Loop::Fail(const absl::Status& status) {
   TakeBack(0);
   failed_ = true;
@@ -544,7 +549,8 @@ void Engine::Loop::EmitEvents(bool stepped) {
   stats_.num_retained_blocks = cache_.pool().num_retained();
   stats_.cache = cache_.TakeStats();
   {
-    // Whoever hears of an end may submit again at once, so the place is free before.
+    // Remove ended requests from live_ before the listener receives their end, because a client may
+    // then submit a new request at once.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
     scheduler_.TakeEnded(ended_);

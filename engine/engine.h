@@ -1,5 +1,5 @@
-// The loop: takes requests from any thread, runs scheduler and model on one thread of its own, and
-// tells a listener what each step gave. Speaks token ids only.
+// The engine: accepts requests from any thread, runs scheduler and model on one engine thread, and
+// reports the results of each step to a listener. The engine handles token ids only.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,18 @@ namespace incipit {
 
 struct StepStats {
   Time begin{};
-  // With two steps in flight the device computes during `plan` and `commit` as well, and `run` goes
-  // from when the step before was done.
+  // Durations of the three parts of the step. With two steps in flight, the device also computes
+  // during `plan` and `commit`. `run` begins at the launch of the step, or when the previous step
+  // was done if that is later.
   Duration plan{}, run{}, commit{};
-  int32_t num_tokens = 0;          // computed in this step
-  int32_t num_prefill_tokens = 0;  // of them, of prompts (recomputed ones included)
+  int32_t num_tokens = 0;          // tokens computed in this step
+  int32_t num_prefill_tokens = 0;  // prompt tokens and recomputed tokens, among num_tokens
   int32_t num_decode_tokens = 0;
   int32_t num_running = 0, num_waiting = 0;
-  int32_t num_preemptions = 0;                                         // in this step
-  int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;  // cached: free with a hash
-  int32_t num_retained_blocks = 0;  // of the cached, kept or given up by a request's wish
-  KvCacheStats cache;               // counters since the last step
+  int32_t num_preemptions = 0;  // sequences preempted in this step
+  int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;  // cached: free, findable
+  int32_t num_retained_blocks = 0;  // retained blocks, among num_cached_blocks
+  KvCacheStats cache;               // counters since the previous step
 };
 
 struct StepEvents {
@@ -44,79 +45,97 @@ struct StepEvents {
   const StepStats& stats;
 };
 
-// Called on the engine thread; returns at once and never blocks. Views are valid during the call.
+// Receives the events of the engine, on the engine thread. OnStep and OnFatal must return at once
+// and must not block. The views in StepEvents are valid only during the call.
 class EngineListener {
  public:
   virtual ~EngineListener() = default;
   virtual void OnStep(const StepEvents& events) = 0;
-  // Every request has been failed (their kError events came before). Nothing more will come.
+  // Reports that the engine has failed with `status`. Each request has ended with the finish reason
+  // kError before this call. No further call follows.
   virtual void OnFatal(const absl::Status& status) = 0;
 };
 
-// A snapshot, at most one step old.
+// The load of the engine, at most one step old.
 struct EngineLoad {
   int32_t num_running = 0, num_waiting = 0;
   int64_t num_waiting_prompt_tokens = 0;
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
-  int32_t num_retained_blocks = 0;  // of the cached
+  int32_t num_retained_blocks = 0;  // retained blocks, among num_cached_blocks
   int32_t block_size = 0;
-  bool draining = false, failed = false;  // the latter for good, and perhaps while draining
-  HitRatios hit_ratios;                   // of the prefix cache, up to now
+  bool draining = false, failed = false;  // `failed` never becomes false again
+  HitRatios hit_ratios;                   // hit ratios of the prefix cache, up to now
 };
 
 struct EngineOptions {
   SchedulerOptions scheduler;
   KvCacheOptions cache;
-  int32_t requests_max = 1024;  // waiting and running
-  int64_t waiting_prompt_tokens_max =
-      4'000'000;  // in the queue; a request is never refused when it is empty
+  int32_t requests_max = 1024;  // limit of waiting and running requests
+  // Maximum number of prompt tokens that wait in the queue. If the queue is empty, a longer prompt
+  // is accepted.
+  int64_t waiting_prompt_tokens_max = 4'000'000;
 };
 
-// Previews that may be under way; each holds its prompt until the step that runs has ended.
+// Maximum number of admission previews that wait. Each preview holds its prompt until the present
+// step ends.
 inline constexpr size_t kPreviewsMax = 64;
-inline constexpr size_t kResetsMax = 64;  // maximum number of resets that wait for their outcome
+inline constexpr size_t kResetsMax = 64;  // maximum number of cache resets that wait in the engine
 
 class Engine {
  public:
-  // `listener` and `clock` outlive the engine.
+  // `listener` and `clock` must outlive the engine.
   Engine(EngineOptions options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
          const Clock& clock);
-  // Stops the thread; what is still in flight ends as kCancelled.
+  // Stops the engine thread. Requests that have not ended end with the finish reason kCancelled.
   ~Engine();
 
-  // Thread-safe, does not block; hashes the prompt on the calling thread. The listener hears of the
-  // request only after OK, and then always of the end of each of its choices.
-  // INVALID_ARGUMENT: can never fit the cache. RESOURCE_EXHAUSTED: a limit above is reached.
-  // UNAVAILABLE: draining or stopped. DEADLINE_EXCEEDED: the deadline has passed.
+  // Submits a request. Thread-safe; does not block; hashes the prompt on the calling thread. If the
+  // result is OK, the listener later receives the end of each choice of the request. If the result
+  // is an error, the listener receives nothing about the request.
   //
-  // The engine thread never frees a request, because a prompt may be megabytes. The next call of
-  // Submit or PreviewAdmission, or the destructor, frees the requests that have ended. So no more
-  // is kept than was live at the last such call.
+  // Errors: INVALID_ARGUMENT if the request is invalid or can never fit into the cache.
+  // RESOURCE_EXHAUSTED if a limit of EngineOptions is reached. UNAVAILABLE if the engine is
+  // draining, stopping or has failed. DEADLINE_EXCEEDED if the deadline of the request has passed.
+  // ALREADY_EXISTS if another request has the same id.
+  //
+  // The engine thread never frees a request, because a prompt may have megabytes. The next call of
+  // Submit or PreviewAdmission, or the destructor, frees the requests that have ended. Ended
+  // requests therefore occupy at most the memory of the requests that were live at the last of
+  // these calls.
   absl::Status Submit(std::shared_ptr<const Request> request);
 
-  // Thread-safe, idempotent, harmless for an unknown id. Events already under way still arrive; the
-  // last one of each choice is kCancelled unless it finished first.
+  // Cancels all choices of a request. Thread-safe and idempotent; an unknown id has no effect.
+  // Events of steps in flight still arrive. The last event of a choice has the finish reason
+  // kCancelled, unless the choice ended before.
   void Cancel(RequestId id);
+  // Cancels one choice of a request, with the same guarantees as Cancel.
   void CancelChoice(RequestId id, int32_t choice);
 
-  // Thread-safe. After OK `done` is called on the engine thread: true if the cache was emptied,
-  // false if blocks were in use. RESOURCE_EXHAUSTED: kResetsMax wait already. UNAVAILABLE: stopped.
+  // Empties the prefix cache. Thread-safe. If the result is OK, the engine thread later calls
+  // `done`. `done` receives true if the cache was emptied, and false if blocks were in use or the
+  // engine has failed. Errors: RESOURCE_EXHAUSTED if kResetsMax resets already wait. UNAVAILABLE if
+  // the engine is stopping.
   absl::Status ResetPrefixCache(std::function<void(bool)> done);
 
-  // Thread-safe; hashes the prompt on the calling thread. `done` is called on the engine thread,
-  // after the step that runs, with what admitting the request would take then, as if it were the
-  // next. INVALID_ARGUMENT: can never fit the cache. RESOURCE_EXHAUSTED: kPreviewsMax are under
-  // way. UNAVAILABLE: stopped.
+  // Predicts the effects of an admission of `request`. Thread-safe; hashes the prompt on the
+  // calling thread. After the present step, the engine thread calls `done` with the prediction, as
+  // if `request` were the next request to be admitted. Errors: INVALID_ARGUMENT if the request is
+  // invalid or can never fit into the cache. RESOURCE_EXHAUSTED if kPreviewsMax previews already
+  // wait. UNAVAILABLE if the engine is stopping.
   absl::Status PreviewAdmission(std::shared_ptr<const Request> request,
                                 std::function<void(const AdmissionPreview&)> done);
 
-  // Refuses new requests until Resume; true when none are left, false at the deadline.
+  // Refuses new requests until Resume is called. Returns true when no request is left, or false at
+  // `deadline`.
   bool Drain(Time deadline);
-  // Takes new requests again after Drain. FAILED_PRECONDITION if the engine has failed or stops.
+  // Accepts new requests again after Drain. Returns FAILED_PRECONDITION if the engine has failed or
+  // is stopping.
   absl::Status Resume();
 
-  EngineLoad Load() const;  // thread-safe
-  Time heartbeat() const;   // thread-safe; when the loop last made progress or was idle
+  EngineLoad Load() const;  // returns the present load; thread-safe
+  // Returns the time when the engine loop last made progress, or the present time if the loop is
+  // idle. Thread-safe.
+  Time heartbeat() const;
 
  private:
   class Loop;

@@ -12,7 +12,7 @@ void LogitsPlan::Reserve(int32_t chunk_rows, int32_t tokens_max, int32_t samples
   score_rows_.reserve(static_cast<size_t>(tokens_max));
 }
 
-// Merges the rows of samples and scores, both of which ascend.
+// Merges the rows of the samples and the rows of the scores. Both lists of rows are ascending.
 void LogitsPlan::Build(const Step& step) {
   rows_.clear();
   chunks_.clear();

@@ -1,5 +1,5 @@
-// The token rows of a step whose logits a runner computes, and the chunks in which it computes
-// them.
+// The token rows of a step that need logits, and the chunks in which a runner computes these
+// logits.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,28 @@
 
 namespace incipit {
 
-// Allocates nothing after Reserve, for steps within its bounds.
+// Selects the token rows of a step that need logits, and splits these rows into chunks. After
+// Reserve, steps within the reserved bounds allocate no memory.
 class LogitsPlan {
  public:
-  // Rows that are computed at once, and the samples and scores that need them.
+  // Rows of logits that are computed together, and the samples and scores that need these rows.
   struct Chunk {
-    int32_t row_begin = 0, row_end = 0;        // of rows()
-    int32_t sample_begin = 0, sample_end = 0;  // of the step's samples
-    int32_t score_begin = 0, score_end = 0;    // of the step's scores
+    int32_t row_begin = 0, row_end = 0;        // range [begin, end) of rows()
+    int32_t sample_begin = 0, sample_end = 0;  // range [begin, end) of the samples of the step
+    int32_t score_begin = 0, score_end = 0;    // range [begin, end) of the scores of the step
   };
 
-  // `chunk_rows`: the most rows of one chunk.
+  // Reserves memory for steps of at most `tokens_max` tokens and `samples_max` samples.
+  // `chunk_rows` is the maximum number of rows in a chunk.
   void Reserve(int32_t chunk_rows, int32_t tokens_max, int32_t samples_max);
 
   void Build(const Step& step);
 
-  std::span<const int32_t> rows() const { return rows_; }  // ascending, each once
+  std::span<const int32_t> rows() const { return rows_; }  // in ascending order, each row once
   std::span<const Chunk> chunks() const { return chunks_; }
-  // Per sample and per score of the step: its row of its chunk.
+  // Returns the row of each sample of the step, as an index within its chunk.
   std::span<const int32_t> sample_rows() const { return sample_rows_; }
+  // Returns the row of each score of the step, as an index within its chunk.
   std::span<const int32_t> score_rows() const { return score_rows_; }
 
  private:

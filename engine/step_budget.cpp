@@ -12,13 +12,14 @@ namespace {
 constexpr int32_t kFirstProbeTokens = 8;
 constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
-constexpr int32_t kProbeRoundsMax = 4;  // of each size; the first one warms caches up
+constexpr int32_t kProbeRoundsMax = 4;  // rounds per size; the first round warms up caches
 
-// What a step costs beside its tokens, and what each token adds, from the two largest sizes seen.
+// Estimates the duration of a step from the two largest steps that were measured: a fixed part and
+// a part for each token.
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // Noise may hide the growth: at least half of what a step takes is counted as its tokens'.
+    // Count at least half of the duration as cost of the tokens, because noise may hide the growth.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -37,7 +38,8 @@ class StepCost {
   double seconds_ = 0, per_token_ = 0;
 };
 
-// One sequence whose last tokens are computed over a pool of zeros, which costs what any does.
+// Measures a prefill step: the last tokens of one sequence, with keys and values of zero. The
+// values have no effect on the duration.
 class PrefillProbe {
  public:
   PrefillProbe(TransformerRunner& runner, const Clock& clock)
@@ -103,8 +105,8 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // The smallest step may be all fixed cost or a neighbour's noise, so that the next takes no
-    // longer.
+    // The next step may take as long as the smallest step, because the duration of the smallest
+    // step may be only fixed cost or noise.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

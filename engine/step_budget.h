@@ -1,5 +1,6 @@
-// How many tokens a step may have: as many as the machine computes in half a second, so that a long
-// prompt holds up nobody who is waiting for their next token, and a fast machine is not kept small.
+// Chooses the maximum number of tokens in a step: as many tokens as the machine computes in half a
+// second. With this limit, a step of a long prompt delays other requests by at most about half a
+// second. A fast machine still computes large steps.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +15,22 @@
 namespace incipit {
 
 struct StepBudgetOptions {
-  int32_t step_tokens_min = 64, step_tokens_max = 2048;  // powers of two
+  int32_t step_tokens_min = 64, step_tokens_max = 2048;  // bounds of the result, powers of two
   Duration step_time_max = std::chrono::milliseconds(500);
-  Duration probe_time_max = std::chrono::milliseconds(150);  // spent on measuring, about
+  Duration probe_time_max = std::chrono::milliseconds(150);  // approximate time for measurements
 };
 
-// The largest power of two within the options' bounds whose step stays under step_time_max.
-// `measure` runs a step of so many tokens and says how long it took. Small steps are run, growing
-// while there is time for it, and larger ones extrapolated from them.
+// Returns the largest power of two, within the bounds of `options`, for which a step takes less
+// than step_time_max. `measure` runs a step of `num_tokens` tokens and returns its duration.
+// ChooseStepTokens measures small steps of increasing size while time is left, and extrapolates the
+// duration of larger steps.
 absl::StatusOr<int32_t> ChooseStepTokens(
     const StepBudgetOptions& options,
     absl::FunctionRef<absl::StatusOr<Duration>(int32_t num_tokens)> measure);
 
-// The same, measured with prefill steps of `model` in a small runner of its own, which is gone when
-// this returns. `runner_options`: as the runner will have; its sizes are not taken over.
+// Returns the result of ChooseStepTokens, measured with prefill steps of `model`. The steps run on
+// a small runner, which is destroyed before the function returns. `runner_options` are the options
+// of the later runner; the small runner has other sizes.
 absl::StatusOr<int32_t> MeasureStepTokens(Backend& backend, const Model& model,
                                           const TransformerRunnerOptions& runner_options,
                                           const Clock& clock,

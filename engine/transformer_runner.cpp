@@ -11,10 +11,12 @@
 namespace incipit {
 namespace {
 
-// Of options that size memory; far above use, so that products fit 64 bits.
+// Limits for options that determine memory sizes. The limits are far above useful values, and keep
+// products of sizes within 64 bits.
 constexpr int32_t kStepTokensLimit = 1 << 20;
 constexpr int32_t kSamplesLimit = 1 << 20;
-// Blocks of all sequences of a step, for which a backend makes room at the start.
+// Minimum number of blocks, summed over all sequences of a step, for which a backend reserves
+// memory.
 constexpr int32_t kReservedBlocks = 1 << 16;
 
 absl::Status CheckRange(std::string_view name, int64_t value, int64_t min, int64_t max) {
@@ -32,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateMatrix(Backend& backend, int64_t
   return backend.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype));
 }
 
-// Checks that `begin` cuts `entries`, samples or scores, into ranges by sequence, each from its own
-// token rows, ascending.
+// Checks that `begin` splits `entries` (samples or scores) into one range per sequence. The rows in
+// a range must be token rows of its sequence, in ascending order.
 template <class Entry>
 void CheckRanges(const Step& step, std::span<const int32_t> begin, std::span<const Entry> entries) {
   INCIPIT_CHECK(begin.size() == step.token_begin.size());
@@ -179,8 +181,8 @@ absl::Status TransformerRunner::AllocatePool() {
     }
     if (shape.num_blocks < 1) {
       return ResourceExhausted(
-          "no room for keys and values: a block of {} tokens takes {} bytes, "
-          "and {} of the {} that are free may be used: {} are missing",
+          "no room for keys and values: a block of {} tokens needs {} bytes, "
+          "and {} of {} free bytes may be used: {} bytes are missing",
           layout.block_size, BytesPerBlock(layout), usable, free,
           static_cast<size_t>(BytesPerBlock(layout)) - usable);
     }
@@ -198,7 +200,8 @@ absl::Status TransformerRunner::AllocatePool() {
   return absl::OkStatus();
 }
 
-// What indexes memory is checked here once, whatever the backend checks.
+// Checks the values of `step` that index memory, whether or not the backend checks these values
+// too.
 void TransformerRunner::CheckStep(const Step& step) const {
   const auto num_tokens = std::ssize(step.tokens);
   INCIPIT_CHECK(num_tokens <= options_.step_tokens_max);
@@ -206,7 +209,7 @@ void TransformerRunner::CheckStep(const Step& step) const {
   INCIPIT_CHECK(std::ssize(step.scores) <= options_.step_tokens_max);
   INCIPIT_CHECK(step.positions.size() == step.tokens.size());
   for (const TokenId token : step.tokens) {
-    INCIPIT_CHECK(token < model_.config.vocab_size);  // below 0: the backend counts samples
+    INCIPIT_CHECK(token < model_.config.vocab_size);  // a negative value refers to a sampled token
   }
   for (const int32_t position : step.positions) {
     INCIPIT_CHECK(position >= 0 && position < options_.max_model_len);
@@ -342,7 +345,8 @@ absl::Status TransformerRunner::Launch(const Step& step) {
     backend_.RunStep(this, [&] { RunAndSample(activations, slot.samples); });
     return absl::OkStatus();
   }
-  // Few steps are of this kind: none has been recorded.
+  // Steps with scores or several chunks are rare, so RecordSteps does not record steps of this
+  // kind.
   transformer_->Forward(activations, *pool_);
   ComputeLogits(step, activations, slot);
   return absl::OkStatus();

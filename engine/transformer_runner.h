@@ -1,5 +1,5 @@
-// A ModelRunner that computes a transformer on a Backend: owns the keys and values, the working
-// memory and the buffers of the steps in flight.
+// A ModelRunner that computes a transformer on a Backend. The runner owns the keys and values, the
+// working memory and the buffers of the steps in flight.
 #pragma once
 
 #include <array>
@@ -19,40 +19,44 @@
 namespace incipit {
 
 struct TransformerRunnerOptions {
-  int32_t num_blocks = 0;         // of the KV pool; 0: what kv_bytes or memory_fraction holds
-  size_t kv_bytes = 0;            // 0: by memory_fraction
-  double memory_fraction = 0.9;   // of the bytes that are free once everything else is allocated
-  int32_t num_blocks_max = 0;     // of what memory_fraction holds; 0: no bound
-  int32_t block_size = 16;        // tokens
-  int32_t step_tokens_max = 512;  // of one step, all sequences together
-  int32_t samples_max = 1024;     // of one step
-  int32_t max_model_len = 0;      // positions; 0: the model's
-  std::optional<DType> kv_dtype;  // none: f32 for f32 weights, else bf16
+  int32_t num_blocks = 0;         // blocks in the KV pool; 0: from kv_bytes or memory_fraction
+  size_t kv_bytes = 0;            // bytes of the KV pool; 0: from memory_fraction
+  double memory_fraction = 0.9;   // share of the bytes that are free after all other allocations
+  int32_t num_blocks_max = 0;     // maximum number of blocks if num_blocks is 0; 0: no maximum
+  int32_t block_size = 16;        // tokens per block
+  int32_t step_tokens_max = 512;  // maximum tokens per step, of all sequences together
+  int32_t samples_max = 1024;     // maximum samples per step
+  int32_t max_model_len = 0;      // maximum length of a sequence, in tokens; 0: limit of the model
+  std::optional<DType> kv_dtype;  // absent: f32 for f32 weights if possible, otherwise bf16
 };
 
-// All memory is allocated by Create, for the largest step that the options allow; a step allocates
-// nothing once result vectors have grown to their usual size. One thread at a time.
+// Computes steps of a transformer on a backend. Create allocates all memory for the largest step
+// that the options allow. A step allocates no memory after the vectors of the results have reached
+// their usual size. Only one thread at a time may call the runner.
 class TransformerRunner final : public ModelRunner {
  public:
-  // `backend` and `model`, loaded on it, must outlive the runner. INVALID_ARGUMENT names an option
-  // out of range; UNIMPLEMENTED what the backend lacks; RESOURCE_EXHAUSTED what there is no memory
-  // for.
+  // Creates a runner. `backend` and `model` must outlive the runner, and `model` must be loaded on
+  // `backend`. Errors: INVALID_ARGUMENT names an option that is out of range. UNIMPLEMENTED names
+  // an option that the backend does not support. RESOURCE_EXHAUSTED names the memory that could not
+  // be allocated.
   static absl::StatusOr<std::unique_ptr<TransformerRunner>> Create(
       Backend& backend, const Model& model, const TransformerRunnerOptions& options);
 
-  // Enqueues the whole step. Its tokens, positions and blocks must be within the options' bounds.
+  // Enqueues the whole step. REQUIRES: tokens, positions and blocks of `step` are within the bounds
+  // of the options.
   absl::Status Launch(const Step& step) override;
   absl::Status Wait(StepResult& result) override;
 
-  // As they were decided: nothing is 0 or unset.
+  // Returns the options, with the values that Create chose for num_blocks, max_model_len and
+  // kv_dtype.
   const TransformerRunnerOptions& options() const { return options_; }
   size_t kv_bytes() const { return kv_bytes_; }
 
  private:
-  // Of one step between Launch and Wait.
+  // The data of one step between Launch and Wait.
   struct Slot {
     LogitsPlan logits;
-    SampleArgs samples;  // of the whole step, if one call of Sample takes them all
+    SampleArgs samples;  // arguments for the whole step, if one call of Sample is enough
     StepResult result;
   };
 
@@ -68,9 +72,9 @@ class TransformerRunner final : public ModelRunner {
   TensorView LogitsOf(const LogitsPlan::Chunk& chunk) const;
   SampleArgs SamplesOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
   ScoreArgs ScoresOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
-  // True if the step scores nothing and one chunk has all its rows of logits.
+  // Returns true if the step has no scores and one chunk has all rows of logits.
   static bool SamplesAtOnce(const Step& step, const Slot& slot);
-  // Records steps that decode, which sample from each row.
+  // Asks the backend to record steps that sample from each token row, such as decode steps.
   absl::Status RecordSteps();
   void RunAndSample(const Activations& activations, const SampleArgs& samples) const;
   void ComputeLogits(const Step& step, const Activations& activations, Slot& slot);
@@ -80,7 +84,8 @@ class TransformerRunner final : public ModelRunner {
   const DType hidden_dtype_, activation_dtype_;
   TransformerRunnerOptions options_;
   size_t kv_bytes_ = 0;
-  // Rows of logits that are in memory at a time. Steps with more of them compute them in chunks.
+  // Maximum number of rows of logits in memory. A step with more rows computes the logits in
+  // chunks.
   int32_t logits_rows_max_ = 0;
 
   std::unique_ptr<Buffer> rope_, hidden_, query_, attention_, mlp_, logits_;
