@@ -25,29 +25,31 @@ namespace {
 
 constexpr CommandText kChatText = {
     "chat", "[--message TEXT] [flags]",
-    "Holds a conversation with a model that has a chat template. The output appears while the\n"
-    "server computes it. Ctrl-C stops the current output; without a current output, Ctrl-C ends\n"
-    "the program. The command sends the whole conversation with each message, and the server\n"
-    "computes only the new part.\n"
+    "Starts a conversation with a model that has a chat template. The output of the model is\n"
+    "printed as it arrives. Ctrl-C stops the output. Between two outputs, Ctrl-C ends the "
+    "program.\n"
+    "Each request contains the whole conversation, and the server computes only the new part.\n"
     "\n"
     "Lines that begin with / are commands; /help lists the commands. A line that ends with \\\n"
-    "continues on the next line. With --message, the command sends one message, prints the\n"
-    "output and ends. With --message, --json prints one object as `incipit generate --json`\n"
-    "does.\n"
+    "continues in the next line. With --message, the program sends one message, prints the output\n"
+    "and ends. With --message and --json, the program prints one JSON object, as\n"
+    "`incipit generate --json` does.\n"
     "\n"
-    "Exit codes: 0 success, 1 no server or an error of the server, 2 a flag is wrong.",
+    "Exit code: 0 on success, 1 if the server is not reachable or returns an error, 2 if a flag\n"
+    "is wrong.",
     "  incipit chat\n"
     "  incipit chat --system \"You answer in one sentence.\" --temperature 0.7\n"
     "  incipit chat --message \"Tell me a story about a fox.\" --max-tokens 200\n"
     "  echo \"Tell me a story.\" | incipit chat\n"};
 
 constexpr std::string_view kHelp =
-    "/system TEXT   set the system message (no TEXT: remove it), start a new conversation\n"
-    "/reset         delete the conversation, keep the system message\n"
-    "/retry         send the last message again\n"
+    "/system TEXT   start a new conversation with the system message TEXT\n"
+    "/system        start a new conversation without a system message\n"
+    "/reset         start a new conversation with the same system message\n"
+    "/retry         send the last message again and replace its output\n"
     "/history       show the conversation\n"
-    "/help          list the commands\n"
-    "/quit          end the program, as does the end of the input\n";
+    "/help          show this list of commands\n"
+    "/quit          end the program, like the end of the input\n";
 
 struct ChatOptions {
   ClientOptions client;
@@ -59,11 +61,12 @@ struct ChatOptions {
 
 void Bind(Flags& flags, ChatOptions& options) {
   flags.Group("Conversation");
-  flags.String({"message", "TEXT", "Send this message, print the output and end."},
+  flags.String({"message", "TEXT", "Send only this message, print the output and end."},
                options.message);
   flags.String({"system", "TEXT", "System message of the conversation."}, options.system);
-  flags.String({"template-arguments", "JSON", "Arguments of the chat template, as a JSON object."},
-               options.template_arguments);
+  flags.String(
+      {"template-arguments", "JSON", "JSON object with the arguments of the chat template."},
+      options.template_arguments);
   flags.Group("Output");
   flags.Switch({"json", "", "With --message: print one JSON object when the output is complete."},
                options.json);
@@ -90,8 +93,8 @@ class Conversation {
         stub_(v1::Inference::NewStub(OpenChannel(options.client))),
         system_(options.system) {}
 
-  // Sends the conversation and `message`. If the call succeeds, or the user stops the output, adds
-  // `message` and its output to the conversation.
+  // Sends the conversation and `message` to the server. Adds `message` and the output to the
+  // conversation if the call succeeds, or if the user stops the call after the first text.
   grpc::Status Ask(std::string message, bool prints, CollectedOutput& output);
 
   void Reset() { turns_.clear(); }
@@ -99,7 +102,7 @@ class Conversation {
     system_ = std::move(system);
     Reset();
   }
-  // Removes the last message and its output from the conversation, and returns the message.
+  // Removes the last message and its output from the conversation. Returns the message.
   std::optional<std::string> TakeLastMessage();
   std::string History() const;
 
@@ -146,7 +149,7 @@ grpc::Status Conversation::Ask(std::string message, bool prints, CollectedOutput
   }
   grpc::Status status = reader->Finish();
   if (prints && output.has_text()) Print(stdout, "\n");
-  // If the user stopped the output, the conversation keeps the part that has arrived.
+  // If the user stopped the output, the part that arrived belongs to the conversation.
   const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && output.has_text();
   if (status.ok() || stopped) turns_.push_back({std::move(message), output.choices()[0].text});
   return status;
@@ -170,7 +173,7 @@ std::string Conversation::History() const {
   return text;
 }
 
-// The interactive loop. Input prompts and notes appear only if stdin is a terminal.
+// The interactive loop. Prompts and notes are printed only if standard input is a terminal.
 class Dialogue {
  public:
   explicit Dialogue(const ChatOptions& options)
@@ -192,8 +195,8 @@ class Dialogue {
   }
 
  private:
-  // Returns the next message, or nothing at the end of the input. A line that ends with a backslash
-  // continues on the next line.
+  // Reads one message from standard input. A line that ends with a backslash continues in the next
+  // line. Returns nullopt at the end of the input.
   std::optional<std::string> ReadMessage() {
     std::string message;
     if (is_interactive_) Print(stdout, paint_.Bold("> "));
@@ -209,7 +212,8 @@ class Dialogue {
     return message;
   }
 
-  // Handles one line of input. Returns false if the server returned an error.
+  // Executes one command or sends one message. Returns false if the message was not sent or the
+  // server returned an error.
   bool Handle(const std::string& line) {
     if (!line.starts_with('/')) return Ask(line);
     const size_t space = std::min(line.find(' '), line.size());
@@ -218,16 +222,16 @@ class Dialogue {
       Print(stdout, kHelp);
     } else if (command == "/reset") {
       conversation_.Reset();
-      Note("The conversation is deleted.");
+      Note("A new conversation starts.");
     } else if (command == "/system") {
       conversation_.SetSystem(line.substr(std::min(space + 1, line.size())));
-      Note("The system message is set. A new conversation starts.");
+      Note("A new conversation starts with the new system message.");
     } else if (command == "/history") {
       Print(stdout, conversation_.History());
     } else if (command == "/retry") {
       const auto message = conversation_.TakeLastMessage();
       if (message) return Ask(*message);
-      Note("There is no message yet.");
+      Note("There is no message to send again.");
     } else {
       constexpr std::string_view kCommands[] = {"/system",  "/reset", "/retry",
                                                 "/history", "/help",  "/quit"};

@@ -1,5 +1,4 @@
-// Declares the command `incipit chat`, which holds a conversation with a model and prints the
-// output while the output arrives.
+// The command `incipit chat`: a conversation with a model, with streamed output.
 #pragma once
 
 #include <span>

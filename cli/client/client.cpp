@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Maximum size of a message in bytes. Only messages with log probabilities of the prompt come close
-// to this size.
+// Maximum size of a message, in bytes. The largest messages contain the log probabilities of
+// prompts.
 constexpr int kMessageBytesMax = 256 << 20;
 
 std::string DescribeDetail(const google::protobuf::Any& any) {
@@ -34,11 +34,12 @@ std::string DescribeDetail(const google::protobuf::Any& any) {
 
 void BindClientFlags(Flags& flags, ClientOptions& options) {
   flags.Group("Server");
-  flags.String({"address", "HOST:PORT", "Address of the server."}, options.address);
-  flags.String({"tenant", "NAME",
-                "Tenant name, sent as x-tenant-id. Different tenants share no cached blocks."},
+  flags.String(
+      {"address", "HOST:PORT", "Address of the server, as set by `incipit serve --address`."},
+      options.address);
+  flags.String({"tenant", "NAME", "Tenant, sent as x-tenant-id. Tenants share no cached blocks."},
                options.tenant);
-  flags.Interval({"timeout", "TIME", "Deadline of each call. 0: no deadline."}, options.timeout,
+  flags.Interval({"timeout", "TIME", "Time limit of each call; 0: no limit."}, options.timeout,
                  {Duration::zero(), std::chrono::hours(24)});
 }
 
@@ -46,7 +47,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
-  // Ignores an HTTP proxy in the environment, because such a proxy is for the web.
+  // Ignore the HTTP proxy of the environment, because an Incipit server is never behind this proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -66,7 +67,7 @@ std::string DescribeError(const ClientOptions& options, const grpc::Status& stat
   if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
     for (const auto& any : details.details()) text += DescribeDetail(any);
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    text += fmt::format("\n  is a server running at {}? (--address)", options.address);
+    text += fmt::format("\n  check that a server is running at {} (--address)", options.address);
   }
   return text;
 }

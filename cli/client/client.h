@@ -1,4 +1,4 @@
-// Connects client commands to a server: address, tenant, deadline and the text of errors.
+// The client side of a gRPC connection: address, tenant, timeout, and descriptions of errors.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -14,22 +14,21 @@ namespace incipit {
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";
   std::string tenant;                   // empty: the default tenant of the server
-  Duration timeout = Duration::zero();  // deadline of each call; 0: no deadline
+  Duration timeout = Duration::zero();  // timeout of each call; 0: no timeout
 };
 
 void BindClientFlags(Flags& flags, ClientOptions& options);
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 
-// Sets the tenant and the deadline of a call in `context`. The deadline is `options.timeout` from
-// now.
+// Adds the tenant and the deadline to the context of a call that starts now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
-// Returns the code and the message of `status` as text. If the server also sent wrong fields or a
-// retry delay, each of them follows on its own line.
+// Returns the code and the message of `status`. If the server sent details, each further line is an
+// invalid field or the time after which to try again.
 std::string DescribeError(const ClientOptions& options, const grpc::Status& status);
 
-// Returns the canonical name of `code`, such as INVALID_ARGUMENT.
+// Returns the canonical name of `code`, for example INVALID_ARGUMENT.
 std::string StatusCodeName(grpc::StatusCode code);
 
 }  // namespace incipit

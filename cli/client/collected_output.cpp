@@ -9,8 +9,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Maximum number of choices. The limit bounds the memory that a faulty server can make the client
-// allocate.
+// Maximum number of choices that the client collects. Without a limit, a faulty server could make
+// the client allocate unbounded memory.
 constexpr uint32_t kChoicesMax = 1024;
 
 ordered_json TokenJson(const v1::TokenLogprob& token) {
@@ -127,11 +127,11 @@ std::string DescribeUsage(const v1::Usage& usage) {
   if (miss.reason() == v1::CACHE_MISS_REASON_EVICTED) {
     why = fmt::format(" (the rest was evicted {:.1f} s ago)", miss.evicted_seconds_ago());
   } else if (miss.reason() == v1::CACHE_MISS_REASON_OTHER_NAMESPACE) {
-    why = " (cached under another salt)";
+    why = " (cached under another salt or adapter)";
   }
   return fmt::format(
       "{} tokens; {} of {} prompt tokens cached{}; first token after {:.1f} ms, all "
-      "after {:.1f} ms",
+      "tokens after {:.1f} ms",
       usage.completion_tokens(), usage.cached_tokens(), usage.prompt_tokens(), why,
       usage.time_to_first_token_seconds() * 1e3, usage.total_seconds() * 1e3);
 }

@@ -1,4 +1,4 @@
-// Collects a streamed output and formats the output as JSON.
+// Collects the messages of a streamed output, and converts the output to JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,14 +9,14 @@
 
 namespace incipit {
 
-// Collects the messages of one Generate or Chat call.
+// The sum of all messages of one Generate or Chat call.
 class CollectedOutput {
  public:
   struct Choice {
     std::string text;
     std::vector<uint32_t> token_ids;
     std::vector<v1::PositionLogprobs> logprobs;
-    v1::Delta last;  // last part: finish reason, and the stop string or stop token
+    v1::Delta last;  // last delta, with the finish reason and the stop string or token
   };
 
   void Add(const v1::GenerateResponse& response);
@@ -25,8 +25,8 @@ class CollectedOutput {
   const v1::Usage& usage() const { return usage_; }
   bool has_text() const;
 
-  // Returns one JSON object with the first choice (text, token_ids, finish_reason, logprobs), usage
-  // and request_id. If there are several choices, the key choices holds all of the choices.
+  // Returns {"text", "token_ids", "finish_reason", "logprobs", "usage": {...}, ...} for the first
+  // choice. If there are several choices, "choices" contains all choices.
   nlohmann::ordered_json ToJson(bool with_logprobs, bool with_prompt_logprobs) const;
 
  private:
@@ -36,7 +36,7 @@ class CollectedOutput {
   v1::Usage usage_;
 };
 
-// Returns one line of text with token counts and times.
+// Returns one line for a terminal: number of tokens, number of cached tokens, and times.
 std::string DescribeUsage(const v1::Usage& usage);
 
 }  // namespace incipit

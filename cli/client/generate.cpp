@@ -25,17 +25,17 @@ namespace {
 
 constexpr CommandText kGenerateText = {
     "generate", "--prompt TEXT | --prompt-ids 1,2,3 | --prompt-file FILE [flags]",
-    "Continues a prompt. The text appears while the server computes it. If the model has no\n"
-    "tokenizer, the command prints token ids separated by commas. With several choices (--n),\n"
-    "the command prints the choices after all of them are complete.\n"
+    "Continues a prompt and prints the output as it arrives. If the model has no tokenizer, the\n"
+    "output is a list of token ids, separated by commas. With several choices (--n), the choices\n"
+    "are printed when all choices are complete.\n"
     "\n"
-    "--json prints one object with the keys text, token_ids, finish_reason (stop or length),\n"
-    "logprobs (null without --logprobs) and usage. usage is {prompt_tokens, completion_tokens,\n"
-    "cached_tokens, copied_tokens, cache_miss, queue_ms, ttft_ms, total_ms}. cache_miss is null\n"
-    "or {reason, first_missing_block, first_differing_token, evicted_ms_ago}. With several\n"
-    "choices, the key choices holds all choices.\n"
+    "--json prints one JSON object with text, token_ids, finish_reason (stop or length), logprobs\n"
+    "(null unless requested) and usage. With --n, the object also has choices. The members of\n"
+    "usage are prompt_tokens, completion_tokens, cached_tokens, copied_tokens, cache_miss (null,\n"
+    "or reason, first_missing_block, first_differing_token and evicted_ms_ago), queue_ms, ttft_ms\n"
+    "and total_ms.\n"
     "\n"
-    "Exit codes: 0 success, 1 no server, an error of the server or an unreadable file, 2 a flag\n"
+    "Exit code: 0 on success, 1 if the server is not reachable or returns an error, 2 if a flag\n"
     "is wrong.",
     "  incipit generate --prompt \"Once upon a time\" --max-tokens 100\n"
     "  incipit generate --prompt \"Once upon a time\" --temperature 0.7 --seed 1 --n 3\n"
@@ -51,14 +51,15 @@ struct GenerateOptions {
 
 void Bind(Flags& flags, GenerateOptions& options) {
   flags.Group("Prompt");
-  flags.String({"prompt", "TEXT", "Text to continue."}, options.prompt);
-  flags.String({"prompt-ids", "1,2,3", "Prompt as token ids; no special tokens are added."},
+  flags.String({"prompt", "TEXT", "Text of the prompt."}, options.prompt);
+  flags.String({"prompt-ids", "1,2,3", "Token ids of the prompt. No special tokens are added."},
                options.prompt_ids);
-  flags.String({"prompt-file", "FILE", "File with the prompt; - is stdin."}, options.prompt_file);
+  flags.String({"prompt-file", "FILE", "File that contains the prompt; - is standard input."},
+               options.prompt_file);
   flags.Group("Output");
   flags.Switch({"json", "", "Print one JSON object when the output is complete."}, options.json);
   flags.Switch(
-      {"usage", "", "Print token counts and times on stderr. Always on if stderr is a terminal."},
+      {"usage", "", "Print token counts and times to stderr. Always on if stderr is a terminal."},
       options.usage);
   BindClientFlags(flags, options.client);
   options.request.Bind(flags);
@@ -76,7 +77,7 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
       options.prompt.has_value() + options.prompt_ids.has_value() + options.prompt_file.has_value();
   if (num_prompts != 1) {
     return InvalidArgument(
-        "{} of --prompt, --prompt-ids and --prompt-file were given; exactly 1 is required",
+        "{} of --prompt, --prompt-ids and --prompt-file were given; exactly 1 must be given",
         num_prompts);
   }
   v1::GenerateRequest request;
@@ -96,8 +97,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   return request;
 }
 
-// Returns true if the server sends text. If the Admin service is not at this address, a call of
-// Tokenize shows whether the model has a tokenizer.
+// Returns whether the server has a tokenizer, so that its output is text. If the Admin service is
+// not available at this address, a Tokenize call shows whether the server has a tokenizer.
 bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   PrepareCall(options, context);
@@ -118,7 +119,7 @@ std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool i
   return fmt::format("{}{}", is_first ? "" : ",", fmt::join(ids, ","));
 }
 
-// Prints the part of the only choice that `response` adds. `before` holds the previous parts.
+// Prints the part of the output that one message adds to the only choice.
 void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedOutput& before) {
   for (const v1::Delta& delta : response.deltas()) {
     Print(stdout, as_ids ? JoinIds(delta.token_ids(), before.choices()[0].token_ids.empty())

@@ -1,5 +1,5 @@
-// Declares the command `incipit generate`, which sends one prompt to a server and prints the output
-// while the output arrives.
+// The command `incipit generate`: sends one prompt to a server, and prints the output as it
+// arrives.
 #pragma once
 
 #include <span>

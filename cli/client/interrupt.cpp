@@ -13,15 +13,15 @@
 namespace incipit {
 namespace {
 
-// Events that Send() adds to `event_fd`. The state is global because a signal handler can use only
-// globals. `event_fd` stays open until the process ends.
+// The signal handler uses globals, because a signal handler has no other access to data. The
+// descriptor stays open as long as the process lives.
 constexpr uint64_t kStop = 1;
 constexpr uint64_t kEnd = uint64_t{1} << 32;
 std::atomic<int> event_fd = -1;
 struct sigaction previous_action;
 
 void Send(uint64_t what) {
-  // `event_fd` adds up all written values, so one read may return both kStop and kEnd.
+  // The eventfd counter adds the written values, so one read may return kStop and kEnd together.
   [[maybe_unused]] const ssize_t written = write(event_fd.load(), &what, sizeof what);
 }
 

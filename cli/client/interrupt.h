@@ -1,4 +1,4 @@
-// Makes Ctrl-C stop the current operation instead of the program.
+// Lets Ctrl-C stop the current action instead of the program.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 namespace incipit {
 
 // While an Interrupt exists, SIGINT calls `stop` on a separate thread instead of ending the
-// process. REQUIRES: at most one Interrupt exists at a time.
+// process. At most one Interrupt exists at a time.
 class Interrupt {
  public:
   explicit Interrupt(std::function<void()> stop);
-  ~Interrupt();  // restores the previous action of SIGINT
+  ~Interrupt();  // restores the previous effect of SIGINT
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 

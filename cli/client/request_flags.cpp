@@ -49,41 +49,39 @@ void RequestFlags::Bind(Flags& flags) {
   flags.String(
       {"cache-salt", "TEXT", "Share cached blocks only with requests that have the same salt."},
       cache_salt_);
-  flags.Switch(
-      {"skip-cache", "", "Compute the whole prompt, even if a part of the prompt is cached."},
-      skip_cache_);
+  flags.Switch({"skip-cache", "", "Compute the whole prompt without the prefix cache."},
+               skip_cache_);
   constexpr FlagRange<Duration> kTimes = {Duration::zero(), std::chrono::hours(24 * 365)};
   flags.Integer(
       {"cache-priority", "N",
-       "Priority of the blocks in the cache, 0 to 100. Blocks below 50 are evicted before "
-       "other blocks, blocks above 50 after other blocks."},
+       "Retention priority, 0 to 100. Blocks below 50 are evicted before other blocks, and "
+       "blocks above 50 after other blocks."},
       cache_priority_);
   flags.Interval({"cache-ttl", "TIME",
-                  "Evict the blocks this time after the end of the request. 0: no limit."},
+                  "Free the cached blocks this long after the end of the request; 0: no limit."},
                  cache_ttl_, kTimes);
-  flags.Interval(
-      {"cache-pin", "TIME",
-       "Keep the blocks for this time after the end of the request, if there is room. 0: no pin."},
-      cache_pin_, kTimes);
-  flags.Integer(
-      {"priority", "N", "Priority in the queue; a request with a higher priority starts first."},
-      priority_);
+  flags.Interval({"cache-pin", "TIME",
+                  "Keep the blocks cached for this long after the end of the request, if there is "
+                  "room; 0: no pin."},
+                 cache_pin_, kTimes);
+  flags.Integer({"priority", "N", "Waiting requests with a higher priority start first."},
+                priority_);
   flags.String({"request-id", "TEXT", "Label of the request in logs."}, request_id_);
-  flags.String({"model", "NAME", "Fail unless the server serves the model NAME."}, model_);
+  flags.String({"model", "NAME", "Fail unless the server has loaded this model."}, model_);
 }
 
 void RequestFlags::BindOutput(Flags& flags) {
-  flags.Group("Length and stops");
+  flags.Group("Length and stop conditions");
   flags.Integer({"max-tokens", "N",
-                 "Maximum number of output tokens of each choice. 0: the rest of the context."},
+                 "Maximum number of output tokens per choice; 0: up to the end of the context."},
                 max_tokens_);
   flags.Integer(
-      {"min-tokens", "N", "Minimum number of output tokens before a stop token can be sampled."},
+      {"min-tokens", "N", "Minimum number of output tokens. Stop tokens are not sampled before."},
       min_tokens_);
   flags.Strings({"stop", "TEXT", "End the output before this text. May be given several times."},
                 stop_);
   flags.Custom(
-      {"stop-token-ids", "1,2,3", "End the output at one of these tokens."},
+      {"stop-token-ids", "1,2,3", "End the output at any of these tokens."},
       [this](std::string_view text) -> absl::Status {
         INCIPIT_ASSIGN_OR_RETURN(stop_token_ids_, ParseTokenIds(text));
         return absl::OkStatus();
@@ -91,42 +89,44 @@ void RequestFlags::BindOutput(Flags& flags) {
       [this] { return fmt::format("{}", fmt::join(stop_token_ids_, ",")); });
   flags.Switch({"include-stop", "", "Include the stop text or the stop token in the output."},
                include_stop_);
-  flags.Switch({"ignore-eos", "", "Do not end the output at an end-of-sequence token."},
-               ignore_eos_);
-  flags.Switch({"keep-special-tokens", "", "Show special tokens in the text."},
+  flags.Switch(
+      {"ignore-eos", "", "Do not end the output at the end-of-sequence tokens of the model."},
+      ignore_eos_);
+  flags.Switch({"keep-special-tokens", "", "Include special tokens in the text."},
                keep_special_tokens_);
-  flags.Integer({"n", "N", "Number of choices (outputs for the prompt)."}, num_choices_);
+  flags.Integer({"n", "N", "Number of choices (outputs for the same prompt)."}, num_choices_);
   flags.Integer(
       {"logprobs", "K",
-       "Report the log probabilities of each output token and of the K likeliest tokens."},
+       "Report the log probability of each output token and of the K most likely tokens."},
       logprobs_);
   flags.Integer(
       {"prompt-logprobs", "K",
-       "Report the log probabilities of each prompt token and of the K likeliest tokens."},
+       "Report the log probability of each prompt token and of the K most likely tokens."},
       prompt_logprobs_);
 }
 
 void RequestFlags::BindSampling(Flags& flags) {
-  flags.Group("Sampling (the server or the model sets the default of each flag)");
-  flags.Real({"temperature", "X", "Sampling temperature. 0: always the likeliest token."},
-             temperature_);
-  flags.Real({"top-p", "X", "Sample from the likeliest tokens whose probabilities add up to X."},
+  flags.Group("Sampling (without a flag, the default of the server or the model)");
+  flags.Real({"temperature", "X", "Temperature; 0: always the most likely token."}, temperature_);
+  flags.Real({"top-p", "X", "Sample from the most likely tokens whose probabilities sum up to X."},
              top_p_);
-  flags.Integer({"top-k", "N", "Sample from the N likeliest tokens. 0: all tokens."}, top_k_);
-  flags.Real(
-      {"min-p", "X", "Exclude tokens with a probability below X times the highest probability."},
-      min_p_);
+  flags.Integer({"top-k", "N", "Sample from the N most likely tokens; 0: from all tokens."},
+                top_k_);
+  flags.Real({"min-p", "X",
+              "Exclude tokens with less than X times the probability of the most likely token."},
+             min_p_);
   flags.Real({"repetition-penalty", "X",
-              "Penalty on tokens that occur in the prompt or the output. 1: no penalty."},
+              "Penalty for tokens of the prompt and the output; 1: no penalty."},
              repetition_penalty_);
   flags.Real(
-      {"presence-penalty", "X", "Penalty on tokens that occur in the output. 0: no penalty."},
+      {"presence-penalty", "X", "Penalty for tokens that occur in the output; 0: no penalty."},
       presence_penalty_);
   flags.Real({"frequency-penalty", "X",
-              "Penalty on a token for each occurrence in the output. 0: no penalty."},
+              "Penalty for each occurrence of a token in the output; 0: no penalty."},
              frequency_penalty_);
   flags.Custom(
-      {"logit-bias", "ID:BIAS", "Add BIAS to the logit of token ID. May be given several times."},
+      {"logit-bias", "ID:BIAS",
+       "Add BIAS to the logit of the token ID. May be given several times."},
       [this](std::string_view text) -> absl::Status {
         const size_t colon = text.find(':');
         const auto id = ParseNumber<uint32_t>(text.substr(0, colon));
@@ -139,7 +139,7 @@ void RequestFlags::BindSampling(Flags& flags) {
         return absl::OkStatus();
       },
       [] { return std::string(); });
-  flags.Integer({"seed", "N", "Seed of sampling. The same seed and prompt give the same text."},
+  flags.Integer({"seed", "N", "Random seed. The same seed and prompt produce the same text."},
                 seed_);
 }
 

@@ -1,4 +1,4 @@
-// Defines the flags for sampling, output and cache options, which `generate` and `chat` share.
+// The flags for sampling and for the end of the output, for every command that sends requests.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 
 namespace incipit {
 
-// The options of a request that flags set. The server chooses the value of an option without a
-// flag. The server also checks the ranges of values, because only the server knows its limits.
+// The flags of a request. The server has a default for each flag that is not set. The server also
+// checks the ranges, because only the server knows its limits.
 class RequestFlags {
  public:
   void Bind(Flags& flags);
 
-  template <typename Request>  // GenerateRequest or ChatRequest
+  template <typename Request>  // Request is GenerateRequest or ChatRequest
   void Fill(Request& request) const {
     request.set_request_id(request_id_);
     request.set_model(model_);
@@ -53,11 +53,11 @@ class RequestFlags {
   std::string cache_salt_, request_id_, model_;
   bool skip_cache_ = false;
   std::optional<int32_t> cache_priority_;
-  Duration cache_ttl_{}, cache_pin_{};  // zero if the flag is not set
+  Duration cache_ttl_{}, cache_pin_{};  // zero: the flag is not set
 };
 
-// Parses token ids separated by commas, such as "1,2,3". Returns INVALID_ARGUMENT with a message
-// that contains the first wrong part.
+// Parses token ids, for example "1,2,3". If `text` is not a list of token ids, returns
+// INVALID_ARGUMENT with the invalid part of `text`.
 absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text);
 
 }  // namespace incipit

@@ -1,4 +1,5 @@
-// Prints colours and progress lines on terminals only, never into files and pipes.
+// Output to terminals. Colours, and lines that overwrite themselves, are written only to terminals
+// and never to files or pipes.
 #pragma once
 
 #include <cstdio>
@@ -9,8 +10,8 @@ namespace incipit {
 
 bool IsTerminal(std::FILE* stream);
 
-// Adds colours to text for one stream. The text stays plain unless the stream is a terminal,
-// NO_COLOR is unset or empty, and TERM is not "dumb".
+// Adds colours to the text for one stream. The text stays plain if the stream is no terminal, if
+// NO_COLOR is set and not empty, or if TERM is "dumb".
 class Painter {
  public:
   explicit Painter(std::FILE* stream);
@@ -25,7 +26,8 @@ class Painter {
   bool is_on_;
 };
 
-// Writes `text` to `stream` and flushes. Ignores errors, such as a closed pipe.
+// Writes all of `text` at once and flushes the stream. Write errors, for example of a closed pipe,
+// are ignored.
 void Print(std::FILE* stream, std::string_view text);
 
 }  // namespace incipit
