@@ -13,41 +13,10 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/batch.h"
+#include "engine/inbox.h"
 
 namespace incipit {
 namespace {
-
-constexpr int32_t kAllChoices = -1;
-
-using Groups = std::vector<std::unique_ptr<SequenceGroup>>;
-
-struct CancelOrder {
-  RequestId id{};
-  int32_t choice = kAllChoices;
-};
-
-struct PreviewOrder {
-  std::unique_ptr<SequenceGroup> group;
-  std::function<void(const AdmissionPreview&)> done;
-};
-
-// The input of the engine loop from other threads, which the loop reads between two steps.
-struct Inbox {
-  Groups submitted;
-  std::vector<CancelOrder> cancelled;
-  std::vector<std::function<void(bool)>> resets;
-  std::vector<PreviewOrder> previews;
-
-  bool empty() const {
-    return submitted.empty() && cancelled.empty() && resets.empty() && previews.empty();
-  }
-  void Clear() {
-    submitted.clear();
-    cancelled.clear();
-    resets.clear();
-    previews.clear();
-  }
-};
 
 absl::Status CheckRequest(const Request& request, const KvCacheManager& cache) {
   if (request.prompt.empty())
@@ -101,7 +70,7 @@ class Engine::Loop {
 
   absl::Status Reserve(const Request& request, Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Groups TakeEnded() ABSL_LOCKS_EXCLUDED(mutex_);
+  SequenceGroups TakeEnded() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Run();
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -147,16 +116,16 @@ class Engine::Loop {
   StepResult result_;
   const Logprobs no_logprobs_;  // empty, for events outside of a step
   StepStats stats_;
-  Inbox taken_;
+  EngineInbox taken_;
   std::vector<std::function<void(bool)>> resets_;  // resets whose `done` was not called yet
   bool failed_ = false;
 
   mutable Mutex mutex_;
   std::condition_variable_any work_arrived_, drained_;
-  Inbox inbox_ ABSL_GUARDED_BY(mutex_);
+  EngineInbox inbox_ ABSL_GUARDED_BY(mutex_);
   size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;    // resets in inbox_, taken_ and resets_
   size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;  // being hashed, or asked for and not answered
-  Groups ended_ ABSL_GUARDED_BY(mutex_);             // ended groups that the next TakeEnded returns
+  SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);     // ended groups that the next TakeEnded returns
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
@@ -197,7 +166,8 @@ Engine::Loop::~Loop() {
 }
 
 absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
-  const Groups ended = TakeEnded();  // freed at the end of Submit, after the new request is queued
+  const SequenceGroups ended =
+      TakeEnded();  // freed at the end of Submit, after the new request is queued
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   INCIPIT_RETURN_IF_ERROR(Reserve(*request, clock_.Now()));
   const RequestId id = request->id;
@@ -246,7 +216,7 @@ absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
   return absl::OkStatus();
 }
 
-Groups Engine::Loop::TakeEnded() {
+SequenceGroups Engine::Loop::TakeEnded() {
   MutexLock lock(mutex_);
   return std::exchange(ended_, {});
 }
@@ -287,7 +257,7 @@ absl::Status Engine::Loop::ResetPrefixCache(std::function<void(bool)> done) {
 
 absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> request,
                                             std::function<void(const AdmissionPreview&)> done) {
-  const Groups ended = TakeEnded();
+  const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   {
     // Before the work of hashing the prompt.

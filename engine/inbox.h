@@ -1,0 +1,47 @@
+// Orders from other threads to the engine loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/types.h"
+#include "kvcache/kv_cache_manager.h"
+#include "scheduler/sequence.h"
+
+namespace incipit {
+
+inline constexpr int32_t kAllChoices = -1;
+
+using SequenceGroups = std::vector<std::unique_ptr<SequenceGroup>>;
+
+struct CancelOrder {
+  RequestId id{};
+  int32_t choice = kAllChoices;
+};
+
+struct PreviewOrder {
+  std::unique_ptr<SequenceGroup> group;
+  std::function<void(const AdmissionPreview&)> done;
+};
+
+// Orders from other threads to the engine loop. The loop takes all of them between two steps.
+struct EngineInbox {
+  SequenceGroups submitted;
+  std::vector<CancelOrder> cancelled;
+  std::vector<std::function<void(bool)>> resets;
+  std::vector<PreviewOrder> previews;
+
+  bool empty() const {
+    return submitted.empty() && cancelled.empty() && resets.empty() && previews.empty();
+  }
+  void Clear() {
+    submitted.clear();
+    cancelled.clear();
+    resets.clear();
+    previews.clear();
+  }
+};
+
+}  // namespace incipit
