@@ -1,4 +1,4 @@
-"""Random conversations for chat templates, from a seed."""
+"""Generates random conversations for chat templates from a seed."""
 
 import random
 
@@ -25,7 +25,8 @@ REASONING = ["I should think.", "", "Step 1\nStep 2\n", "<think>nested</think>"]
 SCALARS = ["Paris", "", 1, 0, -3, 2.5, 1e20, 1e-7, 10**15, True, False, None, "\u00e9\n\"quoted\""]
 
 
-TAME = [False]  # whether the conversation being made is one that most templates accept
+# TAME[0] is true while the generator makes a conversation that most chat templates accept.
+TAME = [False]
 
 
 def scalar(rng):
@@ -150,7 +151,7 @@ def messages(rng):
 
 
 def variables(seed):
-    """What a template is rendered with: JSON only."""
+    """Returns the variables for rendering a template. The variables contain only JSON values."""
     rng = random.Random(seed)
     TAME[0] = rng.random() < 0.6
     result = {

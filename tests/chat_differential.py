@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Renders random conversations with templates, by this project and by Jinja2, and compares byte for byte.
+"""Renders random conversations with chat templates, with this project and with Jinja2, and compares byte for byte.
 
   chat_differential.py --program build/dev/incipit [--count 300] [--seed 1] [--more NAME] [DIR ...]
 
-The program answers JSON lines: `incipit render --template FILE`. Where Jinja2 raises, an error is
-expected. Exit status 77, which a test runner shows as skipped, if the templates or Jinja2
-are absent.
+The program `incipit render --template FILE` renders one conversation per line of JSON. If Jinja2 raises an
+exception, the program must return an error. Exits with 77, which a test runner shows as skipped, if the
+templates or Jinja2 are missing.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def first_difference(left, right):
 
 
 def compare(command, path, args):
-    """The number of differences of one template."""
+    """Compares one template. Returns the number of differences."""
     environment = chat_reference.make_environment()
     source = path.read_text(encoding="utf-8")
     inputs = [chat_conversations.variables("%s/%d/%d" % (path.name, args.seed, i)) for i in range(args.count)]

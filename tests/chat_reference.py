@@ -1,4 +1,5 @@
-"""The reference for chat templates: Jinja2 as transformers sets it up. Shared by the scripts that compare."""
+"""The reference for chat templates: Jinja2 with the settings of transformers. Comparison scripts share this
+module."""
 
 import datetime
 import json
@@ -10,7 +11,7 @@ from jinja2 import nodes
 
 
 class GenerationTag(jinja2.ext.Extension):
-    """{% generation %}: marks what the assistant wrote; renders its body."""
+    """The block {% generation %}, which marks text of the assistant. The block renders its body unchanged."""
 
     tags = {"generation"}
 
@@ -42,10 +43,10 @@ def make_environment(now=None):
 
 
 def render(environment, source, variables):
-    """(text, None) or (None, error)."""
+    """Renders a template. Returns (text, None) or (None, error)."""
     try:
         text = environment.from_string(source).render(**variables)
         text.encode("utf-8")
         return text, None
-    except Exception as error:  # whatever a template does wrong
+    except Exception as error:  # a template may raise any exception
         return None, "%s: %s" % (type(error).__name__, error)

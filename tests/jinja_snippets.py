@@ -1,4 +1,5 @@
-"""Small templates, one feature each, for goldens and comparison; and random ones, from a seed."""
+"""Small templates, each with one feature, for goldens and comparisons. Also generates random templates from a
+seed."""
 
 import random
 
@@ -263,7 +264,7 @@ WHITESPACE = [
 
 
 def snippets():
-    """All of them, in order."""
+    """Returns all snippets in order."""
     result = [line for part in PARTS.values() for line in part.split("\n") if line]
     return result + WHITESPACE
 

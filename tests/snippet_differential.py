@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Renders the snippets, and random ones, with this project's driver and with Jinja2, and compares.
+"""Renders the fixed and the random snippets with this project's driver and with Jinja2, and compares the results.
 
   snippet_differential.py --driver build/dev/tests/text/jinja/render_driver [--count 2000] [--seed 1]
 """
@@ -17,7 +17,7 @@ except ImportError as error:
     print("skipped: %s" % error)
     sys.exit(77)
 
-# What prints an address cannot be compared, and neither can its length.
+# Output with an address cannot be compared, and neither can the length of that output.
 ADDRESS = re.compile(r" at 0x[0-9a-f]+|<(built-in|bound|function|generator|[a-z_.]*iterator)", re.IGNORECASE)
 GENERATOR = re.compile(r"\b(map|select|reject|selectattr|rejectattr|slice|batch|unique|items|reverse)\b")
 

@@ -3,9 +3,9 @@
 
     text_differential.py --program build/release/incipit [--count 10000] [--more NAME] [FOLDER ...]
 
-A folder has a tokenizer.json, or folders that have one. `incipit tokenize` and `incipit detokenize`
-get a JSON value per line and answer each with a line. Exit status 77, which a test runner shows as
-skipped, without the reference or without a tokenizer.
+A folder has a tokenizer.json, or subfolders that have a tokenizer.json. `incipit tokenize` and `incipit
+detokenize` read one JSON value per line and print one line for each. Exits with 77, which a test runner shows
+as skipped, if the reference or a tokenizer is missing.
 """
 import argparse
 import json
@@ -64,7 +64,7 @@ def piece(rng, tokens, added):
     if kind == 8 and added:
         token = rng.choice(added)
         return rng.choice(["", " ", "  \n"]) + token + rng.choice(["", " ", "\t "])
-    if kind == 9 and added:  # almost an added token
+    if kind == 9 and added:  # text similar to an added token
         token = rng.choice(added)
         cut = rng.randrange(len(token) + 1)
         return rng.choice([token[:cut], token[cut:], token.upper(), token[:cut] + " " + token[cut:],
@@ -98,7 +98,7 @@ def ask(command, folder, requests):
 def reference(call, *arguments, **options):
     try:
         return call(*arguments, **options)
-    except BaseException as error:  # the reference panics where it has no error
+    except BaseException as error:  # the reference may panic instead of raising an exception
         return {"error": str(error)[:80]}
 
 

@@ -1,4 +1,5 @@
-// Runs a command in process with input and files of its own, and keeps what it printed.
+// Runs a command of the program within the test process, with temporary files, and records its
+// output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +16,8 @@
 
 namespace incipit {
 
-// A byte-level tokenizer of a few tokens: "<s>" is special and comes first.
+// A byte-level tokenizer with a few tokens. Token 0 is the special token "<s>", which starts each
+// prompt.
 inline constexpr const char* kTinyTokenizerJson = R"({
   "version": "1.0", "truncation": null, "padding": null,
   "added_tokens": [{"id": 0, "content": "<s>", "single_word": false, "lstrip": false,
@@ -47,7 +49,7 @@ class CommandTest : public ::testing::Test {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << content;
   }
 
-  // Returns the exit code. The input comes from a file in place of the process's stdin.
+  // Runs `command` with `input` as stdin. Returns the exit code.
   int Run(int (*command)(std::span<const std::string_view>),
           const std::vector<std::string>& arguments, const std::string& input) {
     WriteFile("input", input);

@@ -1,4 +1,4 @@
-// The program itself, as an operator meets it: what it says, writes and returns.
+// Tests the program `incipit serve` as a process: its output, its files and its exit codes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// An attention layer of made-up weights on a backend, for tests that append keys and values and
-// attend to them.
+// An attention layer with random weights on a backend. Tests append keys and values to the layer
+// and compute attention over them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,12 +26,13 @@ struct AttentionShape {
   DType kv_dtype = DType::kF32;
   bool qk_norm = false, bias = false;
   int32_t positions_max = 600;
-  // WeightUse::rotated_head_dim, if it is not what the shape says.
+  // Overrides WeightUse::rotated_head_dim. Without an override, qk_norm and head_dim determine the
+  // value.
   std::optional<int32_t> rotated_head_dim = {};
 };
 
-// The weights of an attention layer and the inputs of tokens, the same for every backend. A token's
-// input depends on its sequence's number and its position alone.
+// The weights of an attention layer and the inputs of its tokens, equal for every backend. The
+// input of a token depends only on the position of the token and the number of its sequence.
 class AttentionModel {
  public:
   explicit AttentionModel(const AttentionShape& shape)
@@ -73,7 +74,8 @@ struct Chunk {
 
 enum class Leftovers : uint8_t { kZero, kNaN };
 
-// A backend with the layer's weights and a pool whose slots hold what `leftovers` says.
+// A backend with the weights of the layer and a KV pool. `leftovers` selects the initial contents
+// of the pool's slots: zeros or NaN.
 class AttentionLayer {
  public:
   AttentionLayer(Backend& backend, const AttentionModel& model,
@@ -100,12 +102,13 @@ class AttentionLayer {
 
   KvPool& pool() { return *pool_; }
 
-  // Appends the chunks' keys and values and attends: the output of every token.
+  // Appends the keys and values of the chunks and computes attention. Returns the attention output
+  // of every token.
   Tensor Run(const std::vector<Chunk>& chunks, int32_t layer = 0) {
     Tensor hidden = InputOf(chunks);
     return RunOn(chunks, hidden, layer);
   }
-  // Appends without attending, where only what comes after is of interest.
+  // Appends the keys and values of the chunks without computing attention.
   void Fill(const std::vector<Chunk>& chunks) {
     Tensor hidden = InputOf(chunks);
     Append(chunks, hidden, 0);
@@ -131,7 +134,7 @@ class AttentionLayer {
     return count;
   }
 
-  // A NaN in the input makes every key and value of its token NaN.
+  // Fills the whole pool with NaN: a NaN input makes every key and value of its token NaN.
   void Poison() {
     const AttentionShape& shape = model_.shape_;
     const int32_t per_chunk = std::max(1, shape.positions_max / shape.block_size);
@@ -198,7 +201,7 @@ class AttentionLayer {
   std::unique_ptr<OwnedStep> step_;
 };
 
-// `count` blocks for each sequence, scattered over the pool.
+// Returns the blocks for `num_tokens` tokens of sequence `sequence`, scattered over the pool.
 inline std::vector<BlockId> ScatteredBlocks(const AttentionShape& shape, int32_t sequence,
                                             int32_t num_tokens) {
   std::vector<int32_t> order(shape.num_blocks);

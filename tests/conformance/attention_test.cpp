@@ -1,4 +1,5 @@
-// Keys and values into their blocks, and attention over them, on every backend of the build.
+// Tests on every backend of the build: appending keys and values to blocks, and attention over
+// them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The CUDA backend on this machine's card.
+// Runs the conformance tests with the CUDA backend on the graphics card of this machine.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -11,8 +11,9 @@
 namespace incipit {
 namespace {
 
-// Whether a row among more than 64, whose products another tensor instruction adds up, has the bits
-// that it has alone. A card may or may not; the emulated device does.
+// Returns true if a row of a product has the same bits in a batch of 8 rows and in a batch of
+// `rows` rows. Products of more than 64 rows use other tensor instructions, which may sum in
+// another order on a card. On the emulated device, the bits are always equal.
 bool AddsUpAlike(Backend& backend, int32_t rows, int32_t outputs) {
   constexpr int32_t kInputs = 1104;
   RandomNumbers numbers(3);
@@ -53,9 +54,9 @@ BackendCase CardCase() {
     return device;
   }
   HostViewBackend host_view(*std::move(backend));
-  // In small tiles, and in large ones.
+  // 70 rows use the small tiles of the product kernel, and 1024 rows use the large tiles.
   device.keeps_rows_apart = AddsUpAlike(host_view, 70, 64) && AddsUpAlike(host_view, 1024, 4096);
-  // gpu_check keeps lines that begin so.
+  // gpu_check reports the lines that start with "[ LIMITED  ]".
   std::printf("[ LIMITED  ] a row among more than 64 has %s alone on this card\n",
               device.keeps_rows_apart ? "the bits that it has" : "other bits than");
   return device;
@@ -63,7 +64,7 @@ BackendCase CardCase() {
 
 }  // namespace
 
-// Asked for by every suite of tests.
+// Every test suite calls DeviceBackends, so the card is opened only once.
 std::vector<BackendCase> DeviceBackends() {
   static const auto* const card = new BackendCase(CardCase());
   return {*card};

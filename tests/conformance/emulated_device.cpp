@@ -1,4 +1,4 @@
-// The CUDA backend on the emulated device.
+// Runs the conformance tests with the CUDA backend on the emulated device.
 #include "base/check.h"
 #include "kernels/cuda/cuda_options.h"
 #include "tests/conformance/host_view_backend.h"

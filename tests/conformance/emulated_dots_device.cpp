@@ -1,4 +1,5 @@
-// A program that also has the CPU's backend with dots of bf16 that no machine need have.
+// Runs the conformance tests also with a CPU backend that emulates bf16 dot instructions. The tests
+// therefore need no machine with these instructions.
 #include "kernels/cpu/backend.h"
 #include "tests/conformance/support.h"
 #include "tests/kernels/cpu/emulated_dots.h"

@@ -1,4 +1,5 @@
-// The CUDA backend on the emulated device, with a library's products for two rows and more.
+// Runs the conformance tests with the CUDA backend on the emulated device. The emulated library
+// computes products of 2 rows and more.
 #include "base/check.h"
 #include "kernels/cuda/cuda_options.h"
 #include "tests/conformance/host_view_backend.h"

@@ -1,4 +1,5 @@
-// Tokens that a step takes from the samples of the previous one, on every backend of the build.
+// Tests fed tokens on every backend of the build: tokens that a step takes from the samples of the
+// previous step.
 #include <gtest/gtest.h>
 
 #include <algorithm>

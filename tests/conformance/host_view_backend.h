@@ -1,6 +1,6 @@
-// A device's backend as the tests see one: f32 matrices on the host go in and come out. Every
-// operation converts its inputs to the formats that the backend computes in, runs to its end, and
-// converts its results back.
+// A wrapper around a device backend for tests, which use f32 matrices in host memory. Each
+// operation converts its inputs to the formats of the device, waits for the result, and converts
+// the result back to f32.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class HostViewBackend final : public Backend {
  public:
   explicit HostViewBackend(std::unique_ptr<Backend> device) : device_(std::move(device)) {}
 
-  // As the device's, but that activations are f32.
+  // Returns the limits of the device, but f32 as the type of activations.
   BackendLimits limits() const override;
   size_t FreeBytes() const override { return device_->FreeBytes(); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
@@ -51,7 +51,7 @@ class HostViewBackend final : public Backend {
   absl::Status Synchronize() override;
 
  private:
-  // A matrix where the device finds it, in its format.
+  // A host matrix and its copy in the device's format, in memory that the device can read.
   class Matrix;
 
   void Finish();

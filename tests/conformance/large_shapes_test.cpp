@@ -1,5 +1,6 @@
-// The shapes of an 8B model on a device: every result is computed there, and a sample of them by
-// the definition on the host. The emulated device computes smaller ones of the same form.
+// Tests the shapes of an 8B model on a device. The device computes every result, and the host
+// checks a sample of the results by the definition. The emulated device computes smaller shapes of
+// the same form.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A program with the CPU's backends alone.
+// Runs the conformance tests with the CPU backends only.
 #include "tests/conformance/support.h"
 
 namespace incipit {

@@ -1,4 +1,5 @@
-// Matrix products and what is fused with them, on every backend of the build.
+// Tests matrix products, and the operations that are fused with products, on every backend of the
+// build.
 #include <gtest/gtest.h>
 
 #include <cmath>

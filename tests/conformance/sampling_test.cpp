@@ -1,5 +1,5 @@
-// The rules of sampling, on every backend of the build; and every backend's tokens and log
-// probabilities bit for bit against the definition.
+// Tests the rules of sampling on every backend of the build. Also checks that tokens and log
+// probabilities of every backend have the bits of the definition.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

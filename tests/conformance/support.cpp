@@ -21,7 +21,8 @@
 namespace incipit {
 namespace {
 
-// Enough for every test, so that none depends on what the machine has free.
+// Memory limit of each CPU backend: enough for every test, so that no test depends on the free
+// memory of the machine.
 constexpr size_t kMemoryBytes = size_t{1} << 30;
 
 std::unique_ptr<Backend> Created(absl::StatusOr<std::unique_ptr<Backend>> backend) {
@@ -66,14 +67,14 @@ std::vector<BackendCase> AllBackends() {
   cases.back().rounds_activations = simd::PrefersOneDnn(*simd::SupportedKernels().front());
   cases.push_back(OptionsCase("OneDnn", CpuMatmul::kOneDnn));
   cases.back().rounds_activations = true;
-  // oneDNN's product for AVX2 sums in an order that depends on the number of rows.
+  // The AVX2 product of oneDNN sums in an order that depends on the number of rows.
   cases.back().keeps_rows_apart = native.f32;
   std::ranges::move(devices, std::back_inserter(cases));
   return cases;
 }
 
 uint16_t NarrowF16(float value) {
-  // By search: every f16 number is exact in f32, and order follows the bits of a magnitude.
+  // Binary search: every f16 number is exact in f32, and magnitudes are ordered like their bits.
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const float magnitude = std::fabs(value);
   uint16_t low = 0, high = 0x7C00;
@@ -194,7 +195,8 @@ void ExpectNear(const Tensor& actual, const Tensor& expected, float tolerance) {
   }
   for (int64_t r = 0; r < actual.rows(); ++r) {
     for (int64_t c = 0; c < actual.cols(); ++c) {
-      // Not by EXPECT_NEAR: a NaN must fail too, and one failure of a tensor says enough.
+      // The test does not use EXPECT_NEAR, because a NaN must fail too and one failure per tensor
+      // is enough.
       if (!(std::fabs(actual.At(r, c) - expected.At(r, c)) <= tolerance * largest)) {
         FAIL() << "row " << r << ", column " << c << ": " << actual.At(r, c) << " instead of "
                << expected.At(r, c) << "; the largest is " << largest;

@@ -1,4 +1,5 @@
-// What the conformance tests share: the backends of this build, random tensors, steps, tolerances.
+// Shared helpers of the conformance tests: backends of this build, random tensors, steps and
+// tolerances.
 #pragma once
 
 #include <cstdint>
@@ -12,63 +13,74 @@
 
 namespace incipit {
 
-// One way to get a backend in this build.
+// A backend of this build, with the properties that tests must respect.
 struct BackendCase {
   std::string name;
   std::function<std::unique_ptr<Backend>(int32_t num_threads)> create = {};
-  std::string unavailable = {};     // why this machine cannot run it; empty if it can
-  bool rounds_activations = false;  // to bf16, for bf16 weights
-  bool rounds_weights = false;      // to bf16, whatever they are stored as; and activations
-  bool has_threads = true;          // of the host, whose number a caller chooses
-  bool keeps_rows_apart = true;     // a row's bits do not depend on the other rows
-  bool is_card = false;             // fast enough for the shapes of large models
+  // The reason why this machine cannot run the backend. Empty if the machine can run the backend.
+  std::string unavailable = {};
+  // True: activations are rounded to bf16 in products with bf16 weights.
+  bool rounds_activations = false;
+  // True: weights of every stored type, and activations, are rounded to bf16.
+  bool rounds_weights = false;
+  // True: the backend uses threads of the host, and the caller chooses their number.
+  bool has_threads = true;
+  // True: the bits of a row do not depend on the other rows.
+  bool keeps_rows_apart = true;
+  // True: a graphics card, which is fast enough for the shapes of large models.
+  bool is_card = false;
 
-  // A device, but not a card: draws take milliseconds.
+  // Returns true for an emulated device. On an emulated device, one call of Sample can last
+  // milliseconds.
   bool is_emulated() const { return !has_threads && !is_card; }
 };
-// Every one except the reference itself; beside an emulated device not the CPU's, for which there
-// is a program of its own.
+// Returns all backends of this build except the reference. If the build has an emulated device, the
+// CPU backends are left out, because another test program covers them.
 const std::vector<BackendCase>& Backends();
 
-// And the reference, for what is defined exactly.
+// Returns Backends() and the reference, for tests of exactly defined results.
 std::vector<BackendCase> BackendsAndReference();
 
 std::unique_ptr<Backend> CreateReference();
 
-// The backends of a program beside those of the machine's CPU: each links a file that says which.
+// Returns the device backends of a test program. Each test program links one file that defines this
+// function.
 std::vector<BackendCase> DeviceBackends();
 
-// False if the backend's limits do not offer this. Says so, once each, so that a run shows what it
-// leaves out.
+// Returns `is_offered`. If `is_offered` is false, prints that the backend does not offer the
+// feature `what`. Equal lines are printed only once.
 bool Offers(const Backend& backend, bool is_offered, const std::string& what);
 bool OffersWidth(const Backend& backend, int64_t width);
 bool OffersInt8(const Backend& backend);
 
-// How far a result may be from the reference, relative to the largest magnitude in it. Between
-// rounding steps both sides compute in f32 and differ in the order of additions only; the reference
-// adds up in double.
+// Maximum difference from the reference, relative to the largest magnitude in the result. Between
+// rounding steps, backends compute in f32 and add in another order; the reference adds in double.
 struct Tolerance {
-  float products;   // matrix products and what is fused with them
-  float attention;  // softmax over stored keys and values
+  // Tolerance for matrix products and operations that are fused with them.
+  float products;
+  // Tolerance for softmax over the stored keys and values.
+  float attention;
 };
 inline constexpr Tolerance kF32Tolerance = {.products = 1e-5f, .attention = 1e-5f};
-// Weights are widened exactly, so f16 and bf16 weights are as exact as f32 ones ...
+// f16 and bf16 weights have the tolerance of f32 weights, because the conversion to f32 is exact.
 inline constexpr Tolerance kF16Tolerance = kF32Tolerance;
 inline constexpr Tolerance kBF16Tolerance = kF32Tolerance;
-// ... unless activations are rounded to bf16 (8 bits) as well, which oneDNN does.
+// oneDNN also rounds activations to bf16 (8 significant bits), which needs a larger tolerance.
 inline constexpr Tolerance kBF16ActivationTolerance = {.products = 1e-2f, .attention = 1e-5f};
-// An activation that lies on the border between two of 255 numbers may be rounded to either, and
-// what is compared has seen a different order of additions before.
+// Tolerance for products after a norm whose results are rounded to 8 bits (255 numbers). A value
+// near the border between two of these numbers may be rounded to either, because backends add in
+// another order.
 inline constexpr float kInt8NormTolerance = 1e-2f;
-// A key that lies on the border between two bf16 numbers may be stored as either. Where attention
-// takes dots of bf16, queries and weights are rounded by up to 2^-9 of themselves as well: a mean
-// of values moves by at most 2^-8 of the largest for the weights, and 2 E for queries that move
-// scores by E. Few of the roundings point one way: all together they stay within the same bound.
+// Tolerance if keys and values are stored as bf16. A key near the border between two bf16 numbers
+// may be stored as either. Attention by bf16 dot instructions also rounds queries and softmax
+// weights by up to 2^-9 of their magnitude. Rounded weights move a mean of values by at most 2^-8
+// of the largest value. If rounded queries move scores by E, the mean moves by at most 2 E. The
+// roundings rarely have the same sign, so the sum of all errors stays within this tolerance.
 inline constexpr float kBF16StorageTolerance = 4e-3f;
 
 Tolerance ToleranceOf(const BackendCase& backend, DType weights);
 
-// Numbers from a seed: the same in every run.
+// A random number generator that returns the same numbers in every run for the same seed.
 class RandomNumbers {
  public:
   explicit RandomNumbers(uint64_t seed) : seed_(seed) {}
@@ -89,7 +101,7 @@ class Tensor {
   TensorView view();
   ConstTensorView const_view() const;
   float At(int64_t row, int64_t col) const;
-  std::span<float> Row(int64_t row);  // REQUIRES: f32
+  std::span<float> Row(int64_t row);  // REQUIRES: the type is f32.
   std::span<const float> Row(int64_t row) const;
   void Set(int64_t row, int64_t col, float value);
   int64_t rows() const { return rows_; }
@@ -101,17 +113,18 @@ class Tensor {
   std::vector<std::byte> bytes_;
 };
 
-// Fails the test where `actual` is further from `expected` than `tolerance` allows.
+// Fails the test if an element of `actual` differs from `expected` by more than `tolerance` times
+// the largest magnitude in `expected`.
 void ExpectNear(const Tensor& actual, const Tensor& expected, float tolerance);
 void ExpectSameBits(std::span<const float> actual, std::span<const float> expected);
 
-// A part of one sequence: its next tokens, and the table of its blocks.
+// The next tokens of one sequence, and the sequence's block table.
 struct SequenceStep {
   int32_t first_position = 0, num_tokens = 0;
   std::vector<BlockId> blocks = {};
 };
 
-// Owns the arrays of a Step, which samples nothing.
+// Owns the arrays of a Step without samples.
 class OwnedStep {
  public:
   explicit OwnedStep(const std::vector<SequenceStep>& sequences);
@@ -122,7 +135,7 @@ class OwnedStep {
   int64_t num_tokens() const { return static_cast<int64_t>(tokens_.size()); }
 
   void SetTokens(std::vector<TokenId> tokens);
-  // Token rows, ascending.
+  // Sets the token rows that need logits. REQUIRES: `rows` ascends.
   void SetLogitsRows(std::vector<int32_t> rows);
 
  private:
@@ -131,7 +144,8 @@ class OwnedStep {
   std::vector<BlockId> blocks_;
 };
 
-// One step of `num_tokens` tokens without blocks, for operations that do not touch the cache.
+// Returns a step of `num_tokens` tokens without cache blocks, for operations that do not use the KV
+// pool.
 std::unique_ptr<OwnedStep> PlainStep(int32_t num_tokens);
 
 std::unique_ptr<Weight> Pack(Backend& backend, const std::vector<const Tensor*>& parts,

@@ -1,5 +1,5 @@
-"""Model folders that are wrong: what is spoilt, and what the server says before it gives up. The numbers are rows
-of docs/bad_input.md."""
+"""Invalid model folders: a function that damages the folder, and the error message of the server. The row numbers
+refer to docs/bad_input.md."""
 import dataclasses
 import json
 import struct
@@ -14,8 +14,9 @@ NORM = "model.norm.weight"
 class Case:
     row: int
     name: str
-    spoil: typing.Callable  # ModelCopy -> None
-    says: tuple             # all of them, in one line
+    spoil: typing.Callable  # changes a ModelCopy
+    # Words that must all occur in one line of the error output.
+    says: tuple
 
 
 def config(**values):
@@ -77,7 +78,7 @@ def renamed(header, entry):
 
 
 def sharded(shard):
-    """The weights behind an index that places every tensor in `shard`."""
+    """Puts the weights behind an index file that assigns every tensor to the file `shard`."""
     def spoil(copy):
         with copy.header() as header:
             names = [name for name in header if name != "__metadata__"]

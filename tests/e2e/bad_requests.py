@@ -1,5 +1,5 @@
-"""Requests that are wrong, and ones that only look it: what each gets. The numbers are rows of
-docs/bad_input.md; every row here concerns prompts, parameters or limits of a request."""
+"""Invalid requests, and valid requests that look invalid, with the expected result of each. The row numbers refer to
+docs/bad_input.md. Every row here concerns prompts, parameters or limits of a request."""
 import dataclasses
 import typing
 
@@ -12,28 +12,32 @@ NOT_FOUND = grpc.StatusCode.NOT_FOUND
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 OK = grpc.StatusCode.OK
 NAN, INF = float("nan"), float("inf")
-CANARY = "Xylophonix"  # stands in what the client sends, and in no message that comes back
+# A word that clients send. No message from the server may contain this word.
+CANARY = "Xylophonix"
 
 
 @dataclasses.dataclass
 class Facts:
-    """What a case may depend on."""
+    """Properties of the served model on which a case may depend."""
     vocab_size: int
     context: int
     eos: int
-    tokens_of: typing.Callable  # text -> ids
+    tokens_of: typing.Callable  # text -> token ids
 
 
 @dataclasses.dataclass
 class Case:
     row: int
     name: str
-    make: typing.Callable  # Facts -> GenerateRequest or ChatRequest
+    make: typing.Callable  # Facts -> a GenerateRequest or ChatRequest
     code: grpc.StatusCode = INVALID
-    field: str = ""     # of the BadRequest
-    says: str = ""      # in the message: the limit, or what is missing
+    # Field that the BadRequest error detail must name.
+    field: str = ""
+    # Text that the error message must contain: the limit, or the missing thing.
+    says: str = ""
     metadata: tuple = ()
-    check: typing.Callable = None  # (Answer, Facts) -> truth, for OK
+    # Checks a successful reply: (Reply, Facts) -> bool.
+    check: typing.Callable = None
 
 
 def ids(count, size=90):
@@ -77,7 +81,7 @@ def with_salt(salt):
 
 
 def sized(count, max_tokens=0):
-    """A prompt of `count(facts)` tokens."""
+    """Makes a request with a prompt of `count(facts)` tokens."""
     return lambda facts: greedy(ids(count(facts)), max_tokens)
 
 
@@ -90,7 +94,7 @@ def with_token(token, position=3):
 
 
 def bias_all_but_eos(facts):
-    # One token is far ahead, so the answer can only end at its limit.
+    # The logit bias makes one token far more likely than all others, so the output ends only at its length limit.
     request = greedy(ids(12), 0)
     request.sampling.logit_bias[5] = 100
     request.sampling.logit_bias[facts.eos] = -100

@@ -1,16 +1,17 @@
-"""What the door costs, over a fake runner, with the server on one core and its clients on another:
+"""Measures how the server admits and refuses requests, over a fake runner. The server runs on one core and its clients
+run on another:
 
     python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [queue] [--seconds N] [--rounds N]
 
-attack: how long health checks and new connections stay without an answer while two requests of 62 tools with 8,000
-        members each are prepared.
-cost:   CPU time of a call that is refused for requests-max, a wrong tenant name or drain, beside a handler that ends
-        the call without parsing its message.
-flood:  health checks and the time between tokens of 16 streams, 20 ms a step, while calls are refused.
-queue:  memory, and how long small calls of one connection take, while other connections keep the queue of the text
-        threads full of large texts.
+attack: how long health checks and new connections wait while the server prepares two requests with 62 tools each. Each
+        tool has 8,000 members.
+cost:   CPU time of a call that is refused because of requests-max, a wrong tenant name or a drain. The baseline is a
+        handler that ends the call without parsing its message.
+flood:  latency of health checks and time between the tokens of 16 streams, with steps of 20 ms, while calls are refused.
+queue:  memory, and the latency of small calls on one connection, while other connections fill the queue of the text
+        threads with large texts.
 
-Prints Markdown. `load_client` stands beside the server's program.
+Prints Markdown. REQUIRES: the program `load_client` is in the folder of the server's program.
 """
 import argparse
 import contextlib
@@ -38,14 +39,14 @@ def codes_of(found):
 
 
 def use_core(core):
-    """Moves this process with all of its threads."""
+    """Moves this process with all of its threads to the CPU core `core`."""
     for thread in os.listdir("/proc/self/task"):
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(int(thread), {core})
 
 
 class PinnedServer(Server):
-    """A server on the first core; whoever starts it goes to the other one."""
+    """A server on the first CPU core. The process that starts the server moves to the last core."""
 
     def __init__(self, *flags, **options):
         use_core(CORES[0])
@@ -63,7 +64,7 @@ class PinnedServer(Server):
             return json.loads(client.stdout.read())
 
 
-# --- attack
+# --- measurement of health checks and new connections during expensive requests
 
 def attack(arguments):
     print("Two requests of 62 tools with 8,000 members each:\n")
@@ -99,10 +100,10 @@ def attack(arguments):
           f"with {codes_of(found['connect'])}.\n")
 
 
-# --- cost
+# --- measurement of the CPU time of refused calls
 
 def hold_a_slot(server):
-    """A request that runs until it is cancelled."""
+    """Starts a request that runs until it is cancelled."""
     request = inference_pb2.GenerateRequest(token_ids=inference_pb2.TokenIds(ids=[5, 6, 7]))
     call = server.inference.Generate(request)
     while server.load().running == 0:
@@ -128,7 +129,8 @@ def cost(arguments):
 
 
 def compare(server, arguments, kinds):
-    """Takes turns, so that a busy moment of the machine meets all of them; the first kind is the yardstick."""
+    """Measures all `kinds` of calls in turn, so that a disturbance of the machine affects all kinds. The first kind
+    is the baseline."""
     for size in (KILOBYTE, MEGABYTE):
         runs = {name: [] for name in kinds}
         for _ in range(arguments.rounds):
@@ -142,7 +144,7 @@ def compare(server, arguments, kinds):
                   f"{codes_of(found['flood'])} |", flush=True)
 
 
-# --- flood
+# --- measurement of health checks and streams while calls are refused
 
 FLOODS = {
     "none": [],
@@ -171,7 +173,7 @@ def flood(arguments):
     print()
 
 
-# --- queue
+# --- measurement of small calls while the queue of the text threads is full
 
 def memory_peak_mb(server):
     status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()

@@ -1,9 +1,9 @@
-"""CPU time against size for each field of a request, up to its limit:
+"""Measures the server's CPU time for each field of a request, up to the size limit of the field:
 
     python3 tests/e2e/run.py build/release/fake_server input_cost [--only TEXT] [--all-templates] [--json FILE]
 
-Prints a Markdown table, the most expensive shape first. Tokenizers and templates come from INCIPIT_TEST_DATA. Messages
-are written byte by byte, because some of the shapes are not what a protobuf library would write.
+Prints a Markdown table, the most expensive shape first. Tokenizers and templates come from INCIPIT_TEST_DATA. The
+script encodes messages byte by byte, because a protobuf library would not write some of the shapes.
 """
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ from harness.server import Server
 
 DATA = pathlib.Path(os.environ.get("INCIPIT_TEST_DATA", ""))
 MEGABYTE = 1e6
-MESSAGE = 4_190_000  # just below --message-bytes-max
+MESSAGE = 4_190_000  # bytes, just below --message-bytes-max
 JSON_MAX = 65_536
 ROOM = ["--step-tokens", "16777216", "--max-model-len", "8000000", "--kv-blocks", "524288", "--prompt-steps-max", "1",
         "--waiting-prompt-tokens-max", "100000000", "--log-level", "warn"]
@@ -56,7 +56,8 @@ def packed(at, values):
 
 
 ONE_TOKEN = field(5, number(1, 1))        # output.max_tokens of a GenerateRequest
-CHAT_ONE_TOKEN = field(7, number(1, 1))   # and of a ChatRequest
+# output.max_tokens of a ChatRequest.
+CHAT_ONE_TOKEN = field(7, number(1, 1))
 PROMPT = field(3, packed(1, [5, 6, 7]))   # three token ids
 
 
@@ -105,7 +106,7 @@ def random_words(length):
 
 
 def marks_in_disorder(size):
-    """Canonical ordering sorts a run of combining marks by class."""
+    """Returns combining marks in wrong order: normalisation sorts a run of combining marks by their class."""
     return "a" + "".join("\u0301\u0316"[i % 2] for i in range(size // 2))
 
 
@@ -177,7 +178,7 @@ def in_string(unit):
 
 
 def deep(size):
-    """Chains as deep as is allowed."""
+    """Returns chains of nested objects with the maximum allowed depth."""
     chain = '{"a":' * 28 + "1" + "}" * 28
     return '{"a":[%s]}' % ",".join([chain] * ((size - 10) // (len(chain) + 1)))
 
@@ -218,12 +219,12 @@ JSONS = {
 }
 
 
-# What makes templates work, rather than the parser: these are tried with every template.
+# JSON shapes that are expensive for templates and not only for the parser. Every template is measured with them.
 RENDERED = ("many members of a schema", "numbers in an array", "small objects", "a long string", "escapes",
             "angle brackets", "a schema as deep as allowed", "an enum of many values")
 
 
-# --- the cases
+# --- the measured cases
 
 @dataclasses.dataclass
 class Case:
@@ -239,7 +240,7 @@ def plain(make):
 
 
 def spread(of_json, one):
-    """As many JSON texts of 64 KiB as `size` has room for."""
+    """Makes as many JSON texts of at most 64 KiB as fit into `size` bytes."""
     def make(size):
         text = of_json(min(size, JSON_MAX))
         return b"".join(one(index, text) for index in range(max(1, size // (len(text.encode()) + 40))))
@@ -271,7 +272,7 @@ def tokenize_cases():
 
 
 def vocabulary(folder):
-    """Token -> id of a folder's tokenizer."""
+    """Returns the map from token to id of the tokenizer in `folder`."""
     return json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
 
 
@@ -307,7 +308,7 @@ def ids_cases(vocab):
 
 
 def small_cases():
-    """Fields with limits of their own, at the limit and as far above it as a message can be."""
+    """Yields cases for fields with their own limits: values at the limit and values as large as a message allows."""
     def output(make):
         return plain(lambda size: PROMPT + field(5, number(1, 1) + make(size)))
 
@@ -363,7 +364,7 @@ def small_cases():
 
 
 def json_cases(shapes):
-    """What is parsed as JSON."""
+    """Yields cases for fields that the server parses as JSON."""
     for shape in shapes:
         make = JSONS[shape]
         yield Case("template_arguments_json", shape, "Chat",
@@ -374,9 +375,9 @@ def json_cases(shapes):
 
 
 def conversation_cases():
-    """What a template goes through, message by message."""
+    """Yields cases for the messages of a chat, which a template visits one by one."""
     def turns(roles, content, count=1000):
-        """At most 1,000 messages in all."""
+        """Makes a chat of at most `count` messages and one last user message."""
         def make(size):
             num = max(2, min(count, size // 60))
             each = max(1, (size - 30 * num) // num)
@@ -440,7 +441,7 @@ STREAMS = ("Generate", "Chat")
 class Meter:
     def __init__(self, server):
         self._channel = server.channel
-        self._clock = ~server.process.pid << 3 | 2  # the CPU clock of that process
+        self._clock = ~server.process.pid << 3 | 2  # id of the CPU clock of the server process
 
     def _send(self, method, data, metadata):
         path = f"/incipit.v1.{SERVICES.get(method, 'Inference')}/{method}"
@@ -454,10 +455,11 @@ class Meter:
             return error.code().name
 
     def once(self, method, data, metadata):
-        """CPU milliseconds of the server, and the status."""
+        """Sends one call. Returns the CPU time of the server in milliseconds, and the status."""
         begin = time.clock_gettime(self._clock)
         code = self._send(method, data, metadata)
-        time.sleep(0.01)  # for what is freed after the answer
+        # Wait for memory that the server frees after its reply.
+        time.sleep(0.01)
         return (time.clock_gettime(self._clock) - begin) * 1e3, code
 
     def best(self, method, data, metadata, repeats=3):
@@ -478,7 +480,7 @@ class Meter:
 
 
 def servers(arguments):
-    """(name, model, flags, cases)"""
+    """Yields (name, model, flags, cases) for each server."""
     tokenizers, templates = DATA / "tokenizers", DATA / "chat_templates"
     for name in TOKENIZERS:
         yield name, tokenizers / name, [], itertools.chain(text_cases(), tokenize_cases(),

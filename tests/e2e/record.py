@@ -1,11 +1,11 @@
-"""Records what a server gives to a fixed list of good and bad requests, so that two builds can be compared:
+"""Records the replies of a server to a fixed list of valid and invalid requests, to compare two builds:
 
     python3 tests/e2e/run.py build/release/incipit record > before.jsonl
     diff before.jsonl after.jsonl
 
-A line of JSON for each request: status code, reason, fields and whether a retry delay is there, or else tokens, text,
-finish reasons and usage. The wording of errors, times, labels that the server chooses and the number of messages are left
-out, because they may differ.
+Prints one line of JSON for each request. The line of an error has status code, reason, fields and whether a retry delay
+is present. The line of a success has tokens, text, finish reasons and usage. Details that may differ are left out: the
+wording of errors, times, labels that the server chooses, and the number of messages.
 """
 import itertools
 import json
@@ -26,7 +26,7 @@ RESPONSES = {"Generate": inference_pb2.GenerateResponse, "Chat": inference_pb2.G
              "Tokenize": inference_pb2.TokenizeResponse, "Detokenize": inference_pb2.DetokenizeResponse}
 
 
-# --- what is recorded of an answer
+# --- the record of a reply
 
 def error_record(error):
     details = Details(error)
@@ -81,7 +81,7 @@ class Recorder:
         print(json.dumps(dict(name=name, **record), sort_keys=True), file=self._out, flush=True)
 
     def run(self, name, call, label=""):
-        """Of a stream of GenerateResponse, or of a function that returns another response."""
+        """Records a stream of GenerateResponse, or the return value of a function."""
         try:
             if callable(call):
                 text = str(call())
@@ -96,7 +96,8 @@ class Recorder:
 
     def request(self, name, server, request, **options):
         if not request.sampling.HasField("seed"):
-            request.sampling.seed = 1  # else the server chooses one
+            # Without a seed, the server chooses a random seed.
+            request.sampling.seed = 1
         method = "Chat" if isinstance(request, inference_pb2.ChatRequest) else "Generate"
         self.run(name, getattr(server.inference, method)(request, timeout=60, **options), request.request_id)
 
@@ -113,7 +114,7 @@ def hash_of(text):
     return f"{len(text)} characters, {total:016x}"
 
 
-# --- requests with one or two faults: which of two is reported is part of what clients see
+# --- requests with one or two faults; clients see which of two faults is reported
 
 def set_in(group, **values):
     def change(request):
@@ -237,7 +238,8 @@ def record_faults(recorder, server):
     for kind, base, faults in (("Generate", generate_base, GENERATE_FAULTS), ("Chat", chat_base, CHAT_FAULTS)):
         for first, second in itertools.combinations_with_replacement(faults, 2):
             if first != second and first.startswith("logit_bias") and second.startswith("logit_bias"):
-                continue  # a map has no order
+                # The order of two wrong entries of a map is not defined, so either fault may be reported.
+                continue
             request = base()
             faults[first](request)
             if first != second:
@@ -377,7 +379,7 @@ def endless(max_tokens=0):
 
 
 def hold(server):
-    """A call that runs and whose client reads nothing more."""
+    """Starts a call that keeps running, because its client reads only the first message."""
     generate = server.connect().unary_stream("/incipit.v1.Inference/Generate", bytes, bytes)
     call = generate(endless().SerializeToString())
     next(call)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs one end-to-end suite in the tests' own Python environment: run.py PROGRAM SUITE [unittest arguments], or another
-program of this folder: run.py PROGRAM MODULE [arguments].
+"""Runs an end-to-end suite in the Python environment of the tests: run.py PROGRAM SUITE [unittest arguments]
 
-Exits 77, which CTest shows as skipped, without that environment or where a suite skipped everything.
+Also runs another program of this folder: run.py PROGRAM MODULE [arguments]
+
+Exits with 77, which CTest reports as skipped, if the environment is missing or if the suite skipped every test.
 """
 import os
 import pathlib
@@ -17,7 +18,7 @@ SKIPPED = 77
 
 
 def generate_stubs(folder):
-    """The same protoc step that a user of the API takes."""
+    """Generates the gRPC stubs with the protoc command that a user of the API runs."""
     command = [PYTHON, "-m", "grpc_tools.protoc", "-I", SOURCE / "proto", f"--python_out={folder}",
                f"--grpc_python_out={folder}"]
     subprocess.run(command + [f"{name}.proto" for name in PROTOS], check=True)
@@ -34,7 +35,7 @@ def main():
         environment = dict(os.environ, INCIPIT_PROGRAM=program, INCIPIT_SOURCE=str(SOURCE),
                            PYTHONPATH=os.pathsep.join([folder, str(pathlib.Path(__file__).parent)]),
                            PYTHONDONTWRITEBYTECODE="1",
-                           # Or gRPC's fork handlers may end a server's process before it is one.
+                           # gRPC's fork handlers may otherwise end the child process before it starts the server.
                            GRPC_ENABLE_FORK_SUPPORT="0")
         if suite.startswith("suite_"):
             command = [PYTHON, "-m", "harness.main", suite, *arguments]

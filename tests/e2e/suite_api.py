@@ -1,4 +1,4 @@
-"""The API through a client generated from the protos, and through server reflection alone."""
+"""Tests the API through a client generated from the proto files, and through server reflection alone."""
 import threading
 import unittest
 

@@ -1,4 +1,4 @@
-"""Model folders and configurations that are wrong: the server names what is wrong and does not start."""
+"""Tests invalid model folders and configurations: the server names the fault and does not start."""
 import contextlib
 import json
 import os
@@ -15,7 +15,7 @@ from harness.server import PROGRAM, STOP_SECONDS, STORIES, Server, default_model
 from incipit.v1 import inference_pb2
 
 EXIT_USAGE, EXIT_MODEL, EXIT_DEVICE = 2, 3, 5
-# Small and in f32, so that a copy for each case costs nothing.
+# A small model in f32, so that a copy for each case is cheap.
 MODEL = STORIES if (STORIES / "config.json").exists() else default_model()
 
 
@@ -55,7 +55,7 @@ class BadModelTest(unittest.TestCase):
         with ModelCopy(MODEL) as copy, Server(model=copy.path) as server:
             self.assertEqual(len(server.generate(greedy([5, 6, 7], 3)).token_ids), 3)
 
-    def test_values_that_are_not_finite_are_warned_of_and_end_requests_only(self):  # rows 104, 106
+    def test_values_that_are_not_finite_are_warned_of_and_end_requests_only(self):  # rows 104, 106 of docs/bad_input.md
         nan = {"F32": b"\x00\x00\xc0\x7f", "BF16": b"\xc0\x7f"}
         with ModelCopy(MODEL) as copy:
             with copy.header() as header:
@@ -74,7 +74,7 @@ class BadModelTest(unittest.TestCase):
                 self.assertEqual(server.metric("incipit_requests_total", outcome="error"), 3)
 
 
-    def test_a_folder_that_is_none_is_named(self):  # row 94
+    def test_a_folder_that_is_none_is_named(self):  # row 94 of docs/bad_input.md
         with ModelCopy(MODEL) as copy:
             file = copy.path / "config.json"
             for path in (file, copy.path / "missing", "/dev/null", ""):
@@ -87,7 +87,7 @@ class BadModelTest(unittest.TestCase):
             self.assertEqual(result.returncode, EXIT_MODEL)
             self.assertIn("model.safetensors", result.stderr)
 
-    def test_a_fifo_is_named_and_not_waited_for(self):  # row 115
+    def test_a_fifo_is_named_and_not_waited_for(self):  # row 115 of docs/bad_input.md
         for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
                      "chat_template.jinja", "model.safetensors"):
             with self.subTest(name=name), ModelCopy(MODEL) as copy:
@@ -97,18 +97,18 @@ class BadModelTest(unittest.TestCase):
                 self.assertEqual(result.returncode, EXIT_MODEL, result.stderr)
                 self.assertIn(f"{name}: not a regular file", result.stderr)
 
-    def test_an_expression_that_would_backtrack_for_ever_takes_no_thread_for_long(self):  # row 105
+    def test_an_expression_that_would_backtrack_for_ever_takes_no_thread_for_long(self):  # row 105 of docs/bad_input.md
         with ModelCopy(MODEL) as copy:
             copy.edit_json("tokenizer.json", bad_models.split_by("(a+)+$"))
             with Server(model=copy.path) as server:
                 begin = time.monotonic()
-                for _ in range(4):  # more than there are threads for text
+                for _ in range(4):  # more calls than text threads
                     with contextlib.suppress(grpc.RpcError):
                         server.inference.Tokenize(inference_pb2.TokenizeRequest(text="a" * 5000 + "b"), timeout=30)
                 self.assertLess(time.monotonic() - begin, 5)
                 self.assertGreater(len(server.inference.Tokenize(inference_pb2.TokenizeRequest(text="xyz")).ids), 0)
 
-    def test_a_token_that_the_model_does_not_have_is_refused_in_a_prompt(self):  # row 5
+    def test_a_token_that_the_model_does_not_have_is_refused_in_a_prompt(self):  # row 5 of docs/bad_input.md
         with ModelCopy(MODEL) as copy:
             size = json.loads((copy.path / "config.json").read_text())["vocab_size"]
             copy.edit_json("tokenizer.json", lambda value: value["added_tokens"].append(
@@ -124,7 +124,8 @@ class BadModelTest(unittest.TestCase):
                 self.assertEqual(server.generate(greedy("Once upon", 8)).token_ids, alone)
                 server.wait_until_idle()
 
-    def test_weights_that_are_cut_off_while_they_are_served_end_the_process_with_their_name(self):  # row 102
+    # row 102 of docs/bad_input.md
+    def test_weights_that_are_cut_off_while_they_are_served_end_the_process_with_their_name(self):
         with ModelCopy(MODEL) as copy, Server(model=copy.path) as server:
             server.generate(greedy([5, 6, 7], 3))
             os.truncate(copy.path / "model.safetensors", 4096)
@@ -134,14 +135,14 @@ class BadModelTest(unittest.TestCase):
                 self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
                 self.assertEqual(server.wait(), EXIT_MODEL)
                 self.assertIn(f"a file in {copy.path} was truncated", server.log())
-            result = serve("--model", str(copy.path))  # what a supervisor does next
+            result = serve("--model", str(copy.path))  # a supervisor would start the server again
             self.assertEqual(result.returncode, EXIT_MODEL)
             self.assertIn("model.safetensors", result.stderr)
 
 
 @unittest.skipUnless(MODEL, "no model: models/incipit-tiny is not there")
 class BadConfigurationTest(unittest.TestCase):
-    """Exit code 2 within a second, the message names the key."""
+    """The server exits with code 2 within a second, and the message names the wrong key."""
 
     FLAGS = [
         (["--model", ""], "--model"),
@@ -187,12 +188,12 @@ class BadConfigurationTest(unittest.TestCase):
         self.assertIn(word, result.stderr)
         self.assertEqual(result.stdout, "")
 
-    def test_flags(self):  # row 93
+    def test_flags(self):  # row 93 of docs/bad_input.md
         for flags, word in self.FLAGS:
             with self.subTest(flags=flags):
                 self.check(flags, word)
 
-    def test_files(self):  # row 93
+    def test_files(self):  # row 93 of docs/bad_input.md
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "incipit.yaml"
             for text, word in self.FILES:
@@ -201,10 +202,10 @@ class BadConfigurationTest(unittest.TestCase):
                     self.check(["--config", str(path)], word)
             self.check(["--config", str(path) + ".missing"], "incipit.yaml.missing")
 
-    def test_a_context_above_the_models_is_refused(self):  # row 93
+    def test_a_context_above_the_models_is_refused(self):  # row 93 of docs/bad_input.md
         self.check(["--max-model-len", "1000000"], "--max-model-len")
 
-    def test_a_cache_that_the_machine_cannot_hold_is_refused_with_both_numbers(self):  # row 94
+    def test_a_cache_that_the_machine_cannot_hold_is_refused_with_both_numbers(self):  # row 94 of docs/bad_input.md
         for flags in (["--kv-memory", "1000TiB"], ["--kv-blocks", "268435456", "--block-size", "256"]):
             result = serve("--model", str(MODEL), *flags)
             self.assertEqual(result.returncode, EXIT_DEVICE, result.stdout + result.stderr)

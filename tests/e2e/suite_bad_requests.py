@@ -1,4 +1,5 @@
-"""Wrong requests over the wire: each gets its status and names its field, and nobody else notices."""
+"""Tests invalid requests to a running server. Each request gets the right status and field name, and other requests
+are not disturbed."""
 import itertools
 import subprocess
 import sys
@@ -17,7 +18,8 @@ METHODS = {inference_pb2.GenerateRequest: "Generate", inference_pb2.ChatRequest:
 
 
 class Bystander:
-    """Runs the same streams again and again beside a test, and remembers any answer that differs."""
+    """Repeats the same streams while a test runs, and records every reply that differs from the reply without the
+    test."""
 
     def __init__(self, server):
         self._server = server
@@ -58,7 +60,7 @@ class Bystander:
 
 
 def errors_of(calls):
-    """What each call ended with; None where it succeeded."""
+    """Returns the error of each call, or None for a call that succeeded."""
     errors = []
     for call in calls:
         try:
@@ -139,7 +141,7 @@ class BadRequestTest(unittest.TestCase):
     def test_conversations(self):
         self.check_cases(bad_requests.CHAT)
 
-    def test_prompt_logprobs_after_a_hit_equal_those_of_a_cold_run(self):  # row 37
+    def test_prompt_logprobs_after_a_hit_equal_those_of_a_cold_run(self):  # row 37 of docs/bad_input.md
         request = greedy([5 + (i * 13) % 90 for i in range(60)], 2)
         request.output.prompt_logprobs = 3
         self.server.reset_cache()
@@ -150,7 +152,7 @@ class BadRequestTest(unittest.TestCase):
         self.assertEqual([entry.SerializeToString(deterministic=True) for entry in warm],
                          [entry.SerializeToString(deterministic=True) for entry in cold])
 
-    def test_two_live_requests_may_carry_one_label(self):  # rows 44, 45
+    def test_two_live_requests_may_carry_one_label(self):  # rows 44, 45 of docs/bad_input.md
         requests = [greedy(bad_requests.ids(12), 300, request_id="same") for _ in range(2)]
         for request in requests:
             request.output.ignore_eos = True
@@ -160,7 +162,7 @@ class BadRequestTest(unittest.TestCase):
         first.cancel()
         self.assertEqual(collect(second).token_ids, alone)
 
-    def test_a_prompt_that_the_cache_can_never_hold_is_refused_at_once(self):  # rows 10, 25
+    def test_a_prompt_that_the_cache_can_never_hold_is_refused_at_once(self):  # rows 10, 25 of docs/bad_input.md
         with Server("--kv-blocks", "8") as server:
             for tokens, choices in ((130, 1), (128, 1), (200, 16)):
                 request = greedy(bad_requests.ids(tokens), 0)
@@ -174,7 +176,7 @@ class BadRequestTest(unittest.TestCase):
             self.assertLessEqual(reply.usage.prompt_tokens + reply.usage.completion_tokens, 129)
             server.wait_until_idle()
 
-    def test_16_choices_of_a_long_prompt_run_within_a_small_cache(self):  # row 25
+    def test_16_choices_of_a_long_prompt_run_within_a_small_cache(self):  # row 25 of docs/bad_input.md
         with Server("--kv-blocks", "16") as server:
             request = greedy(bad_requests.ids(100), 60)
             request.output.n, request.output.ignore_eos = 16, True
@@ -183,7 +185,7 @@ class BadRequestTest(unittest.TestCase):
             self.assertEqual(len({tuple(tokens) for tokens in reply.ids.values()}), 1)
             server.wait_until_idle()
 
-    def test_clients_that_die_leave_nothing_behind(self):  # row 82
+    def test_clients_that_die_leave_nothing_behind(self):  # row 82 of docs/bad_input.md
         code = (f"import sys; from harness.server import greedy; import grpc; from incipit.v1 import inference_pb2_grpc\n"
                 f"channel = grpc.insecure_channel('{self.server.address}')\n"
                 f"stub = inference_pb2_grpc.InferenceStub(channel)\n"
@@ -200,7 +202,7 @@ class BadRequestTest(unittest.TestCase):
         self.assertEqual(bystander.wrong, [])
         self.server.wait_until_idle()
 
-    def test_a_deadline_that_has_passed_starts_nothing(self):  # row 83
+    def test_a_deadline_that_has_passed_starts_nothing(self):  # row 83 of docs/bad_input.md
         with Bystander(self.server):
             for seconds in (0, 1e-6, 0.001):
                 with self.assertRaises(grpc.RpcError) as caught:
@@ -208,7 +210,7 @@ class BadRequestTest(unittest.TestCase):
                 self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
         self.server.wait_until_idle()
 
-    def test_too_many_waiting_prompt_tokens_are_refused_by_tokens(self):  # row 87
+    def test_too_many_waiting_prompt_tokens_are_refused_by_tokens(self):  # row 87 of docs/bad_input.md
         with Server("--waiting-prompt-tokens-max", "500", "--running-max", "1") as server:
             calls = [server.inference.Generate(greedy(bad_requests.ids(200), 0)) for _ in range(24)]
             errors = errors_of(calls)
@@ -219,7 +221,8 @@ class BadRequestTest(unittest.TestCase):
 
 @unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class BadMessageTest(unittest.TestCase):
-    """Bytes instead of messages: what gRPC and the parser catch before our code, and what they let through."""
+    """Sends raw bytes instead of messages. gRPC and the protobuf parser refuse some of the bytes before our code. Our
+    code must handle the others."""
 
     @classmethod
     def setUpClass(cls):
@@ -230,7 +233,7 @@ class BadMessageTest(unittest.TestCase):
         cls.server.close()
 
     def send(self, data, method="Generate", **options):
-        """The status code that raw bytes get, with its message."""
+        """Sends raw bytes. Returns the status code and its message."""
         call = self.server.channel.unary_stream(f"/incipit.v1.Inference/{method}", request_serializer=bytes,
                                                 response_deserializer=bytes)
         try:
@@ -246,51 +249,52 @@ class BadMessageTest(unittest.TestCase):
         self.assertEqual(self.send(self.valid), (OK, ""))
         self.server.wait_until_idle()
 
-    def test_text_that_is_no_utf8(self):  # row 11
+    def test_text_that_is_no_utf8(self):  # row 11 of docs/bad_input.md
         self.assertEqual(self.send(b"\x12\x02\xff\xfe")[0], UNPARSED)
         self.assertEqual(self.send(self.valid + b"\x0a\x01\xff")[0], UNPARSED)
 
-    def test_unknown_fields_are_ignored(self):  # row 61
+    def test_unknown_fields_are_ignored(self):  # row 61 of docs/bad_input.md
         self.assertEqual(self.send(self.valid + b"\xfa\x07\x03abc")[0], OK)
 
-    def test_deep_nesting_is_a_parse_error(self):  # row 61
-        nested = b"\xfb\x07" * 200 + b"\xfc\x07" * 200  # groups of an unknown field
+    def test_deep_nesting_is_a_parse_error(self):  # row 61 of docs/bad_input.md
+        nested = b"\xfb\x07" * 200 + b"\xfc\x07" * 200  # groups of an unknown field, nested 200 deep
         self.assertEqual(self.send(self.valid + nested)[0], UNPARSED)
 
-    def test_ten_million_ids_are_refused_by_their_size(self):  # row 61
-        size = b"\x80\xad\xe2\x04"  # 10,000,000
+    def test_ten_million_ids_are_refused_by_their_size(self):  # row 61 of docs/bad_input.md
+        size = b"\x80\xad\xe2\x04"  # varint of 10,000,000
         code, message = self.send(b"\x1a" + b"\x85\xad\xe2\x04" + b"\x0a" + size + b"\x05" * 10_000_000)
         self.assertEqual(code, grpc.StatusCode.RESOURCE_EXHAUSTED)
         self.assertIn("4194304", message)
 
-    def test_a_truncated_message(self):  # row 62
+    def test_a_truncated_message(self):  # row 62 of docs/bad_input.md
         for size in range(1, len(self.valid)):
             self.assertIn(self.send(self.valid[:size])[0], (UNPARSED, INVALID, OK))
         self.assertEqual(self.send(self.valid[:-1])[0], UNPARSED)
 
-    def test_garbage(self):  # row 62
+    def test_garbage(self):  # row 62 of docs/bad_input.md
         for data in (b"\xff" * 100, bytes(range(256)), b"\x00" * 64, b"GET / HTTP/1.1\r\n\r\n"):
             self.assertIn(self.send(data)[0], (UNPARSED, INVALID))
 
-    def test_a_message_of_another_type(self):  # row 62
-        other = inference_pb2.DetokenizeRequest(ids=[1, 2, 3])  # its ids stand where a label is expected
+    def test_a_message_of_another_type(self):  # row 62 of docs/bad_input.md
+        # In a GenerateRequest, the field number of these ids belongs to the label.
+        other = inference_pb2.DetokenizeRequest(ids=[1, 2, 3])
         self.assertIn(self.send(other.SerializeToString())[0], (INVALID, UNPARSED))
         self.assertEqual(self.send(b"")[0], INVALID)
 
-    def test_negative_values_for_unsigned_fields(self):  # row 63
-        # token_ids { ids: -1 } with the ten-byte varint of a negative int32
+    def test_negative_values_for_unsigned_fields(self):  # row 63 of docs/bad_input.md
+        # token_ids { ids: -1 }. The ten bytes are the varint of a negative int32.
         self.assertEqual(self.send(b"\x1a\x0c\x0a\x0a" + b"\xff" * 9 + b"\x01")[0], INVALID)
 
-    def test_a_message_above_the_limit_never_reaches_the_handler(self):  # row 65
+    def test_a_message_above_the_limit_never_reaches_the_handler(self):  # row 65 of docs/bad_input.md
         code, message = self.send(b"\x12" + b"\x84\x80\x80\x02" + b"a" * (2**22 + 4))
         self.assertEqual(code, grpc.StatusCode.RESOURCE_EXHAUSTED)
         self.assertIn("4194304", message)
 
-    def test_a_compressed_message_is_not_taken(self):  # row 66
+    def test_a_compressed_message_is_not_taken(self):  # row 66 of docs/bad_input.md
         code, _ = self.send(greedy("a" * 100_000, 1).SerializeToString(), compression=grpc.Compression.Gzip)
         self.assertEqual(code, grpc.StatusCode.UNIMPLEMENTED)
 
-    def test_metadata_above_the_limit(self):  # row 69
+    def test_metadata_above_the_limit(self):  # row 69 of docs/bad_input.md
         code, message = self.send(self.valid, metadata=[("x-large", "a" * 17_000)])
         self.assertIn("16384", message)
         self.assertEqual(code, grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -298,7 +302,7 @@ class BadMessageTest(unittest.TestCase):
     def test_an_unknown_method_and_an_unknown_service(self):
         self.assertEqual(self.send(self.valid, method="Destroy")[0], grpc.StatusCode.UNIMPLEMENTED)
 
-    def test_more_streams_than_allowed(self):  # row 70
+    def test_more_streams_than_allowed(self):  # row 70 of docs/bad_input.md
         request = greedy([5, 6, 7], 40)
         request.output.ignore_eos, request.output.n = True, 16
         calls = [self.server.inference.Generate(request) for _ in range(100)]
@@ -306,7 +310,7 @@ class BadMessageTest(unittest.TestCase):
         self.assertEqual(set(codes), {OK, grpc.StatusCode.RESOURCE_EXHAUSTED})
         self.assertGreaterEqual(codes.count(OK), 64)
 
-    def test_cancels_at_every_moment_free_everything(self):  # rows 53, 80, 81
+    def test_cancels_at_every_moment_free_everything(self):  # rows 53, 80, 81 of docs/bad_input.md
         request = greedy(bad_requests.ids(120), 60)
         request.output.ignore_eos = True
         for round_index in range(60):

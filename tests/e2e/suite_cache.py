@@ -1,4 +1,4 @@
-"""What a client gains from the prefix cache, and what the metrics say about it."""
+"""Tests the benefit of the prefix cache for clients, and its metrics."""
 import random
 import statistics
 import time
@@ -25,7 +25,8 @@ class CacheTest(unittest.TestCase):
             queried = server.metric("incipit_prefix_cache_queried_tokens_total")
             for prompt in random_prompts(server, 1):
                 first, second = (server.generate(greedy(prompt, 4)) for _ in range(2))
-                self.assertEqual(first.usage.cached_tokens, 0)  # a few tokens that another begins with do not count
+                # Too few equal tokens at the beginning do not count as a hit.
+                self.assertEqual(first.usage.cached_tokens, 0)
                 self.assertEqual(second.usage.cached_tokens, PROMPT_TOKENS - 1)
                 self.assertEqual(second.token_ids, first.token_ids)
             self.assertEqual(server.metric("incipit_prefix_cache_queried_tokens_total") - queried,
@@ -38,7 +39,7 @@ class CacheTest(unittest.TestCase):
     def test_its_first_token_comes_three_times_sooner(self):
         with Server(model=BUNDLED) as server:
             seconds = lambda prompt: server.generate(greedy(prompt, 4)).usage.time_to_first_token_seconds
-            for prompt in random_prompts(server, 2):  # warm-up
+            for prompt in random_prompts(server, 2):  # Requests that warm up the server.
                 seconds(prompt)
             first, second = [], []
             for prompt in random_prompts(server, 3):
@@ -59,7 +60,7 @@ class CacheTest(unittest.TestCase):
             again = server.generate(greedy(prompts[0], 4)).usage
             self.assertEqual(again.cache_miss.reason, inference_pb2.CACHE_MISS_REASON_NONE)
             self.assertEqual((again.cached_tokens, again.copied_tokens), (399, 15))
-            for prompt in prompts[2:5]:  # of 25 blocks each, where there are 64
+            for prompt in prompts[2:5]:  # 25 blocks each; the cache has 64
                 server.generate(greedy(prompt, 4))
             evicted = server.generate(greedy(prompts[0], 4)).usage.cache_miss
             self.assertEqual(evicted.reason, inference_pb2.CACHE_MISS_REASON_EVICTED)
@@ -82,7 +83,8 @@ class CacheTest(unittest.TestCase):
                 server.generate(greedy(prompt, 4))
             self.assertEqual(server.generate(greedy(prompts[0], 4)).usage.cached_tokens, 399)
             server.generate(short)
-            time.sleep(0.01)  # before its time is over its blocks go for another reason
+            # Wait until the time to live has ended. Before, the blocks would be evicted for another reason.
+            time.sleep(0.01)
             server.generate(greedy(prompts[5], 4))
             self.assertEqual(server.generate(short).usage.cached_tokens, 0)
             self.assertGreaterEqual(server.metric("incipit_prefix_cache_evictions_total", reason="ttl"), 10)

@@ -1,4 +1,4 @@
-"""The commands of the program against a real server and a real tokenizer."""
+"""Tests the commands of the program against a real server and a real tokenizer."""
 import json
 import subprocess
 import unittest
@@ -15,7 +15,7 @@ def run(*arguments, lines=None, environment=None):
 
 
 def filtered(*arguments, values):
-    """What a filter of JSON lines makes of `values`."""
+    """Sends `values` as JSON lines to a command. Returns the JSON lines of its output."""
     result = run(*arguments, lines="".join(json.dumps(value) + "\n" for value in values))
     if result.returncode != 0:
         raise AssertionError(result.stderr)

@@ -1,4 +1,4 @@
-"""The whole server on the CUDA backend, whose device is emulated: run with the program incipit-emulated."""
+"""Tests the whole server on the CUDA backend with an emulated device. The program is incipit-emulated."""
 import concurrent.futures
 import json
 import os
@@ -17,11 +17,13 @@ from incipit.v1 import admin_pb2
 
 FLAGS = ("--backend", "cuda", "--block-size", "16")
 EXIT_FAILURE, EXIT_DEVICE = 1, 5
-EXIT_SECONDS_MAX = 10  # on a machine that does other things too
+# Maximum time to exit in seconds, long enough for a busy machine.
+EXIT_SECONDS_MAX = 10
 
 
 def prompts_of(server, count):
-    """Prompts of 44 to 84 tokens that begin with the same block and a half, some with more in common, two equal."""
+    """Returns prompts of 44 to 84 tokens that begin with the same 24 tokens, which are a block and a half. Some
+    prompts share more tokens, and two prompts are equal."""
     size = server.info().vocab_size
     opening = [3 + 11 * i % (size - 3) for i in range(24)]
     prompts = []
@@ -53,13 +55,14 @@ class CrowdTest(unittest.TestCase):
     STEP_TOKENS = 24
 
     def test_each_of_8_concurrent_requests_equals_its_run_alone(self):
-        """Chunks of prompts, hits, copies within blocks and preemption change no token."""
+        """Chunked prompts, cache hits, copies within blocks and preemption change no token."""
         with Server(*FLAGS, "--kv-blocks", "64", "--step-tokens", "64", model=BUNDLED) as server:
             prompts = prompts_of(server, 8)
             alone = [server.generate(request_of(prompt)) for prompt in prompts]
         with Server(*FLAGS, "--kv-blocks", "12", "--step-tokens", str(self.STEP_TOKENS), model=BUNDLED) as server, \
                 concurrent.futures.ThreadPoolExecutor(len(prompts)) as threads:
-            server.generate(request_of(prompts[0]))  # whoever of the crowd comes first hits and copies
+            # The first of the concurrent requests can then hit the cache and copy blocks.
+            server.generate(request_of(prompts[0]))
             crowd = list(threads.map(lambda prompt: server.generate(request_of(prompt)), prompts))
             for index, reply in enumerate(crowd):
                 self.assertEqual(reply.token_ids, alone[index].token_ids, f"request {index}")
@@ -83,7 +86,8 @@ class FaultTest(unittest.TestCase):
         self.addCleanup(self.server.close)
 
     def begin(self):
-        """Calls that go on when this returns: so many run, and have said something, and so many wait."""
+        """Starts RUNNING calls and WAITING calls. The running calls have returned a message, and the waiting calls
+        wait."""
         request = greedy([5, 6, 7], 400)
         request.output.ignore_eos = True
         running = [self.server.inference.Generate(request) for _ in range(self.RUNNING)]
@@ -103,7 +107,7 @@ class FaultTest(unittest.TestCase):
         self.assertEqual(caught.exception.code(), grpc.StatusCode.INTERNAL)
         self.assertEqual(Details(caught.exception).error_info.reason, "ENGINE_FAILED")
 
-    def test_a_device_that_fails_ends_every_request_and_the_process(self):  # row 107
+    def test_a_device_that_fails_ends_every_request_and_the_process(self):  # row 107 of docs/bad_input.md
         watch = health_pb2_grpc.HealthStub(self.server.channel).Watch(health_pb2.HealthCheckRequest())
         self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
         calls = self.begin()
@@ -120,7 +124,8 @@ class FaultTest(unittest.TestCase):
 @unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")
 class MemoryTest(unittest.TestCase):
     def start_with(self, device_bytes, *flags):
-        """What a server says of a device with so much memory, on which it does not start."""
+        """Starts a server on a device with `device_bytes` of memory, which is too little. Returns the error
+        output."""
         ended = subprocess.run([PROGRAM, "serve", *FLAGS, "--model", BUNDLED, "--address", "127.0.0.1:0", *flags],
                                env=dict(os.environ, INCIPIT_EMULATED_DEVICE_BYTES=str(device_bytes)),
                                capture_output=True, text=True, timeout=STOP_SECONDS)

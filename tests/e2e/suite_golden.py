@@ -1,4 +1,5 @@
-"""Greedy answers: the golden ones of a real model, and those of a crowd against the same requests alone."""
+"""Tests greedy outputs: against golden outputs of a real model, and concurrent requests against the same requests
+alone."""
 import concurrent.futures
 import json
 import sys
@@ -45,13 +46,14 @@ class BundledModelTest(unittest.TestCase):
                     for message in case["messages"]:
                         request.messages.add(**message)
                     request.output.max_tokens = 1
-                    # The ids themselves are compared where templates are: what is new here is the server's way.
+                    # Other tests compare the token ids of chat templates. Here, the server must use the template.
                     chat = collect(server.inference.Chat(request))
                     self.assertEqual(chat.usage.prompt_tokens, len(case["prompt_ids"]))
 
     def test_stories_follow_the_rules(self):
-        """Sampled at temperature 0.7; the checker knows the rules of a story, not its sentences. Nine of ten are
-        good (docs/bundled_model.md); which ones depends on the machine's last bits, so chance gets its share here."""
+        """Checks stories sampled at temperature 0.7. The checker knows the rules of a story, not its sentences. About
+        nine of ten stories are good (docs/bundled_model.md). The last bits of a machine decide which ones, so some
+        may be bad here."""
         def story(server, seed):
             request = inference_pb2.GenerateRequest(text="Once upon a time")
             request.sampling.temperature = 0.7
@@ -67,7 +69,8 @@ class BundledModelTest(unittest.TestCase):
 
 
 def prompts_of(server):
-    """64 prompts of 20 to 150 tokens: some share openings, some are alone, two are equal."""
+    """Returns 64 prompts of 20 to 150 tokens. Some prompts share a beginning, some share nothing, and two are
+    equal."""
     size = server.info().vocab_size
     prompts = []
     for index in range(NUM_REQUESTS - 1):
@@ -85,14 +88,14 @@ def request_of(prompt):
 
 @unittest.skipUnless(MODELS, "no model: models/incipit-tiny is not there")
 class CrowdTest(unittest.TestCase):
-    """Whatever else is in the batch, however the prompt is cut, preempted or not."""
+    """Outputs do not depend on other requests in the batch, on the chunks of the prompt or on preemption."""
 
     def check(self, model):
         with Server("--step-tokens", "256", model=model) as server:
             prompts = prompts_of(server)
             alone = [server.generate(request_of(prompt)) for prompt in prompts]
         for step_tokens in (16, 64, 512):
-            # Room for a few sequences only: others wait, and growth preempts.
+            # The cache has blocks for a few sequences only, so other requests wait and growing sequences preempt.
             with self.subTest(model=model.name, step_tokens=step_tokens), \
                     Server("--step-tokens", str(step_tokens), "--kv-blocks", "48", model=model) as server:
                 with concurrent.futures.ThreadPoolExecutor(NUM_REQUESTS) as threads:

@@ -1,4 +1,4 @@
-"""The server over a runner that computes nothing, and the client that loads it."""
+"""Tests the server over a runner that computes nothing, and the load client."""
 import json
 import pathlib
 import subprocess

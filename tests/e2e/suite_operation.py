@@ -1,4 +1,4 @@
-"""The server as a process: starting, idling, being scraped, draining, and what it returns."""
+"""Tests the server as a process: start, idle time, metrics, drain and exit codes."""
 import contextlib
 import json
 import os
@@ -21,7 +21,8 @@ from harness.server import (BUNDLED, PROGRAM, STOP_SECONDS, Details, Server, col
 from incipit.v1 import admin_pb2, inference_pb2
 
 PROMPT = "Once upon a time"
-WATCHDOG_SECONDS = 10  # of an engine that makes no progress: 20 steps of half a second
+# Watchdog timeout in seconds for an engine without progress. The timeout is 20 steps of half a second.
+WATCHDOG_SECONDS = 10
 
 
 def long_request(max_tokens=0):
@@ -31,7 +32,7 @@ def long_request(max_tokens=0):
 
 
 def cpu_seconds(pid):
-    """What all threads of a process have used."""
+    """Returns the CPU seconds of all threads of a process."""
     return sum(int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")) * 1e-9
 
 
@@ -113,7 +114,7 @@ class ProcessTest(unittest.TestCase):
             self.assertIn("incipit.yaml:2", result.stderr)
             self.assertIn("step-tokens", result.stderr)
 
-    def test_a_server_that_was_stopped_for_a_while_goes_on(self):  # row 109
+    def test_a_server_that_was_stopped_for_a_while_goes_on(self):  # row 109 of docs/bad_input.md
         with Server("--model-name", "tiny") as server:
             alone = server.generate(long_request(400)).token_ids
             calls = [server.inference.Generate(long_request(400), timeout=60) for _ in range(8)]
@@ -129,7 +130,7 @@ class ProcessTest(unittest.TestCase):
             self.assertNotIn("no progress", server.log())
             self.assertEqual(server.metric("incipit_requests_total", outcome="ok"), 9)
 
-    def test_nothing_that_clients_say_or_hear_is_logged_at_any_level(self):  # row 113
+    def test_nothing_that_clients_say_or_hear_is_logged_at_any_level(self):  # row 113 of docs/bad_input.md
         canary = "Xylophonix"
         with TemplateFile("{% for m in messages %}{{ m.content }}{% endfor %}{% if messages | length > 1 %}"
                           "{{ raise_exception('not two') }}{% endif %}") as template, \
@@ -205,7 +206,7 @@ class MetricsTest(unittest.TestCase):
             self.assertEqual(server.metric("incipit_kv_blocks"), server.load().blocks)
             self.assertGreater(server.metric("incipit_step_part_seconds_total", part="run"), 0)
 
-    def test_nothing_that_clients_choose_makes_a_series(self):  # row 110
+    def test_nothing_that_clients_choose_makes_a_series(self):  # row 110 of docs/bad_input.md
         with Server("--metrics-compat", "vllm") as server:
             def ask(index):
                 for fields in ({"request_id": f"id-{index}"}, {"model": f"model-{index}"},
@@ -224,7 +225,7 @@ class MetricsTest(unittest.TestCase):
             self.assertEqual(server.metric("incipit_requests_rejected_total", reason="not_found"), 500)
             self.assertEqual(server.metric("incipit_requests_rejected_total", reason="invalid_argument"), 500)
 
-    def test_a_scrape_returns_at_once_while_steps_run(self):  # row 111
+    def test_a_scrape_returns_at_once_while_steps_run(self):  # row 111 of docs/bad_input.md
         with Server("--step-tokens", "512") as server:
             calls = [server.inference.Generate(long_request()) for _ in range(8)]
             slowest = 0
@@ -239,15 +240,15 @@ class MetricsTest(unittest.TestCase):
 
 @unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class DrainTest(unittest.TestCase):
-    """One at a time, so that a queue is still there when the signal comes."""
+    """The server runs one request at a time, so that requests still wait when the signal arrives."""
 
     def start(self, num_requests, max_tokens, *flags):
         server = Server("--running-max", "1", "--drain-timeout", "60s", *flags)
         self.addCleanup(server.close)
         request = long_request(max_tokens)
-        request.output.n = 1 if max_tokens else 16  # to outlast a client that is slow itself
+        request.output.n = 1 if max_tokens else 16  # The requests must outlast a slow client.
         calls = [server.inference.Generate(request) for _ in range(num_requests)]
-        for _ in range(5000):  # the first ones may have ended before the last ones arrive
+        for _ in range(5000):  # the first requests may end before the last ones arrive
             load = server.load()
             if load.running and load.waiting >= num_requests // 2:
                 break
@@ -255,7 +256,7 @@ class DrainTest(unittest.TestCase):
         return server, calls
 
     def watch_health(self, server):
-        """Begun before the drain, so that its news is not missed."""
+        """Starts to watch the health state. The watch must begin before the drain, or it may miss the change."""
         watch = health_pb2_grpc.HealthStub(server.channel).Watch(health_pb2.HealthCheckRequest())
         self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
         return watch
@@ -312,7 +313,7 @@ class DrainTest(unittest.TestCase):
             watch.cancel()
 
     def test_a_signal_while_it_stops_ends_it(self):
-        """While it drains, and while it says farewell to whoever runs and whoever watches."""
+        """A second signal ends the server while it drains, and while it closes the remaining calls and watches."""
         server, _ = self.start(1, 0)
         watch = self.watch_health(server)
         server.signal(signal.SIGTERM)
@@ -332,12 +333,12 @@ class DrainTest(unittest.TestCase):
         self.assertRaises(grpc.RpcError, collect, calls[-1])
         self.assertEqual(calls[-1].code(), grpc.StatusCode.UNAVAILABLE)
 
-    def test_a_signal_while_the_model_is_loaded_ends_the_start(self):  # row 112
+    def test_a_signal_while_the_model_is_loaded_ends_the_start(self):  # row 112 of docs/bad_input.md
         process = subprocess.Popen([PROGRAM, "serve", "--model", str(default_model()), "--address", "127.0.0.1:0",
                                     "--metrics-address", "127.0.0.1:0"], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
         status = pathlib.Path(f"/proc/{process.pid}/status")
-        # From the moment at which it looks after signals itself; before that, they simply end it.
+        # Wait until the process handles signals itself. Before that, a signal simply kills the process.
         while not int(re.search(r"SigBlk:\t(\w+)", status.read_text())[1], 16) >> (signal.SIGTERM - 1) & 1:
             self.assertIsNone(process.poll())
         process.terminate()

@@ -1,4 +1,4 @@
-"""Weights in eight bits: what they cost in perplexity, and that they are what a server says it serves."""
+"""Tests weights in eight bits: their loss of perplexity, and that the server reports the format it uses."""
 import math
 import random
 import sys
@@ -11,7 +11,7 @@ sys.path.insert(0, str(SOURCE / "tools/story"))
 from generate import draw_setting, write_story  # noqa: E402
 
 NUM_STORIES = 30
-# Measured: see docs/performance.md. An error in a scale or a sum costs far more than this.
+# Maximum loss, based on a measurement in docs/performance.md. An error in a scale or a sum would cost far more.
 LOSS_MAX = 0.02
 MODELS = [model for model in (BUNDLED, STORIES) if (model / "config.json").exists()]
 
@@ -22,7 +22,7 @@ def stories():
 
 
 def perplexity(server, texts):
-    """Of each text's tokens after its first."""
+    """Returns the perplexity of the tokens of each text after its first token."""
     total, count = 0.0, 0
     for text in texts:
         request = inference_pb2.GenerateRequest(text=text)

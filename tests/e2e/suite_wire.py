@@ -1,5 +1,5 @@
-"""Bytes on the port that no gRPC client sends: the server refuses, closes or ignores them, and serves on. The numbers
-are rows of docs/bad_input.md."""
+"""Tests bytes that no gRPC client sends. The server must refuse the bytes, close the connection or ignore the bytes,
+and must continue to serve. The row numbers refer to docs/bad_input.md."""
 import os
 import pathlib
 import resource
@@ -14,8 +14,9 @@ from harness import http2
 from harness.server import Server, collect, default_model, greedy
 
 OK, INVALID, DEADLINE, EXHAUSTED = "0", "3", "4", "8"
-ABORT_SECONDS = 5      # of a connection that has not shown itself to be HTTP/2
-SLACK_SECONDS = 5      # for a machine that does other things too
+# Seconds until the server closes a connection that has sent no HTTP/2 preface.
+ABORT_SECONDS = 5
+SLACK_SECONDS = 5  # additional seconds for a busy machine
 RSS_GROWTH_MAX = 512 << 20
 
 
@@ -24,7 +25,7 @@ def rss(pid):
 
 
 def grpc_status(frames, table=None):
-    """That of a call whose frames these are; None if it was reset."""
+    """Returns the gRPC status of the call with these frames, or None if the call was reset."""
     table = table or http2.HeaderTable()
     fields = {}
     for kind, _, payload in frames:
@@ -52,7 +53,8 @@ class WireTest(unittest.TestCase):
         self.rss_before = rss(self.server.process.pid)
 
     def tearDown(self):
-        """Whatever came: the stream beside it is as it is alone, and a new client is answered within a second."""
+        """Checks after each test that a concurrent stream is not disturbed, and that the server replies to a new
+        client within a second."""
         self.assertEqual(collect(self.beside).token_ids, self.alone)
         with self.server.connect() as channel:
             grpc.channel_ready_future(channel).result(timeout=1 + SLACK_SECONDS)
@@ -68,7 +70,8 @@ class WireTest(unittest.TestCase):
         return connection
 
     def call(self, headers, stream=1, connection=None):
-        """The frames that answer a Generate call with this header block; None if the connection is closed."""
+        """Sends a Generate call with this header block. Returns the frames of the reply, or None if the connection is
+        closed."""
         connection = connection or self.connect()
         connection.send(http2.header_frames(stream, headers))
         connection.send(http2.message_frame(stream, greedy([5, 6, 7], 2).SerializeToString()))
@@ -77,7 +80,7 @@ class WireTest(unittest.TestCase):
     def test_a_call_by_hand_has_its_reply(self):
         self.assertEqual(grpc_status(self.call(http2.call_headers())), OK)
 
-    def test_metadata_above_the_limit_are_refused_and_counted(self):  # row 69
+    def test_metadata_above_the_limit_are_refused_and_counted(self):  # row 69 of docs/bad_input.md
         for acknowledges in (False, True):
             for block in (http2.literal("x-a", "b" * 17_000),
                           b"".join(http2.literal(f"x-{i}", "b") for i in range(10_000))):
@@ -90,17 +93,19 @@ class WireTest(unittest.TestCase):
                 after = self.server.metric("incipit_requests_rejected_total", reason="metadata_too_large")
                 self.assertEqual(after - before, 1)
 
-    def test_the_header_table_survives_metadata_above_the_limit(self):  # row 69
+    def test_the_header_table_survives_metadata_above_the_limit(self):  # row 69 of docs/bad_input.md
         connection = self.connect()
         connection.acknowledge_settings()
         table = http2.HeaderTable()
-        # The tenant enters the table behind what is too large; the next call refers to it.
+        # The tenant field enters the header table after a field that is too large. The next call refers to the table
+        # entry.
         block = http2.literal("x-a", "b" * 17_000) + http2.literal("x-tenant-id", "not/a tenant", indexed=True)
         self.assertEqual(grpc_status(self.call(http2.call_headers() + block, 1, connection), table), EXHAUSTED)
         self.assertEqual(grpc_status(self.call(http2.call_headers() + b"\xbe", 3, connection), table), INVALID)
         self.assertEqual(grpc_status(self.call(http2.call_headers(), 5, connection), table), OK)
 
-    def test_metadata_above_the_limit_leave_the_other_streams_of_their_connection_alone(self):  # rows 65, 69
+    # rows 65, 69 of docs/bad_input.md
+    def test_metadata_above_the_limit_leave_the_other_streams_of_their_connection_alone(self):
         with self.server.connect() as channel:
             call = channel.unary_stream(http2.GENERATE, request_serializer=bytes, response_deserializer=bytes)
             beside = call(self.bystander.SerializeToString())
@@ -113,16 +118,18 @@ class WireTest(unittest.TestCase):
             self.assertGreater(len(list(beside)), 0)
             self.assertEqual(beside.code(), grpc.StatusCode.OK)
 
-    def test_streams_without_end_on_one_connection(self):  # row 70
+    def test_streams_without_end_on_one_connection(self):  # row 70 of docs/bad_input.md
         connection = self.connect()
         calls = b"".join(http2.header_frames(1 + 2 * i, http2.call_headers()) for i in range(5000))
         threading.Thread(target=connection.send, args=(calls,), daemon=True).start()
         self.assertEqual(len(self.server.generate(greedy([5, 6, 7], 2), timeout=60).token_ids), 2)
 
-    def test_calls_of_a_connection_that_ignores_its_limit_are_refused(self):  # row 70
+    def test_calls_of_a_connection_that_ignores_its_limit_are_refused(self):  # row 70 of docs/bad_input.md
         limit, count = 256, 700
-        connection = self.connect()  # it never acknowledges the settings, so that gRPC does not hold it to its limit
-        request = greedy(bad_requests.ids(30), 0)  # of which few end before the last one is here
+        # This client does not acknowledge the server's settings, so gRPC does not enforce the limit of streams.
+        connection = self.connect()
+        # Few of these requests end before the last one arrives.
+        request = greedy(bad_requests.ids(30), 0)
         request.output.ignore_eos = True
         message = request.SerializeToString()
         connection.send(b"".join(
@@ -139,7 +146,7 @@ class WireTest(unittest.TestCase):
         self.assertEqual(set(codes) - {OK}, {EXHAUSTED})
         connection.socket.close()
 
-    def test_streams_that_are_reset_at_once(self):  # row 71
+    def test_streams_that_are_reset_at_once(self):  # row 71 of docs/bad_input.md
         connection = self.connect()
         headers = http2.call_headers()
         reset = (8).to_bytes(4, "big")
@@ -149,7 +156,7 @@ class WireTest(unittest.TestCase):
             if not connection.send(burst):
                 break
 
-    def test_floods_of_frames(self):  # row 72
+    def test_floods_of_frames(self):  # row 72 of docs/bad_input.md
         for name, data in (("PING", http2.frame(http2.PING, 0, 0, b"12345678")),
                            ("SETTINGS", http2.frame(http2.SETTINGS)),
                            ("PRIORITY", http2.frame(http2.PRIORITY, 0, 1, b"\0\0\0\0\1")),
@@ -164,7 +171,7 @@ class WireTest(unittest.TestCase):
                 connection.shutdown()
                 reader.join()
 
-    def test_windows_that_grow_by_nothing_or_too_much(self):  # row 72
+    def test_windows_that_grow_by_nothing_or_too_much(self):  # row 72 of docs/bad_input.md
         for stream in (0, 1):
             for increment in (0, 2**31 - 1):
                 with self.subTest(stream=stream, increment=increment):
@@ -176,7 +183,7 @@ class WireTest(unittest.TestCase):
                     connection.shutdown()
                     connection.await_closed()
 
-    def test_what_is_no_http2_is_closed(self):  # row 73
+    def test_what_is_no_http2_is_closed(self):  # row 73 of docs/bad_input.md
         hello = bytes.fromhex("16030100c8010000c40303") + bytes(range(192))
         for data in (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", hello, os.urandom(4096), b"\0" * 64,
                      http2.PREFACE[:-1] + b"x", http2.PREFACE + os.urandom(512)):
@@ -187,7 +194,7 @@ class WireTest(unittest.TestCase):
                 connection.await_closed()
                 self.assertLess(time.monotonic() - begin, ABORT_SECONDS + SLACK_SECONDS)
 
-    def test_connections_that_say_nothing_are_closed(self):  # row 74
+    def test_connections_that_say_nothing_are_closed(self):  # row 74 of docs/bad_input.md
         begin = time.monotonic()
         silent = [self.connect(greet=False) for _ in range(1000)]
         slow = self.connect(greet=False)
@@ -201,7 +208,7 @@ class WireTest(unittest.TestCase):
             connection.await_closed()
         self.assertLess(time.monotonic() - begin, 2 * (ABORT_SECONDS + SLACK_SECONDS))
 
-    def test_headers_that_make_no_call(self):  # row 76
+    def test_headers_that_make_no_call(self):  # row 76 of docs/bad_input.md
         for name, block in (("a bin header that is not base64", http2.call_headers(x_bin="!!!")),
                             ("a NUL", http2.call_headers(x_a=b"a\0b")),
                             ("a line end", http2.call_headers(x_a=b"a\r\nb")),
@@ -218,19 +225,19 @@ class WireTest(unittest.TestCase):
                 connection.send(http2.header_frames(1, block))
                 connection.send(self.message)
                 connection.send(http2.frame(http2.PING, 0, 0, b"12345678"))
-                # Answered, reset or closed: whichever, before the ping's answer.
+                # The server must reply, reset the stream or close the connection before it acknowledges the ping.
                 for kind, flags, *_ in connection.frames():
                     if kind == http2.PING and flags & http2.ACK:
                         break
 
-    def test_timeouts_that_are_no_timeouts(self):  # row 77
+    def test_timeouts_that_are_no_timeouts(self):  # row 77 of docs/bad_input.md
         for text, statuses in (("-1S", {OK, INVALID, None}), ("abc", {OK, INVALID, None}), ("99999999H", {OK}),
                                ("0n", {DEADLINE}), ("", {OK, INVALID, None})):
             with self.subTest(text=text):
                 reply = self.call(http2.call_headers(grpc_timeout=text))
                 self.assertIn(grpc_status(reply) if reply else None, statuses)
 
-    def test_a_message_in_single_bytes(self):  # row 68
+    def test_a_message_in_single_bytes(self):  # row 68 of docs/bad_input.md
         connection = self.connect()
         connection.send(http2.header_frames(1, http2.call_headers()))
         request = greedy([5, 6, 7], 2, request_id="r" * 100)
@@ -245,9 +252,10 @@ class WireTest(unittest.TestCase):
 
 @unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
 class ExhaustionTest(unittest.TestCase):
-    """What takes a server of its own."""
+    """Tests that exhaust a resource, each with its own server."""
 
-    def test_a_message_that_says_it_is_huge_is_ended_within_the_memory_for_what_is_received(self):  # row 67
+    # row 67 of docs/bad_input.md
+    def test_a_message_that_says_it_is_huge_is_ended_within_the_memory_for_what_is_received(self):
         limit = 64 << 20
         with Server("--receive-memory-max", str(limit)) as server:
             before = rss(server.process.pid)
@@ -258,12 +266,12 @@ class ExhaustionTest(unittest.TestCase):
             self.assertLess(rss(server.process.pid) - before, 4 * limit)
             self.assertEqual(len(server.generate(greedy([5, 6, 7], 2), timeout=60).token_ids), 2)
 
-    def test_connections_are_accepted_again_once_there_are_descriptors(self):  # row 75
+    def test_connections_are_accepted_again_once_there_are_descriptors(self):  # row 75 of docs/bad_input.md
         with Server(files_max=160) as server:
             alone = server.generate(greedy([5, 6, 7], 20)).token_ids
             for _ in range(3):
                 connections = [http2.Connection(server.ports["grpc"]) for _ in range(400)]
-                # What was there before goes on.
+                # Connections that existed before must continue to work.
                 self.assertEqual(server.generate(greedy([5, 6, 7], 20), timeout=60).token_ids, alone)
                 for connection in connections:
                     connection.socket.close()
@@ -272,7 +280,7 @@ class ExhaustionTest(unittest.TestCase):
             self.assertIn("connections are closed: all but 32 of 160 file descriptors", server.log())
             self.assertLess(server.log().count("file descriptors"), 5)
 
-    def test_more_connections_than_the_soft_limit_of_files(self):  # row 75
+    def test_more_connections_than_the_soft_limit_of_files(self):  # row 75 of docs/bad_input.md
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard != resource.RLIM_INFINITY and hard < 1000:
             self.skipTest(f"only {hard} files may be open")

@@ -1,4 +1,5 @@
-// An engine over the fake model, a listener that remembers, and a runner that waits for the test.
+// Fixture of the engine tests: an engine over the fake model, a listener that records events, and a
+// runner whose steps the test can block.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +18,7 @@
 
 namespace incipit {
 
-// Thread-safe.
+// Records the events of all steps. Thread-safe.
 class RecordingListener final : public EngineListener {
  public:
   struct Output {
@@ -45,7 +46,7 @@ class RecordingListener final : public EngineListener {
     changed_.notify_all();
   }
 
-  // Waits until every choice in `choices` of `id` has ended.
+  // Waits until the choices [0, choices) of request `id` have ended.
   void WaitForEnd(uint64_t id, int32_t choices = 1) {
     MutexLock lock(mutex_);
     for (int32_t choice = 0; choice < choices; ++choice) {
@@ -108,10 +109,10 @@ class RecordingListener final : public EngineListener {
   int64_t num_events_after_end_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// What the test and the engine thread share about steps. Thread-safe.
+// Lets a test block the steps of a runner and set their statuses. Thread-safe.
 class StepGate {
  public:
-  // From now on each step waits for Pass.
+  // Blocks each step from now on until Pass or Open.
   void Close() {
     MutexLock lock(mutex_);
     num_allowed_ = 0;
@@ -126,12 +127,12 @@ class StepGate {
     num_allowed_ = kOpen;
     changed_.notify_all();
   }
-  // The statuses of the next steps, in order; OK after them.
+  // Sets the statuses of the next steps, in order. Later steps succeed.
   void Fail(std::vector<absl::Status> statuses) {
     MutexLock lock(mutex_);
     statuses_ = std::move(statuses);
   }
-  // Waits until a step has come to the closed gate since the last such call.
+  // Waits until the closed gate has blocked a step since the previous call of WaitForStep.
   void WaitForStep() {
     MutexLock lock(mutex_);
     while (num_blocked_ == num_seen_) changed_.wait(mutex_);
@@ -203,7 +204,7 @@ struct EngineFixture {
     return engine->PreviewAdmission(std::make_shared<const Request>(std::move(request)),
                                     std::move(done));
   }
-  // What the fake model answers to `request` alone, without stop tokens or penalties.
+  // Returns the output of the fake model for `request` alone, without stop tokens or penalties.
   static std::vector<TokenId> Expected(const Request& request, int32_t choice = 0) {
     const FakeModel model(FakeRunnerOptions{}.vocab);
     std::vector<TokenId> tokens = request.prompt;
@@ -219,7 +220,8 @@ struct EngineFixture {
   ManualClock clock;
   RecordingListener listener;
   StepGate gate;
-  std::unique_ptr<Engine> engine;  // last: its thread uses the others
+  // Declared last: the engine thread uses the other members.
+  std::unique_ptr<Engine> engine;
 };
 
 }  // namespace incipit

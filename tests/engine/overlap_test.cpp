@@ -1,4 +1,5 @@
-// The engine with two steps in flight, over a runner that computes on a thread of its own.
+// Tests the engine with two steps in flight, over a runner that computes steps on a separate
+// thread.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

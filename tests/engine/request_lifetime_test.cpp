@@ -1,4 +1,5 @@
-// The engine thread never frees a request: a prompt may be megabytes, and every stream would wait.
+// Tests that the engine thread never frees a request. A prompt may have megabytes, and every stream
+// would wait while the prompt is freed.
 #include <gtest/gtest.h>
 
 #include <future>

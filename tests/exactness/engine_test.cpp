@@ -1,5 +1,5 @@
-// The same, end to end: an engine under pressure, whose requests hit, copy, wait and are preempted,
-// answers each of them with the tokens and log probabilities that it gets alone.
+// Tests exactness with a whole engine under pressure. A request that hits the cache, copies blocks,
+// waits or is preempted must get the same tokens and log probabilities as it gets alone.
 #include <gtest/gtest.h>
 
 #include <cstdint>

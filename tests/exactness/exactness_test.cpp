@@ -1,6 +1,7 @@
-// A token's logits, keys and values are the same bits whatever else is in the batch, however the
-// prompt was cut into steps, on however many threads, and whether its prefix was computed or found:
-// for all families, on every instruction set of the machine, with every form of weights and keys.
+// Tests that logits, keys and values of a token always have the same bits. The bits must not depend
+// on other tokens of the batch, the chunks of the prompt, the number of threads, or cache hits. The
+// tests cover all model families, all instruction sets of the machine, and all formats of weights
+// and keys.
 #include <gtest/gtest.h>
 
 #include <algorithm>

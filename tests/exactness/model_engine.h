@@ -1,5 +1,5 @@
-// An engine on a small model, and what it must show: requests that hit, copy, wait and are
-// preempted get the tokens and log probabilities that they get alone.
+// An engine on a small model, for tests of exactness. A request that hits the cache, copies blocks,
+// waits or is preempted must get the same tokens and log probabilities as without other requests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,17 +33,18 @@ inline constexpr int32_t kTop = 10;
 
 struct Output {
   std::vector<TokenId> tokens;
-  std::vector<float> logprobs;  // of each token: its own, then those of the likeliest
+  // Log probabilities for each token: of the token itself, then of the most likely tokens.
+  std::vector<float> logprobs;
   bool ended = false;
   std::optional<FinishReason> finish = {};
 };
 
-// What the whole run did, to know that there was pressure.
+// Event counts of the whole run, with which tests check that the run was under pressure.
 struct Totals {
   int64_t preemptions = 0, hit_tokens = 0, copied_tokens = 0, found_again_tokens = 0;
 };
 
-// Thread-safe.
+// Collects the outputs and the event counts. Thread-safe.
 class OutputListener final : public EngineListener {
  public:
   void OnStep(const StepEvents& events) override {
@@ -94,8 +95,8 @@ struct EngineSize {
   bool prefix_cache = false;
 };
 
-// A backend, a model and an engine on it, which tells `listener`, if there is one, and otherwise
-// its own.
+// A backend with a model and an engine. The engine sends its events to `listener`, or to its own
+// OutputListener if `listener` is null.
 class ModelEngine {
  public:
   ModelEngine(const std::string& checkpoint, const BackendMaker& make_backend,
@@ -140,10 +141,11 @@ class ModelEngine {
   OutputListener listener_;
   std::unique_ptr<Backend> backend_;
   std::optional<Model> model_;
-  std::unique_ptr<Engine> engine_;  // last: its thread uses the others
+  // Declared last: the engine thread uses the other members.
+  std::unique_ptr<Engine> engine_;
 };
 
-// A copy of a checkpoint of bf16 whose input embedding of `token` is NaN.
+// Returns a copy of a bf16 checkpoint in which the input embedding of `token` is NaN.
 inline std::filesystem::path CheckpointWithNaN(const TemporaryFolder& folder,
                                                const std::string& checkpoint, TokenId token) {
   const auto from = SourceFolder() / "tests/golden/hf" / checkpoint;
@@ -168,8 +170,9 @@ inline std::filesystem::path CheckpointWithNaN(const TemporaryFolder& folder,
   return folder.path();
 }
 
-// A request whose values turn NaN ends with an error; its blocks go to others, whose answers are
-// bit for bit those they get without it.
+// Checks that a request whose values become NaN ends with an error. Later requests reuse the blocks
+// of the failed request. The outputs of later requests must have the same bits as without the
+// failed request.
 inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32_t block_size) {
   constexpr TokenId kBad = 50;
   constexpr int32_t kNeighbours = 3, kOutput = 8;
@@ -196,7 +199,8 @@ inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32
 
   ModelEngine shared(checkpoint, make_backend, size);
   for (uint64_t round = 0; round < 3; ++round) {
-    // Begins as a neighbour does, and is long enough for its blocks to be everybody's in turn.
+    // The prompt with the NaN token starts like a neighbour's prompt. The prompt is so long that
+    // every other request reuses some of its blocks.
     std::vector<TokenId> bad = prompts[round % kNeighbours];
     bad[bad.size() / 2] = kBad;
     bad.insert(bad.end(), 20, 7);
@@ -223,7 +227,7 @@ struct Pressure {
 inline void ExpectOutputsAsAlone(const std::string& checkpoint, const BackendMaker& make_backend,
                                  const Pressure& pressure) {
   const int32_t num_requests = pressure.num_requests, output_tokens = pressure.output_tokens;
-  // Prompts that begin alike as far as blocks and parts of blocks go, of all lengths.
+  // Prompts of different lengths that share prefixes of whole blocks and of parts of blocks.
   RandomNumbers numbers(21);
   std::vector<std::vector<TokenId>> prompts;
   for (int32_t i = 0; i < num_requests; ++i) {

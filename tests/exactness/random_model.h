@@ -1,5 +1,5 @@
-// Small transformers of random weights, one for each family, whose logits, keys and values a test
-// can read bit for bit, cut into steps as it likes.
+// Small transformers with random weights, one for each model family. A test cuts the sequence into
+// steps of any size, and reads logits, keys and values bit by bit.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,14 @@ struct Family {
   ModelConfig config;
   int32_t block_size = 16;
 };
-// Llama, Mistral with a sliding window, Qwen2 and Qwen3; heads, groups and blocks of other sizes.
+// Returns Llama, Mistral with a sliding window, Qwen2 and Qwen3, each with other numbers of heads,
+// head groups and block sizes.
 const std::vector<Family>& Families();
 
-// One layer of few heads, to be cheap where contexts are long.
+// Returns a model with one layer and few heads, which keeps tests with long contexts fast.
 Family LongContextFamily(int32_t window, int32_t max_positions);
 
-// How a model's weights are kept.
+// The stored data type of a model's weights and the format on the backend.
 struct WeightForm {
   std::string name;
   DType stored = DType::kF32;
@@ -40,7 +41,8 @@ struct WeightForm {
 const std::vector<WeightForm>& WeightForms();
 
 struct RandomModelOptions {
-  const Family* family = nullptr;  // outlives the model
+  // REQUIRES: `*family` outlives the model.
+  const Family* family = nullptr;
   const BackendCase* backend = nullptr;
   WeightForm weights;
   DType kv_dtype = DType::kF32;
@@ -48,7 +50,7 @@ struct RandomModelOptions {
   int32_t num_blocks = 0;
 };
 
-// Tokens of one sequence, at consecutive positions.
+// Consecutive tokens of one sequence.
 struct Part {
   std::span<const TokenId> tokens;
   int32_t first_position = 0;
@@ -59,13 +61,13 @@ class RandomModel {
  public:
   explicit RandomModel(const RandomModelOptions& options);
 
-  // One step. The logits of every token, or of each part's last.
+  // Runs one step. Returns the logits of all tokens, or of the last token of each part.
   enum class Rows : uint8_t { kAll, kLast };
   Tensor Run(const std::vector<Part>& parts, Rows rows = Rows::kAll);
 
   void Copy(const BlockCopy& copy) { backend_->CopyBlocks(*pool_, {&copy, 1}); }
 
-  // The keys and values of one position, all layers and heads.
+  // Returns the stored bytes of the keys and values of one position, in all layers and heads.
   std::vector<std::byte> KeysAndValues(std::span<const BlockId> blocks, int32_t position) const;
 
   const ModelConfig& config() const { return family_.config; }
@@ -80,7 +82,8 @@ class RandomModel {
   const Family& family_;
   std::unique_ptr<Backend> backend_;
   RandomNumbers numbers_{11};
-  std::vector<std::unique_ptr<Tensor>> tensors_;  // that weights may use in place
+  // Tensors that must live as long as the model, because weights may use their memory.
+  std::vector<std::unique_ptr<Tensor>> tensors_;
   ModelWeights weights_;
   std::unique_ptr<Buffer> rope_;
   std::unique_ptr<KvPool> pool_;

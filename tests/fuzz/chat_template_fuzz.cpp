@@ -1,5 +1,6 @@
-// Any bytes as a chat template, and the same bytes as a conversation. What renders must be UTF-8
-// within its limit, and its literal ranges must lie in it, in order and apart.
+// Fuzzes chat templates. The input is both the template and the conversation. A rendered prompt
+// must be UTF-8 within the size limit. The literal ranges of the prompt must be within the prompt,
+// in order and disjoint.
 #include <cstdint>
 #include <string>
 

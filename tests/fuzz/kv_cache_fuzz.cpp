@@ -1,4 +1,5 @@
-// Bytes choose a cache and a sequence of calls: each must do what a naive cache does.
+// Fuzzes the KV cache. The input chooses cache options and a sequence of calls. Each call must have
+// the same result as a call to a naive cache.
 #include <fmt/format.h>
 
 #include <cstddef>

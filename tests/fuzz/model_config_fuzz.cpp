@@ -1,5 +1,5 @@
-// Any bytes as config.json and, after a zero byte, generation_config.json: refused, or a shape that
-// can be computed with.
+// Fuzzes model configurations. The input is config.json and, after a zero byte,
+// generation_config.json. The parser must return an error or a usable model shape.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// An expression of any bytes either is refused or covers a text. What follows the first NUL is the
-// text. Where an automaton and PCRE2 both can, they find the same.
+// Fuzzes tokenizer regexes. The input is an expression and, after the first NUL, a text. Either the
+// parser refuses the expression, or the matches and gaps cover the text. If both the automaton and
+// PCRE2 support the expression, both must find the same matches.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -14,7 +15,7 @@ namespace {
 
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
-// Nothing if the expression gives up.
+// Finds the matches of `regex` in `text`. Returns false if the search ends with an error.
 bool Find(const incipit::Regex& regex, std::string_view text, Spans& spans) {
   size_t done = 0;
   const auto status = regex.FindAll(text, [&](const incipit::Span& span) {

@@ -1,5 +1,5 @@
-// Runs a fuzz driver over the files of its corpus, so that every input that ever mattered is a test
-// in builds without libFuzzer.
+// Runs a fuzz driver on the files of its corpus. Builds without libFuzzer thereby test every input
+// in the corpus.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

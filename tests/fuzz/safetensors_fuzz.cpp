@@ -1,4 +1,5 @@
-// Any bytes as a safetensors file: refused, or every tensor lies within them.
+// Fuzzes safetensors files. The parser must return an error, or every tensor must be within the
+// file.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
-// A tokenizer.json of any bytes either is refused or encodes and decodes. What follows the first
-// NUL is the text, so that both are explored.
+// Fuzzes tokenizers. The input is tokenizer.json and, after the first NUL, a text, so that both
+// vary. The parser must refuse the file, or the tokenizer must encode and decode the text.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,5 @@
-// The model in the repository, whose answers were computed once by an independent program.
+// Tests the bundled model of the repository against outputs that an independent program computed
+// once.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>

@@ -42,7 +42,8 @@ CheckpointRun::CheckpointRun(std::unique_ptr<Backend> backend, const std::filesy
   model_.emplace(ValueOf(LoadModel(folder, *backend_, format)));
   runner_ = ValueOf(TransformerRunner::Create(*backend_, *model_, options));
   const int32_t num_blocks = runner_->options().num_blocks;
-  const int32_t stride = num_blocks % 7 != 0 ? 7 : 11;  // coprime: visits every block once
+  // The stride and `num_blocks` have no common factor, so the loop visits every block once.
+  const int32_t stride = num_blocks % 7 != 0 ? 7 : 11;
   for (int32_t i = 0; i < num_blocks; ++i) {
     blocks_.push_back(BlockId{static_cast<int32_t>(int64_t{i} * stride % num_blocks)});
   }

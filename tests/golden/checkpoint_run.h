@@ -1,5 +1,5 @@
-// Runs a checkpoint through TransformerRunner, cut into steps as a test likes, and gives back what
-// the runner gives: log probabilities and tokens.
+// Runs a checkpoint through TransformerRunner in steps of any size, and returns the log
+// probabilities and tokens of the runner.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace incipit {
 
-// The reference, or the CPU's backend with these choices. Fails the test and aborts it if there is
-// none.
+// Returns the reference backend, or the CPU backend with the choices `cpu`. Fails and aborts the
+// test if the backend cannot be created.
 std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuChoices& cpu = {});
 
 class CheckpointRun {
  public:
-  // Fails the test and aborts it where the folder cannot be loaded.
+  // Fails and aborts the test if the folder cannot be loaded.
   explicit CheckpointRun(const std::filesystem::path& folder, const CpuChoices& cpu = {},
                          TransformerRunnerOptions options = OptionsFor(128),
                          WeightFormat format = WeightFormat::kAsStored);
@@ -32,17 +32,17 @@ class CheckpointRun {
                 const TransformerRunnerOptions& options,
                 WeightFormat format = WeightFormat::kAsStored);
 
-  // Room for one sequence of that many tokens, and for all of it in one step.
+  // Returns options for one sequence of `num_tokens` tokens, which may be computed in one step.
   static TransformerRunnerOptions OptionsFor(size_t num_tokens);
 
   const Model& model() const { return *model_; }
   TransformerRunner& runner() { return *runner_; }
 
-  // Log probabilities [position][token] after each position of `tokens`, computed `chunk` tokens a
-  // step, the sequence's blocks scattered over the pool.
+  // Returns log probabilities [position][token] after each position of `tokens`. Each step computes
+  // `chunk` tokens. The blocks of the sequence are scattered over the pool.
   std::vector<std::vector<double>> AllLogprobs(std::span<const TokenId> tokens, int32_t chunk);
 
-  // The greedy continuation of `prompt`, one token a step.
+  // Returns the greedy continuation of `prompt`, computed one token per step.
   std::vector<TokenId> Greedy(std::span<const TokenId> prompt, int32_t num_tokens);
 
  private:

@@ -1,5 +1,6 @@
-// Our forward pass against that of Hugging Face transformers, over checkpoints that transformers
-// wrote (tools/make_model_goldens.py). INCIPIT_MODEL_GOLDENS names another folder of them.
+// Compares our forward pass with Hugging Face transformers, on checkpoints that transformers wrote
+// (tools/make_model_goldens.py). The environment variable INCIPIT_MODEL_GOLDENS names another
+// folder with such checkpoints.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

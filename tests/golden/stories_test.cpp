@@ -1,5 +1,5 @@
-// A real, trained model of the Llama architecture, whose greedy continuation was computed from its
-// original weights by an independent program.
+// Tests a trained model of the Llama architecture. An independent program computed the expected
+// greedy continuation from the original weights.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>

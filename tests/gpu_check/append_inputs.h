@@ -1,5 +1,6 @@
-// What a product that appends (kernels/cuda/device/product/append_rows.h) takes beside its product:
-// a step of one sequence, in pages that follow each other, and its rotations.
+// Additional inputs of a product that appends keys and values
+// (kernels/cuda/device/product/append_rows.h). The inputs are a step of one sequence on consecutive
+// pages, and the rotations of the sequence's positions.
 #pragma once
 
 #include <cmath>
@@ -24,11 +25,13 @@ class AppendInputs {
     return inputs;
   }
 
-  // Of bf16 that a weight of so many rows makes of `num_tokens`: queries, then whole pages.
+  // Returns the number of bf16 outputs for a weight of `weight_rows` rows: queries, then whole
+  // pages.
   static int64_t NumOutputs(int64_t weight_rows, int64_t num_tokens) {
     return (num_tokens + kPageSize - 1) / kPageSize * kPageSize * weight_rows;
   }
-  // A sixth of the heads are keys', a sixth values'.
+  // Returns arguments that write to `out`. One sixth of the heads are key heads, and one sixth are
+  // value heads.
   AppendArgs Into(void* out, int32_t weight_rows, int64_t num_tokens) const {
     const int32_t num_kv_heads = weight_rows / head_dim_ / 6;
     const int32_t num_heads = weight_rows / head_dim_ - 2 * num_kv_heads;
@@ -58,7 +61,8 @@ class AppendInputs {
     return bench.stream().Wait();
   }
 
-  // Cosines, then sines: what is rotated keeps its size, so that one tolerance fits all heads.
+  // Builds a table of cosines and sines. A rotation keeps the magnitude of a head, so that one
+  // tolerance fits all heads.
   absl::Status MakeRope(DeviceBench& bench, int32_t num_tokens) {
     const auto half = static_cast<size_t>(head_dim_ / 2);
     const size_t bytes = static_cast<size_t>(num_tokens) * 2 * half * sizeof(float);

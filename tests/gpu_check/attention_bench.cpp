@@ -1,5 +1,5 @@
-// Attention of one layer of the 8B shape over pages of 16 tokens in no order: decoding, and the
-// prefill of a prompt.
+// Measures the attention of one layer of the 8B model shape, for decode and for prefill. The pages
+// of 16 tokens are in no order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,12 +19,12 @@ namespace {
 constexpr int32_t kNumHeads = 32, kNumKvHeads = 8, kHeadDim = 128, kPageSize = 16;
 constexpr double kBytesPerPosition = 2.0 * kNumKvHeads * kHeadDim * 2;
 
-// The last `tokens` of `context` positions of each sequence.
+// Computes the last `tokens` tokens of `context` positions in each of `sequences` sequences.
 struct Case {
   int32_t sequences = 1, context = 0, tokens = 1;
 };
 
-// The arrays of a step; pages of a pool that is as large as the sequences need.
+// The arrays of a step. The pool has exactly as many pages as the sequences need.
 struct StepArrays {
   explicit StepArrays(const Case& shape) {
     const int32_t pages_each = (shape.context + kPageSize - 1) / kPageSize;
@@ -37,7 +37,7 @@ struct StepArrays {
       token_begin.push_back(static_cast<int32_t>(tokens.size()));
       block_begin.push_back((s + 1) * pages_each);
     }
-    // Every page once, in large steps.
+    // Visits each page once, with a large stride.
     int32_t stride = num_pages / 2 + 1;
     while (std::gcd(stride, num_pages) != 1) ++stride;
     for (int64_t i = 0; i < num_pages; ++i) {
@@ -129,7 +129,7 @@ class AttentionBench {
         static_cast<int32_t>(pool_.byte_size() / (static_cast<size_t>(layer) * sizeof(dev::bf16)));
     const int32_t turns = std::min(bench_.TurnsFor(kv), held);
     if (turns < 1) return Internal("the pool has no room for {} pages", arrays.num_pages);
-    // Pairs of a row and a position that it sees.
+    // Number of (row, position) pairs in which the row attends to the position.
     const double pairs = static_cast<double>(shape.sequences) * shape.tokens *
                          (shape.context - (shape.tokens - 1) / 2.0);
     const bool decodes = shape.tokens == 1;

@@ -1,5 +1,5 @@
-// What tools/gpu_check.py asks a device for: measurements and results, a line of JSON each. Built
-// for a card, and for the emulated device, where times mean nothing.
+// The measurements and results that tools/gpu_check.py reads from a device, one line of JSON each.
+// The program is built for a card and for the emulated device, on which times mean nothing.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -42,7 +42,8 @@ int Main(std::span<char*> arguments) {
                arguments.front());
     return kWrongFlags;
   }
-  // These load cuBLASLt, all of whose kernels nobody wants.
+  // The parts `library` and `model` load cuBLASLt. Loading all kernels of cuBLASLt at the start
+  // would need hundreds of megabytes.
   const bool loads_library = part == "library" || part == "model";
   auto bench = DeviceBench::Open(smoke, !loads_library);
   if (!bench.ok()) {

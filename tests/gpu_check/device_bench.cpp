@@ -13,10 +13,11 @@ namespace incipit::cuda {
 namespace {
 
 constexpr int32_t kSamples = 50, kSmokeSamples = 2;
-// Of a sample: a launch and a wait take the host some 20 us.
+// Target duration of a sample in seconds. A launch and a wait take about 20 us on the host.
 constexpr double kSampleSeconds = 0.008;
 constexpr int32_t kCallsMax = 4096;
-// So that what a cache keeps of a round is little of the next one.
+// Minimum total size of the buffers that are used in turn, as a multiple of the L2 cache size.
+// Little of a buffer is then still in L2 at its next use.
 constexpr double kL2Times = 16;
 
 void PrintTimes(const Work& work, std::vector<double> seconds, int32_t calls) {
@@ -67,7 +68,7 @@ absl::StatusOr<Memory> DeviceBench::Number(int32_t value) {
 absl::StatusOr<Graph> DeviceBench::Record(int32_t num_calls, int32_t turns,
                                           const std::function<void(int32_t)>& enqueue) {
   Graph::Begin(stream_);
-  // The first of those that may start early has one to start early after.
+  // A kernel that may start early needs an earlier kernel in the graph.
   Launch<FillRandom>(stream_, {.num_blocks = 1}, {.out = nullptr, .count = 0, .seed = 0});
   for (int32_t i = 0; i < num_calls; ++i) enqueue(i % turns);
   return Graph::End(stream_);
@@ -83,13 +84,14 @@ absl::StatusOr<double> DeviceBench::SecondsOf(Graph& graph) {
 
 absl::Status DeviceBench::Measure(const Work& work, int32_t turns,
                                   const std::function<void(int32_t)>& enqueue) {
-  // What a kernel needs at its first launch is not for a graph.
+  // The first launch of a kernel sets up the kernel, which must not happen while a graph is
+  // recorded.
   enqueue(0);
   INCIPIT_RETURN_IF_ERROR(stream_.Wait());
   INCIPIT_ASSIGN_OR_RETURN(Graph graph, Record(turns, turns, enqueue));
   int32_t calls = turns;
   if (!is_smoke_) {
-    INCIPIT_RETURN_IF_ERROR(SecondsOf(graph).status());  // the first time is another one
+    INCIPIT_RETURN_IF_ERROR(SecondsOf(graph).status());  // the first launch of a graph is slower
     INCIPIT_ASSIGN_OR_RETURN(const double seconds, SecondsOf(graph));
     const double rounds = std::clamp(kSampleSeconds / seconds, 1.0,
                                      std::max(1.0, static_cast<double>(kCallsMax) / turns));

@@ -1,5 +1,5 @@
-// Takes the time of kernels: launches in a graph, so that what a launch costs the host is not in
-// it, over memory that takes turns, so that nothing is found in L2.
+// Measures the time of kernels. Kernels are launched in a graph, to exclude the cost of a launch on
+// the host. Buffers are used in turn, so that no data is found in the L2 cache.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace incipit::cuda {
 
-// What a launch moves and computes, by the formula that its share of a limit is given of.
+// The name of a measurement, and the bytes moved and operations computed by one call. gpu_check
+// compares both numbers with the limits of the device.
 struct Work {
   std::string name;
   double bytes = 0, flops = 0;
@@ -23,25 +24,28 @@ struct Work {
 
 class DeviceBench {
  public:
-  // `smoke`: tiny sizes and few samples, to see that it runs. `loads_all`: as OpenDevice has it.
+  // Opens the first device. `smoke`: tiny sizes and few samples, to check that the program runs.
+  // `loads_all`: see OpenDevice.
   static absl::StatusOr<DeviceBench> Open(bool smoke, bool loads_all);
 
   Stream& stream() { return stream_; }
   const DeviceProperties& device() const { return device_; }
   bool is_smoke() const { return is_smoke_; }
   int64_t Size(int64_t real, int64_t smoke) const { return is_smoke_ ? smoke : real; }
-  // So many pieces of `bytes`, read in turn, are out of L2 before their next turn.
+  // Returns a number of buffers of `bytes` bytes. If so many buffers are used in turn, a buffer has
+  // left the L2 cache before its next use.
   int32_t TurnsFor(double bytes) const;
 
   absl::StatusOr<Memory> Random(size_t bytes);
-  // int32_t, on the device.
+  // Returns device memory that holds the int32_t `value`.
   absl::StatusOr<Memory> Number(int32_t value);
 
-  // Prints the time of one call of `enqueue`, which takes the number of its turn, 0 .. `turns` - 1:
-  // the median of the samples, each of one graph with as many calls as take long beside a launch.
+  // Prints the time of one call of `enqueue`, which receives the index of its buffer in [0,
+  // `turns`). The time is the median of several samples. Each sample runs a graph with so many
+  // calls that the cost of its launch is small.
   absl::Status Measure(const Work& work, int32_t turns,
                        const std::function<void(int32_t)>& enqueue);
-  // Prints what `run` gives: seconds of one thing as the host sees it.
+  // Prints the seconds that `run` returns, as measured on the host.
   absl::Status TimeOnHost(const Work& work, int32_t num_samples,
                           const std::function<absl::StatusOr<double>()>& run);
 
@@ -60,13 +64,14 @@ class DeviceBench {
 
 void PrintDevice(const DeviceBench& bench);
 
-// The parts of the program.
+// The parts of the benchmark program.
 absl::Status MeasureMemory(DeviceBench& bench);
 absl::Status MeasureProducts(DeviceBench& bench);
 absl::Status MeasureLibrary(DeviceBench& bench);
 absl::Status MeasureAttention(DeviceBench& bench);
 absl::Status MeasureModel(DeviceBench& bench);
-// Prints results of operations, each with how near another machine's must be.
+// Prints results of operations. Each result states its tolerance for a comparison with another
+// machine.
 absl::Status PrintResults(DeviceBench& bench);
 
 }  // namespace incipit::cuda

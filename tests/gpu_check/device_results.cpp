@@ -1,9 +1,10 @@
-// What operations of the backend give for inputs that are the same everywhere: on a card and on the
-// emulated device, to be compared. Each result says how near the two must be:
-// "bits" where every rounding is one that IEEE 754 fixes, or where there is none: copies, norms,
-// rotations, products whose sums are whole numbers, attention to one position, sampling;
-// a tolerance, relative to the largest number, where a tensor instruction adds up in an order of
-// its own, or 2^x is approximated.
+// Prints the results of backend operations on inputs that are equal on every machine, so that a
+// card can be compared with the emulated device. Each result states its tolerance:
+// - No tolerance ("bits") if IEEE 754 determines every rounding, or if nothing is rounded. Examples
+//   are copies, norms, rotations, products whose sums are whole numbers, attention to one position,
+//   and sampling.
+// - A tolerance relative to the largest number, if a tensor instruction adds in an order of its own
+//   or if 2^x is approximated.
 #include <fmt/format.h>
 
 #include <array>
@@ -25,9 +26,9 @@
 namespace incipit::cuda {
 namespace {
 
-// Sums in f32 of at most some thousand products, in another order.
+// Tolerance of f32 sums of up to a few thousand products that are added in another order.
 constexpr double kSums = 5e-5;
-// A rounding to bf16 may fall to either side.
+// Tolerance of a result that is rounded to bf16 either up or down.
 constexpr double kRounded = 8e-3;
 constexpr double kBits = 0;
 
@@ -40,7 +41,7 @@ Element Fractions(uint64_t seed, float scale = 1) {
     return scale * (static_cast<float>(bits >> 40) * 0x1p-23f - 1);
   };
 }
-// From -4 to 4.
+// Returns whole numbers in [-4, 4], both bounds included.
 Element WholeNumbers(uint64_t seed) {
   return [=](int64_t row, int64_t column) {
     const uint64_t bits =
@@ -48,13 +49,13 @@ Element WholeNumbers(uint64_t seed) {
     return static_cast<float>(bits % 9) - 4;
   };
 }
-// Row r is column r % columns of what it is multiplied with.
+// Returns a weight whose row r selects column r % columns of the other factor.
 Element OneColumnEach(int64_t columns) {
   return [=](int64_t row, int64_t column) { return column == row % columns ? 1.0f : 0.0f; };
 }
 const Element kZeros = [](int64_t, int64_t) { return 0.0f; };
 
-// In memory that both the host and kernels read.
+// A matrix in memory that both the host and kernels read.
 class Matrix {
  public:
   Matrix(DType dtype, int64_t rows, int64_t cols, const Element& element) {
@@ -98,7 +99,7 @@ void Print(const std::string& name, double tolerance, const Matrix& matrix) {
   Print(name, tolerance, view.dtype == DType::kF32 ? "f32" : "bf16", view.data, view.byte_size());
 }
 
-// A sequence's tokens of a step.
+// The positions [begin, end) of one sequence in a step.
 struct Part {
   int32_t begin = 0, end = 0;
   std::vector<BlockId> blocks = {};
@@ -217,7 +218,7 @@ class Results {
     Print("gate and up", kRounded, out);
   }
 
-  // The norm of gate and up begun by the product before.
+  // Computes gate and up with the norm that the previous product prepares.
   void AddThenGateAndUp(int32_t rows) {
     const Matrix gate(DType::kBF16, 104, 1112, Fractions(5)),
         up(DType::kBF16, 104, 1112, Fractions(6)), down(DType::kBF16, 1112, 136, WholeNumbers(2));
@@ -244,10 +245,11 @@ class Results {
 
   // ---- keys, values and attention
 
-  // Cosines and sines as a table would have them, but of no angle: the same bits everywhere.
+  // Returns a rotation table of random numbers instead of cosines and sines, so that all machines
+  // use the same bits.
   static Matrix RopeOf(int32_t head_dim) { return {DType::kF32, 400, head_dim, Fractions(9)}; }
 
-  // Of heads with norms of their own, or without.
+  // Prints queries and attention for heads with their own norms (`has_norms`) or without.
   void Attend(const KvPoolShape& shape, int32_t num_heads, bool has_norms) {
     auto pool = backend_->CreateKvPool(shape);
     INCIPIT_CHECK(pool.ok());
@@ -288,7 +290,7 @@ class Results {
     std::vector<BlockId> long_table, short_table = {BlockId{61}, BlockId{2}};
     for (int32_t i = 0; i < 20; ++i) long_table.push_back(BlockId{5 + 17 * i % 55});
     attend({{0, 1, short_table}}, "one position", kBits);
-    // The page that the position is in, elsewhere.
+    // Copies the page of the position to another page of the pool.
     const BlockCopy copy = {BlockId{61}, BlockId{63}, 1};
     Upload({{0, 1, {BlockId{63}}}});
     const Matrix query(DType::kBF16, 1, width, Fractions(13)), out(DType::kBF16, 1, width, kZeros);

@@ -1,5 +1,5 @@
-// Large products of the 8B shape by our kernel and by cuBLASLt: their times, and how far apart
-// their results are.
+// Measures large products of the 8B model shape with our kernel and with cuBLASLt, and compares
+// both results.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Of the largest result: sums in another order, and a rounding of bf16 to the other side.
+// Tolerances relative to the largest result: for sums in another order, and for a rounding to bf16
+// in the other direction.
 constexpr double kSumTolerance = 5e-5, kRoundedTolerance = 8e-3;
 
 struct Matrix {
@@ -45,7 +46,7 @@ class LibraryBench {
     INCIPIT_ASSIGN_OR_RETURN(
         x_, bench_.Random(static_cast<size_t>(rows * bench_.Size(14336, 448)) * sizeof(dev::bf16)));
     INCIPIT_ASSIGN_OR_RETURN(append_, AppendInputs::Make(bench_, static_cast<int32_t>(rows)));
-    // Where heads have norms of their own, and where not.
+    // Models whose heads have norms store the product; other models append keys and values.
     INCIPIT_RETURN_IF_ERROR(CompareSizes<StoreRows<float>>(Scaled({"qkv, stored", 6144, 4096})));
     INCIPIT_RETURN_IF_ERROR(RunOne<AppendRows>({"qkv", 6144, 4096}));
     INCIPIT_RETURN_IF_ERROR(RunOne<AddToHidden>({"output", 4096, 4096}));
@@ -59,7 +60,7 @@ class LibraryBench {
       std::conditional_t<std::is_same_v<Epilogue, AppendRows> || std::is_same_v<Epilogue, SiluGate>,
                          uint16_t, float>;
 
-  // A 32nd or 64th, so that an emulated device is done soon.
+  // Reduces a matrix for a smoke run, which an emulated device can then finish soon.
   Matrix Scaled(Matrix matrix) const {
     if (!bench_.is_smoke()) return matrix;
     matrix.rows /= 64;
@@ -67,7 +68,7 @@ class LibraryBench {
     return matrix;
   }
 
-  // Zero where nothing is stored: in what is left of the last page.
+  // Allocates outputs. The unused part of the last page stays zero.
   template <class Epilogue>
   static absl::StatusOr<Memory> OutputsFor(const Matrix& matrix, int64_t rows) {
     const int64_t outputs = std::is_same_v<Epilogue, AppendRows>
@@ -109,7 +110,8 @@ class LibraryBench {
     return absl::OkStatus();
   }
 
-  // False where the library has none for this size; then the server takes ours.
+  // Computes the product with cuBLASLt. Returns false if cuBLASLt has no kernel for this size; the
+  // server then uses our kernel.
   template <class Epilogue>
   absl::StatusOr<bool> ByLibrary(const ProductArgs<Epilogue>& args, int64_t rows) {
     return products_.Multiply(bench_.stream(), args, rows);
@@ -141,7 +143,7 @@ class LibraryBench {
     return values;
   }
 
-  // In small tiles of our kernel and in large ones; the last ones are not whole.
+  // Compares results for small and large tiles of our kernel. The last tile is not full.
   template <class Epilogue>
   absl::Status CompareSizes(const Matrix& matrix) {
     INCIPIT_RETURN_IF_ERROR(Compare<Epilogue>(matrix, bench_.Size(100, 70)));

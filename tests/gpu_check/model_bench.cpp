@@ -1,4 +1,5 @@
-// Steps of a model of the 8B shape with random weights, through the backend as a runner drives it.
+// Measures steps of a model of the 8B shape with random weights. The calls to the backend are those
+// of TransformerRunner.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +41,8 @@ ModelConfig ConfigOf(bool smoke) {
   return config;
 }
 
-// bf16 numbers of either sign from 2^-7 to 2^-5, eight bytes at a time.
+// Returns bf16 numbers of either sign with magnitudes in [2^-7, 2^-5), packed in groups of eight
+// bytes.
 std::vector<uint64_t> RandomNumbers(int64_t count) {
   std::vector<uint64_t> numbers(static_cast<size_t>((count + 3) / 4));
   uint64_t state = 88172645463325252;  // xorshift64 (Marsaglia, 2003)
@@ -80,14 +82,14 @@ class ModelBench {
   }
 
  private:
-  // The arrays of a step of one sample a sequence, and its results.
+  // The arrays and results of a step with one sample per sequence.
   struct OneStep {
     std::vector<TokenId> tokens, sampled;
     std::vector<int32_t> positions, token_begin = {0}, block_begin = {0}, sample_begin = {0},
                                     score_begin = {0};
     std::vector<BlockId> blocks;
     std::vector<StepSample> samples;
-    std::vector<int32_t> token_rows, logits_rows;  // of the samples
+    std::vector<int32_t> token_rows, logits_rows;  // rows of the samples
     std::vector<RowStatus> status;
     Logprobs logprobs;
     SampleArgs sample_args;
@@ -114,7 +116,7 @@ class ModelBench {
 
   // ---- the model
 
-  // Every matrix is the beginning of the same numbers.
+  // Packs a weight. All weights are prefixes of the same random numbers.
   absl::StatusOr<std::unique_ptr<Weight>> Pack(int64_t rows, int64_t cols, WeightUse use) {
     const ConstTensorView view = {
         .data = numbers_.data(), .dtype = DType::kBF16, .rows = rows, .cols = cols};
@@ -156,7 +158,8 @@ class ModelBench {
     }
     INCIPIT_ASSIGN_OR_RETURN(weights_.final_norm, StoreOnes(hidden));
     INCIPIT_ASSIGN_OR_RETURN(weights_.head, Pack(config_.vocab_size, hidden, WeightRole::kHead));
-    // Shares the head's memory; a step gathers a row of it for each token and no more.
+    // The embedding uses the same numbers as the head. A step reads only one row of the embedding
+    // per token.
     const ConstTensorView view = {
         .data = numbers_.data(), .dtype = DType::kBF16, .rows = config_.vocab_size, .cols = hidden};
     INCIPIT_ASSIGN_OR_RETURN(
@@ -173,7 +176,8 @@ class ModelBench {
     return view;
   }
 
-  // Memory for steps, and `context_` positions of as many sequences as the largest batch has.
+  // Allocates memory for steps, and cache pages for `context_` positions of SequencesMax()
+  // sequences.
   absl::Status Prepare() {
     const int64_t query = int64_t{config_.num_heads} * config_.head_dim;
     const DType hidden = backend_->limits().hidden_dtype;
@@ -203,7 +207,7 @@ class ModelBench {
     transformer_.emplace(config_, weights_, *rope_, *backend_);
     OneStep first = PromptStep(context_);
     INCIPIT_RETURN_IF_ERROR(Compute(first));
-    // The other sequences read keys and values of their own, which are those of the first.
+    // Each other sequence reads its own copy of the keys and values of the first sequence.
     for (int32_t s = 1; s < SequencesMax(); ++s) {
       for (int32_t i = 0; i < PagesFor(context_); ++i) {
         copies_.push_back({BlockId{i}, BlockId{s * PagesFor(context_) + i}, kPageSize});
@@ -215,7 +219,7 @@ class ModelBench {
     return absl::OkStatus();
   }
 
-  // ---- steps
+  // ---- steps of the model
 
   int32_t SequencesMax() const { return bench_.is_smoke() ? 8 : std::ranges::max(kBatches); }
   static int32_t PagesFor(int32_t positions) { return (positions + kPageSize - 1) / kPageSize; }
@@ -247,14 +251,15 @@ class ModelBench {
     AddSequence(step, 0, 0, length);
     return step;
   }
-  // One token of each sequence, which sees `context_` positions with its own.
+  // Returns a step with one token per sequence. The token attends to `context_` positions, its own
+  // included.
   OneStep DecodeStep(int32_t batch) const {
     OneStep step;
     for (int32_t s = 0; s < batch; ++s) AddSequence(step, s, context_ - 1, context_);
     return step;
   }
 
-  // As a runner does.
+  // Enqueues a step with the same calls as TransformerRunner.
   void Enqueue(OneStep& step) {
     TensorView logits = logits_;
     logits.rows = std::ssize(step.samples);
@@ -289,7 +294,7 @@ class ModelBench {
     return Finish(step);
   }
 
-  // ---- what is measured
+  // ---- measurements
 
   absl::Status Decode(int32_t batch) {
     const double kv_bytes =
@@ -298,12 +303,13 @@ class ModelBench {
                  .bytes = weight_bytes_ + kv_bytes,
                  .flops = weight_bytes_ * batch};
     std::array<OneStep, 2> steps = {DecodeStep(batch), DecodeStep(batch)};
-    // The second one records the graph.
+    // The second computation of the step records the graph.
     for (int32_t i = 0; i < 3; ++i) INCIPIT_RETURN_IF_ERROR(Compute(steps[0]));
     INCIPIT_RETURN_IF_ERROR(bench_.TimeOnHost(
         work, kDecodeSamples, [&] { return SecondsOf([&] { return Compute(steps[0]); }); }));
     if (steps[0].sampled.front() < 0) return Internal("no token was sampled");
-    // As an engine that plans a step while the one before runs.
+    // The second measurement has two steps in flight, as an engine that plans a step while the
+    // previous step runs.
     work.name += ", two on their way";
     size_t oldest = 0;
     Enqueue(steps[oldest]);
@@ -338,7 +344,8 @@ class ModelBench {
   const int32_t context_, prompt_;
   SamplingParams greedy_;
   std::vector<uint64_t> numbers_;
-  double weight_bytes_ = 0;  // without the input embedding; two for each number
+  // Bytes of all weights except the input embedding. Each parameter takes two bytes.
+  double weight_bytes_ = 0;
   ModelWeights weights_;
   std::unique_ptr<Buffer> rope_;
   std::unique_ptr<KvPool> pool_;

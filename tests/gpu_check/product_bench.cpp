@@ -1,4 +1,4 @@
-// The products of the 8B shape: a few rows against each weight, and many.
+// Measures the products of the 8B model shape: each weight times a few rows and times many rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class ProductBench {
   }
 
  private:
-  // Of a smoke run: an eighth of the rows and columns, or less.
+  // Reduces the rows and columns of a matrix for a smoke run.
   Matrix Scaled(Matrix matrix) const {
     if (!bench_.is_smoke()) return matrix;
     matrix.rows = std::min(matrix.rows / 64, 512) / 16 * 16;
@@ -53,7 +53,8 @@ class ProductBench {
     return matrix;
   }
 
-  // What a norm within the products reads and writes, and what the head leaves for greedy draws.
+  // Allocates memory for the norms within the products and for the maxima that the head product
+  // stores for greedy sampling.
   absl::Status MakeNorms(size_t num_rows) {
     const auto few = static_cast<size_t>(std::ranges::max(kTokens));
     const size_t floats = std::max(num_rows, few * kHidden / kUnitRows);
@@ -76,7 +77,7 @@ class ProductBench {
     return absl::OkStatus();
   }
 
-  // The limit of the others: nothing is read from further than shared memory.
+  // Measures the upper limit of a product: tensor instructions that read only shared memory.
   absl::Status MeasureTensorCores() {
     const int32_t num_blocks = bench_.device().num_sms * MultiplyAgain::kBlocksPerSm;
     const auto count = static_cast<int32_t>(bench_.Size(4096, 3));
@@ -141,8 +142,7 @@ class ProductBench {
     const int32_t turns =
         std::clamp(bench_.TurnsFor(elements * sizeof(dev::bf16)), 1, std::max(1, held));
     INCIPIT_ASSIGN_OR_RETURN(const Memory num_rows, bench_.Number(tokens));
-    // As in a layer: the norm before is within the products of few rows
-    // (kernels/cuda/device/norm.h).
+    // As in a layer, products of few rows include the preceding norm (kernels/cuda/device/norm.h).
     const bool follows_norm =
         std::is_same_v<Epilogue, AppendRows> || std::is_same_v<Epilogue, SiluGate>;
     const bool is_few = tokens <= std::ranges::max(kTokens);

@@ -1,4 +1,4 @@
-// The kernels of the measurements, for the machine that this file is compiled for.
+// Compiles the kernels of the measurements, for a card or for the emulated device.
 #include "kernels/cuda/runtime/launch.h"
 #include "tests/gpu_check/rate_kernels.h"
 

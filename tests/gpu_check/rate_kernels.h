@@ -1,5 +1,6 @@
-// Kernels of the measurements: one that makes numbers up, and two that do nothing but read memory
-// and nothing but multiply, which are the limits that others are held against.
+// Kernels of the measurements. FillRandom writes random numbers. ReadAll only reads memory, and
+// MultiplyAgain only multiplies. The speeds of ReadAll and MultiplyAgain are the limits for other
+// kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@
 
 namespace incipit::cuda {
 
-// bf16 numbers of either sign with magnitudes from 2^-7 to 2^-5, the same for the same seed: the
-// power that a chip draws, and so its clock, depends on the numbers, and zeros are the cheapest.
+// Writes bf16 numbers of either sign with magnitudes in [2^-7, 2^-5). Equal seeds give equal
+// numbers. The numbers matter, because a chip uses less power for zeros and therefore runs at a
+// higher clock rate.
 //
-// out  bf16 [8 * count], 16 bytes to a thread at a time
+// out  bf16 [8 * count]; each thread writes 16 bytes at a time
 struct FillRandom {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 2;
 
@@ -36,26 +38,31 @@ struct FillRandom {
     }
   }
 
-  // The finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
+  // Computes the finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
   static INCIPIT_DEVICE uint64_t Mixed(uint64_t x) {
     x = (x + 1) * 0x9E3779B97F4A7C15;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
     return x ^ (x >> 31);
   }
-  // Of two numbers the sign, the lowest bit of the exponent and the mantissa are random.
+  // Returns two bf16 numbers. In each, the sign, the lowest bit of the exponent and the mantissa
+  // are random.
   static INCIPIT_DEVICE uint32_t Numbers(uint32_t bits) { return (bits & 0x80FF80FF) | 0x3C003C00; }
 };
 
-// Reads [0, count) once, kAtOnce loads of a thread on their way together. Moves 16 * count bytes.
+// Reads the elements [0, count) once. Each thread has kAtOnce loads in flight. Moves 16 * count
+// bytes.
 struct ReadAll {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 8, kAtOnce = 4;
 
   struct Args {
     const dev::Vec4* in = nullptr;
-    int64_t count = 0;        // a multiple of kAtOnce * kThreads
-    uint32_t* sum = nullptr;  // gets the exclusive or of a thread's words where that is `wanted`
-    uint32_t wanted = 0;      // so that nothing is written, and nothing left out
+    // Number of elements. REQUIRES: a multiple of kAtOnce * kThreads.
+    int64_t count = 0;
+    // Receives the exclusive or of all words that a thread read, if this equals `wanted`.
+    uint32_t* sum = nullptr;
+    // A value that almost never occurs, so that nothing is written and no load is optimised away.
+    uint32_t wanted = 0;
   };
 
   static INCIPIT_DEVICE void Run(const Args& args) {
@@ -75,8 +82,9 @@ struct ReadAll {
   }
 };
 
-// Two warpgroups that multiply what lies in shared memory with tensor instructions, `count` times
-// the 64 x 64 of each by the 192 x 64 of both. Makes kFlops * count operations a block.
+// Multiplies matrices in shared memory with the tensor instructions of two warpgroups. Each
+// warpgroup multiplies its own 64 x 64 matrix by a shared 192 x 64 matrix, `count` times. A thread
+// block computes kFlops * count operations.
 struct MultiplyAgain {
   static constexpr int kGroups = 2, kRows = 64, kColumns = 192, kDepth = 64, kRowBytes = 2 * kDepth;
   static constexpr int kThreads = kGroups * 128, kBlocksPerSm = 1;
@@ -85,8 +93,11 @@ struct MultiplyAgain {
 
   struct Args {
     int32_t count = 0;
-    float* sum = nullptr;  // gets a thread's sums where they are `wanted`
-    float wanted = 0;      // so that nothing is written, and nothing left out
+    // Receives the sum of a thread's results, if this equals `wanted`.
+    float* sum = nullptr;
+    // A value that almost never occurs, so that nothing is written and no product is optimised
+    // away.
+    float wanted = 0;
   };
 
   static INCIPIT_DEVICE void Run(const Args& args) {

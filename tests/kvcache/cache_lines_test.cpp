@@ -1,5 +1,5 @@
-// How many cache lines each operation touches that its last call, for other blocks, did not: the
-// size of the pool does not matter.
+// Counts the cache lines that an operation of the KV cache touches and that its last call, for
+// other blocks, did not touch. The count must not depend on the size of the pool.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A sequence reduced to what the cache sees of it: tokens, a table, and the order of calls that a
-// scheduler makes.
+// A sequence for cache tests. The sequence consists of its tokens and its block table. Its
+// functions call the cache in the order in which a scheduler calls the cache.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,14 +21,15 @@ class CachedSequence {
     if (cache.options().prefix_cache) cache.hasher().Extend(table.root, tokens, table.hashes);
   }
 
-  // Looks up, takes what was found and room for all tokens. Returns the tokens found, or -1.
+  // Looks up the tokens, and allocates the found blocks and blocks for all other tokens. Returns
+  // the number of found tokens, or -1 if too few blocks are free.
   int32_t Admit() {
     const ComputedBlocks computed = cache_.GetComputedBlocks(tokens, table);
     const int32_t num_found = computed.num_tokens;
     if (!cache_.AllocateSlots(table, computed, num_tokens())) return -1;
     return num_found;
   }
-  // The step that stored all tokens is committed.
+  // Commits the step that stored the keys and values of all tokens.
   void Commit() {
     cache_.ReleaseCopySource(table);
     cache_.CacheBlocks(table, tokens, num_tokens());
@@ -38,7 +39,7 @@ class CachedSequence {
     Commit();
     return num_found;
   }
-  // One more token, drawn, computed and committed.
+  // Appends one sampled token, allocates its slot and commits its step.
   void Decode(TokenId token) {
     tokens.push_back(token);
     ASSERT_TRUE(cache_.AllocateSlots(table, {}, num_tokens()));
@@ -66,7 +67,7 @@ inline std::vector<int> FreeOrder(const KvCacheManager& cache) {
   return ids;
 }
 
-// `count` tokens: first, first + 1, ...
+// Returns the `count` tokens first, first + 1, ..., first + count - 1.
 inline std::vector<TokenId> TokenRange(TokenId first, int32_t count) {
   std::vector<TokenId> tokens;
   for (int32_t i = 0; i < count; ++i) tokens.push_back(first + i);

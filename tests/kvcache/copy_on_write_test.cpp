@@ -1,4 +1,4 @@
-// What is found inside a block: the block is copied, and its equal tokens are not computed again.
+// Tests hits within a block: the block is copied, and the equal tokens are not computed again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

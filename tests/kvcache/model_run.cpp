@@ -19,7 +19,8 @@ KvCacheOptions ModelRun::RandomOptions(EvictionPolicyKind policy) {
                             .prefix_cache = Chance(95),
                             .copy_on_write = Chance(75),
                             .policy = policy,
-                            // So long that no priority decays: when it does is for other tests.
+                            // The maximum duration is so long that no retention priority decays.
+                            // Other tests cover the decay.
                             .retention = {.tenant_share_max = shares[Pick(0, 2)],
                                           .duration_max = std::chrono::hours(100'000)}};
   seams_.copy_min_tokens = Chance(50) ? 1 : Pick(0, options.block_size);
@@ -71,7 +72,7 @@ void ModelRun::Call() {
     num_resets += can;
     return can ? naive_.Reset() : void();
   }
-  if (call < 186) {  // everybody leaves
+  if (call < 186) {  // all sequences end
     Commit();
     while (!sequences_.empty()) End(sequences_.front());
     return;
@@ -237,7 +238,8 @@ void ModelRun::CheckMiss(const LiveSequence& sequence, const ComputedBlocks& com
   if (miss.reason == MissReason::kEvicted) Expect(naive_.WasEvicted(prefix), "never evicted");
   if (!naive_.WasPublished(prefix)) Expect(miss.reason != MissReason::kEvicted, "never seen");
   if (miss.reason != MissReason::kOtherNamespace) return;
-  prefix.space = 1 - prefix.space;  // of the same tenant
+  // The other namespace belongs to the same tenant.
+  prefix.space = 1 - prefix.space;
   Expect(index == 0 && prefix.space >= 0 && naive_.IsCached(prefix), "no other namespace has it");
 }
 
@@ -253,7 +255,7 @@ void ModelRun::Continue(LiveSequence& sequence) {
   Expect(cache_.AllocateSlots(sequence.table, {}, num_target) == fits, "room or no room");
   if (!fits) return;
   naive_.Allocate(sequence.naive, {}, -1, std::span(sequence.table.blocks).subspan(num_held));
-  // The copy that a fork left to do is still there.
+  // The sequence may still have a pending copy from Fork.
   sequence.naive.copy_source = static_cast<int32_t>(sequence.table.copy.from);
   Planned(sequence, num_target);
 }
@@ -262,13 +264,14 @@ void ModelRun::Planned(LiveSequence& sequence, int32_t num_target) {
   sequence.planned = true;
   sequence.num_target = num_target;
   step_.push_back(&sequence);
-  if (Chance(10)) return;  // CacheBlocks announces too
+  if (Chance(10)) return;  // CacheBlocks announces the blocks later
   const auto tokens = std::span(sequence.tokens).first(static_cast<size_t>(num_target));
   cache_.Announce(sequence.table, tokens);
   naive_.Announce(sequence.naive, tokens);
 }
 
-// Some sequences of the step turn out to hold values that are not finite.
+// Commits the planned step. Each sequence fails with a probability of 5 %, as if its values were
+// not finite.
 void ModelRun::Commit() {
   std::vector<LiveSequence*> failed;
   for (LiveSequence* sequence : step_) {
@@ -312,7 +315,7 @@ void ModelRun::Unpublish(const LiveSequence& sequence) {
   naive_.Unpublish(sequence.naive, std::span(sequence.tokens).first(num_tokens));
 }
 
-// Preempted, or at its end.
+// Preempts the sequence or ends it.
 void ModelRun::Leave(LiveSequence& sequence) {
   if (!Chance(30) || sequences_.size() > 4) return End(sequence);
   Free(sequence);

@@ -1,4 +1,4 @@
-// Makes any sequence of calls of the cache and of a naive one, and compares them after each.
+// Makes the same random calls to the cache and to a naive cache, and compares both after each call.
 #pragma once
 
 #include <array>
@@ -22,13 +22,15 @@ struct LiveSequence {
   BlockTable table;
   NaiveTable naive;
   int32_t num_computed = 0;
-  int32_t num_target = 0;  // after the step that it is planned for
+  // Number of computed tokens after the step that is planned for the sequence.
+  int32_t num_target = 0;
   bool planned = false;
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
 };
 
-// Asked for one of `count` possibilities; what it answers is taken modulo `count`.
+// Returns a number for a choice among `count` possibilities. The caller takes the number modulo
+// `count`.
 using Choices = std::function<uint64_t(uint32_t count)>;
 
 class ModelRun {
@@ -44,7 +46,7 @@ class ModelRun {
     if (listens_) cache_.Listen(1'000'000);
     cache_.Advance(Time{});
   }
-  // What is wrong, or empty.
+  // Makes `num_calls` random calls. Returns the first error, or an empty string.
   std::string Run(int32_t num_calls);
   std::string RunWhile(const std::function<bool()>& goes_on);
 
@@ -88,7 +90,7 @@ class ModelRun {
   void MoveTime();
 
   Choices choose_;
-  KvCacheSeams seams_;  // RandomOptions sets them as well
+  KvCacheSeams seams_;  // also set by RandomOptions
   KvCacheOptions options_;
   KvCacheManager cache_;
   NaiveCache naive_;
@@ -96,7 +98,7 @@ class ModelRun {
   bool has_hints_ = false, listens_ = false;
   EventMirror mirror_;
   std::list<LiveSequence> sequences_;
-  std::vector<LiveSequence*> step_;  // in the order in which they were planned
+  std::vector<LiveSequence*> step_;  // in the order of planning
   std::vector<std::vector<TokenId>> texts_;
   Duration now_{};
   KvCacheStats stats_;

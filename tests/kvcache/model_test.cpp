@@ -1,4 +1,5 @@
-// Any sequence of calls against a cache that keeps whole prefixes in a map.
+// Compares any sequence of calls to the KV cache with a naive cache that keeps whole prefixes in a
+// map.
 #include <gtest/gtest.h>
 
 #include <cstdint>

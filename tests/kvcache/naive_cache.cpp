@@ -8,7 +8,8 @@
 namespace incipit {
 namespace {
 
-constexpr int32_t kCandidatesMax = 16;  // of partial matches
+// Maximum number of candidates for a partial match.
+constexpr int32_t kCandidatesMax = 16;
 constexpr int32_t kDefaultLevel = 5, kPinned = 11;
 
 int32_t Level(const Retention& hint, Duration age, Duration duration_max) {
@@ -77,7 +78,8 @@ NaiveMatch NaiveCache::LookUp(std::span<const TokenId> tokens, int32_t space, bo
   int32_t num_candidates = 0;
   for (const auto& [prefix, ids] : copies_) {
     if (prefix.tokens.size() != num_found + block_size) continue;
-    // First blocks of several namespaces may stand in one list.
+    // For the first block, the cache may have to search the blocks of all namespaces, so all of
+    // them count as candidates.
     num_candidates += num_found == 0;
     if (prefix.space != space) continue;
     if (NumCommon(prefix.tokens, tokens) < static_cast<int32_t>(num_found)) continue;
@@ -110,7 +112,8 @@ int32_t NaiveCache::BlocksNeeded(const NaiveTable& table, const NaiveMatch& matc
   return num_needed;
 }
 
-// Whatever nobody can find goes first, but with `lru`.
+// Returns the number of cached blocks that an allocation of `num_fresh` blocks evicts. Except with
+// `lru`, blocks that no lookup can find are allocated first.
 int32_t NaiveCache::BlocksEvicted(int32_t num_fresh) const {
   return std::max(0, num_fresh - (num_free() - num_cached()));
 }
@@ -122,7 +125,7 @@ std::map<NaivePrefix, int32_t> NaiveCache::Emitted() const {
 }
 
 bool NaiveCache::HasDescendants(const NaivePrefix& prefix) const {
-  // Those that start with it follow it in the map.
+  // In the map, the prefixes that start with `prefix` directly follow `prefix`.
   const auto next = copies_.upper_bound(prefix);
   return next != copies_.end() && next->first.StartsWith(prefix);
 }
@@ -221,8 +224,10 @@ int32_t NaiveCache::LevelAt(int32_t id) const {
   return block.group < 0 ? kDefaultLevel : groups_[static_cast<size_t>(block.group)].level;
 }
 
-// Children before parents; what nobody can find before anything; low levels before high ones. A
-// retained block with descendants may already have lost its place to the policy's order.
+// Checks that block `id` was evicted in the right order. Children are evicted before parents,
+// unfindable blocks before all others, and low retention levels before high levels. The level of a
+// retained block with descendants is not checked, because the block may have lost its retention
+// hint.
 void NaiveCache::JudgeVictim(int32_t id) {
   const bool uncertain = had_descendants_[static_cast<size_t>(id)];
   const int32_t level = LevelAt(id);
@@ -242,8 +247,8 @@ void NaiveCache::JudgeVictim(int32_t id) {
   }
 }
 
-// Retained blocks that were come upon while others descended from them have gone to the policy's
-// order: the product says which.
+// Reads from the product which retained blocks have lost their retention hint. Only a block that
+// had descendants when the product reached the block may lose its hint.
 void NaiveCache::SettleHints() {
   for (int32_t id = 0; id < options_.num_blocks; ++id) {
     NaiveBlock& block = At(id);
@@ -272,10 +277,10 @@ void NaiveCache::CacheBlocks(NaiveTable& table, std::span<const TokenId> tokens)
   for (; table.num_confirmed < std::min(num_full, table.num_published); ++table.num_confirmed) {
     const int32_t id = table.blocks[static_cast<size_t>(table.num_confirmed)];
     NaiveBlock& block = At(id);
-    if (!block.content) continue;  // unpublished meanwhile
+    if (!block.content) continue;  // unpublished after it was announced
     block.pending = false;
     ++num_stored;
-    // A copy that nobody uses is no longer needed.
+    // If no sequence uses the canonical copy, the new copy replaces the canonical copy.
     const int32_t first = copies_.at(*block.content).front();
     const NaivePrefix parent = PrefixOf(
         table.space, tokens,
@@ -293,7 +298,8 @@ void NaiveCache::Rollback(NaiveTable& table) {
     const NaivePrefix prefix = *At(id).content;
     Remove(id);
     if (copies_.contains(prefix)) continue;
-    // It had taken the place of one that was given up meanwhile.
+    // The removed block had replaced a copy that was evicted later, so the descendants of the block
+    // are removed.
     for (int32_t other = 0; other < options_.num_blocks; ++other) {
       const NaiveBlock& block = At(other);
       if (block.content && block.content->StartsWith(prefix)) Remove(other);
@@ -334,7 +340,8 @@ void NaiveCache::ReleaseUser(int32_t id) {
   queue_.push_back(id);
   if (block.group >= 0 && groups_[static_cast<size_t>(block.group)].ended) block.group = -1;
   if (!block.content || is_lru_) return;
-  // Of two copies one is enough, unless the other is not yet written.
+  // If the prefix has another copy, the released copy is removed, unless the other copy is still
+  // pending.
   const std::vector<int32_t>& ids = copies_.at(*block.content);
   if (ids.size() == 1 || (ids.front() == id && At(ids[1]).pending)) return;
   Replace(id);
@@ -396,7 +403,8 @@ void NaiveCache::Reset() {
   }
 }
 
-// Which ones went is read off the product; in what order does not matter.
+// Reads from the product which blocks EvictTo evicted, and checks the number of these blocks. The
+// order of evictions is not checked.
 void NaiveCache::EvictTo(int32_t num_cached_max) {
   queue_is_all_ = false;
   std::vector<int32_t> gone;

@@ -1,5 +1,6 @@
-// A cache that keeps whole prefixes in a map: slow, and plainly right. It makes every decision of
-// the product's anew but one: which block is given up, which it is told and judges.
+// A simple and slow cache that keeps whole prefixes in a map. The naive cache makes the same
+// decisions as KvCacheManager, except for the choice of blocks to evict. The naive cache reads this
+// choice from KvCacheManager and checks it.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,10 @@
 
 namespace incipit {
 
-// All that the keys and values of its last block depend on.
+// The values on which the keys and values of a block depend: the namespace and all tokens from the
+// start of the sequence to the end of the block.
 struct NaivePrefix {
-  int32_t space = 0;  // the namespace
+  int32_t space = 0;  // index of the cache namespace
   std::vector<TokenId> tokens;
 
   auto operator<=>(const NaivePrefix&) const = default;
@@ -33,16 +35,20 @@ struct NaiveTable {
 };
 
 struct NaiveMatch {
-  std::vector<int32_t> blocks;   // full ones
-  int32_t copy_tokens = 0;       // the most that any block after them has in common
-  bool copy_is_exact = true;     // so few blocks come into question that the most must be found
-  std::vector<int32_t> sources;  // every block with just so many
+  std::vector<int32_t> blocks;  // full blocks
+  // Largest number of tokens that any next block shares with the sequence.
+  int32_t copy_tokens = 0;
+  // True: there are at most 16 candidates for a partial match, so the cache must find the longest
+  // match.
+  bool copy_is_exact = true;
+  // Every block that shares exactly `copy_tokens` tokens with the sequence.
+  std::vector<int32_t> sources;
   int32_t num_tokens(int32_t block_size) const {
     return static_cast<int32_t>(blocks.size()) * block_size + copy_tokens;
   }
 };
 
-// Whoever calls it does the same with the product. The first thing that is wrong is in error().
+// The caller makes each call to KvCacheManager as well. error() returns the first difference.
 class NaiveCache {
  public:
   NaiveCache(const KvCacheOptions& options, const KvCacheSeams& seams,
@@ -53,7 +59,8 @@ class NaiveCache {
                        int32_t num_tokens) const;
   int32_t BlocksEvicted(int32_t num_fresh) const;
 
-  // `table` was empty, or `match` and `source` are; `fresh` are the blocks that the product took.
+  // REQUIRES: `table` is empty, or `match` is empty and `source` is -1. `fresh` lists the blocks
+  // that KvCacheManager allocated for this call.
   void Allocate(NaiveTable& table, const NaiveMatch& match, int32_t source,
                 std::span<const BlockId> fresh);
   void Announce(NaiveTable& table, std::span<const TokenId> tokens);
@@ -68,7 +75,7 @@ class NaiveCache {
   void EvictTo(int32_t num_cached_max);
   void Advance(Duration now);
 
-  // Compares all that the product tells of its blocks.
+  // Compares the state of every block with KvCacheManager.
   void Compare(std::span<const NaiveTable* const> tables);
 
   int32_t num_free() const;
@@ -76,19 +83,22 @@ class NaiveCache {
   bool WasEvicted(const NaivePrefix& prefix) const { return evicted_.contains(prefix); }
   bool WasPublished(const NaivePrefix& prefix) const { return published_.contains(prefix); }
   bool IsCached(const NaivePrefix& prefix) const { return copies_.contains(prefix); }
-  // What listeners know to be stored, and a block that holds it.
+  // Returns each prefix that a listener of cache events regards as stored, with its canonical
+  // block.
   std::map<NaivePrefix, int32_t> Emitted() const;
   const std::string& error() const { return error_; }
 
   int64_t num_stored = 0, num_evicted = 0, num_expired = 0, num_reset = 0;
-  int64_t num_victims = 0, num_retained_victims = 0;  // that were chosen, and that had a wish
+  // Number of blocks that allocations evicted; number of these blocks that had a retention hint.
+  int64_t num_victims = 0, num_retained_victims = 0;
 
  private:
   struct NaiveBlock {
     int32_t num_users = 0;
-    std::optional<NaivePrefix> content;  // of a published block
+    std::optional<NaivePrefix> content;  // tokens of a published block
     bool pending = false;
-    int32_t group = -1;  // in groups_: what was asked for it
+    // Index in groups_ of the block's retention hint, or -1.
+    int32_t group = -1;
   };
   struct NaiveGroup {
     Retention hint;
@@ -104,11 +114,12 @@ class NaiveCache {
   bool is_lru() const { return is_lru_; }
   bool IsCachedFree(int32_t id) const { return At(id).num_users == 0 && At(id).content; }
   bool HasDescendants(const NaivePrefix& prefix) const;
-  // Neither a duplicate nor the last copy of what others descend from.
+  // Returns true if the block is a duplicate, or if no cached block continues its prefix.
   bool MayGo(int32_t id) const;
   void Publish(int32_t id, const NaivePrefix& prefix);
   void Remove(int32_t id);
-  // The next copy, in use, takes its place and its wish.
+  // Makes the next copy of the block canonical and passes the retention hint on. Then removes the
+  // block from the cache.
   void Replace(int32_t id);
   void AddUser(int32_t id);
   void Take(int32_t id);
@@ -117,7 +128,8 @@ class NaiveCache {
   void SettleHints();
   void Assign(const NaiveTable& table);
   int32_t LevelOf(const NaiveGroup& group) const;
-  // The level of a free block, the default one's if nothing (certain) was asked for it.
+  // Returns the retention level of block `id`. A block without a retention hint has the default
+  // level.
   int32_t LevelAt(int32_t id) const;
 
   KvCacheOptions options_;
@@ -125,14 +137,18 @@ class NaiveCache {
   const KvCacheManager& product_;
   bool is_lru_;
   std::vector<NaiveBlock> blocks_;
-  std::map<NaivePrefix, std::vector<int32_t>> copies_;  // the first answers
+  // The cached copies of each prefix. The first copy is canonical.
+  std::map<NaivePrefix, std::vector<int32_t>> copies_;
   std::map<NaivePrefix, bool> evicted_, published_, emitted_;
   std::vector<NaiveGroup> groups_;
-  // Under `lru` whoever stands in front goes first; until something was asked for, or given up
-  // beforehand, this is the whole order.
+  // Free blocks in the order of their release. With `lru`, an allocation uses the first block that
+  // may be evicted. This order ends with the first retention hint or EvictTo, which clear
+  // queue_is_all_.
   std::vector<int32_t> queue_;
   bool queue_is_all_ = false;
-  std::vector<bool> had_descendants_;  // when the victims of this call began to be chosen
+  // True for each block that had descendants when the current call started to choose blocks to
+  // evict.
+  std::vector<bool> had_descendants_;
   Duration now_{};
   std::string error_;
 };

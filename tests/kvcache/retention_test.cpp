@@ -1,5 +1,5 @@
-// What requests ask about how long their blocks stay: every rule of kvcache/retention.h, through
-// the manager, with every eviction policy.
+// Tests retention hints, with which requests ask to keep blocks. Every rule of kvcache/retention.h
+// is tested through the cache manager, with every eviction policy.
 #include "kvcache/retention.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Why something was not found, and what is counted when blocks are given up.
+// Tests the reasons for cache misses and the statistics of evictions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

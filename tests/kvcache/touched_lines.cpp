@@ -17,7 +17,8 @@ void Touch(const volatile void* address, size_t size) {
   if (!recording || size == 0) return;
   const auto begin = reinterpret_cast<uintptr_t>(address);
   for (uintptr_t line = begin / 64; line <= (begin + size - 1) / 64; ++line) {
-    INCIPIT_CHECK(touches.size() < kTouchesMax);  // or it would allocate
+    // A longer vector would allocate memory while it records.
+    INCIPIT_CHECK(touches.size() < kTouchesMax);
     touches.push_back(line);
   }
 }
@@ -42,7 +43,7 @@ std::vector<uintptr_t> EndTouching() {
 
 using incipit::Touch;
 
-// What instrumented code calls, by its names in gcc and clang.
+// The functions that instrumented code calls. gcc and clang use the same names.
 #define INCIPIT_TOUCH(name, size) \
   extern "C" void name(void* address) { Touch(address, size); }
 #define INCIPIT_TOUCH_BOTH(suffix, size)   \
@@ -72,7 +73,8 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_init() {}
 
-// Calls of the C library, to which the linker leads every object of the program (--wrap).
+// Functions of the C library. The linker option --wrap redirects all calls of the program to the
+// __wrap_ functions.
 void* __real_memcpy(void* to, const void* from, size_t size);
 void* __real_memmove(void* to, const void* from, size_t size);
 void* __real_memset(void* to, int value, size_t size);

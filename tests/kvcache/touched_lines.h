@@ -1,7 +1,8 @@
-// Which cache lines the cache's code reads and writes. Its sources are compiled once more for this,
-// with the option that makes the compiler call what touched_lines.cpp defines at each load and
-// store (ThreadSanitizer's instrumentation without its runtime), so nothing is missed and nothing
-// in the product knows of it. A prefetch is not a load.
+// Records which cache lines of the processor the code of the KV cache reads and writes. The test
+// compiles the cache's sources again with ThreadSanitizer's instrumentation, without its runtime.
+// The compiler then calls a function of touched_lines.cpp at each load and store. The recording is
+// therefore complete, and the product's sources stay unchanged. A prefetch does not count as a
+// load.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,11 @@
 
 namespace incipit {
 
-// The addresses / 64 of the lines touched since BeginTouching, sorted, each once. One thread.
+// Starts recording touched cache lines. Not thread-safe.
 void BeginTouching();
+
+// Stops recording. Returns the address / 64 of each cache line that was touched, sorted and without
+// duplicates.
 std::vector<uintptr_t> EndTouching();
 
 }  // namespace incipit

@@ -1,4 +1,5 @@
-// The example that every change of the cache must keep: 10 blocks of 4 tokens, policy lru.
+// Tests an example with exact block ids and queue order: 10 blocks of 4 tokens, policy `lru`. Every
+// change of the cache must keep the results of this example.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

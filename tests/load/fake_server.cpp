@@ -1,6 +1,6 @@
-// Serves the whole server over a runner that computes nothing, so that tests and measurements see
-// what the server itself costs. A second port serves calls that end without being parsed: the
-// least that a refusal can cost. See docs/testing.md.
+// Runs the whole server over PacedRunner, which computes nothing. Tests and measurements thereby
+// see the cost of the server itself. A second port ends each call without parsing its message,
+// which is the lowest possible cost of a refusal. See docs/testing.md.
 #include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
@@ -53,12 +53,13 @@ void BindFakeOptions(FakeOptions& fake, Flags& flags) {
                 {-1, 1 << 24});
 }
 
-// Splits the arguments in those of `flags`, which all take a value, and those of `serve`.
+// Splits `args` into the arguments of `flags`, which all have a value, and the arguments of
+// `incipit serve`.
 void Split(std::span<const std::string_view> args, const Flags& flags,
            std::vector<std::string_view>& own, std::vector<std::string_view>& serve) {
   for (size_t i = 0; i < args.size(); ++i) {
     std::string_view name = args[i];
-    if (i == 0 && name == "serve") continue;  // as `incipit serve` is called
+    if (i == 0 && name == "serve") continue;  // the command name of `incipit serve`
     const size_t equals = name.find('=');
     name = name.substr(0, equals);
     const auto values = flags.Values();
@@ -80,7 +81,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
-// The tokenizer of --model and the template of --chat-template, or else of the model.
+// Loads the tokenizer of --model. Loads the chat template of --chat-template, or the model's
+// template if --chat-template is empty.
 absl::Status LoadText(const Options& options, ServerParts& parts) {
   auto tokenizer = Tokenizer::Load(options.model);
   if (absl::IsNotFound(tokenizer.status())) return absl::OkStatus();
@@ -138,7 +140,7 @@ absl::StatusOr<ServerParts> MakeParts(const FakeOptions& fake, const Options& op
 using RawGenerate = v1::Inference::WithRawCallbackMethod_Generate<
     v1::Inference::WithRawCallbackMethod_Chat<v1::Inference::Service>>;
 
-// Ends each call of Generate and Chat when its message is there, without parsing the message.
+// Ends each call of Generate and Chat when its message has arrived, without parsing the message.
 class Baseline final : public RawGenerate {
  public:
   explicit Baseline(int64_t message_bytes_max) {
@@ -152,7 +154,7 @@ class Baseline final : public RawGenerate {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  int port() const { return port_; }  // 0: not served
+  int port() const { return port_; }  // 0: the port could not be opened
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext*,
                                                        const grpc::ByteBuffer*) override {
@@ -175,7 +177,7 @@ class Baseline final : public RawGenerate {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// Readers see the file whole or not at all.
+// Writes the port file by a rename, so that readers see either the whole file or no file.
 absl::Status WritePortFile(const std::string& path, const Server& server,
                            const Baseline& baseline) {
   const std::string part = path + ".part";
@@ -228,14 +230,14 @@ absl::Status Run(std::span<const std::string_view> args) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread is started
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // blocked before any thread starts
   std::signal(SIGPIPE, SIG_IGN);
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
   INCIPIT_ASSIGN_OR_RETURN(ServerParts parts, MakeParts(fake, options));
-  grpc_init();  // never taken back, as in `serve`
+  grpc_init();  // grpc_shutdown is not called, as in `incipit serve`
   return ServeUntilSignal(options, std::move(parts), signals);
 }
 

@@ -11,7 +11,7 @@
 
 namespace incipit {
 
-// Thread-safe.
+// A list of latencies. Thread-safe.
 class Latencies {
  public:
   void Add(Duration latency) {
@@ -24,7 +24,7 @@ class Latencies {
     ms_.clear();
   }
 
-  // {count, p50_ms, p99_ms, max_ms}; without a latency only the count.
+  // Returns {count, p50_ms, p99_ms, max_ms}. Without any latency, returns {count} only.
   nlohmann::ordered_json Json() {
     MutexLock lock(mutex_);
     nlohmann::ordered_json json = {{"count", ms_.size()}};

@@ -1,5 +1,7 @@
-// Calls a server at a fixed rate (the flood) while it measures running streams, health checks and
-// new connections, and the CPU time that the server's process takes. Prints a line of JSON.
+// Sends calls to a server at a fixed rate (the flood). At the same time, the client measures the
+// gaps between tokens of running streams, and the latency of health checks on old and new
+// connections. The client also measures the CPU time of the server process. Prints the results as
+// one line of JSON.
 #include <fmt/format.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -67,7 +69,7 @@ void Bind(LoadOptions& o, Flags& flags) {
 
 Time Now() { return std::chrono::steady_clock::now(); }
 
-// An event that one thread waits for, and a wait until a time.
+// A counter of notifications. A thread can wait for a number of notifications or until a time.
 class Waiter {
  public:
   void Notify() {
@@ -90,7 +92,7 @@ class Waiter {
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// A connection that no other channel shares.
+// Opens a connection to `address` that no other channel shares.
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -115,14 +117,15 @@ grpc::ByteBuffer Bytes(const std::string& text) {
   return {&slice, 1};
 }
 
-// Calls a method with bytes, over and over. One thread starts calls; they end on gRPC's.
+// Calls one RPC method repeatedly with the same message bytes. A single thread starts the calls,
+// and gRPC's threads report their ends.
 class Caller {
  public:
   Caller(std::string method, const std::string& message, std::string tenant)
       : method_(std::move(method)), message_(Bytes(message)), tenant_(std::move(tenant)) {}
   ~Caller() { Await(); }
 
-  // `on_end` may be null.
+  // Starts a call on `channel`. `on_end` runs when the call ends; `on_end` may be null.
   void Start(const std::shared_ptr<grpc::Channel>& channel, std::function<void()> on_end) {
     auto* const call = new Call(channel);
     if (!tenant_.empty()) call->context.AddMetadata("x-tenant-id", tenant_);
@@ -141,7 +144,7 @@ class Caller {
     return num_started_ - num_ended_;
   }
 
-  // By code, with latencies.
+  // Returns the latencies and the number of ended calls by status code.
   Json Result() {
     Json json = latencies_.Json();
     MutexLock lock(mutex_);
@@ -172,13 +175,13 @@ class Caller {
   const std::string tenant_;
   Latencies latencies_;
   Waiter ended_;
-  int64_t num_started_ = 0;  // the starting thread's own
+  int64_t num_started_ = 0;  // used only by the thread that starts calls
   Mutex mutex_;
   int64_t num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<int, int64_t> codes_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A call of Generate whose messages are timed.
+// A call of Generate that records the time between its messages.
 class Stream final : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
   Stream(v1::Inference::Stub& stub, const LoadOptions& options, int32_t index, Latencies& gaps)
@@ -226,7 +229,7 @@ class Stream final : public grpc::ClientReadReactor<v1::GenerateResponse> {
   Waiter first_, done_;
 };
 
-// What happens at times of its own while the measurement lasts.
+// An action that runs at a fixed interval during the measurement.
 struct Periodic {
   Duration interval;
   std::function<void()> act;
@@ -306,7 +309,8 @@ class Load {
     }
   }
 
-  // Returns how many calls of the flood were left out.
+  // Starts the calls of `flood`, `health` and `fresh` at their intervals until `end`. Returns the
+  // number of flood calls that were left out because too many were in flight.
   int64_t AtRate(Time end, Caller& flood, Caller& health, Caller& fresh) {
     const auto health_channel = Connect(options_.address);
     int64_t num_due = 0, num_left_out = 0;
@@ -343,7 +347,7 @@ class Load {
         }
         next = std::min(next, one.next);
       }
-      // Several calls that are due within a millisecond go together.
+      // Wait at least 1 ms, so that calls due within the same millisecond start together.
       timer.AwaitTime(std::min(end, std::max(next, Now() + std::chrono::milliseconds(1))));
     }
     return num_left_out;

@@ -1,5 +1,5 @@
-// A runner that computes nothing: a step takes the time that the options give, and its tokens are a
-// hash. Measures what a server costs around a model.
+// A model runner that computes nothing. Each step lasts a configured time, and each sampled token
+// is a hash. Load tests use the runner to measure the cost of the server without a model.
 #pragma once
 
 #include <array>
@@ -16,14 +16,16 @@ namespace incipit {
 
 struct PacedRunnerOptions {
   int32_t vocab_size = 0;
-  Duration step_time{};                   // of every step
-  Duration token_time{};                  // in addition, for each token that a step computes
-  TokenId sampled_token = -1;             // -1: a hash of seed, choice and position
-  std::vector<TokenId> avoided_tokens{};  // a hash never gives these
+  Duration step_time{};   // minimum duration of each step
+  Duration token_time{};  // additional time for each token of a step
+  // The token of every sample. -1: each sample is a hash of seed, choice and position.
+  TokenId sampled_token = -1;
+  // Tokens that hashed samples never return.
+  std::vector<TokenId> avoided_tokens{};
 };
 
-// One thread at a time. Steps run one after the other, as on a device: a step starts when it is
-// launched or, if that is later, when the previous step ends.
+// Not thread-safe. Steps run one after another, as on a device. A step starts at its launch or at
+// the end of the previous step, whichever is later.
 class PacedRunner final : public ModelRunner {
  public:
   explicit PacedRunner(PacedRunnerOptions options);
@@ -43,7 +45,8 @@ class PacedRunner final : public ModelRunner {
   const PacedRunnerOptions options_;
   std::array<StepInFlight, 2> steps_;
   size_t oldest_ = 0, num_in_flight_ = 0;
-  Time device_end_{};  // of the last step launched
+  // End of the last launched step.
+  Time device_end_{};
   Mutex mutex_;
   std::condition_variable_any never_;
 };

@@ -1,4 +1,5 @@
-// No step takes memory from the heap: what a request will ever need, it got when it was submitted.
+// Tests that no step allocates heap memory. A request gets all memory that it needs when it is
+// submitted.
 #include <gtest/gtest.h>
 
 #include <atomic>

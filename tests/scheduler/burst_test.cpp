@@ -1,5 +1,6 @@
-// Prompts that begin alike and arrive together compute their beginning once, whatever happens to
-// the one that computes it. Every test counts the tokens of committed steps exactly.
+// Tests requests that share a prefix and arrive together. The prefix must be computed once, even if
+// the sequence that computes it is preempted or cancelled, or if a step fails. Every test counts
+// the tokens of committed steps exactly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

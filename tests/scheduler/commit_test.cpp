@@ -1,4 +1,4 @@
-// What a step gives, and what becomes of requests while one is under way.
+// Tests the commit of a step: its results, and the end of requests while a step is in flight.
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/scheduler_fixture.h"

@@ -1,4 +1,4 @@
-// Copies of partial blocks, as the scheduler asks for them.
+// Tests copies of partial blocks that the scheduler requests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

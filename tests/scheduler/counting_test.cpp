@@ -1,4 +1,5 @@
-// What is counted of requests: exactly, in tokens, once for each that was admitted.
+// Tests the counters of requests. Each admitted request counts exactly once, and its counts are in
+// tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

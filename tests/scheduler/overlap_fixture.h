@@ -1,4 +1,4 @@
-// A scheduler with two steps in flight, stepped by hand.
+// Fixture for a scheduler with two steps in flight. The test starts and ends each step.
 #pragma once
 
 #include <utility>
@@ -15,7 +15,8 @@ class OverlapFixture : public SchedulerFixture {
   OverlapFixture(KvCacheOptions cache, SchedulerOptions limits)
       : SchedulerFixture(std::move(cache), WithTwoSteps(limits)) {}
 
-  // What the next step computes, as (request, tokens); it is in flight unless that is nothing.
+  // Plans and launches the next step. Returns the planned (request, tokens) pairs. If nothing was
+  // planned, no step is launched.
   Shares Begin(Time now = {}) {
     StepInFlight& step = steps[static_cast<size_t>(oldest + scheduler.num_in_flight()) % 2];
     scheduler.Plan(now, step.plan);
@@ -32,7 +33,7 @@ class OverlapFixture : public SchedulerFixture {
     CommitOldest();
     Collect();
   }
-  // It has been waited for.
+  // Commits the oldest step. REQUIRES: runner.Wait has returned for the step.
   void CommitOldest() {
     const StepPlan& done = steps[static_cast<size_t>(oldest)].plan;
     oldest = 1 - oldest;
@@ -40,7 +41,7 @@ class OverlapFixture : public SchedulerFixture {
         done,
         {.tokens = result.tokens, .status = result.status, .score_status = result.score_status});
   }
-  // The newest did nothing; it has been waited for.
+  // Rolls back the newest step. REQUIRES: runner.Wait has returned an error for the step.
   void AbortNewest() {
     scheduler.Abort(newest().plan);
     Collect();

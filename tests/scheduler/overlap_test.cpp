@@ -1,4 +1,5 @@
-// One step planned ahead while another is in flight: who takes part, and what ends mean then.
+// Tests a step that is planned while another step is in flight: which sequences it contains, and
+// the effect of a sequence's end.
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/overlap_fixture.h"

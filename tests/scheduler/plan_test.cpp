@@ -1,4 +1,5 @@
-// Who computes what, and who gives way.
+// Tests the plan of a step: the sequences that the step computes, their numbers of tokens, and
+// preemption.
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/scheduler_fixture.h"

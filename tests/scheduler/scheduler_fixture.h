@@ -1,4 +1,5 @@
-// A scheduler, its cache and the fake model, stepped by hand.
+// Fixture of the scheduler tests: a scheduler, its cache and the fake model. The test plans and
+// runs each step.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -27,7 +28,7 @@ class SchedulerFixture {
         scheduler(limits, this->cache),
         runner({.num_blocks = cache.num_blocks, .block_size = cache.block_size}) {}
 
-  // A request of `num_prompt` equal tokens.
+  // Returns a request whose prompt repeats `token` `num_prompt` times.
   static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_output, TokenId token = 1) {
     Request request;
     request.id = RequestId{id};
@@ -40,7 +41,7 @@ class SchedulerFixture {
     scheduler.Add(MakeSequenceGroup(std::move(shared), cache));
   }
 
-  // The plan's items as (request, tokens).
+  // The (request, tokens) pair of each item of a plan.
   using Shares = std::vector<std::pair<uint64_t, int32_t>>;
   Shares Plan(Time now = {}) {
     scheduler.Plan(now, plan);

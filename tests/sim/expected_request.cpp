@@ -9,7 +9,7 @@
 namespace incipit {
 namespace {
 
-// Counts from scratch, as a user would define them.
+// Counts each token in the prompt and in the output, independently of the scheduler's counters.
 std::vector<TokenCount> CountTokens(std::span<const TokenId> tokens, size_t num_prompt) {
   std::map<TokenId, TokenCount> counts;
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -1,4 +1,4 @@
-// One simulated request: what it must be given, and what it has been given so far.
+// A simulated request with its expected output, compared with the events that the scheduler emits.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,39 @@
 namespace incipit {
 
 struct ExpectedChoice {
-  std::vector<TokenId> tokens;  // the answer
-  std::vector<uint64_t> rows;   // what each was drawn from
+  std::vector<TokenId> tokens;  // the output
+  // The row hash (FakeModel::Row) from which each output token is sampled.
+  std::vector<uint64_t> rows;
   FinishReason finish{};
   size_t num_received = 0;
   bool ended = false;
-  bool cancelled = false;  // asked for
+  // True if the simulation has cancelled the choice.
+  bool cancelled = false;
 };
 
-// Computed from the request alone, without scheduler or cache.
+// Computes the expected output of each choice from the request and the fake model alone, without
+// scheduler or cache.
 class ExpectedRequest {
  public:
   ExpectedRequest(const Request& request, const FakeModel& model);
 
-  // What is wrong with the event, or empty.
+  // Returns the error in `event`, or an empty string if `event` is as expected.
   std::string Receive(const AdmissionEvent& event);
   std::string Receive(const PromptLogprobsEvent& event, const Logprobs& logprobs);
   std::string Receive(const TokenEvent& event, const Logprobs& logprobs, Time now);
 
   void Cancel(int32_t choice) { choices_[static_cast<size_t>(choice)].cancelled = true; }
   bool has_pending_cancel() const;
-  bool has_received() const;  // a token
+  // Returns true if a choice has received a token.
+  bool has_received() const;
   bool ended() const;
 
   const Request& request() const { return request_; }
   const std::vector<ExpectedChoice>& choices() const { return choices_; }
-  // Prompt and whole answer.
+  // Returns the prompt followed by the choice's whole expected output.
   std::vector<TokenId> TokensOf(int32_t choice) const;
-  const SequenceGroup* group = nullptr;  // the scheduler's; gone with its last event
+  // Owned by the scheduler. Invalid after the last event of the request.
+  const SequenceGroup* group = nullptr;
 
  private:
   ExpectedChoice Output(int32_t choice) const;

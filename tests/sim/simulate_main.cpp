@@ -1,4 +1,5 @@
-// simulate [FIRST_SEED [COUNT]]: replays seeds; the exit status says whether all held.
+// simulate [FIRST_SEED [COUNT]]: simulates COUNT seeds from FIRST_SEED on. The exit status is 0 if
+// no simulation finds an error, and 1 otherwise.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -10,7 +10,8 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kEventsMax = 10'000;  // between two looks at them: far fewer
+// Maximum number of buffered cache events; the simulation reads the events far more often.
+constexpr size_t kEventsMax = 10'000;
 
 }  // namespace
 
@@ -212,7 +213,8 @@ std::string Simulation::Run() {
   return error_;
 }
 
-// As the engine does: a step runs while the next one is planned.
+// Advances one step as the engine loop does: with two steps in flight, the next step is planned
+// before the oldest step is committed.
 void Simulation::Step() {
   if (scheduler_->num_in_flight() == 0) PlanAndLaunch();
   if (scheduler_->num_in_flight() == 0 || !error_.empty()) return;
@@ -226,7 +228,8 @@ void Simulation::Step() {
   FinishOldest();
   TakeEvents();
   for (const auto& [id, request] : live_) {
-    // Who computes for others ends when no step draws in its name.
+    // A cancelled sequence that computes the prompt for other choices ends when its last step in
+    // flight is committed.
     Expect(!request.has_pending_cancel() || scheduler_->num_in_flight() > 0,
            "a cancelled request goes on");
   }
@@ -239,7 +242,8 @@ void Simulation::PlanAndLaunch() {
   StepInFlight& step =
       steps_[(oldest_ + static_cast<size_t>(scheduler_->num_in_flight())) % steps_.size()];
   plan_ = &step.plan;
-  if (rates_.life > 0) last_finished_.clear();  // its time may be over
+  // The time to live of blocks of `last_finished_` may end now, so these blocks may be evicted.
+  if (rates_.life > 0) last_finished_.clear();
   PlanAndCheck();
   if (plan_->items.empty() || !error_.empty()) return;
   last_finished_.clear();
@@ -260,7 +264,8 @@ void Simulation::FinishOldest() {
   Expect(status.ok() != step.aborts, "the runner disagrees");
   if (step.aborts) {
     ++counts_.aborts;
-    if (scheduler_->num_in_flight() == 2) {  // it has built on what was not done
+    // The newer step used samples of the aborted step, so both steps are rolled back.
+    if (scheduler_->num_in_flight() == 2) {
       Expect(runner_->Wait(result_).ok() != newer.aborts, "the runner disagrees");
       scheduler_->Abort(newer.plan);
       CheckHeld();

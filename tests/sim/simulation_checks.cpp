@@ -8,7 +8,8 @@
 namespace incipit {
 namespace {
 
-// Who is served first, said once more: the product's own order is what is checked.
+// Returns true if `a` is scheduled before `b`. Deliberately independent of the scheduler's own
+// IsBefore, which is under test.
 bool ComesFirst(const Sequence& a, const Sequence& b) {
   const auto key = [](const Sequence& sequence) {
     const Request& request = sequence.request();
@@ -17,7 +18,7 @@ bool ComesFirst(const Sequence& a, const Sequence& b) {
   return key(a) < key(b);
 }
 
-// Whether the step in flight is certainly its last, or was.
+// Returns true if `sequence` has ended or certainly ends when the step in flight is committed.
 bool IsAtItsEnd(const Sequence& sequence) {
   return sequence.ended() ||
          (sequence.num_pending > 0 && sequence.length() == sequence.request().length_max());
@@ -27,7 +28,7 @@ bool IsIn(const StepPlan& plan, const Sequence& sequence) {
   return std::ranges::count(plan.items, &sequence, &StepPlan::Item::sequence) > 0;
 }
 
-// By the plan that was just made.
+// Returns true if the latest plan admitted the sequence of `item`.
 bool IsAdmitted(const StepPlan::Item& item) {
   return item.sequence->admission_pending && item.sequence->num_in_flight == 1;
 }
@@ -99,7 +100,8 @@ void Simulation::CheckBudgets() {
   Expect(!admits || num_missing_blocks <= cache_->num_free(), "admitted without room to the end");
 }
 
-// Nobody is admitted to compute a block that somebody else has computed or is about to compute.
+// Checks that no sequence is admitted to compute a block that another running sequence has computed
+// or is about to compute.
 void Simulation::CheckComputedOnce() {
   if (collides_) return;
   const int32_t block_size = cache_->block_size();
@@ -115,7 +117,7 @@ void Simulation::CheckComputedOnce() {
       if (other == &sequence || static_cast<size_t>(block) >= hashes.size()) continue;
       if (other->ended()) continue;
       if (other->table.num_published < block) continue;
-      // Bad values may have made its blocks unfit to be found.
+      // A value that is not finite makes the blocks of its sequence unfindable.
       const int32_t last = other->table.num_published > block ? block : block - 1;
       const bool publishes = last < 0 || cache_->pool().is_published(other->table.blocks[last]);
       const bool planned_first = std::ranges::none_of(
@@ -127,7 +129,7 @@ void Simulation::CheckComputedOnce() {
   }
 }
 
-// First come, first served, whatever else happens.
+// Checks that planning, admission and preemption follow the order of ComesFirst.
 void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
   if (!running_before.empty()) {
     Expect(plan_->items.front().sequence == running_before.front(), "the first did not advance");
@@ -150,7 +152,7 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
   }
 }
 
-// What a step in flight reads and writes belongs to somebody until it is over.
+// Checks that each block used by a step in flight has a user, so that the block cannot be evicted.
 void Simulation::CheckHeld() {
   for (int32_t i = 0; i < scheduler_->num_in_flight(); ++i) {
     const incipit::Step& step = steps_[(oldest_ + static_cast<size_t>(i)) % 2].step;
@@ -169,7 +171,7 @@ void Simulation::CheckCache() {
            "blocks that no step needs");
   }
   cache_->CheckInvariants(tables);
-  // What asks to stay longer takes no more than two tenants' shares.
+  // The retained blocks of each of the two tenants are limited to that tenant's share.
   const double share_max = cache_options_.retention.tenant_share_max;
   const auto num_kept_max = 2 * static_cast<int32_t>(share_max * cache_options_.num_blocks);
   const bool only_high = rates_.low == 0 && rates_.life == 0;
@@ -177,7 +179,7 @@ void Simulation::CheckCache() {
   if (listens_) CheckEvents();
 }
 
-// Who has heard every event knows what a snapshot tells.
+// Checks that all events so far and a snapshot of the cache describe the same blocks.
 void Simulation::CheckEvents() {
   const auto block_size = static_cast<size_t>(cache_->block_size());
   Expect(mirror_.Apply(cache_->Events(), block_size), "an event without sense");
@@ -189,7 +191,7 @@ void Simulation::CheckEvents() {
   Expect(now.prefixes() == mirror_.prefixes(), "listeners know something else than is there");
 }
 
-// Where an admission stopped to find blocks.
+// Checks the miss event of an admission: its reason, its block and its first differing token.
 void Simulation::CheckMiss(const ExpectedRequest& request, const AdmissionEvent& event) {
   const Request& asked = request.request();
   const int32_t block = event.num_cached_tokens / cache_->block_size();
@@ -247,7 +249,8 @@ void Simulation::TakeEvents() {
       last_finished_ = request->TokensOf(event.choice);
       last_namespace_ = request->request().cache_namespace;
     } else if (event.choice > 0) {
-      last_finished_.clear();  // a choice that starts takes blocks, of whoever ended before it too
+      // A choice that starts allocates blocks and may evict blocks of `last_finished_`.
+      last_finished_.clear();
     }
   }
   for (const RequestId id : events.ended) {
@@ -268,13 +271,14 @@ void Simulation::TakeEvents() {
   }
 }
 
-// What was found has been computed by somebody of the same namespace.
+// Checks that another request of the same namespace has computed the cached prefix.
 void Simulation::CheckSource(const ExpectedRequest& request, int32_t num_cached) {
   Expect(num_cached == 0 || HasComputed(request, num_cached),
          "a hit on what its tenant never computed");
 }
 
-// Whether another request of the same namespace begins with the same `num_tokens` tokens.
+// Returns true if another request of the same namespace begins with the first `num_tokens` tokens
+// of the prompt of `request`.
 bool Simulation::HasComputed(const ExpectedRequest& request, int32_t num_tokens) {
   const std::vector<TokenId>& prompt = request.request().prompt;
   return std::ranges::any_of(texts_, [&](const Text& text) {
@@ -284,7 +288,8 @@ bool Simulation::HasComputed(const ExpectedRequest& request, int32_t num_tokens)
   });
 }
 
-// Nothing of a failed request's prompt can be found, once it was computed.
+// Checks that no block of a failed request's prompt can be found, if the request had received
+// tokens.
 void Simulation::CheckGone(const ExpectedRequest& request) {
   if (!request.has_received()) return;
   Request probe = request.request();
@@ -320,8 +325,9 @@ void Simulation::CheckEnd() {
   CheckAllCanBeTaken();
 }
 
-// What ended last was released last: it is there, to the last block that was computed, and of that
-// to the last token but one.
+// Checks that the blocks of the latest finished choice are still cached. A lookup must find all
+// full blocks. With copy on write, the lookup must also find all but the last token of the last
+// full block.
 void Simulation::CheckLastIsThere() {
   if (last_finished_.empty() || !cache_options_.prefix_cache) return;
   const auto num_computed = static_cast<int32_t>(last_finished_.size()) - 1;
@@ -343,7 +349,7 @@ void Simulation::CheckLastIsThere() {
          "the last block is not found to its last token but one");
 }
 
-// Whatever anybody asked for: it fades, and no block is lost to others.
+// Checks that every block can be allocated at the end, and that no block stays retained for ever.
 void Simulation::CheckAllCanBeTaken() {
   if (dice_.Chance(50)) {
     cache_->Advance(now_ + std::chrono::hours(1));

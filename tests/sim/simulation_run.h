@@ -1,4 +1,5 @@
-// One simulated system: what it does (simulation.cpp) and what must hold (simulation_checks.cpp).
+// Declares a simulation. simulation.cpp drives the system, and simulation_checks.cpp checks its
+// state.
 #pragma once
 
 #include <array>
@@ -20,11 +21,11 @@ namespace incipit {
 
 inline constexpr int32_t kVocab = 50;
 
-// Deterministic on every platform.
+// A random number generator that returns the same numbers on every platform.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
-  // From lo to hi, both included.
+  // Returns a number in [lo, hi], both bounds included.
   int32_t Pick(int32_t lo, int32_t hi) {
     state_ += 0x9e3779b97f4a7c15u;
     uint64_t z = state_;
@@ -39,13 +40,14 @@ class Dice {
   uint64_t state_;
 };
 
-// How often what happens, in percent. Each kind is off in some runs, so that a fault that another
-// kind would hide is seen.
+// Probability of each kind of event in percent. Each kind has probability 0 in some simulations,
+// because one kind of event may hide a fault that another kind causes.
 struct Rates {
   int32_t arrival = 30, cancel = 0, cancel_in_flight = 0, abort = 0, poison = 0, reset = 0;
   int32_t deadline = 0, choices = 0, priority = 0, logprobs = 0, prompt_logprobs = 0;
   int32_t penalties = 0, no_read = 0, stop = 50, minimum = 0;
-  // Salts; giving up cached blocks; wishes to go first, to stay longer, to live only so long.
+  // Probabilities of salted namespaces, of EvictTo calls, and of retention hints: a low priority, a
+  // high priority or a pin, and a time to live.
   int32_t salt = 0, evict = 0, low = 0, high = 0, life = 0;
 };
 
@@ -101,29 +103,37 @@ class Simulation {
     bool aborts = false;
   };
   std::array<StepInFlight, 2> steps_;
-  size_t oldest_ = 0;         // of those in flight, or where the next one goes
-  StepPlan* plan_ = nullptr;  // the latest
+  // Index of the oldest step in flight in `steps_`. If no step is in flight, the next step uses
+  // this entry.
+  size_t oldest_ = 0;
+  StepPlan* plan_ = nullptr;  // the latest plan
   StepResult result_;
 
   std::vector<std::vector<TokenId>> prefixes_;
-  int32_t alphabet_ = 2;   // a tiny one repeats a block after different prefixes
-  bool collides_ = false;  // keys of a few bits: much that could be shared is not
+  // Number of distinct tokens in prompts. With few tokens, equal blocks follow different prefixes.
+  int32_t alphabet_ = 2;
+  // True: keys have only 1 to 8 bits, so keys collide and some equal prefixes are not shared.
+  bool collides_ = false;
   bool listens_ = false;
   EventMirror mirror_;
   int32_t arrivals_left_ = 0;
   uint64_t next_id_ = 1;
   Time now_{};
   std::map<uint64_t, ExpectedRequest> live_;
-  int64_t num_groups_ = 0;  // that the scheduler holds
+  // Number of groups that the scheduler owns.
+  int64_t num_groups_ = 0;
   KvCacheStats stats_;
   int64_t hits_reported_ = 0, queries_reported_ = 0;
-  struct Text {  // prompt and answer
+  // The prompt and the expected output of one choice.
+  struct Text {
     RequestId request{};
     std::vector<TokenId> tokens;
   };
   std::map<RequestId, std::string> namespaces_;
-  std::vector<Text> texts_;             // of everything that was ever submitted
-  std::vector<TokenId> last_finished_;  // tokens of the choice that ended last, if regularly
+  // The texts of all requests ever submitted.
+  std::vector<Text> texts_;
+  // Tokens of the latest choice that ended by a stop token or its length limit.
+  std::vector<TokenId> last_finished_;
   CacheNamespace last_namespace_;
   bool poisoned_ = false;
   std::string error_;

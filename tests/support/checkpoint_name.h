@@ -1,4 +1,4 @@
-// What tests over checkpoints are called.
+// Declares a function that names parameterised tests after their checkpoints.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@
 
 namespace incipit {
 
-// The checkpoint's name, in the letters that a test's name may have.
+// Returns the checkpoint's name with '-' replaced by '_', because GoogleTest allows no '-' in a
+// test name.
 inline std::string NameOfCheckpoint(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::ranges::replace(name, '-', '_');

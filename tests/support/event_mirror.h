@@ -1,4 +1,4 @@
-// Who knows the cache by its events alone.
+// A test listener that rebuilds the contents of the KV cache from the cache's events alone.
 #pragma once
 
 #include <array>
@@ -11,10 +11,11 @@
 
 namespace incipit {
 
-// What a listener makes of the events: the tokens of each stored key's whole prefix.
+// Rebuilds the token prefix of each cached block from the cache's events. Each entry maps the key
+// of a stored block to the tokens of the block's whole prefix.
 class EventMirror {
  public:
-  // False: an event makes no sense, or some are lost.
+  // Returns false if an event contradicts the earlier events or if events were lost.
   bool Apply(const KvEvents& emitted, size_t block_size) {
     for (const KvEvent& event : emitted.events) {
       if (event.kind == KvEvent::Kind::kLost) return false;

@@ -1,7 +1,9 @@
-// A model that notices every mistake in sharing. Its keys and values depend, as real ones do, on
-// all tokens before them: each slot stores a hash of the slot before it and its own token, and an
-// answer is a hash of all slots read through the block table. A block that is shared, evicted,
-// copied or written wrongly anywhere in the prefix changes the text.
+// A fake model for tests that detects every mistake in sharing cache blocks.
+//
+// As in a real model, the keys and values of a token depend on all earlier tokens. Each slot stores
+// a hash of the previous slot and the slot's own token. A sampled token is a hash of all slots that
+// are read through the block table. A block that is wrongly shared, evicted, copied or written
+// anywhere in the prefix therefore changes the output.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +22,8 @@
 
 namespace incipit {
 
-// The fake model as a function of whole token strings, computed without any cache: what FakeRunner
-// must answer.
+// The fake model as a function of a whole token sequence, computed without a cache. FakeRunner must
+// sample the same tokens.
 class FakeModel {
  public:
   explicit FakeModel(int32_t vocab) : vocab_(vocab) {}
@@ -33,7 +35,8 @@ class FakeModel {
   static uint64_t Slot(uint64_t slot_before, TokenId token) {
     return Mix(slot_before, static_cast<uint64_t>(token));
   }
-  // What a row knows after attending to the slots of positions 0 .. its own.
+  // Returns the hash of the slots of positions [0, tokens.size()). The hash stands for the logits
+  // of the last token.
   static uint64_t Row(std::span<const TokenId> tokens) {
     uint64_t slot = 0, row = 0;
     for (const TokenId token : tokens) {
@@ -43,8 +46,8 @@ class FakeModel {
     return row;
   }
 
-  // As a sampler: a function of the row, seed, choice, position, penalties and bans, and of nothing
-  // else.
+  // Returns the sampled token. The token depends only on `row` and on the seed, choice, position,
+  // penalty counts and banned tokens of `sample`.
   TokenId Sample(uint64_t row, const StepSample& sample) const {
     uint64_t bits = Mix(row, sample.params->seed);
     bits = Mix(Mix(bits, static_cast<uint64_t>(sample.choice)),
@@ -65,7 +68,7 @@ class FakeModel {
   float Logprob(uint64_t row, TokenId token) const {
     return -static_cast<float>(Mix(row, static_cast<uint64_t>(token)) % 1024) / 64;
   }
-  // Appends one row: the token's own, and `num_top` others.
+  // Appends one row of log probabilities: `token` and `num_top` other tokens.
   void AppendLogprobs(uint64_t row, TokenId token, int32_t num_top, Logprobs& logprobs) const {
     logprobs.chosen.push_back({.token = token, .logprob = Logprob(row, token)});
     logprobs.rank.push_back(static_cast<int32_t>(row % 7) + 1);
@@ -85,10 +88,12 @@ struct FakeRunnerOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;
   int32_t vocab = 50;
-  bool asynchronous = false;  // steps are computed on a thread of its own, not in Wait
+  // True: a separate thread computes the steps. False: Wait computes each step.
+  bool asynchronous = false;
 };
 
-// One thread at a time; results do not depend on the options.
+// Computes steps with the fake model. Not thread-safe. The results depend on no option except
+// `vocab`.
 class FakeRunner : public ModelRunner {
  public:
   explicit FakeRunner(const FakeRunnerOptions& options)
@@ -98,7 +103,7 @@ class FakeRunner : public ModelRunner {
                0xdead) {
     if (options.asynchronous) thread_ = std::thread([this] { ComputeLaunched(); });
   }
-  // REQUIRES: every step has been waited for.
+  // REQUIRES: Wait has returned for every launched step.
   ~FakeRunner() override {
     if (!thread_.joinable()) return;
     {
@@ -109,10 +114,11 @@ class FakeRunner : public ModelRunner {
     thread_.join();
   }
 
-  // The next step that is launched reports `status` and does nothing.
+  // Makes the next launched step compute nothing and return `status` from Wait.
   void FailNextStep(absl::Status status) { next_.status = std::move(status); }
-  // The next step that is launched stores a value that is not finite for its token `row` (modulo
-  // their number). Every row that reads it is not finite either, until the slot is written again.
+  // Makes the next launched step store a value that is not finite for one token: token `row` modulo
+  // the number of tokens. A row that reads the slot of this token is not finite either, until the
+  // slot is written again.
   void PoisonNextStep(int32_t row) { next_.poison_row = row; }
 
   absl::Status Launch(const Step& step) override {
@@ -146,7 +152,8 @@ class FakeRunner : public ModelRunner {
   const FakeModel& model() const { return model_; }
 
  protected:
-  // Called before a step is computed, on the thread that does it. If not OK, it does nothing.
+  // Called before each step is computed, on the thread that computes the step. If the returned
+  // status is not OK, the step computes nothing and Wait returns the status.
   virtual absl::Status Begin() { return absl::OkStatus(); }
 
  private:
@@ -208,15 +215,17 @@ class FakeRunner : public ModelRunner {
     nothing_before_ = false;
   }
 
-  // Takes the tokens that the previous step sampled. If that step did nothing, the results of this
-  // one are not used.
+  // Replaces each fed token by the token that the previous step sampled. If the previous step
+  // failed, the engine discards the results of the current step, and the fed token is 0.
   void FeedTokens() {
     tokens_.assign(step_.tokens.begin(), step_.tokens.end());
     for (TokenId& token : tokens_) {
       if (token >= 0) continue;
       const auto sample = static_cast<size_t>(-1 - token);
       INCIPIT_CHECK(nothing_before_ || sample < sampled_before_.size());
-      token = nothing_before_ ? 0 : std::max(sampled_before_[sample], 0);  // 0: it is not finite
+      // If the previous step sampled no token because its values are not finite, the fed token is
+      // 0.
+      token = nothing_before_ ? 0 : std::max(sampled_before_[sample], 0);
     }
   }
 
@@ -244,7 +253,8 @@ class FakeRunner : public ModelRunner {
     CheckRanges(step_.score_begin, step_.scores);
   }
 
-  // Every sample and score is in the range of the sequence whose row it reads; rows ascend.
+  // Checks that each sample and each score is in the range of the sequence that owns its row, and
+  // that rows ascend.
   template <class Entry>
   void CheckRanges(std::span<const int32_t> begin, std::span<const Entry> entries) const {
     INCIPIT_CHECK(begin.size() == step_.token_begin.size());
@@ -258,7 +268,8 @@ class FakeRunner : public ModelRunner {
     }
   }
 
-  // A device does them in any order.
+  // Copies blocks. A device may copy in any order, so no copy may read or write the target of
+  // another copy.
   void DoCopies() {
     for (const BlockCopy& copy : step_.copies) {
       const auto touches = [&](const BlockCopy& other) {
@@ -284,7 +295,8 @@ class FakeRunner : public ModelRunner {
     }
   }
 
-  // False: not finite.
+  // Computes the hash `row` of the slots that the token row attends to. Returns false if one of
+  // these slots is not finite.
   bool ReadRow(int32_t sequence, int32_t token_row, uint64_t& row) {
     row = 0;
     for (int32_t p = 0; p <= step_.positions[token_row]; ++p) {
@@ -319,7 +331,7 @@ class FakeRunner : public ModelRunner {
   std::array<StepInFlight, 2> steps_;
   size_t oldest_ = 0, num_in_flight_ = 0;
 
-  // Of the step that is being computed, and of the previous one.
+  // State of the step that is being computed, and the samples of the previous step.
   Step step_;
   int32_t poison_row_ = -1;
   std::vector<TokenId> tokens_, sampled_before_;
@@ -330,7 +342,8 @@ class FakeRunner : public ModelRunner {
   int64_t num_launched_ ABSL_GUARDED_BY(mutex_) = 0, num_computed_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_waited_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses all of the above
+  // Declared last: the thread uses all other members.
+  std::thread thread_;
 };
 
 }  // namespace incipit

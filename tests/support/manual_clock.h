@@ -1,4 +1,4 @@
-// A clock that a test advances by hand.
+// A clock that only the test advances.
 #pragma once
 
 #include <atomic>

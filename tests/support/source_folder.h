@@ -1,5 +1,5 @@
-// Where tests find models and golden answers: the source tree, or what was packed of it for a
-// machine that has none (INCIPIT_SOURCE).
+// The folders in which tests find models and golden outputs. On a machine without the source tree,
+// the environment variable INCIPIT_SOURCE names a folder with the packed files.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,8 @@ inline std::filesystem::path SourceFolder() {
   return given != nullptr ? given : INCIPIT_SOURCE_DIR;
 }
 
-// The folder of stories260K: INCIPIT_STORIES on a machine without the source tree.
+// Returns the folder of the model stories260K. On a machine without the source tree,
+// INCIPIT_STORIES names this folder.
 inline std::filesystem::path StoriesFolder() {
   const char* const given = std::getenv("INCIPIT_STORIES");
   return given != nullptr ? given : SourceFolder() / "tests/data/models/stories260K";

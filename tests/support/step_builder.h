@@ -1,4 +1,4 @@
-// The arrays of a Step, put together sequence by sequence.
+// Builds the arrays of a Step, one sequence at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace incipit {
 
 class StepBuilder {
  public:
-  // Computes `tokens` at positions from `first` on, in `blocks`. Returns the step's row of the
-  // first.
+  // Adds a sequence that computes `tokens` at the positions [first, first + tokens.size()) and
+  // stores keys and values in `blocks`. Returns the row of the sequence's first token in the step.
   int32_t AddTokens(std::span<const TokenId> tokens, int32_t first,
                     std::span<const int32_t> blocks) {
     const int32_t row = num_tokens();
@@ -28,7 +28,7 @@ class StepBuilder {
     return row;
   }
   void AddCopy(BlockCopy copy) { copies_.push_back(copy); }
-  // The reference is valid until the next sample is added.
+  // Adds a sample. The returned reference is valid until the next call of AddSample.
   StepSample& AddSample(int32_t row, const SamplingParams& params, int32_t choice,
                         int64_t position) {
     Count(row, sample_begin_);
@@ -43,7 +43,7 @@ class StepBuilder {
   int32_t num_tokens() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t num_blocks() const { return static_cast<int32_t>(blocks_.size()); }
 
-  // The views are valid until something is added.
+  // Returns the step. The spans in the step are valid until the next call of an Add function.
   Step Build() const {
     return {.tokens = tokens_,
             .positions = positions_,
@@ -58,7 +58,8 @@ class StepBuilder {
   }
 
  private:
-  // Adds one to the range of the sequence that has token row `row`.
+  // Increments the range end of the sequence that contains token row `row`, and both bounds of all
+  // later ranges.
   void Count(int32_t row, std::vector<int32_t>& begin) const {
     for (size_t s = 0; s < begin.size(); ++s) begin[s] += token_begin_[s] > row ? 1 : 0;
   }

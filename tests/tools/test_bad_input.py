@@ -1,5 +1,5 @@
-"""docs/bad_input.md and the tests agree: every row is checked by the tests that it names, and every row that a test
-names is there."""
+"""Checks that docs/bad_input.md and the tests agree: the tests named in a row check that row, and every row that a
+test names exists."""
 import pathlib
 import re
 import unittest
@@ -9,14 +9,14 @@ E2E = SOURCE / "tests/e2e"
 
 
 def table():
-    """row -> what checks it"""
+    """Returns (row number, names of the tests in the row) for each row of docs/bad_input.md."""
     lines = (SOURCE / "docs/bad_input.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| \d+ \|", line)]
     return [(int(row), set(checks.split(", "))) for row, _, _, checks in cells]
 
 
 def rows_of_python():
-    """row -> the files of tests/e2e that name it"""
+    """Returns the map from row number to the files of tests/e2e that name the row."""
     rows = {}
     for path in E2E.glob("*.py"):
         text = path.read_text()

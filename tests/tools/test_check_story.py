@@ -1,4 +1,4 @@
-"""The story checker accepts good stories, its own and others', and rejects damaged ones."""
+"""Checks that the story checker accepts good stories, generated or written by hand, and rejects damaged stories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Once upon a time, there was a brave little bear named Otis. He loved to jump in 
 shiny ball that he loved to throw.
 One warm morning, Otis dropped the ball and it rolled away. It fell into a deep hole. He was sad."""
 
-# By the rules, but in sentences that the generator cannot write.
+# A story that follows the rules, in sentences that the generator cannot write.
 GOOD_BY_HAND = """\
 Once upon a time, there was a clever bear named Leo. He loved to run in the meadow. Leo had a shiny \
 ball and loved it. One morning, Leo walked to the meadow with his ball.
@@ -31,18 +31,18 @@ Leo hugged Amy and said, "You are very kind, Amy!" They played with the shiny ba
 
 
 def replaced(text: str, match: re.Match[str], by: str) -> str:
-    """The text with what was matched replaced."""
+    """Returns the text with the match replaced by `by`."""
     return text[: match.start()] + by + text[match.end() :]
 
 
 def pick(rng: random.Random, pattern: str, text: str, first: int = 0) -> re.Match[str] | None:
-    """One of the places where the pattern matches, from the given one on."""
+    """Returns a random match of the pattern, or None. The matches before index `first` are left out."""
     matches = list(re.finditer(pattern, text))[first:]
     return rng.choice(matches) if matches else None
 
 
 def swap(words, pattern_of: Callable[[Setting], str | None], first: int = 0):
-    """A damage: one word of the setting becomes another of the same kind."""
+    """Returns a damage function that replaces a word of the setting by another word of the same kind."""
 
     def damage(rng: random.Random, setting: Setting, text: str) -> str | None:
         word = pattern_of(setting)
@@ -54,7 +54,7 @@ def swap(words, pattern_of: Callable[[Setting], str | None], first: int = 0):
 
 
 def edit(pattern: str, by: Callable[[str], str]):
-    """A damage: one match of the pattern is replaced."""
+    """Returns a damage function that replaces one match of the pattern."""
 
     def damage(rng: random.Random, setting: Setting, text: str) -> str | None:
         match = pick(rng, pattern, text)
@@ -64,31 +64,31 @@ def edit(pattern: str, by: Callable[[str], str]):
 
 
 def cut_end(rng: random.Random, setting: Setting, text: str) -> str:
-    """The story without its last sentence."""
+    """Returns the story without its last sentence."""
     return text[: max(text.rfind(c, 0, -1) for c in ".!") + 1]
 
 
 def cut_words(rng: random.Random, setting: Setting, text: str) -> str:
-    """The story up to some word."""
+    """Returns the story cut after a random word."""
     words = text.split(" ")
     return " ".join(words[: rng.randint(5, len(words) - 1)])
 
 
 def cut_start(rng: random.Random, setting: Setting, text: str) -> str:
-    """The story without its first sentence."""
+    """Returns the story without its first sentence."""
     return text[text.index(". ") + 2 :]
 
 
 def say_twice(rng: random.Random, setting: Setting, text: str) -> str:
-    """The story with its first sentence twice."""
+    """Returns the story with its first sentence repeated."""
     return text[: text.index(". ") + 2] + text
 
 
 PRONOUNS = {"she": "he", "he": "she", "She": "He", "He": "She"}
 POSSESSIVES = {"his": "her", "His": "Her"}
-# Each kind of damage, and the share of stories in which the checker must notice it. It is 1 where
-# every result is wrong, and lower where chance may leave a story as good as before (as when a `very`
-# goes, or a word comes to stand where another of its kind stood).
+# Kinds of damage, and the minimum share of stories in which the checker must find the damage. The share is 1 if every
+# result is wrong. The share is lower if the damaged story may be as good as before, for example after the removal of
+# a `very`.
 DAMAGES = {
     "hero renamed": (swap(GIRLS + BOYS, lambda s: s.hero), 1.0),
     "helper renamed": (swap(GIRLS + BOYS, lambda s: s.helper, first=1), 1.0),
@@ -111,10 +111,10 @@ DAMAGES = {
 
 
 class CheckStoryTest(unittest.TestCase):
-    """Stories are fixed by their seeds."""
+    """Tests with stories from fixed seeds."""
 
     def stories(self, count: int) -> Iterator[tuple[random.Random, Setting, str]]:
-        """Stories with their settings, and a generator for what is done to them."""
+        """Yields stories with their settings, and a random generator for the damage."""
         rng = random.Random(20)
         for _ in range(count):
             setting = draw_setting(rng)

@@ -1,4 +1,4 @@
-"""The comparison's table says what was measured, and the files of its peers hold the checkpoint's weights."""
+"""Checks the table of the CPU comparison, and the weight files that are written for other engines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ import make_checkpoint  # noqa: E402
 
 try:
     import write_gguf
-except ImportError:  # no numpy
+except ImportError:  # numpy is missing
     write_gguf = None
 
 SMALL = dict(layers=2, hidden=64, heads=4, kv_heads=2, mlp=96, vocabulary=300, context=128)
 
 
 def result(disturbed: int = 0) -> dict:
-    """Medians: ours 110, llama.cpp 60 with one file and 100 with the other, OpenVINO 80."""
+    """Returns measurements with these medians: incipit 110, llama.cpp 60 (bf16 file) and 100 (f16 file), OpenVINO
+    80."""
     names = compare_cpu.MEASUREMENTS
     speeds = {"incipit": [100, 110, 900], "llama.cpp bf16": [60, 60, 60], "llama.cpp f16": [90, 100, 100],
               "OpenVINO GenAI f16": [80, 10, 90]}

@@ -1,4 +1,4 @@
-"""The gates of the kernels' machine code notice each kind of thing that they are there for."""
+"""Checks that cuda_gates.py finds each kind of problem in the machine code of kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def instruction(opcode: int, width: int = 0) -> bytes:
 
 
 def branch(instructions: int) -> bytes:
-    """Over so many instructions, as sm_90 has it: from the next one, in units of 4 bytes."""
+    """Returns a branch over `instructions` instructions in the encoding of sm_90. The branch offset counts from the
+    next instruction, in units of 4 bytes."""
     units = instructions * 4
     high_units = units >> 8 & (1 << 48) - 1
     low = BRA | (units & 0xFF) << 16 | (high_units & (1 << 30) - 1) << 34
@@ -50,7 +51,7 @@ def symbol(name: str, threads: int, shared: int) -> str:
     return f"_ZN7incipit4cuda5EntryINS0_{len(name)}{name}ELi{threads}ELi{shared}ELi1EEEvNT_4ArgsE"
 
 
-# A loop of one 16-byte load and one tensor instruction, then a narrow store.
+# A kernel without findings: a loop with one 16-byte load and one tensor instruction, then a narrow store.
 GOOD = instruction(LDG, 6) + instruction(HMMA) + branch(-3) + instruction(STG, 4) + branch(-1)
 LINE = {"kernel": "Fast", "registers": 64, "shared_bytes": 1000, "hot": True, "narrow": 0, "at_least": {"HMMA": 1}}
 BUDGET = {
@@ -108,7 +109,8 @@ class GatesTest(unittest.TestCase):
         narrow = instruction(LDG, 4) + instruction(LDG, 6) + instruction(HMMA) + branch(-4) + branch(-1)
         self.assertEqual(self.findings(narrow),
                          ["Fast: 1 global accesses of less than 16 bytes in main loops, budget 0"])
-        # Around a main loop, as what is done with its results.
+        # An outer loop around a main loop contains a narrow load, as in code that handles results. This load does not
+        # count.
         outer = instruction(NOP) + GOOD[:-16] + branch(-6) + branch(-1)
         self.assertEqual(self.findings(outer), [])
 
@@ -159,7 +161,7 @@ class GatesTest(unittest.TestCase):
 
 
 class BudgetTest(unittest.TestCase):
-    """What the product's own budget must say."""
+    """Tests of the budget file of the product's kernels."""
 
     def test_whatever_finishes_a_librarys_product_has_a_kernel_after_it(self) -> None:
         budget = json.loads((Path(__file__).resolve().parents[2] / "kernels/cuda/device/budget.json").read_text())

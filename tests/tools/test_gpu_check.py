@@ -1,4 +1,4 @@
-"""The check of a GPU machine, on emulated programs: test_gpu_check.py BUILD_FOLDER."""
+"""Tests gpu_check.py with programs that use the emulated device: test_gpu_check.py BUILD_FOLDER."""
 import json
 import os
 import pathlib
@@ -28,7 +28,7 @@ EMULATED = {
 
 
 def table_rows(text):
-    """The tables of a page, each a list of lists of cells."""
+    """Returns the tables of a page. Each table is a list of rows, and each row is a list of cells."""
     tables, rows = [], []
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
@@ -40,7 +40,7 @@ def table_rows(text):
 
 
 class GpuCheckTest(unittest.TestCase):
-    """In a folder like an unpacked package, with other programs in it."""
+    """Tests in a folder like an unpacked package. Some tests replace programs of the folder."""
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -94,7 +94,7 @@ class GpuCheckTest(unittest.TestCase):
             self.assertGreater(line["samples"], 0)
         for part in ("memory", "products", "library", "attention", "model"):
             self.assertTrue(any(line["part"] == part for line in found["measurements"]), part)
-        for goal, *_ in gpu_table.GOALS:  # of whatever size
+        for goal, *_ in gpu_table.GOALS:  # a goal may name any size
             self.assertTrue(any(re.match(re.sub(r"\d+", r"\\d+", goal), name) for name in names), goal)
 
     def test_what_fails_is_said_and_stops_nothing(self):
@@ -174,7 +174,7 @@ exit 1""")
         self.assertEqual({part["said"] for part in found["parts"]}, {"no time was left"})
         self.assertEqual(result.returncode, gpu_check.NO_DEVICE)
         self.assertIn("no time was left", (self.root / "out/performance-gpu.md").read_text())
-        self.assertEqual(gpu_check.PARTS[-1][0], "yardsticks")  # the others are ours
+        self.assertEqual(gpu_check.PARTS[-1][0], "yardsticks")  # all other parts measure our own programs
 
     def test_what_a_program_leaves_behind_is_not_waited_for(self):
         self.replace("conformance_cuda_test", "setsid sleep 60 & exec sleep 60")
@@ -184,7 +184,8 @@ exit 1""")
         self.assertIn("took longer than", found["parts"][1]["said"])
 
     def with_yardsticks(self, script):
-        """What was found with another gpu_yardsticks.py, which never ends the check with a failure."""
+        """Runs the check with another gpu_yardsticks.py. The check must not fail because of this script. Returns the
+        results."""
         (self.root / "gpu_yardsticks.py").write_text(script)
         limit = ["--seconds", "8"] if "sleep" in script else []
         result, found = self.run_check("--smoke", "--only", "yardsticks", *limit)
@@ -224,7 +225,8 @@ exit 1""")
         self.assertEqual(gpu_yardsticks.said_by(ValueError("one\ntwo")), "ValueError: one")
 
     def served(self, ids, text, again=None):
-        """What is said of `serve` if these tokens are the answer; `again`: those with log probabilities."""
+        """Runs the `serve` part of the check with these tokens as the output. `again`: the output with log
+        probabilities. Returns the report of the part."""
         outputs = {"plain": {"token_ids": ids, "text": text}, "again": again or {}}
         for name, output in outputs.items():
             (self.root / name).write_text(json.dumps(output))
@@ -337,7 +339,7 @@ class TableTest(unittest.TestCase):
 
 
 class PagesTest(unittest.TestCase):
-    """What the documentation says of a card."""
+    """Tests of the documentation about graphics cards."""
 
     @staticmethod
     def words(text):

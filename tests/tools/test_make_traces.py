@@ -1,4 +1,4 @@
-"""Synthetic logs are what their name says: whole chains, in order, and the same for the same seed."""
+"""Checks synthetic request logs: each log has whole chains of blocks in order, and equal seeds give equal logs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import unittest
 from pathlib import Path
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "make_traces.py"
-# The first 12 digits of the sha256 of each kind with seed 1: figures that were published stay comparable.
+# The first 12 hexadecimal digits of the SHA-256 of each log with seed 1. The logs must not change, so that published
+# figures stay comparable.
 DIGESTS = {
     "chat": "4cf0cde4e421",
     "scan": "7800510fd016",
@@ -35,7 +36,7 @@ class TraceTest(unittest.TestCase):
         self.assertNotEqual(hashlib.sha256(trace("adv", "--seed", "2")).hexdigest()[:12], DIGESTS["adv"])
 
     def check_chains(self, kind: str, log: bytes) -> None:
-        """An id always follows the same ids, and times go on."""
+        """Checks that an id always follows the same ids, and that times never decrease."""
         parents: dict[int, int] = {}
         latest = 0
         for line in log.splitlines():

@@ -1,4 +1,4 @@
-"""The archive that `make package` makes: test_package.py BUILD_FOLDER."""
+"""Tests the archive of `make package`: test_package.py BUILD_FOLDER."""
 import os
 import pathlib
 import subprocess

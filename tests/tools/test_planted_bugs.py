@@ -1,4 +1,4 @@
-"""docs/planted_bugs.md has the table that tools/mutate.py prints."""
+"""Checks that docs/planted_bugs.md contains the table that tools/mutate.py prints."""
 import pathlib
 import sys
 import unittest

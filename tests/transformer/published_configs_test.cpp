@@ -1,4 +1,4 @@
-// Configurations of published models, read as their files have them.
+// Tests the parser of model configurations with the configuration files of published models.
 #include <filesystem>
 #include <map>
 #include <string>

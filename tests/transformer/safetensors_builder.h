@@ -1,4 +1,4 @@
-// Bytes of safetensors files, right ones and wrong ones.
+// Builds safetensors files for tests, both valid and invalid ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ inline std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// A file with this header and data, whatever they say.
+// Returns a file with this header and data. Neither is checked.
 inline std::string SafetensorsFile(std::string_view header, std::string_view data) {
   std::string file;
   for (int i = 0; i < 8; ++i) {
@@ -33,10 +33,11 @@ struct BuiltTensor {
   std::vector<int64_t> shape;
   std::string dtype = "F32";
   int32_t bytes_per_element = 4;
-  std::string data = {};  // empty: every element is 1.0 (as F32)
+  // Bytes of the tensor. Empty: every element is 1.0 in F32.
+  std::string data = {};
 };
 
-// A valid file of these tensors, in this order.
+// Returns a valid file with these tensors, in this order.
 inline std::string SafetensorsFile(const std::vector<BuiltTensor>& tensors) {
   std::string header = "{", data;
   for (const BuiltTensor& tensor : tensors) {
@@ -67,7 +68,7 @@ inline void WriteFile(const std::filesystem::path& path, std::string_view text) 
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
-// A directory that is empty at first and gone at the end.
+// A temporary folder, empty at first. The destructor deletes the folder.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

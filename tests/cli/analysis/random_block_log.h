@@ -1,4 +1,4 @@
-// Small random logs that share prefixes in many ways, beside the prompts they are made of.
+// Small random request logs whose prompts share many prefixes, together with the prompts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace incipit {
 
-// A block is one byte here, so that a prompt is a string and a prefix is a prefix of it.
+// Each block is one byte, so that a prompt is a string of blocks.
 struct RandomBlockLog {
   std::vector<std::string> prompts;
   std::vector<double> times;
@@ -30,7 +30,7 @@ inline RandomBlockLog MakeRandomBlockLog(uint32_t seed, int32_t block_tokens = 1
   double time = 0;
   for (uint32_t i = 0; i < num_requests; ++i) {
     std::string prompt;
-    // A part of an earlier one, and something of its own.
+    // Most prompts start with a prefix of an earlier prompt.
     if (i > 0 && below(3) > 0) {
       prompt = made.prompts[below(i)];
       prompt.resize(below(static_cast<uint32_t>(prompt.size()) + 1));
@@ -48,7 +48,7 @@ inline RandomBlockLog MakeRandomBlockLog(uint32_t seed, int32_t block_tokens = 1
   return made;
 }
 
-// Prompts as they look with `group` characters as one block: without what is left over.
+// Returns the prompts cut to whole blocks of `group` characters.
 inline std::vector<std::string> WholeBlocks(const RandomBlockLog& made, size_t group) {
   std::vector<std::string> whole = made.prompts;
   for (std::string& prompt : whole) prompt.resize(prompt.size() / group * group);

@@ -1,4 +1,4 @@
-// A server that answers as a test tells it to, on a port of loopback that the kernel picks.
+// A gRPC server on a free loopback port whose replies are functions of the test.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -31,7 +31,7 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Admin::Se
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
-  // Set before the first call.
+  // Functions that return the replies of the server. REQUIRES: set before the first call.
   std::function<grpc::Status(const v1::GenerateRequest&, grpc::ServerContext*, Stream*)> generate;
   std::function<grpc::Status(const v1::ChatRequest&, Stream*)> chat;
   v1::GetModelInfoResponse model;
@@ -63,7 +63,7 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Admin::Se
   std::unique_ptr<grpc::Server> server_;
 };
 
-// A message with some tokens of choice 0.
+// Returns a message with tokens of choice 0.
 inline v1::GenerateResponse Piece(const std::string& text, const std::vector<uint32_t>& ids) {
   v1::GenerateResponse response;
   v1::Delta& delta = *response.add_deltas();
@@ -72,7 +72,7 @@ inline v1::GenerateResponse Piece(const std::string& text, const std::vector<uin
   return response;
 }
 
-// The last message of an answer.
+// Returns the last message of a stream.
 inline v1::GenerateResponse LastPiece(uint32_t prompt, uint32_t cached, uint32_t completion) {
   v1::GenerateResponse response;
   response.set_request_id("r1");
@@ -85,7 +85,7 @@ inline v1::GenerateResponse LastPiece(uint32_t prompt, uint32_t cached, uint32_t
   return response;
 }
 
-// An INVALID_ARGUMENT with a field violation and a retry delay, as the server sends it.
+// Returns INVALID_ARGUMENT with a field violation and a retry delay, in the format of the server.
 grpc::Status DetailedError();
 
 }  // namespace incipit

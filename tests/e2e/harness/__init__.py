@@ -1,1 +1,1 @@
-"""What every suite uses: a server of its own, clients for it, and what it says about itself."""
+"""Helpers of every end-to-end suite: a server process, its clients, and its metrics and logs."""

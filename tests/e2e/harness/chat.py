@@ -1,4 +1,4 @@
-"""A chat template for models that have none of their own."""
+"""A chat template for models without a chat template."""
 import pathlib
 import tempfile
 
@@ -30,7 +30,7 @@ class TemplateFile:
 
 
 class ChatServer(Server):
-    """A server whose model has that template, whatever the model."""
+    """A server whose model uses TEMPLATE, even if the model has its own chat template."""
 
     def __init__(self, *flags):
         self._template = TemplateFile()

@@ -1,4 +1,4 @@
-"""HTTP/2 by hand, for what no gRPC client would send."""
+"""A simple HTTP/2 client that can send frames that no gRPC client sends."""
 import socket
 import struct
 
@@ -7,8 +7,9 @@ DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONT
 ACK = END_STREAM = 1
 END_HEADERS = 4
 FRAME_MAX = 16384
-WINDOW = 65535  # before anybody says otherwise
-INITIAL_WINDOW_SIZE = 4  # a setting
+# Initial size of a flow-control window in bytes, until a SETTINGS frame changes it.
+WINDOW = 65535
+INITIAL_WINDOW_SIZE = 4  # identifier of the setting in a SETTINGS frame
 GENERATE = "/incipit.v1.Inference/Generate"
 
 
@@ -17,7 +18,7 @@ def frame(kind, flags=0, stream=0, payload=b""):
 
 
 def integer(value, prefix, first=0):
-    """RFC 7541, 5.1: an integer with a prefix of so many bits."""
+    """Encodes an integer with a prefix of `prefix` bits (RFC 7541, section 5.1)."""
     limit = (1 << prefix) - 1
     if value < limit:
         return bytes([first | value])
@@ -29,7 +30,8 @@ def integer(value, prefix, first=0):
 
 
 def literal(name, value, indexed=False):
-    """A header field in full (6.2.2), or one that enters the table of the connection too (6.2.1)."""
+    """Encodes a literal header field (RFC 7541). If `indexed`, the field enters the connection's table (6.2.1);
+    otherwise it does not (6.2.2)."""
     name, value = name.encode(), value if isinstance(value, bytes) else value.encode()
     return (b"\x40" if indexed else b"\x00") + integer(len(name), 7) + name + integer(len(value), 7) + value
 
@@ -42,7 +44,7 @@ def call_headers(path=GENERATE, te="trailers", **more):
 
 
 def header_frames(stream, block, flags=0):
-    """A HEADERS frame and as many CONTINUATION frames as the block needs."""
+    """Returns a HEADERS frame and the CONTINUATION frames that `block` needs."""
     parts = [block[i:i + FRAME_MAX] for i in range(0, len(block), FRAME_MAX)] or [b""]
     out = b""
     for index, part in enumerate(parts):
@@ -56,7 +58,8 @@ def message_frame(stream, data, flags=END_STREAM):
 
 
 class Connection:
-    """A TCP connection that has sent the preface and its settings, unless told otherwise."""
+    """A TCP connection to the server. If `greet` is true, the connection starts with the HTTP/2 preface and a
+    SETTINGS frame."""
 
     def __init__(self, port, greet=True, timeout=30):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
@@ -70,7 +73,7 @@ class Connection:
         self.socket.close()
 
     def acknowledge_settings(self):
-        """Some limits count for a client only then."""
+        """Acknowledges the server's settings. Some limits apply to a client only after the acknowledgement."""
         while (found := self.next_frame())[0] != SETTINGS or found[1] & ACK:
             pass
         self.send(frame(SETTINGS, ACK) + frame(PING, 0, 0, b"settings"))
@@ -78,14 +81,15 @@ class Connection:
             pass
 
     def shutdown(self):
-        """Sends no more."""
+        """Closes the sending direction of the connection."""
         try:
             self.socket.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # the server was first
+            # The server has already closed the connection.
+            pass
 
     def send(self, data):
-        """False once the server has closed the connection."""
+        """Sends `data`. Returns False if the server has closed the connection."""
         try:
             self.socket.sendall(data)
             return True
@@ -102,7 +106,8 @@ class Connection:
         return data
 
     def next_frame(self):
-        """(kind, flags, stream, payload), or None once the server has closed the connection."""
+        """Returns the next frame as (kind, flags, stream, payload), or None if the server has closed the
+        connection."""
         try:
             head = self.read(9)
             size = int.from_bytes(head[:3], "big")
@@ -112,13 +117,13 @@ class Connection:
             return None
 
     def frames(self):
-        """Until the server closes the connection."""
+        """Yields frames until the server closes the connection."""
         while (found := self.next_frame()) is not None:
             yield found
 
     def send_until_ended(self, stream, head, size_max):
-        """Sends `head` and then zeros as the windows allow, until the server ends the stream or closes the connection,
-        or `size_max` bytes are sent; returns how many."""
+        """Sends `head` and then zeros as the flow-control windows allow. Ends when the server ends the stream or
+        closes the connection, or when `size_max` bytes are sent. Returns the number of bytes sent."""
         self.send(frame(DATA, 0, stream, head))
         windows = {0: WINDOW - len(head), stream: WINDOW - len(head)}
         sent = len(head)
@@ -147,7 +152,8 @@ class Connection:
             pass
 
     def await_ended(self, stream):
-        """Reads until the server ends `stream`; the frames of it, or None if the connection is closed first."""
+        """Reads frames until the server ends `stream`. Returns the frames of `stream`, or None if the connection is
+        closed first."""
         seen = []
         for kind, flags, found, payload in self.frames():
             if found == stream:
@@ -158,7 +164,7 @@ class Connection:
 
 
 class HeaderTable:
-    """Decodes the header blocks that a gRPC server sends: RFC 7541, with Huffman codes left as they are."""
+    """Decodes the header blocks of a gRPC server (RFC 7541). Strings in Huffman code are not decoded."""
 
     STATIC = {8: (":status", "200"), 31: ("content-type", "")}
 

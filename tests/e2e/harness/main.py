@@ -1,4 +1,4 @@
-"""Runs a suite with unittest; exit code 77 if it skipped every test."""
+"""Runs a suite with unittest. Exits with 77 if the suite skipped every test."""
 import sys
 import unittest
 

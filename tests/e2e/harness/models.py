@@ -1,4 +1,4 @@
-"""Copies of a model folder, changed in one place."""
+"""Copies of a model folder in which a test changes one thing."""
 import contextlib
 import json
 import pathlib
@@ -8,7 +8,8 @@ import tempfile
 
 
 class ModelCopy:
-    """A folder like `source`, to be spoilt. The weights are copied too, since some spoil them."""
+    """A copy of the model folder `source` that a test may damage. The weights are copied too, because some tests
+    damage the weights."""
 
     def __init__(self, source):
         self._folder = tempfile.TemporaryDirectory()
@@ -35,7 +36,8 @@ class ModelCopy:
 
     @contextlib.contextmanager
     def header(self):
-        """The safetensors header as a dictionary; written back with its length when the block ends."""
+        """Yields the safetensors header as a dictionary. At the end of the `with` block, the header and its length
+        are written back."""
         path = self.path / "model.safetensors"
         data = path.read_bytes()
         (size,) = struct.unpack("<Q", data[:8])

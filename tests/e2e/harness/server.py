@@ -1,4 +1,4 @@
-"""Starts `incipit serve` on ports that it picks, and talks to it."""
+"""Starts `incipit serve` on free ports and calls the server."""
 import ctypes
 import json
 import os
@@ -22,7 +22,7 @@ BUNDLED = SOURCE / "models/incipit-tiny"
 STORIES = SOURCE / "tests/data/models/stories260K"
 
 def die_with_parent():
-    """In the child: no server outlives its test, however that ends."""
+    """Makes the kernel kill the server process when the process of the test ends. Runs in the child process."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
@@ -33,22 +33,22 @@ def prepare_child(files_max):
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
 
 
-# Long enough for a machine that does other things too; nothing waits for it to pass.
+# Time limits in seconds, long enough for a busy machine. A test that passes never waits for the limit.
 START_SECONDS = 60
 STOP_SECONDS = 60
 
 
 def default_model():
-    """A model with a tokenizer: the bundled one, or the one beside the repository."""
+    """Returns a model with a tokenizer: the bundled model, or else the stories model of the test data."""
     return next((model for model in (BUNDLED, STORIES) if (model / "config.json").exists()), None)
 
 
 class Server:
-    """A running server, and the clients for it. A context manager: leaving stops it."""
+    """A running server and its clients. A context manager that stops the server at the end."""
 
     def __init__(self, *flags, model=None, files_max=None, environment=None):
-        """`files_max`: descriptors that the process may have open, whatever it asks for; `environment`: variables
-        beside those of this process."""
+        """`files_max`: maximum number of open file descriptors of the server process. `environment`: additional
+        environment variables."""
         self.model = pathlib.Path(model or default_model())
         self._folder = tempfile.TemporaryDirectory()
         port_file = pathlib.Path(self._folder.name) / "ports.json"
@@ -80,7 +80,7 @@ class Server:
         self._lines.put(None)
 
     def connect(self, *options):
-        # A subchannel pool of its own: otherwise channels of one process share a connection.
+        # A separate subchannel pool, because channels of one process otherwise share a connection.
         return grpc.insecure_channel(self.address, options=[
             ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0),
             ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), *options])
@@ -92,7 +92,7 @@ class Server:
         self.close()
 
     def close(self):
-        """Stops the server if it still runs; nothing is left behind."""
+        """Stops the server if it still runs, and deletes its files."""
         self.channel.close()
         if self.process.poll() is None:
             self.process.kill()
@@ -117,7 +117,7 @@ class Server:
             return response.read().decode()
 
     def metric(self, name, **labels):
-        """The sum of the samples of `name` that carry `labels`."""
+        """Returns the sum of the samples of the metric `name` that have all of `labels`."""
         return sum(value for found, value in self.samples(name)
                    if all(found.get(key) == wanted for key, wanted in labels.items()))
 
@@ -138,7 +138,8 @@ class Server:
         self.admin.ResetPrefixCache(admin_pb2.ResetPrefixCacheRequest())
 
     def wait_until_idle(self):
-        """Returns once no request holds a block: a drain would end the server, so this asks."""
+        """Waits until no request is running or waiting and no block is in use. A drain would end the server
+        instead."""
         for _ in range(2000):
             load = self.load()
             if load.used_blocks == 0 and load.running == 0 and load.waiting == 0:
@@ -151,7 +152,8 @@ class Server:
 
 
 class Reply:
-    """The messages of one call put together: texts, ids, logprobs and last delta by choice, and usage."""
+    """The joined messages of one call: texts, token ids, log probabilities and last delta of each choice, and
+    usage."""
 
     def __init__(self):
         self.messages = []
@@ -193,7 +195,7 @@ def collect(call):
 
 
 class Details:
-    """What `grpc-status-details-bin` says beside code and message."""
+    """The error details in the trailer `grpc-status-details-bin`."""
 
     def __init__(self, error):
         trailers = dict(error.trailing_metadata() or ())
@@ -216,7 +218,7 @@ class Details:
 
 
 def greedy(prompt, max_tokens, **fields):
-    """A GenerateRequest that draws the likeliest token each time. `prompt` is a text or ids."""
+    """Returns a GenerateRequest with greedy sampling. `prompt` is a text or a list of token ids."""
     request = inference_pb2.GenerateRequest(**fields)
     if isinstance(prompt, str):
         request.text = prompt

@@ -1,4 +1,5 @@
-// Attention by dots of bf16, of the machine's own instruction and of its emulation.
+// Tests attention by bf16 dot instructions, both with the instruction of the machine and with its
+// emulation.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kName = "emulated_dots";
 
-// Numbers too small for a normal one become zeros of their sign.
+// Returns `a` with subnormal numbers replaced by zeros of the same sign.
 inline __m256 Flushed(__m256 a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   const __m256 is_small =
@@ -20,7 +20,8 @@ inline __m256 Flushed(__m256 a) {
   return _mm256_blendv_ps(a, _mm256_and_ps(a, sign), is_small);
 }
 
-// To the nearest bf16, ties to even, in the upper half of a lane; the lower one is 0.
+// Rounds each lane to the nearest bf16 number, ties to even. The result is in the upper 16 bits of
+// the lane, and the lower 16 bits are 0.
 inline __m256i RoundedToBF16(__m256 a) {
   const __m256i bits = _mm256_castps_si256(Flushed(a));
   const __m256i is_odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));

@@ -1,13 +1,13 @@
-// The inner loops of AVX2, but attention by dots of bf16 as AVX512_BF16 has them, each computed
-// with the instruction's own rounding: what runs on a machine without it of the path that one
-// takes.
+// AVX2 kernels of the CPU backend whose attention uses emulated bf16 dot instructions. Each
+// emulated dot rounds as the instruction of AVX512_BF16 does. Tests thereby run the attention path
+// of AVX512_BF16 on a machine without these instructions.
 #pragma once
 
 #include "kernels/cpu/simd/kernels.h"
 
 namespace incipit::simd {
 
-// Null where this machine has no AVX2.
+// Returns null if this machine has no AVX2.
 const Kernels* EmulatedDotKernels();
 
 }  // namespace incipit::simd

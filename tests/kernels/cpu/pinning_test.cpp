@@ -1,4 +1,4 @@
-// Which CPUs the threads of a backend run on.
+// Tests on which CPUs the threads of a CPU backend run.
 #include <gtest/gtest.h>
 #include <sched.h>
 

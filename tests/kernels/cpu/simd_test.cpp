@@ -1,4 +1,4 @@
-// The inner loops of every instruction set that this machine has.
+// Tests the SIMD kernels of every instruction set that this machine supports.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,5 +1,5 @@
-// A step of random tokens whose queries, keys and values a product makes: by the product's own
-// epilogue (append_rows.h), and by a product of f32 rows with Append after it.
+// A step of random tokens whose queries, keys and values come from a product. The product either
+// appends in its own epilogue (append_rows.h), or stores f32 rows for a separate Append kernel.
 #pragma once
 
 #include <algorithm>
@@ -80,7 +80,8 @@ class AppendRowsProblem {
     }
   }
 
-  // The arguments for results that go to `outcome`, which nothing has touched.
+  // Returns arguments whose results go to `outcome`. Fills `outcome` with a value that marks
+  // untouched elements.
   AppendArgs ArgsFor(Outcome& outcome) {
     const auto queries = static_cast<size_t>(shape_.rows * shape_.num_heads * shape_.head_dim);
     outcome.query.assign(queries, kUntouched);
@@ -94,7 +95,7 @@ class AppendRowsProblem {
             .num_heads = shape_.num_heads};
   }
 
-  // By Kernel, a product with an epilogue like AppendRows.
+  // Runs Kernel, a product with an epilogue like AppendRows.
   template <class Kernel>
   Outcome Run(const ProductRun& run = {}) {
     Outcome outcome;
@@ -103,7 +104,7 @@ class AppendRowsProblem {
     return outcome;
   }
 
-  // By Rows, a product that stores f32 rows, and Append.
+  // Runs Rows, a product that stores f32 rows, and then the Append kernel.
   template <class Rows = TiledProduct<SmallTiles<StoreRows<float>>>>
   Outcome RunApart() {
     std::vector<Vec4> product(static_cast<size_t>(shape_.rows) * static_cast<size_t>(width_) / 4);
@@ -122,7 +123,9 @@ class AppendRowsProblem {
   AppendRowsShape shape_;
   KvLayout layout_;
   int width_;
-  ProductProblem rotary_, plain_;  // the same matrix and x
+  // Two products with the same matrix and the same input x: rows in rotary order and in plain
+  // order.
+  ProductProblem rotary_, plain_;
   int num_pages_ = 0;
   std::vector<float> rope_;
   std::vector<Vec4> step_;

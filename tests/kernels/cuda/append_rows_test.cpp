@@ -1,5 +1,5 @@
-// Queries, keys and values by the epilogue of their product: in every kernel the bits that Append
-// gives after it. Mistakes planted there are found.
+// Tests product kernels whose epilogue writes queries, keys and values. Every kernel must give the
+// bits that a separate Append kernel gives. The tests also find planted mistakes.
 #include "kernels/cuda/device/product/append_rows.h"
 
 #include <gtest/gtest.h>

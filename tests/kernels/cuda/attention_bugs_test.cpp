@@ -1,5 +1,5 @@
-// Mistakes planted in the attention kernels and in their plans: each is found by what the tests of
-// the kernels look at.
+// Plants mistakes in the attention kernels and in their plans. The checks that the tests of the
+// kernels use must find each mistake.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,6 +1,6 @@
-// A step of attention in memory: sequences with made-up queries, keys and values, the pool around
-// them NaN wherever nothing was stored, page tables in no order, and what comes out by the
-// definition in double precision.
+// An attention step in memory: sequences with random queries, keys and values, and page tables in
+// no order. Unused slots of the pool are NaN. The expected results are computed by the definition
+// in double precision.
 #pragma once
 
 #include <cmath>
@@ -19,9 +19,11 @@ struct CaseShape {
   int num_heads = 1, num_kv_heads = 1, head_dim = 64, page_size = 16, window = 0;
 };
 
-// The step's tokens [begin, end) of a sequence whose earlier ones are in the pool.
+// Computes the tokens [begin, end) of a sequence in the step. The earlier tokens are already in the
+// pool.
 struct CaseSequence {
-  int id = 0;  // the same one has the same numbers
+  // Equal ids have equal queries, keys and values.
+  int id = 0;
   int begin = 0, end = 0;
 };
 
@@ -56,7 +58,7 @@ class AttentionCase {
             .blocks = blocks};
   }
 
-  // Of the plan, which tests may change before they run it.
+  // Parts of the attention plan. A test may change the plan before it runs the kernel.
   char* plan() { return reinterpret_cast<char*>(plan_.data()); }
   StepHeader& header() { return *reinterpret_cast<StepHeader*>(plan()); }
   AttentionList& list() { return header().lists[0]; }
@@ -93,8 +95,8 @@ class AttentionCase {
         {.num_blocks = num_blocks, .seed = seed, .count_accesses = count_accesses}, args());
   }
 
-  // Of head `head` of the step's token `token`: the largest error as a share of what rounding the
-  // weights and the result to bf16 may cost. NaN if there is one in the result.
+  // Returns the largest error of head `head` of token `token`, divided by the error that rounding
+  // weights and result to bf16 may cause. Returns NaN if the result contains NaN.
   double Error(int token, int head) const;
   double WorstError() const {
     double worst = 0;
@@ -108,8 +110,8 @@ class AttentionCase {
     return worst;
   }
 
-  // What the step's tokens have in queries and pages, token by token: queries, keys, values. It is
-  // gone from both afterwards.
+  // Removes the queries, keys and values of the step's tokens from `query` and `pool`, and returns
+  // them, token by token.
   std::vector<float> Unappended() {
     std::vector<float> product;
     const auto take = [&](dev::bf16& from) {
@@ -134,7 +136,7 @@ class AttentionCase {
     }
     return product;
   }
-  // All keys, or values, of a position of a sequence become `x`.
+  // Sets all keys, or all values, of a position of a sequence to `x`.
   void Store(KvPart part, int sequence, int position, float x) {
     const int page = static_cast<int>(blocks[block_begin[sequence] + position / shape_.page_size]);
     for (int head = 0; head < shape_.num_kv_heads; ++head) {
@@ -143,7 +145,7 @@ class AttentionCase {
       }
     }
   }
-  // Everything that the sequence has stored becomes NaN.
+  // Sets all stored keys and values of the sequence to NaN.
   void SpoilSequence(int sequence) {
     for (int i = block_begin[sequence]; i < block_begin[sequence + 1]; ++i) {
       const auto page = pool.begin() + static_cast<int>(blocks[i]) * layout_.PageSize();
@@ -157,7 +159,7 @@ class AttentionCase {
   bool arrivals_are_clear() const {
     return std::all_of(arrivals_.begin(), arrivals_.end(), [](uint32_t n) { return n == 0; });
   }
-  // Bits of the results of token `token`.
+  // Returns the bits of the attention result of token `token`.
   std::vector<uint16_t> Row(int token) const {
     const size_t size = static_cast<size_t>(shape_.num_heads) * shape_.head_dim;
     std::vector<uint16_t> row(size);

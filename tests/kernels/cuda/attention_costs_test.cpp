@@ -1,4 +1,5 @@
-// What the attention kernels move, against the formulas in their headers, and how.
+// Compares the bytes and accesses of the attention kernels with the formulas in the headers of the
+// kernels.
 #include <gtest/gtest.h>
 
 #include <string>

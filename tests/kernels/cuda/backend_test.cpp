@@ -1,5 +1,5 @@
-// What the CUDA backend refuses, by name, before anything is computed; and steps with more to draw
-// and to score than has room on its way at once.
+// Tests errors that the CUDA backend returns before it computes anything. Also tests steps with
+// more samples and scores than one transfer holds.
 #include "kernels/backend.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
-// Seeded traffic on an engine whose model the CUDA backend computes, emulated: few blocks, so that
-// requests hit, copy, wait, are preempted and lose what they had cached, while others are cancelled
-// or pass their deadline. Each answer is bit for bit what the request gets alone.
+// Simulates seeded traffic on an engine with the CUDA backend on the emulated device. The cache has
+// few blocks, so requests hit the cache, copy, wait, are preempted and lose cached blocks. Other
+// requests are cancelled or pass their deadline. Each output must have the same bits as the output
+// of the request alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

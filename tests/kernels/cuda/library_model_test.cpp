@@ -1,4 +1,5 @@
-// Whole models with the library's products wherever they can be, on the emulated device.
+// Tests whole models on the emulated device. The emulated library computes every product that a
+// library may compute.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A product as a library's is surrounded: the weight unpacked, the sums made on the host, and then
-// the epilogue, over 8 rows at a time.
+// Emulates a product by a library such as cuBLASLt. A kernel unpacks the weight, the host computes
+// the sums, and a kernel applies the epilogue to 8 rows at a time.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace incipit::cuda {
 
-// f32 [rows, outputs], of the rows that there are; the others are not a number.
+// Returns f32 sums [rows, outputs]. Rows beyond `*input.num_rows` are NaN.
 inline std::vector<float> SumsOf(const ProductInput& input, const std::vector<Vec4>& unpacked,
                                  int64_t rows) {
   const int64_t outputs = int64_t{input.num_units} * kUnitRows, columns = input.columns;

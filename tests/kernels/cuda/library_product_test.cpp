@@ -1,5 +1,6 @@
-// What surrounds a library's product: the weight row by row, what kernels move, and mistakes that
-// must be found. Epilogues: product_epilogues_test.cpp.
+// Tests the kernels around a product by a library, which unpack the weight and finish the product.
+// Also tests the bytes that these kernels move, and finds planted mistakes.
+// product_epilogues_test.cpp tests the epilogues.
 #include "tests/kernels/cuda/library_product.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// What is done before a model's first step: all memory is taken, and graphs are recorded.
+// Tests the work before the first step of a model: the backend allocates all memory and records
+// graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

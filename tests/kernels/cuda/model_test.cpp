@@ -1,5 +1,5 @@
-// Whole models on the CUDA backend, on a card or the emulated device: golden answers, an engine
-// under pressure, values that are not finite.
+// Tests whole models with the CUDA backend on a card or on the emulated device. The tests cover
+// golden outputs, an engine under pressure, and values that are not finite.
 #include <gtest/gtest.h>
 
 #include <algorithm>

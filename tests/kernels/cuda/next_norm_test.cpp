@@ -1,5 +1,5 @@
-// ProjectAdd that begins with the norm of the operation after it: what that gets, when it may not
-// have it, and what a step launches.
+// Tests a ProjectAdd that also prepares the next norm. The tests check the next operation's result,
+// the cases in which the prepared norm must not be used, and the kernels that a step launches.
 #include <gtest/gtest.h>
 
 #include <algorithm>

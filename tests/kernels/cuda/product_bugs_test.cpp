@@ -1,5 +1,5 @@
-// Mistakes planted between a product that begins the next one's norm and that: each is found by
-// what the tests of products look at.
+// Plants mistakes between a product that prepares a norm and the product that uses the norm. The
+// checks of the product tests must find each mistake.
 #include <gtest/gtest.h>
 
 #include <algorithm>

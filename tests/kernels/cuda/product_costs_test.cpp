@@ -1,4 +1,5 @@
-// What products move and how: as their headers say, and without bank conflicts.
+// Compares the bytes that product kernels move with the formulas in their headers, and checks that
+// no access has a bank conflict.
 #include <gtest/gtest.h>
 
 #include <string>

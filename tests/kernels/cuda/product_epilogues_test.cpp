@@ -1,4 +1,5 @@
-// What products do with their results, in both kernels.
+// Tests the epilogues of products, the operations on the results of a product, in both product
+// kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// cuBLASLt as this machine has it: loaded, or refused with what is missing; on a card it also finds
-// algorithms.
+// Tests loading cuBLASLt on this machine. Either the library loads, or the error names the missing
+// part. On a card, the test also finds algorithms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

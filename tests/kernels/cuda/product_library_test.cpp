@@ -1,4 +1,5 @@
-// The emulated device's library of products: what it computes, when, and what it says of misuse.
+// Tests the product library of the emulated device: its results, the time at which it reads its
+// inputs, and its errors on misuse.
 #include "kernels/cuda/runtime/product_library.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A product of random bf16 numbers, and what it comes to in double.
+// A matrix product of random bf16 numbers, and its exact result in double precision.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,9 +36,10 @@ inline dev::bf16* DeviceBF16(std::vector<uint16_t>& values) {
 }
 
 struct ProductShape {
-  int rows = 0, columns = 0, width = 0;  // of x, of both, of the weight
+  // `rows`: rows of x. `columns`: columns of x and of the weight. `width`: rows of the weight.
+  int rows = 0, columns = 0, width = 0;
   RowOrder order = RowOrder::kPlain;
-  int head_dim = 0;  // with kRotary
+  int head_dim = 0;  // used with kRotary
 };
 
 class ProductProblem {
@@ -63,7 +64,7 @@ class ProductProblem {
   std::vector<float>& bias() { return bias_; }
   void SetRows(int num_rows) { num_rows_ = num_rows; }
 
-  // Of x as it is now.
+  // Returns the product's input with the current values of x.
   ProductInput input() {
     device_x_.resize((x_.size() + 15) / 16);
     std::memcpy(device_x_.data(), x_.data(), x_.size() * sizeof(uint16_t));
@@ -79,7 +80,7 @@ class ProductProblem {
     for (int k = 0; k < shape_.columns; ++k) sum += Term(row, column, k);
     return sum;
   }
-  // How far f32 sums may be from it.
+  // Returns the maximum error of f32 sums for the element (row, column).
   double Tolerance(int row, int column) const {
     double sum = 0;
     for (int k = 0; k < shape_.columns; ++k) sum += std::abs(Term(row, column, k));
@@ -98,7 +99,7 @@ class ProductProblem {
   };
 
   ProductShape shape_;
-  std::vector<Sector> device_x_;  // as aligned as memory of a device
+  std::vector<Sector> device_x_;  // aligned like device memory
   std::vector<uint16_t> x_, weight_, packed_;
   std::vector<float> bias_;
   int32_t num_rows_ = 0;
@@ -106,12 +107,13 @@ class ProductProblem {
 };
 
 struct ProductRun {
-  int num_blocks = 3;  // or clusters
+  // Number of thread blocks or, for a kernel with clusters, of clusters.
+  int num_blocks = 3;
   uint64_t seed = 1;
   bool count_accesses = false;
 };
 
-// `Kernel` may also be several, which say themselves how they run.
+// Runs a product. A `Kernel` that consists of several kernels has its own function Report.
 template <class Kernel>
 emulator::Report ReportOfProduct(const ProductRun& run, const ProductInput& input,
                                  const typename Kernel::Epilogue::Args& epilogue) {
@@ -129,7 +131,7 @@ emulator::Report ReportOfProduct(const ProductRun& run, const ProductInput& inpu
   }
 }
 
-// Says what went wrong.
+// Runs a product. Returns the fault that the emulator found, or an empty string.
 template <class Kernel>
 std::string RunProduct(const ProductRun& run, const ProductInput& input,
                        const typename Kernel::Epilogue::Args& epilogue) {

@@ -1,4 +1,5 @@
-// Whose large products are: what is measured, kept in the tuning file and read again.
+// Tests the choice between our kernel and cuBLASLt for large products: the measurement, and the
+// tuning file that stores its results.
 #include "kernels/cuda/host/product_tuning_file.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// QkvRopeAppend by one kernel or by two: the same bits, and who launches which.
+// Tests QkvRopeAppend by one kernel and by two kernels: both must give the same bits, and the shape
+// of the heads selects the kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// A Llama of random bf16 weights whose heads the CUDA backend's fast attention takes.
+// A Llama checkpoint with random bf16 weights and a head size that the fast attention kernels of
+// the CUDA backend support.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +18,8 @@ namespace incipit {
 
 inline constexpr int32_t kRandomVocab = 96;
 
-// Two layers of heads of 64 or 128 dimensions, of which each two share one of keys and values.
+// Writes a model with two layers. Heads have 64 or 128 dimensions, and two query heads share one
+// key head and one value head.
 class RandomCheckpoint {
  public:
   explicit RandomCheckpoint(int64_t head_dim = 64, int64_t num_kv_heads = 1) {

@@ -1,4 +1,5 @@
-// The runtime over the emulated device: order, graphs, and what it says of misuse.
+// Tests the runtime over the emulated device: the order of operations, graphs, and errors on
+// misuse.
 #include "kernels/cuda/runtime/runtime.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// The sampling kernels in the emulator against the definition: the same tokens, statuses, ranks and
-// log probabilities, bit for bit, whatever the row and the rules.
+// Compares the sampling kernels on the emulator with the definition of sampling. Tokens, statuses,
+// ranks and log probabilities must have the same bits for any row of logits and any sampling
+// parameters.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

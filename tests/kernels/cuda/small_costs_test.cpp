@@ -1,5 +1,5 @@
-// What the kernels around products and attention move, against the formulas in their headers, and
-// without bank conflicts.
+// Compares the bytes that the small kernels move with the formulas in their headers, and checks
+// that no access has a bank conflict. Small kernels are all kernels except products and attention.
 #include <gtest/gtest.h>
 
 #include <algorithm>

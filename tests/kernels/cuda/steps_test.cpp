@@ -1,4 +1,4 @@
-// Steps of unusual sizes and kinds through the runner of a model, on the emulated device.
+// Tests steps of unusual sizes and kinds through the runner of a model, on the emulated device.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// A product whose weights come as bulk copies counted on mbarriers, one warp loading for the
-// others: the ring of the fast kernels, and one mistake at a time planted in it.
+// A product kernel for tests of the emulator. A producer warp loads weights by bulk copies that
+// mbarriers count, and the other warps consume the weights. The fast kernels have the same
+// structure. The template parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -18,9 +19,10 @@ enum class BulkBug : uint8_t {
   kReadsWithoutWaiting,
 };
 
-// sums[row] = sum over k of weights[row][k] * x[k], f32: weights of 32 * consumers rows. A block
-// takes rows Block() * 96 ..: 3 consumer warps, a row each lane, and one producer warp. The weights
-// are packed in tiles of [96 rows][4 k], one bulk copy each. Bytes: 4 * rows * k.
+// Computes sums[row] = sum over k of weights[row][k] * x[k] in f32. Thread block b computes the
+// rows [96 * b, 96 * (b + 1)). In each thread block, 3 consumer warps compute one row per lane, and
+// one producer warp loads weights. The weights are packed in tiles of [96 rows][4 k], one bulk copy
+// per tile. Moves 4 * rows * k bytes.
 template <BulkBug kBug>
 struct BulkRingProduct {
   static constexpr int kConsumers = 3, kThreads = 32 * (kConsumers + 1), kRows = 32 * kConsumers;

@@ -1,5 +1,5 @@
-// A product with a ring of stages in shared memory filled by 16-byte copies: what a kernel that
-// every thread loads for looks like, and one mistake at a time planted in it.
+// A product kernel for tests of the emulator. All threads fill a ring of stages in shared memory by
+// copies of 16 bytes. The template parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -15,9 +15,10 @@ enum class RingBug : uint8_t {
   kUnswizzled,
 };
 
-// out[M x N] f32 = a[M x K] * b[N x K]^T, bf16. A block makes 64 x 64 of out: 4 warps with 16 rows
-// each. Rows of 64 elements of k lie in shared memory with chunk c of row r at c ^ (r & 7).
-// Bytes: 2 * K * (M * N / 64) * 2 read, 4 * M * N written.
+// Computes out[M x N] f32 = a[M x K] * b[N x K]^T, with bf16 inputs. A thread block computes 64 x
+// 64 elements of `out`: 4 warps with 16 rows each. In shared memory, a row has 64 elements of k,
+// and chunk c of row r is at position c ^ (r & 7). Reads 2 * K * (M * N / 64) * 2 bytes and writes
+// 4 * M * N bytes.
 template <RingBug kBug>
 struct CopyRingProduct {
   static constexpr int kThreads = 128, kStages = 3, kTile = 64;

@@ -1,5 +1,5 @@
-// Each function of kernels/cuda/device/device.h does on the host what it says there, and says what
-// is wrong.
+// Tests that each function of kernels/cuda/device/device.h works on the host as its comment says,
+// and that the emulator reports misuse.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

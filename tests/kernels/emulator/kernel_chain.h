@@ -1,6 +1,6 @@
-// Two kernels of which the second starts before the first has ended and loads its weights
-// meanwhile, and a cluster that adds over its blocks' shared memory: with one mistake at a time
-// planted.
+// Kernels for tests of the emulator. In a chain of two kernels, the second kernel starts before the
+// first kernel ends, and loads its weights early. Another kernel sums over the shared memory of the
+// thread blocks of a cluster. The template parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -16,7 +16,7 @@ enum class ChainBug : uint8_t {
   kReadsResultAsConstant,
 };
 
-// to[i] = 2 * from[i], i < 64 * NumBlocks().
+// Computes to[i] = 2 * from[i] for i in [0, 64 * NumBlocks()).
 struct Doubled {
   static constexpr int kThreads = 64, kSharedBytes = 0, kBlocksPerSm = 1;
   struct Args {
@@ -31,8 +31,8 @@ struct Doubled {
   }
 };
 
-// to[i] = weights[i] * from[i], i < 64 * NumBlocks(), where the kernel before wrote `from`, and may
-// read `to`.
+// Computes to[i] = weights[i] * from[i] for i in [0, 64 * NumBlocks()). The previous kernel writes
+// `from` and may read `to`.
 template <ChainBug kBug>
 struct Weighted {
   static constexpr int kThreads = 64, kSharedBytes = kThreads * 4 + 8, kBlocksPerSm = 1;
@@ -73,8 +73,8 @@ enum class FenceBug : uint8_t {
   kFencesTheOtherMemory,
 };
 
-// to[i] = from[i] + i, i < 64 * NumBlocks(), where the kernel before wrote `from`; shared memory
-// holds first i, stored by the threads, then a bulk copy of `from`.
+// Computes to[i] = from[i] + i for i in [0, 64 * NumBlocks()). The previous kernel writes `from`.
+// The threads first store i in shared memory, and a bulk copy of `from` then overwrites it.
 template <FenceBug kBug>
 struct CopiedOver {
   static constexpr int kThreads = 64, kSharedBytes = kThreads * 4 + 8, kBlocksPerSm = 1;
@@ -121,8 +121,8 @@ enum class ClusterBug : uint8_t {
   kReadsOwnMemoryTooEarly,
 };
 
-// out[block] = the sum of value[b] over the blocks b of its cluster, in the order of ranks, and
-// then that sum of the values' squares.
+// Writes to out[block] the sum of value[b] over the thread blocks b of its cluster, in the order of
+// ranks. Then computes the same sum for the squares of the values.
 template <ClusterBug kBug>
 struct ClusterSum {
   static constexpr int kThreads = 64, kSharedBytes = 16, kBlocksPerSm = 1, kBlocks = 4;

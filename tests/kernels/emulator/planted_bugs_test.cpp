@@ -1,5 +1,6 @@
-// A correct kernel passes under every seed; each mistake planted in it is found, as a fault in
-// words or as a wrong result. docs/testing.md lists the mistakes.
+// Tests that a correct kernel passes with every seed, and that the emulator finds each planted
+// mistake. A mistake is found by a reported fault or by a wrong result. docs/testing.md lists the
+// mistakes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// A sum split over blocks, of which the last to arrive adds the parts in a fixed order: how splits
-// of the KV cache are combined, and one mistake at a time planted in it.
+// A sum for tests of the emulator that is split over thread blocks. The last thread block to arrive
+// adds the parts in a fixed order, as attention combines splits of the KV cache. The template
+// parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -16,8 +17,9 @@ enum class SplitBug : uint8_t {
   kCounterIsNotReset,
 };
 
-// out[c] = sum over rows of in[row][c], 64 columns f32, NumBlocks() splits of rows_per_split rows.
-// parts: [splits][64] f32. arrivals: one counter, 0 before and after.
+// Computes out[c] = sum over rows of in[row][c] for 64 columns in f32. Each of NumBlocks() thread
+// blocks sums rows_per_split rows. `parts` is [splits][64] f32. `arrivals` is one counter that is 0
+// before and after.
 template <SplitBug kBug>
 struct SplitSum {
   static constexpr int kThreads = 64, kColumns = 64, kSharedBytes = 16, kBlocksPerSm = 1;

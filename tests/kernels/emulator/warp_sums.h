@@ -1,5 +1,6 @@
-// Sums of warps, kept in shared memory and added by one of them, with one mistake at a time
-// planted: what all lanes of a warp do together is done where only some of them are.
+// A sum for tests of the emulator. Each warp stores its sum in shared memory, and one thread adds
+// the sums. The template parameter plants one mistake: only some lanes execute an operation that
+// all lanes of a warp must execute together.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -14,7 +15,7 @@ enum class ApartBug : uint8_t {
   kLeavesTheLoopLaneByLane,
 };
 
-// out[0] = the sum of value[i], i < 64 * rounds.
+// Computes out[0] = the sum of value[i] for i in [0, 64 * rounds).
 template <ApartBug kBug>
 struct WarpSums {
   static constexpr int kThreads = 64, kSharedBytes = kThreads / 32 * 4, kBlocksPerSm = 1;
@@ -28,7 +29,7 @@ struct WarpSums {
     for (int mask = 16; mask > 0; mask /= 2) value += dev::ShuffleXorWarp(value, mask);
     return value;
   }
-  // The same, in which half of the lanes go another way.
+  // Computes the same sum as SumOfWarp, but half of the lanes take another branch.
   static INCIPIT_DEVICE uint32_t SumInTwoPlaces(uint32_t value) {
     for (int mask = 16; mask > 0; mask /= 2) {
       if (dev::Lane() < 16) {

@@ -1,5 +1,5 @@
-// A product by a warpgroup's multiplications, out of a ring of stages that a fifth warp fills: what
-// such a kernel looks like, and one mistake at a time planted in it.
+// A product kernel for tests of the emulator. A fifth warp fills a ring of stages, and a warpgroup
+// multiplies the stages with tensor instructions. The template parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -22,7 +22,8 @@ enum class WarpgroupBug : uint8_t {
   kOrdersNothing,
 };
 
-// out[64 x 128] f32 = a[64 x K] * b[128 x K]^T, bf16, K a multiple of 64.
+// Computes out[64 x 128] f32 = a[64 x K] * b[128 x K]^T with bf16 inputs. REQUIRES: K is a multiple
+// of 64.
 template <WarpgroupBug kBug>
 struct WarpgroupRingProduct {
   static constexpr int kThreads = 160, kBlocksPerSm = 1, kStages = 3, kTokens = 128;

@@ -1,4 +1,4 @@
-// What enters keys besides tokens: seed, tenant, salt, adapter and media.
+// Tests the inputs of block keys besides tokens: seed, tenant, salt, adapter and media.
 #include <gtest/gtest.h>
 
 #include <optional>

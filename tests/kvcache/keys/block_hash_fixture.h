@@ -1,4 +1,4 @@
-// Tests that hold of every algorithm.
+// Fixture for tests that run with every hash algorithm.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Keys outlive the process that made them: on disk, in other replicas, at a router.
+// Tests that two processes compute equal block keys. Keys outlive their process: on disk, in other
+// replicas and in a router.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Bytes as hexadecimal text, for comparisons that say what differs.
+// Converts bytes to hexadecimal text, so that a failed comparison prints readable values.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// With keys of few bits almost everything collides, and still nothing is found but what is equal.
+// Tests lookups with keys of few bits, which often collide. A lookup must still find equal prefixes
+// only.
 #include <gtest/gtest.h>
 
 #include <map>

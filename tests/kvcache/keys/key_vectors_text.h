@@ -1,4 +1,4 @@
-// Recomputes the chains of KeyVectors and prints them, for comparisons between processes.
+// Recomputes the block keys of KeyVectors and prints them, for a comparison between processes.
 #pragma once
 
 #include <string>
@@ -58,7 +58,7 @@ inline constexpr HashAlgorithm kEveryAlgorithm[] = {HashAlgorithm::kSha256, Hash
                                                     HashAlgorithm::kSha256Cbor,
                                                     HashAlgorithm::kXxh3Cbor};
 
-// One line a chain: algorithm, case and whole keys.
+// Returns one line for each chain and algorithm: the algorithm, the name of the case and the keys.
 inline std::string ChainsAsText() {
   std::string text;
   for (const KeyVector& vector : KeyVectors()) {

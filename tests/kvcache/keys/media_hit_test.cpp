@@ -1,4 +1,5 @@
-// Images stand in prompts as equal tokens; only equal ones share blocks, and parts of blocks.
+// Tests images in prompts. All images have equal tokens, but only equal images may share blocks or
+// parts of blocks.
 #include <gtest/gtest.h>
 
 #include <string>

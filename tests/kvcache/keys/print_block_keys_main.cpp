@@ -1,4 +1,4 @@
-// Prints the keys of known chains, for a test that compares what different processes print.
+// Prints the keys of known block chains. A test compares the output of several processes.
 #include <cstdio>
 
 #include "tests/kvcache/keys/key_vectors_text.h"

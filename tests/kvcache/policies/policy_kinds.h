@@ -1,4 +1,4 @@
-// What tests run with every eviction policy.
+// The eviction policies with which a parameterised test runs, and their names.
 #pragma once
 
 #include <gtest/gtest.h>
