@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Builds the value from nlohmann's SAX events. The library's own builder looks each name up among
+// Builds a JSON value from the SAX events of nlohmann's parser. The builder of the library compares
 // all members before it, which takes quadratic time, and copies members when an object grows.
 class Builder {
  public:
@@ -26,7 +26,7 @@ class Builder {
   bool number_unsigned(Json::number_unsigned_t value) { return Add(value); }
   bool number_float(Json::number_float_t value, const Json::string_t&) { return Add(value); }
   bool string(Json::string_t& value) { return Add(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // not in JSON texts
+  bool binary(Json::binary_t&) { return false; }  // a JSON text has no binary values
   bool start_object(size_t) { return Open(true); }
   bool end_object() { return Close(); }
   bool start_array(size_t) { return Open(false); }
@@ -129,9 +129,9 @@ Json Builder::MakeObject(Children children) {
 absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
     absl::FunctionRef<std::string()> field, std::string_view text) {
   if (static_cast<int64_t>(text.size()) > bytes_max_) {
-    return WithBound(
-        InvalidField(field(), "has {} bytes; at most {} are allowed", text.size(), bytes_max_),
-        bytes_max_);
+    return WithBound(InvalidField(field(), "has {} bytes; at most {} bytes are allowed",
+                                  text.size(), bytes_max_),
+                     bytes_max_);
   }
   Builder builder(num_left_);
   const bool is_parsed = Json::sax_parse(text, &builder);
@@ -141,8 +141,8 @@ absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
   }
   if (builder.too_many()) {
     return WithBound(InvalidField(field(),
-                                  "has too many values; the JSON of one request may have {} "
-                                  "members and elements",
+                                  "has too many values; all JSON texts of one request together may "
+                                  "have at most {} members and elements",
                                   members_max_),
                      members_max_);
   }

@@ -1,4 +1,5 @@
-// JSON texts of one request: parsed in linear time, bounded in depth and in members.
+// Parses the JSON texts of one request in linear time, with limits on nesting depth and number of
+// values.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +14,22 @@ namespace incipit {
 
 class BoundedJsonReader {
  public:
-  static constexpr int kDepthMax = 32;
+  static constexpr int kDepthMax = 32;  // maximum number of nested objects and arrays
 
-  // `bytes_max`: of one text. `members_max`: members of objects and elements of arrays, of all the
-  // texts that this reader reads.
+  // `bytes_max` is the maximum size of one text. `members_max` is the maximum number of object
+  // members and array elements in all texts of this reader together.
   BoundedJsonReader(int64_t bytes_max, int64_t members_max)
       : bytes_max_(bytes_max), members_max_(members_max), num_left_(members_max) {}
 
-  // Parses `text`, which must be an object. Of members with one name the last value counts, in the
-  // position of the first, as in Python. An error names `field()` and the bound.
+  // Parses `text`, which must be a JSON object. If several members have the same name, the last
+  // value replaces the first value and keeps its position, as in Python. An error names `field` and
+  // the bound.
   absl::StatusOr<nlohmann::ordered_json> Read(absl::FunctionRef<std::string()> field,
                                               std::string_view text);
 
  private:
   const int64_t bytes_max_, members_max_;
-  int64_t num_left_;
+  int64_t num_left_;  // members and elements that the next texts may still have
 };
 
 }  // namespace incipit

@@ -27,7 +27,7 @@ absl::Status CheckModelName(std::string_view name, const ServedModel& model) {
   if (name.empty() || name == model.name) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(CheckBytes("model", name.size(), kModelNameBytesMax));
   return Refuse(Reason::kModelNotFound,
-                fmt::format("model is not served here; this server's is \"{}\"", model.name));
+                fmt::format("model is not served here; this server serves \"{}\"", model.name));
 }
 
 absl::Status CheckCanChat(const ServedModel& model) {
@@ -46,7 +46,7 @@ absl::Status CheckPromptOf(RequestDraft& draft, const ServedModel& model,
   if (auto* const text = std::get_if<std::string>(&draft.prompt)) {
     if (!model.has_tokenizer) {
       return Refuse(Reason::kNoTokenizer,
-                    "text needs a tokenizer, and this model has none; token_ids do not");
+                    "text needs a tokenizer, and this model has none; send token_ids instead");
     }
     if (text->empty()) return InvalidField("text", "is empty");
     out.prompt = std::move(*text);
@@ -86,7 +86,7 @@ absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_vi
                                const ServedModel& model, const RequestLimits& limits) {
   const auto too_long = [&](std::string_view why, int64_t bound) {
     return WithBound(FieldViolation(field,
-                                    fmt::format("has {} tokens{}; {} {}", num_tokens,
+                                    fmt::format("has {} tokens{}; {} {} tokens", num_tokens,
                                                 is_exact ? "" : " or more", why, bound),
                                     Reason::kPromptTooLong),
                      bound);
@@ -116,8 +116,8 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
     return token < 0 || token >= model.vocab_size;
   });
   if (outside != prompt.end()) {
-    return InvalidField(field, "has token {}; this model's token ids are below {}", *outside,
-                        model.vocab_size);
+    return InvalidField(field, "contains token id {}; this model's token ids are below {}",
+                        *outside, model.vocab_size);
   }
   Request& engine = request.request;
   const auto room =
@@ -125,19 +125,21 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
   engine.output_tokens_max =
       engine.output_tokens_max == 0 ? room : std::min(engine.output_tokens_max, room);
   if (engine.output_tokens_min > engine.output_tokens_max) {
-    return WithBound(
-        InvalidField("output.min_tokens", "is {}; there is room for {} after the prompt",
-                     engine.output_tokens_min, engine.output_tokens_max),
-        engine.output_tokens_max);
+    return WithBound(InvalidField("output.min_tokens",
+                                  "is {}; the room for output after the prompt is {} tokens",
+                                  engine.output_tokens_min, engine.output_tokens_max),
+                     engine.output_tokens_max);
   }
   if (engine.prompt_logprobs >= 0) {
-    // One entry is about 20 bytes: token id, value and the token's own bytes, with their tags.
+    // One log probability takes about 20 bytes in a message: token id, value, bytes of the token
+    // and protobuf tags.
     const int64_t bytes = num_prompt * (8 + 20 * (int64_t{engine.prompt_logprobs} + 1));
     if (bytes > limits.prompt_logprobs_bytes_max) {
-      return WithBound(InvalidField("output.prompt_logprobs",
-                                    "would take about {} bytes for {} tokens; at most {} are sent",
-                                    bytes, num_prompt, limits.prompt_logprobs_bytes_max),
-                       limits.prompt_logprobs_bytes_max);
+      return WithBound(
+          InvalidField("output.prompt_logprobs",
+                       "would take about {} bytes for {} prompt tokens; at most {} bytes are sent",
+                       bytes, num_prompt, limits.prompt_logprobs_bytes_max),
+          limits.prompt_logprobs_bytes_max);
     }
   }
   engine.prompt = std::move(prompt);
@@ -177,7 +179,7 @@ absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits) {
            c == '_' || c == '-';
   });
   if (is_plain) return absl::OkStatus();
-  return InvalidField(kField, "has a byte that is no letter, digit, '.', '_' or '-'");
+  return InvalidField(kField, "has a byte that is not a letter, a digit, '.', '_' or '-'");
 }
 
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request) {

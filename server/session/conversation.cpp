@@ -15,8 +15,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kRoleBytesMax = 64;
-constexpr size_t kNameBytesMax = 256;  // of tools, of authors, and of ids of tool calls
-// What the server gives templates itself, and what a template is: a client's own would be code.
+// Maximum size of the name of a tool or an author, and of the id of a tool call.
+constexpr size_t kNameBytesMax = 256;
+// Names that template arguments of a client may not have. The server sets most of these variables.
+// `chat_template` is reserved because a template is code.
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "tools",
                                                                  "documents",
@@ -42,14 +44,15 @@ absl::Status CheckName(FieldOf field, std::string_view part, std::string_view na
 
 absl::Status CheckRole(FieldOf field, std::string_view role) {
   if (role.empty() || role.size() > kRoleBytesMax) {
-    return InvalidField(field(".role"), "has {} bytes; it must have 1 to {}", role.size(),
+    return InvalidField(field(".role"), "has {} bytes; it must have 1 to {} bytes", role.size(),
                         kRoleBytesMax);
   }
   const bool is_plain = std::all_of(role.begin(), role.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
   if (is_plain) return absl::OkStatus();
-  return InvalidField(field(".role"), "has a byte that is no lower-case letter, digit, '_' or '-'");
+  return InvalidField(field(".role"),
+                      "has a byte that is not a lower-case letter, a digit, '_' or '-'");
 }
 
 // An object with room for its members, which would be copied if they had to move.
@@ -98,7 +101,8 @@ absl::StatusOr<Json> ToolCallJson(FieldOf field, ToolCallDraft call, BoundedJson
   return out;
 }
 
-// Keys that were not given are left out: templates ask `'tool_calls' in message`.
+// Returns the JSON object of `message`. Fields that the client did not set are absent, because
+// templates test `'tool_calls' in message`.
 absl::StatusOr<Json> MessageJson(FieldOf field, MessageDraft message, BoundedJsonReader& reader,
                                  CheckWanted check_wanted) {
   INCIPIT_RETURN_IF_ERROR(CheckRole(field, message.role));
@@ -154,7 +158,7 @@ absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Js
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
   INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read([&] { return std::string(kField); }, text));
-  // The names are distinct, and none of them is reserved: no name needs to be looked up.
+  // The names are distinct and not in `variables` yet, so push_back needs no search for duplicates.
   auto& members = variables.get_ref<Json::object_t&>();
   members.reserve(members.size() + arguments.size());
   for (auto& [name, value] : arguments.get_ref<Json::object_t&>()) {
@@ -183,6 +187,7 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
   INCIPIT_RETURN_IF_ERROR(CheckCounts(draft, limits));
   BoundedJsonReader reader(limits.template_arguments_bytes_max, limits.json_values_max);
   Conversation out;
+  // If the request has no tools, `tools` is null: templates distinguish null from undefined.
   Json::array_t messages, tools;
   messages.reserve(draft.messages.size());
   tools.reserve(draft.tools.size());

@@ -1,4 +1,5 @@
-// The part of a chat request that the model's template sees.
+// Converts the messages, tools and template arguments of a chat request to the variables of a chat
+// template.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +11,7 @@
 
 namespace incipit {
 
-// What a chat template is rendered with: an object of messages, tools and arguments.
+// The input of a chat template: `variables` is an object of messages, tools and arguments.
 struct Conversation {
   Conversation() = default;
   Conversation(Conversation&&) = default;
@@ -20,13 +21,15 @@ struct Conversation {
   nlohmann::ordered_json variables;  // nested as deep as BoundedJsonReader allows, and a few levels
 };
 
-// An error if the work is not wanted any more: the client is gone or the deadline has passed.
+// A callback that returns an error if the client has cancelled or disconnected, or if the deadline
+// has passed; otherwise OK.
 using CheckWanted = absl::FunctionRef<absl::Status()>;
 
-// The variables of the chat template, in the shape that templates expect: messages and tools as in
-// Hugging Face's conventions, add_generation_prompt, and the request's own arguments. The template
-// knows the model's special tokens itself. Takes time linear in the bytes of `draft`; asks
-// `check_wanted` between its JSON texts.
+// Checks `draft` and returns the variables of the chat template. The variables are messages and
+// tools in the format of Hugging Face, add_generation_prompt, and the template arguments of the
+// request. The special tokens of the model are not among the variables, because ChatTemplate
+// provides the special tokens. CheckConversation takes time linear in the bytes of `draft`, and
+// calls `check_wanted` between the JSON texts of `draft`.
 absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const RequestLimits& limits,
                                                CheckWanted check_wanted);
 

@@ -1,4 +1,4 @@
-// Checks that several fields of a request share.
+// Functions that check a value of a request field. Several fields share each function.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,11 @@
 
 namespace incipit {
 
+// Returns INVALID_FIELD if `size`, in bytes, is larger than `max`.
 inline absl::Status CheckBytes(std::string_view field, size_t size, int64_t max) {
   if (static_cast<int64_t>(size) <= max) return absl::OkStatus();
-  return WithBound(InvalidField(field, "has {} bytes; at most {} are allowed", size, max), max);
+  return WithBound(InvalidField(field, "has {} bytes; at most {} bytes are allowed", size, max),
+                   max);
 }
 
 // Adds `max` to `status`, the error of a `value`, if that is larger.
@@ -28,7 +30,8 @@ inline absl::Status CheckRange(std::string_view field, float value, int min, int
                      InvalidField(field, "is {}; it must be from {} to {}", value, min, max));
 }
 
-// `noun`: what is counted, such as "strings".
+// Returns INVALID_FIELD if `count` is larger than `max`. `noun` names the elements in the error,
+// such as "strings".
 inline absl::Status CheckCount(std::string_view field, size_t count, std::string_view noun,
                                int64_t max) {
   if (static_cast<int64_t>(count) <= max) return absl::OkStatus();

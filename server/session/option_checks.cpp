@@ -9,10 +9,12 @@
 namespace incipit {
 namespace {
 
-// A bound that keeps a message's arithmetic in 32 bits; the context is far below it.
+// Upper bound of the requested number of tokens, so that sums fit in 32 bits. The context of a
+// model is much shorter.
 constexpr uint32_t kTokensMax = 1u << 30;
-constexpr float kGreedyBelow = 1e-5f;
-// Keeps sums of times in range; the server cuts what it grants far below it.
+constexpr float kGreedyBelow = 1e-5f;  // a lower temperature means greedy sampling
+// Upper bound of a retention time (time to live or pin), so that sums of times stay in range. The
+// server's own limits on retention times are much lower.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model,
@@ -46,10 +48,11 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
-    return InvalidField(kField,
-                        "and the model's own are all {} tokens; none is left to draw before "
-                        "min_tokens",
-                        model.vocab_size);
+    return InvalidField(
+        kField,
+        "and the model's end-of-sequence ids are all {} tokens, so no token is left to sample "
+        "before min_tokens",
+        model.vocab_size);
   }
   return absl::OkStatus();
 }
@@ -65,8 +68,8 @@ absl::Status CheckStops(OutputDraft& draft, const ServedModel& model, const Requ
   }
   if (!draft.stop.empty() && !model.has_tokenizer) {
     return Refuse(Reason::kNoTokenizer,
-                  "output.stop needs text, and this model has no tokenizer; "
-                  "output.stop_token_ids does not");
+                  "output.stop needs a tokenizer, and this model has none; "
+                  "use output.stop_token_ids instead");
   }
   if (!draft.stop.empty()) {
     out.output.stop = std::make_shared<const StopStringSet>(std::move(draft.stop));
@@ -77,15 +80,16 @@ absl::Status CheckStops(OutputDraft& draft, const ServedModel& model, const Requ
 absl::StatusOr<int32_t> CheckLogprobs(std::string_view field, uint32_t value,
                                       const RequestLimits& limits) {
   if (value <= static_cast<uint32_t>(limits.logprobs_max)) return static_cast<int32_t>(value);
-  return WithBound(
-      InvalidField(field, "is {}; at most {} are reported", value, limits.logprobs_max),
-      limits.logprobs_max);
+  return WithBound(InvalidField(field, "is {}; at most {} log probabilities are reported per token",
+                                value, limits.logprobs_max),
+                   limits.logprobs_max);
 }
 
-// Above 0; cut to kRetentionMax.
+// Returns `span` as a Duration of at most kRetentionMax. If `span` is not above 0, returns
+// INVALID_FIELD.
 absl::StatusOr<Duration> CheckSpan(std::string_view field, const RawSpan& span) {
   if (span.nanos <= -1'000'000'000 || span.nanos >= 1'000'000'000) {
-    return InvalidField(field, "has {} nanos; they must be less than a second", span.nanos);
+    return InvalidField(field, "has {} nanos; nanos must be less than one second", span.nanos);
   }
   if (span.seconds < 0 || span.nanos < 0 || (span.seconds == 0 && span.nanos == 0)) {
     return InvalidField(field, "is {} s; it must be above 0",

@@ -1,5 +1,5 @@
-// Checks of how to sample, what to output and what to keep cached: the parts of a draft that have
-// nothing to do with its prompt.
+// Checks the parts of a RequestDraft that do not depend on the prompt: options for sampling, output
+// and cache. Each function writes the checked values to `out`.
 #pragma once
 
 #include "absl/status/status.h"

@@ -3,6 +3,7 @@
 namespace incipit {
 namespace {
 
+// Estimated sizes in bytes of a token id, a log probability, a delta and the usage in a message.
 constexpr size_t kTokenBytes = 4, kScoreBytes = 16, kDeltaBytes = 16, kUsageBytes = 128;
 
 }  // namespace

@@ -48,7 +48,8 @@ bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, Outpu
     }
   }
   if (!event.finish) return false;
-  // What was held back may complete a stop string too; the engine has ended the choice anyway.
+  // The text that Flush returns may complete a stop string. The engine has already ended the
+  // choice, so Push returns false in both cases.
   if (!detokenizer_ || !AppendText(detokenizer_->Flush(), delta)) End(event, delta);
   return false;
 }

@@ -1,5 +1,5 @@
-// One choice of a request, from token ids to what its client sees: text in whole characters, cut at
-// stop strings, with log probabilities. No thread and no sink: a function of the events.
+// Converts the token ids of one choice to the output for the client: text and log probabilities.
+// The text consists of whole characters and ends at a stop string.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace incipit {
 
-// Row `row` of `logprobs`. `tokenizer` may be null: then tokens have no text.
+// Returns row `row` of `logprobs`. If `tokenizer` is null, the tokens have no text.
 ScoredPosition ScoredPositionOf(const Logprobs& logprobs, int32_t row, const Tokenizer* tokenizer);
 
 class OutputChoice {
  public:
-  // `tokenizer` is null if the model has none: then the output is ids only. `options` and
-  // `tokenizer` outlive the choice. `after_prompt` as in Detokenizer.
+  // If `tokenizer` is null, the output has token ids and no text. `options` and `tokenizer` must
+  // outlive the choice. `after_prompt` has the same meaning as in Detokenizer.
   OutputChoice(const OutputOptions& options, const Tokenizer* tokenizer, bool after_prompt);
 
-  // REQUIRES: not ended. Appends to `delta` what this event adds to the output.
-  // True if a stop string ended the choice, which the engine does not know yet.
+  // Appends the output of `event` to `delta`. Returns true if a stop string ended the choice; the
+  // caller must then cancel the choice in the engine. REQUIRES: `ended()` is false.
   bool Push(const TokenEvent& event, const Logprobs& logprobs, OutputDelta& delta);
 
   bool ended() const { return finish_.has_value(); }
@@ -33,7 +33,7 @@ class OutputChoice {
   int32_t num_tokens() const { return num_tokens_; }
 
  private:
-  // True if a stop string was found.
+  // Appends `text` up to the first stop string. Returns true if `text` completes a stop string.
   bool AppendText(const std::string& text, OutputDelta& delta);
   void End(const TokenEvent& event, OutputDelta& delta);
 

@@ -9,7 +9,8 @@
 namespace incipit {
 namespace {
 
-// Far below the 4 MiB that gRPC clients accept by default, so that merged parts always arrive.
+// Maximum size of a merged part, estimated. The limit is much smaller than 4 MiB, the default
+// maximum size of a message that a gRPC client accepts.
 constexpr size_t kPartBytes = 256 << 10;
 
 template <typename T>
@@ -21,7 +22,7 @@ void MoveTo(std::vector<T>&& from, std::vector<T>& to) {
   to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
 }
 
-// Appends `part`, which follows `to`.
+// Appends the output of `part` to `to`. REQUIRES: `part` follows `to` in the output.
 void Append(OutputPart part, OutputPart& to) {
   for (OutputDelta& delta : part.deltas) {
     OutputDelta& merged = to.DeltaOf(delta.choice);

@@ -1,4 +1,4 @@
-// Merges the output that a client has not taken yet.
+// Merges output that waits for a slow client.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace incipit {
 
-// The queue of parts that wait for a slow client. New output is merged into the last part while
-// that part is below a limit of bytes. A slow client gets fewer, larger parts, and the queue costs
-// no more memory than the output. Not thread-safe.
+// A queue of output parts that wait for a slow client. New output is merged into the last part of
+// the queue while that part is below a limit of bytes. A slow client therefore gets fewer and
+// larger parts, and the queue needs no more memory than the output. Not thread-safe.
 class OutputMerger {
  public:
   bool empty() const { return parts_.empty(); }
   // Merges `part` into the last part, or appends it.
   void Add(OutputPart part);
-  // Removes and returns the first part. REQUIRES: not empty.
+  // Removes and returns the first part. REQUIRES: `empty()` is false.
   OutputPart Take();
   void Clear();
   // Estimated bytes of all parts.
@@ -28,7 +28,7 @@ class OutputMerger {
     size_t num_bytes = 0;  // estimated
   };
   std::deque<Queued> parts_;
-  size_t num_bytes_ = 0;  // of all of them
+  size_t num_bytes_ = 0;  // estimated size of `parts_.back()`
 };
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// Where a session's output goes: a call of some protocol, or a test's memory.
+// The receiver of the output of a session: a call of some protocol, or a test.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,18 +6,20 @@
 
 namespace incipit {
 
-// The session calls one function at a time, on any thread and without a lock, and none after End.
+// The session calls one function of the sink at a time, on any thread and without holding a lock.
+// The session calls no function of the sink after End.
 class OutputSink {
  public:
   virtual ~OutputSink() = default;
 
-  // Sends `part`. The sink calls Session::OnDelivered once it can take the next part, perhaps
-  // before Deliver returns.
+  // Sends `part`. The sink must call Session::OnDelivered when it is ready for the next part. The
+  // call of OnDelivered may happen before Deliver returns.
   virtual void Deliver(OutputPart part) = 0;
-  // Ends the call: OK, or an error that ErrorOf reads.
+  // Ends the call with `status`. If `status` is an error, ErrorOf returns its details.
   virtual void End(const absl::Status& status) = 0;
-  // Ends the call without waiting for the client to take what was delivered. The sink calls
-  // Session::OnCancelled as if the client had left, and OnDelivered if a part is in flight.
+  // Ends the call without waiting for the client to read the delivered parts. The sink must call
+  // Session::OnCancelled, as if the client had disconnected. If a part is in flight, the sink must
+  // also call Session::OnDelivered.
   virtual void Reset() = 0;
 };
 

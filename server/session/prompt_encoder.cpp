@@ -10,16 +10,16 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kTemplateMessageBytesMax = 200;
+constexpr size_t kTemplateMessageBytesMax = 200;  // maximum size before escaping
 
-// Names the field that an error of the tokenizer is about.
+// Returns `status` of the tokenizer with `field` added if the error is INVALID_ARGUMENT.
 absl::Status AboutField(const absl::Status& status, std::string_view field) {
   if (status.code() != absl::StatusCode::kInvalidArgument) return status;
   return FieldViolation(field, MessageOf(status));
 }
 
-// Returns `message` as a client may see it: at most kTemplateMessageBytesMax bytes, escaped.
-// A template repeats in its messages what the client sent.
+// Returns the first kTemplateMessageBytesMax bytes of `message`, escaped. The message of a template
+// may contain bytes of the client's request, so the message must be shortened and escaped.
 std::string EscapedTemplateMessage(std::string_view message) {
   const bool is_cut = message.size() > kTemplateMessageBytesMax;
   return absl::CHexEscape(std::string(message.substr(0, kTemplateMessageBytesMax))) +
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeConversation(
   INCIPIT_RETURN_IF_ERROR(check_wanted());
   INCIPIT_RETURN_IF_ERROR(check_text(rendered->text));
   EncodeOptions options;
-  options.add_special_tokens = false;  // the template writes them
+  options.add_special_tokens = false;  // the rendered template contains them already
   if (!special_tokens_in_chat_) options.literal_ranges = rendered->literal_ranges;
   auto tokens = tokenizer_->Encode(rendered->text, options);
   if (!tokens.ok()) return AboutField(tokens.status(), "messages");

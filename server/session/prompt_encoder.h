@@ -1,4 +1,5 @@
-// A checked prompt becomes token ids: by the tokenizer, or by the chat template and the tokenizer.
+// Converts a checked prompt to token ids: with the tokenizer, or with the chat template and then
+// the tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +15,34 @@
 
 namespace incipit {
 
-// Immutable; every function is thread-safe and takes time linear in the text.
+// Immutable. Every function is thread-safe and takes time linear in the length of the text.
 class PromptEncoder {
  public:
-  // Both may be null, and outlive the encoder otherwise. With `special_tokens_in_chat`, special
-  // tokens that a client writes into a message count as such.
+  // `tokenizer` and `chat_template` may be null; otherwise they must outlive the encoder. If
+  // `special_tokens_in_chat` is true, the text of a special token in a message of a client becomes
+  // the special token. If false, the text of a special token is encoded as ordinary text.
   PromptEncoder(const Tokenizer* tokenizer, const ChatTemplate* chat_template,
                 bool special_tokens_in_chat)
       : tokenizer_(tokenizer),
         chat_template_(chat_template),
         special_tokens_in_chat_(special_tokens_in_chat) {}
 
-  // The ids of `request.prompt`, which is moved from, and the field they came from.
+  // The token ids of a prompt, and the name of the request field that holds the prompt.
   struct Encoded {
     std::vector<TokenId> tokens;
     std::string_view field;
   };
-  // PROMPT_TOO_LONG without the work if a text is longer than any prompt.
+  // Returns the token ids of `request.prompt`. Moves token ids out of `request.prompt`.
   absl::StatusOr<Encoded> Encode(CheckedRequest& request, const ServedModel& model,
                                  const RequestLimits& limits, CheckWanted check_wanted) const;
 
-  // REQUIRES: a tokenizer.
+  // Returns the token ids of `text`. REQUIRES: the tokenizer is not null.
   absl::StatusOr<std::vector<TokenId>> EncodeText(std::string_view text,
                                                   bool add_special_tokens) const;
 
-  // A number of tokens that no text of `num_bytes` bytes falls short of.
+  // Returns a lower bound of the number of tokens in a text of `num_bytes` bytes; 0 if unknown.
   int64_t NumTokensMin(int64_t num_bytes) const;
-  // True if some token of `prompt` has text of its own.
+  // Returns true if `prompt` has a token that is not a special token.
   bool ShowsText(std::span<const TokenId> prompt) const;
 
  private:

@@ -176,7 +176,7 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kBlocksInUse:
     case Reason::kAdminNotLocal:
     case Reason::kCannotResume:
-      return RejectionLabel::kOther;  // not of a request that is refused
+      return RejectionLabel::kOther;  // no request is refused for these reasons
   }
   INCIPIT_CHECK(false);
 }

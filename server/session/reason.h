@@ -1,5 +1,5 @@
-// Why a request was refused or ended early: one list from the check that found the reason to the
-// client's error and to the label of incipit_requests_rejected_total.
+// The reasons for which a request is refused or ended early. Checks, error details for clients and
+// the metric incipit_requests_rejected_total use this list.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ enum class Reason : uint8_t {
   kDraining,
   kDeadline,
   kCancelled,
-  kEngineFailed,  // the engine has failed and takes no request
-  kInternal,      // this request's values were not finite, or a fault of ours
-  // Of the Admin service.
+  kEngineFailed,  // the engine has failed and accepts no request
+  kInternal,      // values of the request were not finite, or the server has a bug
+  // The following reasons occur in the Admin service only.
   kBlocksInUse,
   kAdminNotLocal,
   kCannotResume,
@@ -41,7 +41,7 @@ enum class Reason : uint8_t {
 std::string_view NameOf(Reason reason);
 // Returns the canonical code of an error with this reason.
 absl::StatusCode CodeOf(Reason reason);
-// The reason of a status that carries none: it follows from the code.
+// Returns the reason for an error that has `code` and no RequestError.
 Reason DefaultReason(absl::StatusCode code);
 
 // The label `reason` of incipit_requests_rejected_total. docs/operations.md lists the labels.
@@ -62,7 +62,9 @@ enum class RejectionLabel : uint8_t {
 };
 inline constexpr size_t kNumRejectionLabels = static_cast<size_t>(RejectionLabel::kOther) + 1;
 
+// Returns the text of `label` in the metric.
 std::string_view NameOf(RejectionLabel label);
+// Returns the label that counts the rejections with `reason`.
 RejectionLabel LabelOf(Reason reason);
 
 }  // namespace incipit

@@ -8,10 +8,10 @@
 
 namespace incipit {
 
-// Bounds the count. Thread-safe. Outlives its slots.
+// Counts requests up to a maximum. Thread-safe. A RequestCounter must outlive its slots.
 class RequestCounter {
  public:
-  // One request's share of the count, given back on destruction.
+  // A slot counts one request. The destructor decrements the count.
   class Slot {
    public:
     Slot() = default;
@@ -34,7 +34,7 @@ class RequestCounter {
 
   int32_t max() const { return max_; }
   int32_t count() const { return count_.load(); }
-  // Nothing if `max` slots are taken.
+  // Increments the count and returns a slot. Returns nullopt if the count has reached the maximum.
   std::optional<Slot> Take() {
     int32_t count = count_.load();
     do {

@@ -1,8 +1,10 @@
-// A request as a client wrote it, in no protocol's terms: nothing is checked, and what was not
-// given is absent. Each protocol's adapter fills one; CheckDraft makes a checked request of it.
+// A request as a client sent it, independent of the protocol. The values are not checked, and
+// optional values that the client did not set are absent. The adapter of each protocol fills a
+// RequestDraft, and CheckDraft converts the draft to a CheckedRequest.
 //
-// A list that is longer than its limit need not be copied whole: an adapter may stop at the limit
-// and say in `num_...` how many elements the client wrote. 0: as many as there are.
+// If a list is longer than its limit, an adapter may copy only the first elements. The adapter then
+// sets the field `num_...` of the list to the number of elements that the client sent. If `num_...`
+// is 0, the list is complete.
 #pragma once
 
 #include <cstddef>
@@ -21,22 +23,23 @@ struct SamplingDraft {
   std::optional<float> temperature, top_p, repetition_penalty;
   std::optional<uint32_t> top_k;
   float min_p = 0, presence_penalty = 0, frequency_penalty = 0;
-  std::vector<std::pair<uint32_t, float>> logit_bias;  // token id, bias; distinct ids
+  // Pairs of token id and bias. The token ids are distinct.
+  std::vector<std::pair<uint32_t, float>> logit_bias;
   std::optional<uint64_t> seed;
 };
 
 struct OutputDraft {
-  uint32_t max_tokens = 0;  // 0: the rest of the context
+  uint32_t max_tokens = 0;  // 0: as many as the rest of the context holds
   uint32_t min_tokens = 0;
   std::vector<std::string> stop;
-  size_t num_stop = 0;
+  size_t num_stop = 0;  // number of stop strings that the client sent; 0: `stop.size()`
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
-  uint32_t num_choices = 0;  // 0: 1
+  uint32_t num_choices = 0;  // 0 means 1 choice
   std::optional<uint32_t> logprobs, prompt_logprobs;
 };
 
-// A span of time whose parts may contradict each other.
+// A span of time that is not checked: `seconds` and `nanos` may have different signs.
 struct RawSpan {
   int64_t seconds = 0;
   int32_t nanos = 0;
@@ -60,7 +63,7 @@ struct ToolCallDraft {
 struct MessageDraft {
   std::string role, content, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
-  size_t num_tool_calls = 0;
+  size_t num_tool_calls = 0;  // number of calls that the client sent; 0: `tool_calls.size()`
 };
 
 struct ToolDraft {
@@ -70,12 +73,14 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
+  // Numbers of messages and tools that the client sent. 0: the size of the list.
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;
 };
 
-// A token id of a client stands here as the TokenId with the same 32 bits.
+// Token ids from a client, not checked. An unsigned id is stored as the TokenId with the same 32
+// bits.
 using TokensDraft = std::vector<TokenId>;
 
 struct RequestDraft {

@@ -10,7 +10,8 @@ namespace {
 
 constexpr absl::string_view kPayload = "incipit/request_error";
 
-// What the payload holds before the field's name; the message is the status's own.
+// The first bytes of the payload of an absl::Status. The name of the field follows the header. The
+// payload does not contain the message, because the absl::Status has the same message.
 struct Header {
   int64_t bound = 0, retry_ns = 0;
   uint8_t has_bound = 0, has_retry = 0;

@@ -1,5 +1,5 @@
-// What is wrong with a request, in no protocol's terms. It travels as an absl::Status, whose code
-// and message say the same, so that checks read as everywhere else.
+// The error of a request, independent of the protocol. A RequestError is attached to an
+// absl::Status with the code of the reason and the same message.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,35 @@ namespace incipit {
 
 struct RequestError {
   Reason reason = Reason::kInternal;
-  // For people. Never contains what the client sent, except numbers and an escaped excerpt of a
-  // chat template's own message.
+  // Text for people. Contains no data of the client except numbers and an escaped excerpt of the
+  // error message of a chat template.
   std::string message = {};
-  std::string field = {};             // a path such as "sampling.top_p" or "stop[3]", or empty
-  std::optional<int64_t> bound = {};  // that the field or a count exceeds
-  std::optional<Duration> retry_delay = {};  // after which the same request may be taken
+  std::string field = {};  // path such as "sampling.top_p" or "stop[3]"; empty if no field is wrong
+  std::optional<int64_t> bound = {};         // limit that a field or a count exceeds
+  std::optional<Duration> retry_delay = {};  // time after which a client may repeat the request
 };
 
-// A status with the code of `reason`.
+// Returns an error with `reason`, the code of `reason` and `message`.
 absl::Status Refuse(Reason reason, std::string_view message);
 
-// The message is "<field> <description>".
+// Returns an error about `field`. The message is "<field> <description>".
 absl::Status FieldViolation(std::string_view field, std::string_view description,
                             Reason reason = Reason::kInvalidField);
 
+// Returns an INVALID_FIELD error about `field`; the message is `field` and the formatted text.
 template <typename... Args>
 absl::Status InvalidField(std::string_view field, fmt::format_string<Args...> format,
                           Args&&... args) {
   return FieldViolation(field, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// REQUIRES: `status` is not OK. The same status with one part of its RequestError replaced.
+// Returns `status` with `bound` in its RequestError. REQUIRES: `status` is not OK.
 absl::Status WithBound(const absl::Status& status, int64_t bound);
+// Returns `status` with `delay` in its RequestError. REQUIRES: `status` is not OK.
 absl::Status WithRetryDelay(const absl::Status& status, Duration delay);
 
-// REQUIRES: `status` is not OK. If no function of this header made it, the reason follows from the
-// code.
+// Returns the RequestError of `status`. If `status` was not created by a function of this header,
+// the reason is DefaultReason of the code. REQUIRES: `status` is not OK.
 RequestError ErrorOf(const absl::Status& status);
 
 }  // namespace incipit

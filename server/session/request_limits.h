@@ -1,5 +1,6 @@
-// What one request may ask for. Every bound has a flag of the same name (server/options.cpp), a
-// default and an INVALID_ARGUMENT that names it.
+// Limits of one request. Every limit in RequestLimits has a flag of the same name
+// (server/options.cpp) and a default value. A request beyond a limit gets INVALID_ARGUMENT, and the
+// error names the value of the limit.
 #pragma once
 
 #include <chrono>
@@ -9,13 +10,14 @@
 
 namespace incipit {
 
-inline constexpr int32_t kToolCallsMax = 128;  // of one message
+inline constexpr int32_t kToolCallsMax = 128;  // maximum number of tool calls in one message
 
 struct RequestLimits {
-  int32_t prompt_tokens_max = 0;  // 0: what the context allows
+  int32_t prompt_tokens_max = 0;  // 0: limited by the context only
   int32_t choices_max = 16;
   int32_t logprobs_max = 20;
-  int64_t prompt_logprobs_bytes_max = 32 << 20;  // estimated size of what would be sent
+  // Maximum size of the log probabilities of the prompt in messages, estimated.
+  int64_t prompt_logprobs_bytes_max = 32 << 20;
   int32_t stop_strings_max = 16;
   int32_t stop_string_bytes_max = 1024;
   int32_t stop_tokens_max = 64;
@@ -29,7 +31,7 @@ struct RequestLimits {
   Duration cache_ttl_max = std::chrono::hours(24);
   int32_t request_id_bytes_max = 128;
   int32_t tenant_bytes_max = 128;
-  int32_t priority_min = -100, priority_max = 100;  // clamped to, not refused
+  int32_t priority_min = -100, priority_max = 100;  // a priority outside the range is clamped
 };
 
 }  // namespace incipit

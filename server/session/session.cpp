@@ -7,10 +7,13 @@
 namespace incipit {
 namespace {
 
-// How much later than its client's the deadline of a call may be, beside rounding.
+// Maximum time that a call needs to arrive at the server. The deadline on the server is later than
+// the deadline on the client by this time, plus the rounding of timeouts.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
-absl::Status ClientIsGone() { return Refuse(Reason::kCancelled, "the client is gone"); }
+absl::Status ClientIsGone() {
+  return Refuse(Reason::kCancelled, "the client has cancelled the call or disconnected");
+}
 
 }  // namespace
 
@@ -73,9 +76,9 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    is_resetting_ = true;  // keeps Advance from ending, hence the sink's call alive
+    is_resetting_ = true;  // Advance does not call End, so the call of the sink stays valid
     pending_.Clear();
-    if (!end_) end_ = Refuse(Reason::kCancelled, "the client took nothing");
+    if (!end_) end_ = Refuse(Reason::kCancelled, "the client read no output");
   }
   sink_->Reset();
   Action action;
@@ -100,7 +103,7 @@ bool Session::cancelled() const {
 absl::Status Session::CheckWanted() const {
   if (cancelled()) return ClientIsGone();
   if (clock_.Now() < deadline_) return absl::OkStatus();
-  return Refuse(Reason::kDeadline, "the deadline has passed before the start");
+  return Refuse(Reason::kDeadline, "the deadline passed before the request was submitted");
 }
 
 FinishReason Session::CancelReason() const {
@@ -151,8 +154,8 @@ Session::Action Session::Advance() {
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }
-  // The status follows the last part rather than going with it, so that a call whose client takes
-  // nothing can still be reset.
+  // The status is sent after the last part is delivered, not together with the last part. A call
+  // whose client reads nothing can therefore still be reset.
   if (!end_) return Action::kNone;
   ended_ = true;
   return Action::kEnd;

@@ -1,5 +1,5 @@
-// The client's side of one request, from arrival to the last token: its output on the way to the
-// client, and the client's cancellation on the way to the engine.
+// Connects one request to its client: a Session passes output to the client, and a cancellation by
+// the client to the engine.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,9 @@
 
 namespace incipit {
 
-// At most one part is in flight. Output that is written meanwhile is merged and sent next.
-// Thread-safe; no lock is held while the sink or a hook is called.
+// Sends the output of one request to a sink. At most one part of the output is in flight at a time.
+// The session merges later output and sends the merged output next. Thread-safe. The session holds
+// no lock while calling the sink or the cancellation callback.
 class Session {
  public:
   // `clock` outlives the session.
@@ -30,65 +31,77 @@ class Session {
 
   Time arrival() const { return arrival_; }
   Time deadline() const { return deadline_; }
-  // The client's name for the request, or one of the server's. Set before the first Write.
+  // The name of the request: `request_id` of the client, or a label that the server generated.
+  // set_label must be called before the first Write.
   const std::string& label() const { return label_; }
   void set_label(std::string label) { label_ = std::move(label); }
 
-  // Keeps a slot among the requests that --requests-max bounds, until ReleaseSlot or destruction.
+  // Keeps `slot` until ReleaseSlot or the destructor. While a session keeps a slot, its request
+  // counts against --requests-max.
   void KeepSlot(RequestCounter::Slot slot);
   void ReleaseSlot();
 
-  // Sets what to call on cancellation; calls it now if the client has left. At most once.
+  // Sets the callback for a cancellation. If the client has already cancelled, calls `on_cancel`
+  // now. `on_cancel` is called at most once.
   void OnCancelCall(std::function<void()> on_cancel);
-  // Merges `part` with what waits to be sent. Ignored after End or a cancellation. Returns the
+  // Merges `part` with the output that waits to be sent. Does nothing after End or a cancellation.
   // estimated bytes that `part` adds to the output that waits.
   size_t Write(OutputPart part);
-  // Ends the call after what was written. The first call counts.
+  // Ends the call with `status` after all written output is sent. Later calls of End have no
+  // effect.
   void End(absl::Status status);
-  // Drops what waits to be sent and ends.
+  // Discards the output that waits to be sent, and ends the call with `status`.
   void Abandon(absl::Status status);
-  // Ends the call without waiting for the client to take anything.
+  // Ends the call without waiting for the client to read the part in flight.
   void Reset();
 
   // Estimated bytes of the output that waits behind the part in flight.
   size_t num_waiting_bytes() const;
   bool cancelled() const;
-  // CANCELLED if the client has left, DEADLINE_EXCEEDED if the deadline has passed.
+  // Returns CANCELLED if the client has cancelled or disconnected, DEADLINE_EXCEEDED if the
+  // deadline has passed, otherwise OK.
   absl::Status CheckWanted() const;
-  // Why a client's call was cancelled. A passed deadline comes as a cancellation too: the protocol
-  // ends the call by itself, and so does the client, a little earlier than this side would, since
-  // both count from their own begin and gRPC rounds its timeouts up by as much as one percent.
+  // Returns kDeadline if the call was cancelled close to its deadline, otherwise kCancelled. gRPC
+  // and the client cancel a call whose deadline has passed. The cancellation may arrive slightly
+  // before `deadline()`, because client and server start to count at different times. In addition,
+  // gRPC rounds timeouts up by as much as one percent.
   FinishReason CancelReason() const;
-  // Since when the part in flight has been waiting for the client.
+  // Returns the time at which the part in flight was passed to the sink; nullopt if no part is in
+  // flight.
   std::optional<Time> write_begin() const;
 
-  // The sink's: the part in flight was taken; `ok` is false if the client is gone.
+  // Called by the sink when the client has read the part in flight. `ok` is false if the client has
+  // disconnected.
   void OnDelivered(bool ok);
-  // The sink's: the client has left, or the protocol ended the call.
+  // Called by the sink when the client has disconnected or the protocol has ended the call.
   void OnCancelled();
 
  private:
   enum class Action { kNone, kDeliver, kEnd };
 
-  // Decides what the sink is asked next and marks it as under way; Act asks it, without the lock.
+  // Returns the next action for the sink, and records that the action has started. The caller must
+  // then release the lock and call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls the function of the sink for `action`.
   void Act(Action action);
 
   const Time arrival_, deadline_;
   const Clock& clock_;
   const std::shared_ptr<OutputSink> sink_;
   std::string label_;
-  OutputPart in_flight_;  // written by Advance, taken by the Act that follows
+  OutputPart in_flight_;  // part for the sink; set by Advance, moved out by Act
 
   mutable Mutex mutex_;
   RequestCounter::Slot slot_ ABSL_GUARDED_BY(mutex_);
   OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Time> write_begin_ ABSL_GUARDED_BY(mutex_);  // set while a part is in flight
+  // Time at which the part in flight was passed to the sink. Absent if no part is in flight.
+  std::optional<Time> write_begin_ ABSL_GUARDED_BY(mutex_);
   std::optional<Time> cancel_time_ ABSL_GUARDED_BY(mutex_);
   bool is_resetting_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // the sink has the status
+  // True if the sink has received the final status, or receives the status now.
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace incipit

@@ -31,7 +31,8 @@ absl::Status SessionStarter::CheckOpen() const {
   return load.failed || load.draining ? Closed(load) : absl::OkStatus();
 }
 
-// An engine that has failed drains on the way out: its failure is the reason then.
+// Returns ENGINE_FAILED or DRAINING. A failed engine also drains until the process ends, so the
+// failure is tested first.
 absl::Status SessionStarter::Closed(const EngineLoad& load) const {
   const absl::Status status = load.failed
                                   ? incipit::Refuse(Reason::kEngineFailed, "the engine has failed")
@@ -142,7 +143,7 @@ absl::StatusOr<CheckedRequest> SessionStarter::ReadAndCheck(Job& job) const {
   const auto check_wanted = [&session] { return session.CheckWanted(); };
   INCIPIT_RETURN_IF_ERROR(check_wanted());
   INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, job.read());
-  job.read = nullptr;  // lets go of the unread request
+  job.read = nullptr;  // frees the unread request
   const RequestLimits& limits = context_.options.request;
   INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
                            CheckDraft(std::move(draft), context_.model, limits, check_wanted));
@@ -167,12 +168,12 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   const int32_t num_waiting = load.num_waiting;
   const Duration wait = context_.dispatcher.wait().ExpectedWait(num_waiting);
   const Duration left = session.deadline() - context_.clock.Now();
-  // A deadline that has passed is DEADLINE_EXCEEDED, as it is later.
+  // If the deadline has already passed, Engine::Submit returns DEADLINE_EXCEEDED.
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
   return WithRetryDelay(
       incipit::Refuse(Reason::kQueueTooLong,
-                      fmt::format("the deadline is in {:.3f} s, and {} requests wait already, "
-                                  "which takes about {:.3f} s",
+                      fmt::format("the deadline is in {:.3f} s, but {} requests wait in the "
+                                  "queue, which takes about {:.3f} s",
                                   ToSeconds(left), num_waiting, ToSeconds(wait))),
       context_.dispatcher.wait().RetryDelay(num_waiting));
 }

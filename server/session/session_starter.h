@@ -1,5 +1,5 @@
-// A request from its arrival to the engine: refused by what costs nothing first, prepared on a text
-// thread, then submitted. From there on its session belongs to the TokenDispatcher.
+// Starts sessions: checks limits when a request arrives, prepares the request on a text thread, and
+// submits the request to the engine. The TokenDispatcher then owns the session.
 #pragma once
 
 #include <atomic>
@@ -24,20 +24,20 @@
 
 namespace incipit {
 
-// What is known of a request before anyone has read it.
+// The properties of a request that are known before the request is read.
 struct RequestArrival {
-  std::string connection;  // that it came by: text threads serve connections in turn
-  std::string tenant;      // checked by CheckTenant
+  std::string connection;  // connection of the request; text threads serve connections in turn
+  std::string tenant;      // tenant name, checked by CheckTenant
   int64_t num_bytes = 0;   // of the unread request, held until it is read
 };
 
 // What an unread request tells of its prompt.
 struct PromptEstimate {
   int64_t num_tokens_min = 0;         // 0 if nothing is known
-  std::string_view field = "prompt";  // where the prompt stands
+  std::string_view field = "prompt";  // name of the field of the prompt, for errors
 };
 
-// Everything outlives the starter.
+// The objects that a SessionStarter uses. All objects must outlive the starter.
 struct SessionContext {
   const Options& options;
   const ServedModel& model;
@@ -50,27 +50,29 @@ struct SessionContext {
   const Clock& clock;
 };
 
-// Thread-safe. No function waits.
+// Starts the sessions of arriving requests. Thread-safe. No function blocks.
 class SessionStarter {
  public:
-  // Reads the request; called once, on a text thread.
+  // Reads the request. Called at most once, on a text thread.
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
   // Looks at the unread request; called before Start returns, if there is room for the request.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
 
   explicit SessionStarter(const SessionContext& context);
 
-  // An error if the engine takes no requests: DRAINING or ENGINE_FAILED.
+  // Returns DRAINING or ENGINE_FAILED if the engine accepts no requests; otherwise OK.
   absl::Status CheckOpen() const;
-  // Ends the session with what the request becomes: refused at once, refused by a text thread, or
-  // submitted. `session` ends in any case.
+  // Checks limits, then queues the rest of the start for a text thread. The text thread reads,
+  // checks and submits the request. If any check fails, `session` ends with the error.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
-  // Counts the refusal and ends the session with `status`.
+  // Ends `session` with `status` and counts a rejection. If the client has cancelled the request,
+  // counts a cancelled request instead.
   void Refuse(Session& session, const absl::Status& status) const;
 
-  // An error of a limit on how much is going on at a time, with a retry delay.
+  // Returns an error with `reason` and a retry delay. The message is "too many `what` `limit`".
   absl::Status Busy(Reason reason, std::string_view what, int64_t limit) const;
+  // Returns TEXT_QUEUE_FULL with a retry delay.
   absl::Status TextQueueFull(TextQueueLimit limit) const;
 
  private:
@@ -80,7 +82,7 @@ class SessionStarter {
     Read read;
   };
 
-  // Takes a place for the session and checks the limits that need no look at the request itself.
+  // Takes a slot for `session` and checks the limits that depend on `arrival` only.
   // Returns the load of the request, and how many prompt tokens wait in the engine.
   struct Room {
     TextLoad load;
@@ -88,20 +90,23 @@ class SessionStarter {
   };
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
+  // Reads, checks and submits the request of `job`. Runs on a text thread.
   void Prepare(Job job);
   absl::StatusOr<CheckedRequest> ReadAndCheck(Job& job) const;
-  // True if the requests that wait do so for others to end, rather than for the next step.
+  // Returns true if waiting requests can start only after other requests have ended.
   bool IsQueueHeldUp(const EngineLoad& load) const;
-  // An error if the queue is likely to take longer than the time that is left.
+  // Returns QUEUE_TOO_LONG if the expected time in the queue exceeds the time to the deadline.
   absl::Status CheckDeadline(const Session& session) const;
   absl::Status Submit(const Job& job, CheckedRequest checked);
+  // Converts an error of Engine::Submit to an error for the client.
   absl::Status SubmitError(const absl::Status& status) const;
+  // Returns ENGINE_FAILED if the engine has failed, otherwise DRAINING.
   absl::Status Closed(const EngineLoad& load) const;
   absl::Status QueueFull(std::string_view message) const;
   uint64_t RandomBits();
 
   const SessionContext context_;
-  const uint64_t random_key_;  // of the labels and seeds that clients leave to the server
+  const uint64_t random_key_;  // key of the random labels and seeds that the server generates
   std::atomic<uint64_t> num_random_{0};
   std::atomic<uint64_t> next_id_{1};
 };

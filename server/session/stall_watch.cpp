@@ -8,9 +8,9 @@
 namespace incipit {
 
 absl::Status StallWatch::Refusal() const {
-  return Refuse(
-      Reason::kWriteStalled,
-      fmt::format("the client took nothing for write-stall-timeout, {} s", ToSeconds(timeout_)));
+  return Refuse(Reason::kWriteStalled,
+                fmt::format("the client read no output for {} s, which is write-stall-timeout",
+                            ToSeconds(timeout_)));
 }
 
 void StallWatch::AddEnded(std::shared_ptr<Session> session, bool is_abandoned) {
@@ -39,8 +39,8 @@ bool StallWatch::Stalls(const Session& session, Time now, int num_timeouts) cons
   return begin && now - *begin >= num_timeouts * timeout_;
 }
 
-// Drops the sessions whose client has taken the last part. The list is searched each time its
-// length has doubled, so that a session costs constant time.
+// Removes the sessions whose client has read the last part. AddEnded calls DropTaken only after the
+// list has doubled, so each session costs constant time on average.
 void StallWatch::DropTaken() {
   std::erase_if(
       ended_, [](const EndedSession& ended) { return !ended.session->write_begin().has_value(); });

@@ -1,4 +1,4 @@
-// Ends the calls of clients that read nothing (--write-stall-timeout).
+// Ends the calls of clients that stop reading output (--write-stall-timeout).
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace incipit {
 
-// A client stalls if it has not taken the part in flight for `timeout`. Its call is then abandoned:
-// the rest of the output is dropped. A call that still cannot end after another `timeout` is reset.
-// Not thread-safe.
+// A session stalls if its client has not read the part in flight for the timeout. The call of a
+// stalled session is abandoned: the rest of the output is discarded. If the part is still in flight
+// after a second timeout, the call is reset. Not thread-safe.
 class StallWatch {
  public:
   struct EndedSession {
@@ -23,26 +23,29 @@ class StallWatch {
 
   explicit StallWatch(Duration timeout) : timeout_(timeout) {}
 
+  // Returns true if the part in flight of `session` has waited for the timeout.
   bool IsStalled(const Session& session, Time now) const { return Stalls(session, now, 1); }
-  // Returns the status of a call that is abandoned.
+  // Returns the status for a call that is abandoned.
   absl::Status Refusal() const;
 
-  // Watches a session that has ended, until its client has taken the last part.
+  // Adds a session that has ended. The StallWatch checks `session` until its client has read the
+  // last part.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Abandons or resets the sessions of AddEnded that stall, and abandons those whose deadline has
-  // passed: a client that takes a part now and then would hold the rest of the output for hours.
+  // Abandons or resets the stalled sessions among the sessions of AddEnded.
   void CheckEnded(Time now);
   // The sessions of AddEnded whose client may not have taken the last part.
   std::vector<EndedSession>& ended() { return ended_; }
 
  private:
+  // Returns true if the part in flight of `session` has waited for `num_timeouts` times the
+  // timeout.
   bool Stalls(const Session& session, Time now, int num_timeouts) const;
   void DropTaken();
 
   const Duration timeout_;
   std::vector<EndedSession> ended_;
-  size_t ended_max_ = 64;  // sessions in ended_ before the next DropTaken
+  size_t ended_max_ = 64;  // number of sessions in `ended_` above which DropTaken runs
 };
 
 }  // namespace incipit

@@ -110,7 +110,7 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
     by_connection_.erase(line->connection);
     lines_.erase(line);
   } else if (first) {
-    lines_.splice(lines_.end(), lines_, line);  // behind the other connections
+    lines_.splice(lines_.end(), lines_, line);  // moves the connection to the end of the order
   }
   return item;
 }

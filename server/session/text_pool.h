@@ -1,5 +1,5 @@
-// A few threads for work on text, so that a megabyte of prompt stalls neither the protocols'
-// threads nor health checks.
+// A pool of threads for text work: parsing, chat templates and tokenisation. A long prompt
+// therefore delays neither the gRPC threads nor health checks.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ enum class TextQueueLimit : uint8_t { kTasks, kBytes, kTokens };
 
 struct TextPoolOptions {
   int32_t num_threads = 2;
-  int32_t tasks_max = 256;  // that wait
+  int32_t tasks_max = 256;  // maximum number of waiting tasks
   int64_t bytes_max = 0;    // of the messages of the tasks that wait; one task always has room
   // Prompt tokens of the tasks that wait and of the requests that wait behind this queue.
   int64_t tokens_max = std::numeric_limits<int64_t>::max();
@@ -67,7 +67,8 @@ class TextPool {
   // not wait. If there is no room, returns the limit that is met and leaves `task` as it is.
   [[nodiscard]] std::optional<TextQueueLimit> Run(std::string_view connection, const TextLoad& load,
                                                   int64_t tokens_behind, Task&& task);
-  // Runs what is queued, then ends the threads. Idempotent, of one thread.
+  // Runs the queued tasks, then ends the threads. Idempotent. Must always be called by the same
+  // thread.
   void Stop();
 
  private:
@@ -75,7 +76,7 @@ class TextPool {
     Task task;
     TextLoad load;
   };
-  // The tasks of one connection that wait; never empty.
+  // The waiting tasks of one connection. `items` is never empty.
   struct Line {
     std::string connection;
     std::deque<Item> items;
@@ -94,12 +95,13 @@ class TextPool {
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The part of the queue that `load` takes, in thousandths of a full queue.
   int64_t PartOf(const TextLoad& load) const;
+  // Removes and returns the first task of `line`, or the last task if `first` is false.
   Item Take(Lines::iterator line, bool first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TextPoolOptions options_;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  Lines lines_ ABSL_GUARDED_BY(mutex_);  // the next to be served first
+  Lines lines_ ABSL_GUARDED_BY(mutex_);  // waiting tasks, in the order of service
   absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
   TextLoad load_ ABSL_GUARDED_BY(mutex_) = {.num_tasks = 0};  // of all lines
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

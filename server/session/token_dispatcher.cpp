@@ -12,16 +12,16 @@ struct TokenDispatcher::Call {
   RequestId id{};
   PendingOutput output;
   std::vector<OutputChoice> choices;
-  std::vector<Time> last_token;  // per choice
-  OutputPart part;               // not yet handed to the session
-  size_t part_bytes = 0;         // of its log probabilities
-  bool is_touched = false;
-  int32_t num_open = 0;  // choices
-  int32_t num_cached = 0, num_copied = 0;
+  std::vector<Time> last_token;            // time of the last token, by choice
+  OutputPart part;                         // output that the session has not received yet
+  size_t part_bytes = 0;                   // estimated size of the log probabilities in `part`
+  bool is_touched = false;                 // true if the call is in `touched_`
+  int32_t num_open = 0;                    // choices
+  int32_t num_cached = 0, num_copied = 0;  // numbers of cached and copied prompt tokens
   Miss miss;
-  bool is_abandoned = false;                  // its client takes nothing
-  std::optional<absl::Status> end_status;     // instead of CANCELLED
-  FinishReason finish = FinishReason::kStop;  // the worst of its choices
+  bool is_abandoned = false;                  // the client has stopped reading output
+  std::optional<absl::Status> end_status;     // replaces the status CANCELLED
+  FinishReason finish = FinishReason::kStop;  // the most severe reason of all ended choices
   FinishReason last_finish = FinishReason::kStop;
   std::optional<double> queue_seconds;  // from its admission on
   std::optional<Time> first_token;
@@ -40,11 +40,12 @@ struct TokenDispatcher::Call {
 
 namespace {
 
-// Far below the size of a message, which the stream merges parts up to: a step over a long prompt,
-// and many steps of which this thread hears at the same time, may tell more than one takes.
+// Maximum estimated size of the log probabilities in one part. kPartBytes is much smaller than the
+// maximum size of a gRPC message. A long prompt, or many steps handled at once, can have more log
+// probabilities than one message holds.
 constexpr size_t kPartBytes = 64 << 10;
 
-// Appends the rows of `from`; returns the index of the first.
+// Appends the rows of `from` to `to`. Returns the index of the first appended row.
 int32_t AppendRows(const Logprobs& from, Logprobs& to) {
   const int32_t first = to.num_rows();
   const auto top_offset = static_cast<int32_t>(to.top.size());
@@ -80,11 +81,12 @@ absl::Status StatusOf(FinishReason reason) {
     case FinishReason::kCancelled:
       return Refuse(Reason::kCancelled, "the request was cancelled");
     case FinishReason::kDeadline:
-      return Refuse(Reason::kDeadline, "the deadline passed before the answer was complete");
+      return Refuse(Reason::kDeadline, "the deadline passed before the output was complete");
     case FinishReason::kError:
       break;
   }
-  return Refuse(Reason::kInternal, "the model's values were not finite, or its device failed");
+  return Refuse(Reason::kInternal,
+                "the model computed values that are not finite, or the device failed");
 }
 
 }  // namespace
@@ -189,7 +191,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // While there are sessions, the thread wakes without events too and checks for stalls.
+        // While sessions exist, the thread also wakes up without events, to check for stalled
+        // clients.
         if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
@@ -268,7 +271,8 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
   const auto index = static_cast<size_t>(event.choice);
   INCIPIT_CHECK(index < call->choices.size());
   OutputChoice& choice = call->choices[index];
-  if (choice.ended()) return;  // by a stop string; the engine was still busy with it
+  // A stop string ended the choice, but a step in flight still computed a token for the choice.
+  if (choice.ended()) return;
   if (event.token >= 0) {
     ++num_generated_;
     if (!call->first_token) {
@@ -334,7 +338,8 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   CountFinish(call, now);
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
-  // Before the client learns of the end, so that its next request finds the place free.
+  // The slot is released before the client receives the end, so that the next request of the client
+  // can take the slot.
   session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);
@@ -371,7 +376,7 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }
   metrics_.OnRequestFinished(outcome);
-  // Time without any request says nothing about how fast they end.
+  // The interval passed to OnFinish does not include time without requests.
   wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 

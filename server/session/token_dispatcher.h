@@ -1,5 +1,5 @@
-// From the engine's events to the clients' sessions: one thread turns token ids into text and hands
-// it on, so that the engine never waits for text, a lock or a client.
+// Passes the events of the engine to the sessions. A separate thread converts token ids to text and
+// writes the text to the sessions. The engine therefore never waits for text work or for a client.
 #pragma once
 
 #include <atomic>
@@ -27,45 +27,47 @@
 
 namespace incipit {
 
-// A request in the engine, as its output needs it.
+// The properties of a submitted request that its output depends on.
 struct PendingOutput {
   std::shared_ptr<Session> session;
   OutputOptions options;
   int32_t num_choices = 1;
   int32_t num_prompt_tokens = 0;
-  bool after_prompt = true;  // as in Detokenizer
-  bool reads_cache = true;
+  bool after_prompt = true;  // the prompt has text before the output (see Detokenizer)
+  bool reads_cache = true;   // the request may use cached prefixes
 };
 
 struct DispatcherOptions {
-  const Tokenizer* tokenizer = nullptr;  // null: outputs are ids only
+  const Tokenizer* tokenizer = nullptr;  // null: outputs have token ids and no text
   Duration write_stall_timeout{};
   int64_t output_queue_bytes_max = 512 << 20;              // of what clients have not taken
-  std::function<void(const absl::Status&)> on_fatal = {};  // on the dispatcher's thread
+  std::function<void(const absl::Status&)> on_fatal = {};  // called on the dispatcher thread
 };
 
-// Every call but the listener's is thread-safe.
+// All functions are thread-safe except OnStep and OnFatal, which only the engine thread calls.
 class TokenDispatcher final : public EngineListener {
  public:
-  // `clock` and `metrics` outlive it.
+  // `clock` and `metrics` must outlive the dispatcher.
   TokenDispatcher(DispatcherOptions options, const Clock& clock, Metrics& metrics);
   ~TokenDispatcher() override;
 
-  // Before the first Add. `engine` outlives the call of Stop.
+  // Sets the engine. Must be called before the first Add. `engine` must exist until Stop returns.
   void Attach(Engine& engine) { engine_.store(&engine); }
-  // Handles what has been delivered; what comes later is dropped. Idempotent, of one thread.
+  // Handles the events delivered so far, then ends the thread. Later events are ignored.
+  // Idempotent. Must always be called by the same thread.
   void Stop();
 
-  // Called before the engine is given the request. If the engine does not take the request, the
-  // caller calls Remove and ends the session.
+  // Registers a request. Must be called before Engine::Submit. If Submit returns an error, the
+  // caller must call Remove and end the session.
   void Add(RequestId id, PendingOutput output);
   void Remove(RequestId id);
-  // Cancels every request; their calls end with `status`.
+  // Cancels all requests. The calls of the requests end with `status`.
   void CancelAll(absl::Status status);
 
+  // Returns the estimate of the time in the queue.
   const WaitEstimate& wait() const { return wait_; }
 
-  // Of the steps so far.
+  // Returns the longest `run` time of all steps so far.
   Duration step_longest() const { return Duration(step_longest_.load()); }
 
   void OnStep(const StepEvents& events) override;
@@ -77,8 +79,9 @@ class TokenDispatcher final : public EngineListener {
     TokenEvent event;
     Time time;
   };
-  // What was delivered since the thread last looked, by kind; within a kind in order. A request is
-  // added before the engine knows it, admitted before it has tokens.
+  // Events that the dispatcher thread has not handled yet, by kind. Events of one kind are in
+  // order. A request is in `added` before its admission event, and has its admission event before
+  // its tokens.
   struct Inbox {
     std::vector<std::pair<RequestId, PendingOutput>> added;
     std::vector<AdmissionEvent> admissions;
@@ -116,15 +119,17 @@ class TokenDispatcher final : public EngineListener {
   Metrics& metrics_;
   std::atomic<Engine*> engine_{nullptr};
   WaitEstimate wait_;
-  std::atomic<Duration::rep> step_longest_{0};  // written by the engine's thread
+  // Longest `run` time of all steps so far. Written by the engine thread.
+  std::atomic<Duration::rep> step_longest_{0};
 
-  // The thread's own.
+  // The following members are used by the dispatcher thread only.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
-  int64_t num_generated_ = 0;  // output tokens that are not yet counted
+  int64_t num_generated_ = 0;  // output tokens that `metrics_` has not counted yet
   int64_t waiting_bytes_ = 0;  // of output, at most: what clients took since the last sum counts
   StallWatch stalls_;
-  Time stall_check_{};
+  Time stall_check_{};  // time of the next check for stalled clients
+  // Time of the last end of a request, or of the first request after a time without requests.
   Time busy_since_{};
 
   Mutex mutex_;

@@ -22,7 +22,8 @@ Duration WaitEstimate::ExpectedWait(int32_t num_waiting) const {
 
 Duration WaitEstimate::RetryDelay(int32_t num_waiting) const {
   const Duration interval{std::chrono::nanoseconds(interval_ns_.load())};
-  // After this delay a quarter of the queue has ended; waiting for all of it would leave it empty.
+  // After the returned delay, about a quarter of the requests in the queue have ended. A delay
+  // until all requests have ended would leave the queue empty.
   return std::clamp(interval * (1 + num_waiting / 4), kRetryDelayMin, kRetryDelayMax);
 }
 

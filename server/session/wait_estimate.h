@@ -8,22 +8,23 @@
 
 namespace incipit {
 
-// Thread-safe, without a lock.
+// Estimates waiting times. Thread-safe; no function takes a lock.
 class WaitEstimate {
  public:
   // Reports that a request ended `interval` after the previous end, or after the server became
   // busy. Called by one thread.
   void OnFinish(Duration interval);
 
-  // Returns the time that a request behind `num_waiting` others will wait; 0 before the first end.
+  // Returns the expected waiting time of a request behind `num_waiting` other requests. Returns 0
+  // before the first call of OnFinish.
   Duration ExpectedWait(int32_t num_waiting) const;
 
-  // Returns the time after which a client should repeat a request that is refused now: between one
-  // second and one minute.
+  // Returns the delay after which a client should repeat a request that is refused now. The delay
+  // is between one second and one minute.
   Duration RetryDelay(int32_t num_waiting) const;
 
  private:
-  std::atomic<int64_t> interval_ns_{0};  // between two ends, smoothed
+  std::atomic<int64_t> interval_ns_{0};  // smoothed time between the ends of two requests
 };
 
 }  // namespace incipit
