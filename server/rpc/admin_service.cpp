@@ -27,7 +27,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     return reactor;
   }
 
-  // The first one counts. `fill` writes the response, which is there until then.
+  // Calls `fill`, which writes the response, and ends the call with `status`. If the call has
+  // already ended, does nothing, because the response may no longer exist.
   void Complete(
       const absl::Status& status, const std::function<void()>& fill = [] {}) {
     {
@@ -137,7 +138,7 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
   ToBytes(out, response);
 }
 
-// Of a prompt of which nothing is cached: a matter of numbers.
+// Returns the admission preview of a prompt of `num_tokens` tokens if the cache holds none of them.
 AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
   const int64_t num_needed = (int64_t{num_tokens} + load.block_size - 1) / load.block_size;
   const int32_t num_free = load.num_blocks - load.num_used_blocks;
@@ -214,7 +215,7 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
     absl::StatusOr<Request> request = LoadPrompt(tenant, message);
     status = request.status();
     if (status.ok()) {
-      // Only the engine's thread knows what is cached.
+      // The engine thread computes the preview, because only that thread may read the cache.
       status = context_.engine.PreviewAdmission(
           std::make_shared<const Request>(*std::move(request)),
           [reactor, &response, load](const AdmissionPreview& admission) {
@@ -236,8 +237,8 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
 absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call) const {
   if (context_.options.admin_address || IsLocalPeer(call.peer())) return absl::OkStatus();
   return Refuse(Reason::kAdminNotLocal,
-                "a call from another machine; ask on the server's own machine, "
-                "or give Admin an address with --admin-address");
+                "the client is on another machine; call from the machine of the server, "
+                "or start the server with --admin-address");
 }
 
 grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
@@ -250,9 +251,10 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
   }
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
     // Not on the engine's thread: a log that is not read would stall its steps.
-    if (was_reset) reactor->OnDoneCall([] { spdlog::info("prefix cache reset"); });
-    reactor->Complete(was_reset ? absl::OkStatus()
-                                : Refuse(Reason::kBlocksInUse, "a request holds blocks"));
+    if (was_reset) reactor->OnDoneCall([] { spdlog::info("the prefix cache was reset"); });
+    reactor->Complete(was_reset
+                          ? absl::OkStatus()
+                          : Refuse(Reason::kBlocksInUse, "a running request uses cache blocks"));
   });
   if (!status.ok()) reactor->Complete(RetryLater(std::move(status)));
   return reactor.get();
@@ -281,7 +283,7 @@ grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call
   if (status.ok()) {
     status = context_.resume();
     if (status.ok()) {
-      spdlog::info("taking requests again");
+      spdlog::info("the server accepts requests again");
     } else {
       status = Refuse(Reason::kCannotResume, MessageOf(status));
     }

@@ -1,4 +1,5 @@
-// What operators ask for: what is served, how busy it is, and to drain, reset and log.
+// The service incipit.v1.Admin for operators: information about model, server and load; drain,
+// resume, cache reset and log level.
 #pragma once
 
 #include <incipit/v1/admin.grpc.pb.h>
@@ -19,19 +20,19 @@
 
 namespace incipit {
 
-// What calls are answered with; references outlive the service.
+// The values and objects that AdminService uses. The referenced objects must outlive the service.
 struct AdminContext {
   const Options& options;
   const ServedModel& served;
   v1::GetModelInfoResponse model;
-  v1::GetServerInfoResponse server;  // all but the uptime
-  Time start{};
+  v1::GetServerInfoResponse server;  // response of GetServerInfo without the uptime
+  Time start{};                      // start of the server, for the uptime
   Engine& engine;
   const SessionStarter& starter;
   TextPool& text_pool;
   CallTracker& calls;
-  std::function<void()> begin_drain;     // idempotent
-  std::function<absl::Status()> resume;  // undoes begin_drain
+  std::function<void()> begin_drain;     // starts to drain the server; idempotent
+  std::function<absl::Status()> resume;  // ends the draining that begin_drain started
   const Clock& clock;
 };
 

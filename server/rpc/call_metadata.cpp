@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kTenantKey = "x-tenant-id";
 constexpr std::string_view kDefaultTenant = "default";
-constexpr int64_t kMetadataEntryBytes = 32;  // what HTTP/2 counts beside name and value
+// Number of bytes that HTTP/2 counts per metadata entry, in addition to name and value.
+constexpr int64_t kMetadataEntryBytes = 32;
 
 }  // namespace
 
@@ -23,7 +24,7 @@ absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
   const auto [begin, end] =
       call.client_metadata().equal_range(grpc::string_ref(kTenantKey.data(), kTenantKey.size()));
   if (begin == end) return std::string(kDefaultTenant);
-  if (std::next(begin) != end) return InvalidField(kTenantKey, "stands more than once");
+  if (std::next(begin) != end) return InvalidField(kTenantKey, "is given more than once");
   const std::string_view tenant(begin->second.data(), begin->second.size());
   INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, limits));
   return std::string(tenant);
@@ -35,15 +36,17 @@ absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t byt
     num_bytes += static_cast<int64_t>(name.size() + value.size()) + kMetadataEntryBytes;
   }
   if (num_bytes <= bytes_max) return absl::OkStatus();
-  return WithBound(Refuse(Reason::kMetadataTooLarge,
-                          fmt::format("the call's metadata have {} bytes; metadata-bytes-max is {}",
-                                      num_bytes, bytes_max)),
-                   bytes_max);
+  return WithBound(
+      Refuse(Reason::kMetadataTooLarge,
+             fmt::format("the metadata of the call have {} bytes; metadata-bytes-max is {}",
+                         num_bytes, bytes_max)),
+      bytes_max);
 }
 
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest) {
-  // From here on only the remaining time counts, on a clock that never jumps. A deadline beyond the
-  // range of a Duration, such as none, is recognised by its seconds.
+  // The deadline is computed from the remaining time on a monotonic clock. If the call has no
+  // deadline, the remaining time exceeds the range of a Duration, so the seconds are compared
+  // first.
   const gpr_timespec deadline = call.raw_deadline();
   const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   const std::chrono::seconds longest_seconds =

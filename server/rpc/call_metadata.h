@@ -1,4 +1,4 @@
-// What a call says beside its message.
+// Reads the metadata and the deadline of a call.
 #pragma once
 
 #include <string>
@@ -13,15 +13,17 @@ class ServerContextBase;
 
 namespace incipit {
 
-// The metadata x-tenant-id, or "default". INVALID_FIELD if it is not a name or stands twice.
+// Returns the value of the metadata x-tenant-id, or "default" if the call has none. Returns
+// INVALID_FIELD if the value is not a tenant name or if x-tenant-id occurs more than once.
 absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
                                      const RequestLimits& limits);
 
-// METADATA_TOO_LARGE if the call's metadata take more than `bytes_max` as HTTP/2 counts them.
+// Returns METADATA_TOO_LARGE if the metadata of `call` have more than `bytes_max` bytes. As in
+// HTTP/2, the size of an entry is the size of name and value plus 32 bytes.
 absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t bytes_max);
 
-// The call's deadline on the clock of `arrival`, or `arrival + longest` if that is earlier.
-// `arrival` is now.
+// Returns the deadline of `call` on the clock of `arrival`, but at most `arrival + longest`.
+// REQUIRES: `arrival` is the current time.
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest);
 
 }  // namespace incipit

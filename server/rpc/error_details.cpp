@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kDomain = "incipit";
 constexpr const char* kTypePrefix = "type.googleapis.com/";
-constexpr size_t kMessageBytesMax = 1024;
+constexpr size_t kMessageBytesMax = 1024;  // a longer message is cut
 
 grpc::StatusCode GrpcCodeOf(Reason reason) {
   switch (reason) {
@@ -48,14 +48,15 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::CANCELLED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
-    case Reason::kMalformedMessage:  // as gRPC's own handlers say it
+    case Reason::kMalformedMessage:  // the handlers of gRPC return the same code
     case Reason::kInternal:
       return grpc::StatusCode::INTERNAL;
   }
   INCIPIT_CHECK(false);
 }
 
-// At most `bytes_max` bytes, never half a character.
+// Returns `message` if it has at most `bytes_max` bytes. Otherwise returns the whole UTF-8
+// characters in the first `bytes_max` bytes, followed by "...".
 std::string Cut(std::string message, size_t bytes_max) {
   if (message.size() <= bytes_max) return message;
   size_t size = bytes_max;
@@ -83,7 +84,8 @@ google::rpc::BadRequest BadRequestOf(const RequestError& error) {
   google::rpc::BadRequest bad_request;
   auto& violation = *bad_request.add_field_violations();
   violation.set_field(error.field);
-  const size_t begin = error.field.size() + 1;  // the message is "<field> <description>"
+  // The message has the form "<field> <description>"; the description starts at `begin`.
+  const size_t begin = error.field.size() + 1;
   const bool has_field = error.message.size() > begin && error.message.starts_with(error.field);
   violation.set_description(
       Cut(has_field ? error.message.substr(begin) : error.message, kMessageBytesMax));

@@ -1,5 +1,5 @@
-// Errors as gRPC clients see them: a canonical code, a message, and google.rpc details that
-// programs can read.
+// Converts errors to the status that gRPC clients receive: a code, a message, and google.rpc
+// details for programs.
 #pragma once
 
 #include "absl/status/status.h"
@@ -10,9 +10,10 @@ class Status;
 
 namespace incipit {
 
-// Returns OK for OK, else the RequestError of `status` in `grpc-status-details-bin`: ErrorInfo
-// always (domain "incipit", the reason's name, and the bound if there is one), BadRequest if a
-// field is wrong, RetryInfo if there is a delay. Long messages are cut to what trailers can carry.
+// Converts `status` to a grpc::Status. For an error, the details contain the RequestError of
+// `status`: ErrorInfo with the domain "incipit", the name of the reason and the bound if any;
+// BadRequest if a field is wrong; RetryInfo if the error has a retry delay. A long message is cut
+// to 1,024 bytes so that the message fits in the trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace incipit

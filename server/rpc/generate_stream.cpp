@@ -30,7 +30,8 @@ void GenerateStream::End(const absl::Status& status) {
 
 void GenerateStream::Reset() { context_.TryCancel(); }
 
-// The copies keep the session alive until its function returns, whatever that function ends.
+// OnWriteDone and OnCancel copy the shared_ptr to keep the session alive until the called function
+// returns. The called function may cause OnDone, which releases `session_`.
 void GenerateStream::OnWriteDone(bool ok) { std::shared_ptr<Session>(session_)->OnDelivered(ok); }
 void GenerateStream::OnCancel() { std::shared_ptr<Session>(session_)->OnCancelled(); }
 

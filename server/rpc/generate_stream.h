@@ -1,4 +1,4 @@
-// One streaming call of incipit.v1 as the sink of one session.
+// A streaming call of incipit.v1 (Generate or Chat), which is the sink of one session.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -18,17 +18,19 @@ class CallbackServerContext;
 
 namespace incipit {
 
-// Owned by gRPC (from Open to OnDone) and by its session, in any order of letting go.
+// Owned by gRPC from Open to OnDone, and by its session. Either owner may release the stream first.
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OutputSink {
  public:
-  // `context` and `clock` outlive the call.
+  // Creates a stream with its session. `context` and `clock` must outlive the call.
   static std::shared_ptr<GenerateStream> Open(grpc::CallbackServerContext& context,
                                               const Clock& clock, Time arrival, Time deadline);
 
   const std::shared_ptr<Session>& session() const { return session_; }
-  // Sets what to call before gRPC is given the status, and when it is through with the call: once
-  // each. REQUIRES: before the session ends and the handler returns.
+  // Sets the callback that runs once, before gRPC receives the status of the call. REQUIRES: the
+  // session has not ended and the handler has not returned.
   void OnFinishCall(std::function<void()> on_finish) { on_finish_ = std::move(on_finish); }
+  // Sets the callback that runs once, when gRPC has finished the call. REQUIRES: the session has
+  // not ended and the handler has not returned.
   void OnDoneCall(std::function<void()> on_done) { on_done_ = std::move(on_done); }
 
   void Deliver(OutputPart part) override;
@@ -44,9 +46,9 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
 
   grpc::CallbackServerContext& context_;
   std::function<void()> on_finish_, on_done_;
-  std::shared_ptr<GenerateStream> self_;  // until OnDone
-  std::shared_ptr<Session> session_;      // until OnDone
-  grpc::ByteBuffer bytes_;                // of the write in flight
+  std::shared_ptr<GenerateStream> self_;  // keeps the stream alive until OnDone
+  std::shared_ptr<Session> session_;      // released by OnDone
+  grpc::ByteBuffer bytes_;                // message of the write in flight
 };
 
 }  // namespace incipit

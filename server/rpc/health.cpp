@@ -7,7 +7,8 @@
 namespace incipit {
 namespace {
 
-// What takes no requests while the server drains or its engine hangs; "" is the server.
+// Services that are NOT_SERVING while the server drains or its engine hangs. "" is the whole
+// server.
 constexpr const char* kServices[] = {"", "incipit.v1.Inference"};
 constexpr const char* kAdminService = "incipit.v1.Admin";
 
@@ -39,7 +40,8 @@ void Health::Stop() {
   services_.clear();
 }
 
-// Under the lock, so that the last change is the one that clients see: gRPC does not call back.
+// Publishes the state. The lock is held meanwhile, so that clients see the changes in order. gRPC
+// does not call back into Health.
 void Health::Publish() {
   const bool serving = !hanging_ && !draining_ && !stopped_;
   for (auto* const service : services_) {

@@ -1,4 +1,4 @@
-// The state of grpc.health.v1, from which load balancers learn whether this server takes requests.
+// The state of the grpc.health.v1 service, which load balancers and probes read.
 #pragma once
 
 #include <vector>
@@ -12,12 +12,14 @@ class HealthCheckServiceInterface;
 
 namespace incipit {
 
-// Thread-safe. SERVING while the server neither drains nor hangs. NOT_SERVING for good after Stop,
-// but for incipit.v1.Admin: that is SERVING as long
-// as there is a process that answers, for probes that have it restarted where there is none.
+// Publishes SERVING for incipit.v1.Inference while the server accepts requests. The state of
+// incipit.v1.Inference is NOT_SERVING while the server drains or the engine hangs, and forever
+// after Stop. incipit.v1.Admin is always SERVING. A liveness probe of incipit.v1.Admin fails only
+// if the process does not reply. Thread-safe.
 class Health {
  public:
-  // SERVING from now on. `services` are those of the gRPC servers, which outlive the call of Stop.
+  // Starts to publish the state in `services`, the health services of the gRPC servers. `services`
+  // must exist until Stop returns.
   void Start(std::vector<grpc::HealthCheckServiceInterface*> services);
   void SetHanging(bool hanging);
   void SetDraining(bool draining);

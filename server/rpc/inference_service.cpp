@@ -52,7 +52,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     return stream.get();
   }
   if (!bytes.Valid()) {
-    // Cancelled before its message came, or sent without one: gRPC says which once it is done.
+    // The client cancelled the call before the message arrived, or sent no message. OnDone of the
+    // stream is called after a cancellation is known, so Refuse then counts the correct outcome.
     const absl::Status status = read().status();
     stream->OnDoneCall([this, ended = stream.get(), status] {
       context_.starter.Refuse(*ended->session(), status);
@@ -85,13 +86,13 @@ absl::Status InferenceService::Track(const grpc::CallbackServerContext& call,
       stream.OnDoneCall([&calls] { calls.End(); });
       return absl::OkStatus();
     case CallTracker::Verdict::kTooMany:
-      return context_.starter.Busy(Reason::kTooManyStreams, "calls are in progress, streams-max is",
+      return context_.starter.Busy(Reason::kTooManyStreams, "calls are in progress; streams-max is",
                                    context_.options.streams_max);
     case CallTracker::Verdict::kTooManyOfConnection:
       break;
   }
   return context_.starter.Busy(Reason::kTooManyStreams,
-                               "calls of one connection are in progress, connection-streams-max is",
+                               "calls of one connection are in progress; connection-streams-max is",
                                context_.options.connection_streams_max);
 }
 
@@ -131,7 +132,8 @@ grpc::ServerUnaryReactor* InferenceService::RunText(
     return reactor;
   }
   const auto run = [this, work, &call, &response, copy = bytes]() -> absl::Status {
-    if (call.IsCancelled()) return Refuse(Reason::kCancelled, "the client is gone");
+    if (call.IsCancelled())
+      return Refuse(Reason::kCancelled, "the client has cancelled the call or disconnected");
     Message message;
     INCIPIT_RETURN_IF_ERROR(FromBytes(copy, message));
     Response filled;
@@ -162,15 +164,14 @@ absl::Status InferenceService::DetokenizeIds(const v1::DetokenizeRequest& messag
   if (context_.tokenizer == nullptr) return NoTokenizer("Detokenize");
   const TokensDraft tokens = TokensOf(message.ids());
   INCIPIT_RETURN_IF_ERROR(CheckTokens("ids", tokens, context_.model));
-  // The text of an id may be many times as long as the id.
+  // The text of a token id may be much longer than the token id in the message.
   const int64_t bytes_max = context_.options.request.detokenize_bytes_max;
   int64_t num_bytes = 0;
   for (const TokenId token : tokens) {
     num_bytes += static_cast<int64_t>(context_.tokenizer->TokenLength(token));
     if (num_bytes <= bytes_max) continue;
     return WithBound(
-        InvalidField("ids",
-                     "stand for more than about {} bytes of text, which is detokenize-bytes-max",
+        InvalidField("ids", "have a text of more than {} bytes, which is detokenize-bytes-max",
                      bytes_max),
         bytes_max);
   }

@@ -1,5 +1,5 @@
-// incipit.v1's calls of clients, as sessions. Nothing here waits, and nothing but limits is looked
-// at on gRPC's threads: messages are read on the text threads.
+// The service incipit.v1.Inference. The handlers never block. On the gRPC threads, the handlers
+// check limits only; the text threads read the messages.
 #pragma once
 
 #include <incipit/v1/inference.grpc.pb.h>
@@ -23,7 +23,7 @@
 
 namespace incipit {
 
-// Everything outlives the service.
+// The objects that InferenceService uses. All objects must outlive the service.
 struct InferenceContext {
   const Options& options;
   const ServedModel& model;
@@ -36,7 +36,7 @@ struct InferenceContext {
   const Clock& clock;
 };
 
-// Takes and gives bytes: see server/rpc/message_bytes.h.
+// The service with serialized messages as requests and responses (see server/rpc/message_bytes.h).
 using RawInferenceService = v1::Inference::WithRawCallbackMethod_Generate<
     v1::Inference::WithRawCallbackMethod_Chat<v1::Inference::WithRawCallbackMethod_Tokenize<
         v1::Inference::WithRawCallbackMethod_Detokenize<v1::Inference::Service>>>>;
@@ -57,16 +57,19 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // Returns the size of the prompt of an unread message. Null: the message does not tell it.
+  // A function that returns the size of the prompt in an unread message. Null: the size is unknown.
   using SizeOf = PromptSize (*)(const grpc::ByteBuffer& bytes);
+  // Starts a session for a call of Generate or Chat. `read` parses the message on a text thread.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes, SizeOf size_of,
                                                     SessionStarter::Read read);
-  // Counts the call against the limits on concurrent ones.
+  // Counts the call against the limits on calls in progress. Returns TOO_MANY_STREAMS if a limit is
+  // reached.
   absl::Status Track(const grpc::CallbackServerContext& call, GenerateStream& stream);
-  // Checks the limits that need no look at the message. Returns the name of the tenant.
+  // Checks the metadata of `call` and whether the engine accepts requests. Returns the name of the
+  // tenant.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
-  // Runs `work`, a function of the parsed message that fills the response, on a text thread.
+  // Parses `bytes` and calls `work` on a text thread. `work` fills the response from the message.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
                                     const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,
@@ -76,7 +79,7 @@ class InferenceService final : public RawInferenceService {
                             v1::TokenizeResponse& response) const;
   absl::Status DetokenizeIds(const v1::DetokenizeRequest& message,
                              v1::DetokenizeResponse& response) const;
-  // Ends a unary call: counted, if it is refused.
+  // Ends a unary call with `status`. Counts a rejection unless `status` is OK or CANCELLED.
   void Finish(grpc::ServerUnaryReactor& reactor, const absl::Status& status) const;
 
   const InferenceContext context_;

@@ -24,7 +24,8 @@ bool RemovePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Returns what stands before the last `end` of `text`; nothing if `end` is not there.
+// Returns the part of `text` before the last `end`, or an empty text if `text` does not contain
+// `end`.
 std::string Before(std::string_view text, std::string_view end) {
   const size_t at = text.rfind(end);
   return std::string(text.substr(0, at == text.npos ? 0 : at));

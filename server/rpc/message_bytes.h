@@ -1,5 +1,5 @@
-// Messages as bytes. The services take raw bytes and parse them here, since gRPC answers a message
-// that it cannot parse with UNIMPLEMENTED, which sends whoever reads it looking in the wrong place.
+// Parses and serializes the messages of the services. The services take raw bytes because gRPC
+// would return the misleading code UNIMPLEMENTED for a message that cannot be parsed.
 #pragma once
 
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -12,22 +12,23 @@
 
 namespace incipit {
 
-// MALFORMED_MESSAGE if `bytes` are no `Message`.
+// Parses `bytes` to `message`. Returns MALFORMED_MESSAGE if `bytes` is not a valid `Message`.
 template <typename Message>
 absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
-  grpc::ByteBuffer copy = bytes;  // a reference: reading consumes it
+  grpc::ByteBuffer copy = bytes;  // shares the data with `bytes`; reading consumes `copy`
   if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) {
     return absl::OkStatus();
   }
   return Refuse(Reason::kMalformedMessage,
-                fmt::format("the message cannot be parsed as {}: it is cut off, of another type, "
-                            "or has text that is not UTF-8",
+                fmt::format("the message cannot be parsed as {}: the message is incomplete, has "
+                            "another type, or has text that is not UTF-8",
                             Message::descriptor()->full_name()));
 }
 
+// Serializes `message` to `bytes`.
 template <typename Message>
 void ToBytes(const Message& message, grpc::ByteBuffer& bytes) {
-  bytes.Clear();  // Serialize wants it empty
+  bytes.Clear();  // Serialize requires an empty buffer
   bool owned = false;
   INCIPIT_CHECK(grpc::SerializationTraits<Message>::Serialize(message, &bytes, &owned).ok());
 }

@@ -74,7 +74,7 @@ MessageDraft MessageOf(v1::ChatMessage& message) {
   return out;
 }
 
-// What the two kinds of request share.
+// Returns a RequestDraft with the fields that GenerateRequest and ChatRequest have in common.
 template <typename Message>
 RequestDraft CommonDraft(Message& message, const RequestLimits& limits) {
   RequestDraft out;

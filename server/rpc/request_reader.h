@@ -1,4 +1,4 @@
-// From incipit.v1's messages to a request in no protocol's terms. Nothing is checked here.
+// Converts messages of incipit.v1 to a RequestDraft. The values are not checked here.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,17 @@ class GenerateRequest;
 
 namespace incipit {
 
-// Strings are moved out of the message. Lists of messages and strings are copied up to their
-// limits, lists of numbers whole.
+// Converts a GenerateRequest to a RequestDraft. Strings are moved out of `message`. Lists are
+// copied up to their limits.
 RequestDraft DraftOf(v1::GenerateRequest&& message, const RequestLimits& limits);
+// Converts a ChatRequest to a RequestDraft. Strings are moved out of `message`. Lists are copied up
+// to their limits.
 RequestDraft DraftOf(v1::ChatRequest&& message, const RequestLimits& limits);
+// Returns `ids` as a TokensDraft.
 TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids);
 
-// MALFORMED_MESSAGE if `bytes` are no Message. On a text thread: takes time by the size.
+// Parses `bytes` and returns the RequestDraft, or MALFORMED_MESSAGE if `bytes` is not a valid
+// `Message`. Takes time linear in the size of `bytes`, so callers run ReadDraft on a text thread.
 template <typename Message>
 absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes, const RequestLimits& limits);
 

@@ -54,7 +54,7 @@ v1::FinishReason WireFinish(FinishReason finish) {
     case FinishReason::kCancelled:
     case FinishReason::kDeadline:
     case FinishReason::kError:
-      break;  // the status says it
+      break;  // the status of the call reports these reasons
   }
   return v1::FINISH_REASON_UNSPECIFIED;
 }

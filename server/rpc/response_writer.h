@@ -1,4 +1,4 @@
-// From a session's output to incipit.v1's messages.
+// Converts the output of a session to messages of incipit.v1.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ class GenerateResponse;
 
 namespace incipit {
 
-// The message of `part`, whose strings are moved from. `label` is the request's.
+// Returns the message with the output of `part` and the request id `label`. Moves strings out of
+// `part`.
 v1::GenerateResponse ResponseOf(OutputPart&& part, const std::string& label);
 
 }  // namespace incipit
