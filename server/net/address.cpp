@@ -13,11 +13,12 @@
 namespace incipit {
 namespace {
 
-// Binds and lets go; returns errno.
+// Binds the address, listens, and closes the socket. Returns 0 or the errno of the failed call.
 int TryBind(const addrinfo& info) {
   const int fd = socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
   if (fd < 0) return errno;
-  // As servers do: a port that only waits for its last connection to be forgotten is free.
+  // With SO_REUSEADDR, as in the listeners of the server, a port counts as free while its last
+  // connections are only in the state TIME_WAIT.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const int error = bind(fd, info.ai_addr, info.ai_addrlen) == 0 && listen(fd, 1) == 0 ? 0 : errno;

@@ -1,4 +1,4 @@
-// Addresses before they are bound for good.
+// Checks an address before the server starts.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace incipit {
 
-// Says whether `address` can be bound now, so that a start fails before a model is loaded.
-// UNAVAILABLE, naming `flag`, the address and the reason.
+// Returns UNAVAILABLE if `address` cannot be bound now; otherwise OK. The error names `flag`, the
+// address and the reason. The check lets a start fail before a model is loaded.
 absl::Status CheckAddressFree(std::string_view flag, const HostPort& address);
 
 }  // namespace incipit

@@ -28,13 +28,13 @@ namespace {
 constexpr int kAcceptsMax = 64;
 // Before accepting again when there was no descriptor.
 constexpr int kPauseMs = 100;
-constexpr Duration kWarnEvery = std::chrono::seconds(10);
+constexpr Duration kWarnEvery = std::chrono::seconds(10);  // minimum time between two warnings
 
 bool Set(const OwnedSocket& socket, int level, int option, int value) {
   return setsockopt(socket.fd(), level, option, &value, sizeof(value)) == 0;
 }
 
-// The port stands at the same place in both families.
+// Returns the port in `address`. The port has the same offset in IPv4 and IPv6 addresses.
 in_port_t& PortIn(sockaddr_storage& address) {
   return reinterpret_cast<sockaddr_in&>(address).sin_port;
 }
@@ -60,7 +60,8 @@ absl::StatusOr<AddressList> Resolve(const std::string& host) {
   return AddressList(found, freeaddrinfo);
 }
 
-// Connections inherit the options.
+// Returns a socket that listens at the address `info` with `port`. Accepted connections inherit the
+// options of the socket.
 absl::StatusOr<OwnedSocket> Listen(const addrinfo& info, int port, Duration unacknowledged_max) {
   OwnedSocket socket(
       ::socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, info.ai_protocol));
@@ -74,7 +75,8 @@ absl::StatusOr<OwnedSocket> Listen(const addrinfo& info, int port, Duration unac
   if (socket.fd() < 0 || !Set(socket, SOL_SOCKET, SO_REUSEADDR, 1) ||
       !Set(socket, IPPROTO_TCP, TCP_NODELAY, 1) ||
       !Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience)) ||
-      // Of all addresses of IPv6, those of IPv4 are a part; of any other it changes nothing.
+      // A socket at [::] then also accepts IPv4 connections. For other IPv6 addresses, the option
+      // has no effect.
       (info.ai_family == AF_INET6 && !Set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0)) ||
       bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), info.ai_addrlen) != 0 ||
       listen(socket.fd(), SOMAXCONN) != 0) {
@@ -149,7 +151,7 @@ void ConnectionListener::Serve() {
   for (const OwnedSocket& socket : sockets_) polled.push_back({socket.fd(), POLLIN, 0});
   bool has_room = true;
   while (true) {
-    // Without room only the wake-up is looked at, and the queues after the pause.
+    // If no file descriptor is free, poll only checks the wake-up event, for at most kPauseMs.
     const int num_ready =
         poll(polled.data(), has_room ? polled.size() : 1, has_room ? -1 : kPauseMs);
     INCIPIT_CHECK(num_ready >= 0 || errno == EINTR);
@@ -160,7 +162,6 @@ void ConnectionListener::Serve() {
   }
 }
 
-// False if one waits for which there is no descriptor.
 bool ConnectionListener::AcceptSome(int listening) {
   for (int i = 0; i < kAcceptsMax; ++i) {
     OwnedSocket connection(accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -170,7 +171,7 @@ bool ConnectionListener::AcceptSome(int listening) {
       Warn();
       return false;
     }
-    // The system gives the lowest number that is free.
+    // The system assigns the lowest free descriptor, so its number shows how many are in use.
     if (connection.fd() < FilesMax() - kReservedFiles) {
       on_connection_(listening, connection.Release());
     } else {
@@ -184,7 +185,7 @@ void ConnectionListener::Warn() {
   const Time now = std::chrono::steady_clock::now();
   if (warned_ != Time{} && now - warned_ < kWarnEvery) return;
   warned_ = now;
-  spdlog::warn("connections are closed: all but {} of {} file descriptors are in use",
+  spdlog::warn("new connections are closed: all but {} of {} file descriptors are in use",
                kReservedFiles, FilesMax());
 }
 

@@ -1,5 +1,5 @@
-// Accepts connections in gRPC's place: its own listener (1.51) accepts none any more once the
-// process has run out of file descriptors.
+// Accepts connections instead of the listener of gRPC. The listener of gRPC 1.51 stops accepting
+// connections forever after the process has run out of file descriptors.
 #pragma once
 
 #include <functional>
@@ -15,30 +15,38 @@
 
 namespace incipit {
 
+// Listens at an address on a separate thread and passes each accepted connection to a callback.
 class ConnectionListener {
  public:
-  // Descriptors that are left for everything but connections: one that would take them is closed.
+  // Number of file descriptors that are reserved for other purposes than connections. A connection
+  // that would use a reserved descriptor is closed.
   static constexpr int kReservedFiles = 32;
 
-  // Takes the descriptors: that of the socket it came through stays ours, the connection's not.
+  // Receives the file descriptors of the listening socket and of a new connection. The callback
+  // owns `connection`; the ConnectionListener still owns `listening`.
   using OnConnection = std::function<void(int listening, int connection)>;
 
-  // Binds every address that `address` stands for and that can be bound; 0.0.0.0 and [::] take IPv4
-  // and IPv6. Port 0 picks one. A connection whose client acknowledges nothing for
-  // `unacknowledged_max` is given up. UNAVAILABLE, naming `flag`, the address and the reason.
+  // Binds `address`. If a host name has several addresses, binds each address that can be bound.
+  // 0.0.0.0 and [::] bind all IPv4 and IPv6 addresses. With port 0, the system chooses a free port.
+  // The system closes a connection if the client acknowledges no data for `unacknowledged_max`. If
+  // no address can be bound, returns UNAVAILABLE; the error names `flag`, the address and the
+  // reason.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Bind(std::string_view flag,
                                                                   const HostPort& address,
                                                                   Duration unacknowledged_max);
-  ~ConnectionListener();  // accepts no more
+  ~ConnectionListener();  // stops accepting connections
 
   int port() const { return port_; }
-  // Called once: what has come since Bind waits until then. `on_connection` is called on a thread
-  // of the listener's own.
+  // Starts to accept connections. Connections that arrive between Bind and Start wait in the queue
+  // of the system. `on_connection` is called on the thread of the listener. REQUIRES: Start has not
+  // been called before.
   void Start(OnConnection on_connection);
 
  private:
   ConnectionListener(std::vector<OwnedSocket> sockets, OwnedSocket wake);
   void Serve();
+  // Accepts all waiting connections of the socket `listening`. Returns false if a connection waits
+  // but no file descriptor is free.
   bool AcceptSome(int listening);
   void Warn();
 
@@ -46,7 +54,7 @@ class ConnectionListener {
   const OwnedSocket wake_;
   int port_ = 0;
   OnConnection on_connection_;
-  Time warned_{};  // of the thread alone
+  Time warned_{};  // time of the last warning; used by `thread_` only
   std::thread thread_;
 };
 

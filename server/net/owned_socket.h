@@ -1,4 +1,4 @@
-// A file descriptor that closes itself.
+// An owner of a file descriptor, such as a socket. The destructor closes the file descriptor.
 #pragma once
 
 #include <unistd.h>
