@@ -1,5 +1,5 @@
-// What the server says about itself to Prometheus. Without it nobody sees a queue grow or a cache
-// miss. Every name is listed in docs/operations.md, and a test holds the two together.
+// The metrics that the server publishes for Prometheus. docs/operations.md lists every metric, and
+// a test compares the list with the published metrics.
 #pragma once
 
 #include <cstdint>
@@ -20,62 +20,68 @@ namespace incipit {
 class MetricsEndpoint;
 
 struct MetricsOptions {
-  bool vllm_names = false;  // --metrics-compat vllm: the same values also under vllm:...
+  bool vllm_names = false;  // publish values also under the names of vLLM
 };
 
-// What the labels of the info metrics say. The operator's values, never a client's.
+// The values of incipit_model_info and of other metrics that describe the model. All values come
+// from the operator or the model, never from a client.
 struct ModelMetrics {
   std::string name, architecture, dtype, kv_dtype;
-  std::string backend;  // cpu, cuda
+  std::string backend;  // "cpu" or "cuda"
   int32_t max_model_len = 0;
   int32_t block_size = 0, num_blocks = 0;
 };
 
-// How a request that was accepted ended. Times are absent where the request never got that far.
+// The result of an accepted request. A time is absent if the request ended before that phase.
 struct RequestOutcome {
-  FinishReason finish = FinishReason::kError;  // of the choice that ended last
-  double total_seconds = 0;                    // from arrival
-  std::optional<double>
-      prefill_seconds;  // from the first step that computed for it to its first token
-  std::optional<double> decode_seconds;  // from its first token to its last
+  // The most severe finish reason of all choices. If all choices ended with kStop or kLength, the
+  // finish reason of the last choice that ended.
+  FinishReason finish = FinishReason::kError;
+  double total_seconds = 0;  // time from arrival to the end of the request
+  // Time from the first step that computed tokens for the request to the first output token.
+  std::optional<double> prefill_seconds;
+  std::optional<double> decode_seconds;  // time from first to last output token
 };
 
-// Counts on any thread without a lock and without allocating, and serves what was counted over HTTP
-// from threads of its own, so that a scrape neither waits for the engine nor disturbs it. The
-// number of series is fixed when it is made: no label takes a value that a client chooses.
+// Counts events, and serves the counts over HTTP on a separate thread. The functions that count
+// (OnStep, OnGeneratedTokens, ...) are thread-safe, take no lock and allocate no memory. A scrape
+// does not wait for a step of the engine. The number of time series is fixed, because no label has
+// a value from a client.
 class Metrics {
  public:
   explicit Metrics(MetricsOptions options);
-  ~Metrics();  // stops serving
+  ~Metrics();  // stops the HTTP server
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Before Start.
+  // Sets the values of the metrics that describe the model. REQUIRES: Start has not been called.
   void SetModelInfo(const ModelMetrics& model);
 
-  // Asked at each scrape for what the engine holds just now: requests waiting and running, blocks.
-  // Thread-safe, and must not wait for a step. Empty takes it back, which has to happen before the
-  // engine goes; a scrape after that shows the last answer.
+  // Sets the function that returns the load of the engine. Each scrape calls `source`, which must
+  // be thread-safe and must not wait for a step. If `source` is empty, later scrapes report the
+  // last known load. The source must be reset before the engine is destroyed.
   void SetLoadSource(std::function<EngineLoad()> source);
 
-  // Queue times, prompt token, cache and step counts of one step. On the engine's thread.
+  // Counts the queue times, prompt tokens, cache events and times of one step. Called by the engine
+  // thread.
   void OnStep(const StepEvents& events);
-  // Tokens of answers. The engine may draw more, until it hears that a stop string was complete.
+  // Counts output tokens. Tokens that the engine samples after a stop string are not counted.
   void OnGeneratedTokens(int64_t num_tokens);
 
-  // A request that was refused before the engine took it.
+  // Counts a request that was refused before the engine accepted the request.
   void OnRequestRejected(Reason reason);
-  // Once per accepted request.
+  // Records the time to the first token. Called once per request that has an output token.
   void OnFirstToken(double seconds_since_arrival);
-  // `num_tokens` tokens that came `seconds` after the token before each of them.
+  // Records `num_tokens` tokens, each of which followed the previous token after `seconds`.
   void OnInterTokenLatency(double seconds, int64_t num_tokens);
+  // Counts the end of an accepted request.
   void OnRequestFinished(const RequestOutcome& outcome);
 
-  // Serves http://`address`/metrics; returns the port, which it picks where `address` says 0.
-  // UNAVAILABLE if `address` cannot be bound.
+  // Starts to serve http://`address`/metrics and returns the port. If the port of `address` is 0,
+  // the system chooses a free port. Returns UNAVAILABLE if `address` cannot be bound.
   absl::StatusOr<int> Start(const HostPort& address);
 
-  // The exposition text, as /metrics serves it.
+  // Returns the metrics in the text format of Prometheus, as /metrics serves the metrics.
   std::string Text() const;
 
  private:

@@ -20,7 +20,7 @@
 namespace incipit {
 namespace {
 
-// How long to wait before accepting again when the process is out of file descriptors.
+// Time to wait before the next accept if the process has no free file descriptor.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 absl::StatusOr<OwnedSocket> Listen(const addrinfo& info) {
@@ -57,7 +57,7 @@ int PortOf(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   INCIPIT_CHECK(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  // The port stands at the same place in both families.
+  // The port has the same offset in IPv4 and IPv6 addresses.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
@@ -102,7 +102,7 @@ void MetricsEndpoint::Serve() {
     Time now = std::chrono::steady_clock::now();
     const bool accepts = now >= accept_after;
     Time wake_at = now >= accept_after ? kNoDeadline : accept_after;
-    // A negative descriptor is skipped by poll.
+    // poll ignores entries with a negative file descriptor.
     polled = {{wake_.fd(), POLLIN, 0}, {accepts ? listener_.fd() : -1, POLLIN, 0}};
     for (const Client& client : clients_) {
       const short events = client.response.empty() ? POLLIN : POLLOUT;
@@ -124,18 +124,16 @@ void MetricsEndpoint::Serve() {
   }
 }
 
-// False if there may be a client but no room for it.
 bool MetricsEndpoint::Accept(Time now) {
   OwnedSocket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket.fd() < 0) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  // Scrapes that are asked for are answered in this thread's next round, so whoever is oldest of
-  // many has not asked, or does not read.
+  // A complete request gets its response in the next round of Serve. The oldest of many clients
+  // therefore has sent no complete request, or does not read its response.
   if (clients_.size() >= kConnectionsMax) clients_.pop_front();
   clients_.push_back({std::move(socket), {}, {}, 0, now + kClientTimeout});
   return true;
 }
 
-// False when there is nothing more to do for the client.
 bool MetricsEndpoint::Advance(Client& client) const {
   if (client.response.empty() && !Receive(client)) return false;
   while (client.num_sent < client.response.size()) {
@@ -161,7 +159,6 @@ bool MetricsEndpoint::Receive(Client& client) const {
   return true;
 }
 
-// `request` is empty if it was too long.
 std::string MetricsEndpoint::ResponseTo(std::string_view request) const {
   const auto response = [](std::string_view status, std::string_view body, bool sends_body) {
     return fmt::format(
@@ -170,20 +167,21 @@ std::string MetricsEndpoint::ResponseTo(std::string_view request) const {
         status, body.size(), sends_body ? body : std::string_view());
   };
   if (request.empty()) {
-    return response("431 Request Header Fields Too Large", "at most 8192 bytes\n", true);
+    return response("431 Request Header Fields Too Large",
+                    "a request may have at most 8192 bytes\n", true);
   }
   const std::string_view line = request.substr(0, request.find("\r\n"));
   const size_t first = line.find(' '), second = line.rfind(' ');
   if (first == second || !line.substr(second).starts_with(" HTTP/1.")) {
-    return response("400 Bad Request", "not HTTP/1\n", true);
+    return response("400 Bad Request", "the request is not an HTTP/1 request\n", true);
   }
   const std::string_view method = line.substr(0, first);
   const std::string_view target = line.substr(first + 1, second - first - 1);
   if (target.substr(0, target.find('?')) != "/metrics") {
-    return response("404 Not Found", "only /metrics is here\n", method != "HEAD");
+    return response("404 Not Found", "only /metrics is served here\n", method != "HEAD");
   }
   if (method != "GET" && method != "HEAD") {
-    return response("405 Method Not Allowed", "only GET and HEAD\n", true);
+    return response("405 Method Not Allowed", "only GET and HEAD are allowed\n", true);
   }
   return response("200 OK", text_(), method == "GET");
 }

@@ -1,5 +1,5 @@
-// A small HTTP server for scrapes. The one that comes with the metrics library takes two seconds to
-// stop and lends a thread to every client; this one polls on a single thread and sleeps when idle.
+// A small HTTP server for scrapes, with a single thread. The HTTP server of the metrics library
+// takes two seconds to stop and uses one thread per client.
 #pragma once
 
 #include <functional>
@@ -16,20 +16,21 @@
 
 namespace incipit {
 
-// Serves GET and HEAD of /metrics until it is destroyed, and closes after every answer. At most
-// kConnectionsMax clients are served at a time: one more takes the place of the one that has been
-// there for longest. One that has not sent its request and read its answer after kClientTimeout is
-// cut off.
+// Serves GET and HEAD requests for /metrics until destruction. Each connection is closed after one
+// response. At most kConnectionsMax clients are connected at a time: a further client replaces the
+// client with the oldest connection. A client that has not sent a request and read the
+// response within kClientTimeout is disconnected.
 class MetricsEndpoint {
  public:
   static constexpr size_t kConnectionsMax = 64;
   static constexpr size_t kRequestBytesMax = 8192;
   static constexpr Duration kClientTimeout = std::chrono::seconds(5);
 
-  // Calls `text` on the endpoint's thread. UNAVAILABLE, naming the address, if it cannot be bound.
+  // Starts to serve at `address`. `text` returns the metrics and is called on the thread of the
+  // endpoint. Returns UNAVAILABLE with the address if `address` cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(const HostPort& address,
                                                                 std::function<std::string()> text);
-  ~MetricsEndpoint();  // cuts off whoever is being served
+  ~MetricsEndpoint();  // disconnects all clients
 
   int port() const { return port_; }
 
@@ -43,15 +44,19 @@ class MetricsEndpoint {
 
   MetricsEndpoint(OwnedSocket listener, OwnedSocket wake, std::function<std::string()> text);
   void Serve();
+  // Accepts one client. Returns false if a client may wait but no file descriptor is free.
   bool Accept(Time now);
+  // Receives the request or sends the response. Returns false when the connection must be closed.
   bool Advance(Client& client) const;
   bool Receive(Client& client) const;
+  // Returns the HTTP response to `request`. An empty `request` stands for a request that was too
+  // long.
   std::string ResponseTo(std::string_view request) const;
 
   const OwnedSocket listener_, wake_;
   const std::function<std::string()> text_;
   int port_ = 0;
-  std::list<Client> clients_;  // of the thread alone; first come first
+  std::list<Client> clients_;  // in the order of arrival; used by `thread_` only
   std::thread thread_;
 };
 

@@ -15,15 +15,16 @@
 
 namespace incipit {
 
-inline constexpr size_t kNumFinishReasons = 5;  // FinishReason's values
+inline constexpr size_t kNumFinishReasons = 5;  // number of values of FinishReason
 
-// The values of the label `reason` of incipit_prefix_cache_evictions_total, by EvictionReason.
+// The values of the label `reason` of incipit_prefix_cache_evictions_total, in the order of
+// EvictionReason.
 inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
     "capacity", "priority", "ttl", "reset"};
 
 using MetricsCounter = std::atomic<int64_t>;
 
-// Every number behind the metrics. Counters only grow.
+// The counters and histograms of all metrics. Counters never decrease.
 struct MetricsValues {
   std::array<MetricsCounter, kNumFinishReasons> finished{};
   std::array<MetricsCounter, kNumRejectionLabels> rejected{};

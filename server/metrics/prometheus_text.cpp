@@ -26,7 +26,7 @@ struct Sample {
   double value = 0;
 };
 
-// Appends families; `common` stands on every sample.
+// Collects metric families. Every sample has the labels `common` in addition to its own labels.
 class FamilyWriter {
  public:
   explicit FamilyWriter(Labels common) : common_(std::move(common)) {}
@@ -104,25 +104,30 @@ double UsedRatio(const EngineLoad& load) {
 }
 
 void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
-  out.Counter("incipit_requests_total", "Requests that were accepted and have ended.",
+  out.Counter("incipit_requests_total", "Number of accepted requests that have ended.",
               RequestSamples(values));
-  out.Counter("incipit_requests_rejected_total", "Requests that were refused, by reason.",
+  out.Counter("incipit_requests_rejected_total",
+              "Number of requests that were refused before the engine accepted them, by reason.",
               RejectionSamples(values));
-  out.Gauge("incipit_requests_running", "Sequences that hold blocks: one per choice of a request.",
+  out.Gauge("incipit_requests_running",
+            "Number of sequences that hold blocks. Each choice of a request is a sequence.",
             load.num_running);
-  out.Gauge("incipit_requests_waiting", "Requests in the queue.", load.num_waiting);
-  out.Gauge("incipit_waiting_prompt_tokens", "Prompt tokens of the requests in the queue.",
+  out.Gauge("incipit_requests_waiting", "Number of requests in the queue.", load.num_waiting);
+  out.Gauge("incipit_waiting_prompt_tokens",
+            "Number of prompt tokens of all requests in the queue.",
             static_cast<double>(load.num_waiting_prompt_tokens));
-  out.Gauge("incipit_draining", "1 while new requests are refused because the server stops.",
+  out.Gauge("incipit_draining", "1 while the server drains and refuses new requests, else 0.",
             load.draining ? 1 : 0);
   out.Counter("incipit_preemptions_total",
-              "Sequences that gave their blocks back to be computed again later.",
+              "Number of preemptions: the scheduler takes the blocks of a running sequence, and "
+              "the sequence is computed again later.",
               Read(values.preemptions));
   const auto kind = [](const char* name, const MetricsCounter& counter) {
     return Sample{{{"kind", name}}, static_cast<double>(Read(counter))};
   };
   out.Counter("incipit_tokens_total",
-              "Tokens of requests: of prompts, computed or found in the cache, and of answers.",
+              "Number of tokens of requests: computed prompt tokens, prompt tokens found in the "
+              "cache, and output tokens.",
               {kind("prompt_computed", values.prompt_computed_tokens),
                kind("prompt_cached", values.prompt_cached_tokens),
                kind("generated", values.generated_tokens)});
@@ -130,17 +135,21 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
 
 void WriteLatencies(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("incipit_time_to_first_token_seconds",
-                "From a request's arrival to its first token.", values.first_token);
-  out.Histogram("incipit_inter_token_latency_seconds", "Between two tokens of one answer.",
-                values.inter_token);
-  out.Histogram("incipit_request_duration_seconds", "From a request's arrival to its end.",
-                values.total);
-  out.Histogram("incipit_request_queue_seconds",
-                "From a request's arrival to the first step that computed for it.", values.queue);
+                "Time from the arrival of a request to its first token.", values.first_token);
+  out.Histogram("incipit_inter_token_latency_seconds",
+                "Time between two consecutive output tokens of one choice.", values.inter_token);
+  out.Histogram("incipit_request_duration_seconds",
+                "Time from the arrival of a request to the end of its last choice.", values.total);
+  out.Histogram(
+      "incipit_request_queue_seconds",
+      "Time from the arrival of a request to the first step that computed tokens for the request.",
+      values.queue);
   out.Histogram("incipit_request_prefill_seconds",
-                "From the first step that computed for a request to its first token.",
+                "Time from the first step that computed tokens for a request to the request's "
+                "first output token.",
                 values.prefill);
-  out.Histogram("incipit_request_decode_seconds", "From a request's first token to its last.",
+  out.Histogram("incipit_request_decode_seconds",
+                "Time from the first output token of a request to the last output token.",
                 values.decode);
 }
 
@@ -155,58 +164,69 @@ std::vector<Sample> EvictionSamples(const MetricsValues& values) {
 
 void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitRatios& ratios) {
   out.Counter("incipit_prefix_cache_queried_tokens_total",
-              "Prompt tokens that were looked up in the prefix cache, once per request.",
+              "Number of prompt tokens that were looked up in the prefix cache. Each admitted "
+              "request counts once.",
               Read(values.queried_tokens));
   out.Counter("incipit_prefix_cache_hit_tokens_total",
-              "Of the tokens that were looked up, those that were found.", Read(values.hit_tokens));
+              "Number of the looked-up prompt tokens that were found in the prefix cache.",
+              Read(values.hit_tokens));
   out.Counter("incipit_prefix_cache_copied_tokens_total",
-              "Of the tokens that were found, those in a block that was copied.",
+              "Number of the found tokens that were copied instead of computed, because a cached "
+              "block equals the prompt only at the beginning of the block.",
               Read(values.copied_tokens));
   out.Counter("incipit_prefix_cache_requeried_tokens_total",
-              "Tokens that were looked up again when a preempted sequence came back.",
+              "Number of tokens that were looked up again when a preempted sequence resumed.",
               Read(values.requeried_tokens));
   out.Counter("incipit_prefix_cache_rehit_tokens_total",
-              "Of the tokens that were looked up again, those that were found.",
+              "Number of tokens that were found when a preempted sequence resumed.",
               Read(values.rehit_tokens));
   const auto window = [](const char* name, double ratio) {
     return Sample{{{"window", name}}, ratio};
   };
   out.Gauge(
       "incipit_prefix_cache_hit_ratio",
-      "Share of the tokens looked up lately that were found; 0 if there were none.",
+      "Share of the looked-up tokens that were found during the window. 0 if no tokens were looked "
+      "up.",
       {window("1m", ratios.minute), window("10m", ratios.ten_minutes), window("1h", ratios.hour)});
   out.Gauge("incipit_prefix_cache_hit_ratio_alarm",
-            "1 while the hit ratio of ten minutes is below half of its own hour's.",
+            "1 while the hit ratio of the last 10 minutes is below half of the ratio of the last "
+            "hour, else 0.",
             ratios.decayed ? 1 : 0);
 }
 
 void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
-  out.Counter("incipit_prefix_cache_stored_blocks_total", "Blocks that became findable.",
+  out.Counter("incipit_prefix_cache_stored_blocks_total",
+              "Number of blocks that became findable in the prefix cache.",
               Read(values.stored_blocks));
   out.Counter("incipit_prefix_cache_evictions_total",
-              "Blocks that can be found no more because they were given up, by reason.",
+              "Number of evicted blocks, which can no longer be found, by reason.",
               EvictionSamples(values));
   out.Histogram("incipit_prefix_cache_eviction_age_seconds",
-                "From a block's publication to its eviction.", values.eviction_age);
-  out.Histogram("incipit_prefix_cache_eviction_idle_seconds",
-                "From the end of a block's last use to its eviction.", values.eviction_idle);
+                "Time from a block's publication to its eviction, without evictions by a reset.",
+                values.eviction_age);
+  out.Histogram(
+      "incipit_prefix_cache_eviction_idle_seconds",
+      "Time from the end of a block's last use to its eviction, without evictions by a reset.",
+      values.eviction_idle);
   out.Counter("incipit_prefix_cache_regret_blocks_total",
-              "Blocks that were computed again not long after they were evicted.",
+              "Number of blocks that were computed again soon after their eviction.",
               Read(values.regret_blocks));
   out.Counter("incipit_prefix_cache_collisions_total",
-              "Keys that were found to belong to other contents, and were not used.",
+              "Number of lookups that found a block with an equal key but other tokens. The server "
+              "does not use such a block.",
               Read(values.collisions));
   const auto state = [](const char* name, int32_t count) {
     return Sample{{{"state", name}}, static_cast<double>(count)};
   };
   const int32_t num_free = load.num_blocks - load.num_used_blocks - load.num_cached_blocks;
   out.Gauge("incipit_kv_blocks",
-            "Blocks of keys and values: used by requests; cached and used by none, as the policy "
-            "orders them or retained by a request's wish; or free.",
+            "Number of blocks of keys and values, by state. used: held by requests. cached: "
+            "findable and held by no request. retained: cached, but kept or evicted as a "
+            "cache.retention asks, not as the policy decides. free: neither used nor findable.",
             {state("used", load.num_used_blocks),
              state("cached", load.num_cached_blocks - load.num_retained_blocks),
              state("retained", load.num_retained_blocks), state("free", num_free)});
-  out.Gauge("incipit_kv_usage_ratio", "Share of the blocks that requests use, 0 to 1.",
+  out.Gauge("incipit_kv_usage_ratio", "Used blocks divided by all blocks, from 0 to 1.",
             UsedRatio(load));
 }
 
@@ -216,7 +236,7 @@ void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
     return Sample{{{"part", name}}, Read(seconds)};
   };
   out.Counter("incipit_step_part_seconds_total",
-              "Time spent in the parts of all steps: deciding, computing, recording.",
+              "Time spent in the parts of all steps: plan, run, commit.",
               {part("plan", values.plan_seconds), part("run", values.run_seconds),
                part("commit", values.commit_seconds)});
   const auto kind = [](const char* name, const MetricsCounter& counter) {
@@ -224,26 +244,27 @@ void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
   };
   out.Counter(
       "incipit_step_tokens_total",
-      "Tokens computed in steps, what is computed again after a preemption included.",
+      "Number of tokens computed in steps. Tokens that are computed again after a preemption are "
+      "included.",
       {kind("prefill", values.step_prefill_tokens), kind("decode", values.step_decode_tokens)});
 }
 
 void WriteInfo(FamilyWriter& out, const MetricsFacts& facts) {
   const ModelMetrics& model = facts.model;
-  out.Gauge("incipit_build_info", "1, with the program's version in its labels.",
+  out.Gauge("incipit_build_info", "Always 1; the labels hold the program's version and compiler.",
             {{{{"version", INCIPIT_VERSION}, {"compiler", __VERSION__}}, 1}});
-  out.Gauge("incipit_model_info", "1, with the model that is served in its labels.",
+  out.Gauge("incipit_model_info", "Always 1; the labels describe the served model.",
             {{{{"model_name", model.name},
                {"architecture", model.architecture},
                {"dtype", model.dtype},
                {"kv_dtype", model.kv_dtype},
                {"backend", model.backend}},
               1}});
-  out.Gauge("incipit_model_context_tokens", "Tokens of prompt and answer that the model takes.",
-            model.max_model_len);
-  out.Gauge("incipit_kv_block_size_tokens", "Tokens in one block.", model.block_size);
-  out.Gauge("incipit_start_time_seconds", "When the process started, in seconds since the epoch.",
-            facts.start_time);
+  out.Gauge("incipit_model_context_tokens",
+            "Maximum number of tokens of prompt and output together.", model.max_model_len);
+  out.Gauge("incipit_kv_block_size_tokens", "Number of tokens in one block.", model.block_size);
+  out.Gauge("incipit_start_time_seconds",
+            "Start time of the process, in seconds since the Unix epoch.", facts.start_time);
 }
 
 std::vector<Sample> VllmFinishedSamples(const MetricsValues& values) {
@@ -257,40 +278,50 @@ std::vector<Sample> VllmFinishedSamples(const MetricsValues& values) {
           {{{"finished_reason", "error"}}, count(FinishReason::kError)}};
 }
 
-// The names that dashboards, autoscalers and routers of the field read.
+// Writes the counters and gauges with the names of vLLM, which dashboards, autoscalers and routers
+// read.
 void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
-  out.Gauge("vllm:num_requests_running", "Sequences that hold blocks: one per choice of a request.",
+  out.Gauge("vllm:num_requests_running",
+            "Number of sequences that hold blocks. Each choice of a request is a sequence.",
             facts.load.num_running);
-  out.Gauge("vllm:num_requests_waiting", "Requests in the queue.", facts.load.num_waiting);
-  out.Gauge("vllm:kv_cache_usage_perc", "Share of the blocks that requests use; 1 is all.",
+  out.Gauge("vllm:num_requests_waiting", "Number of requests in the queue.",
+            facts.load.num_waiting);
+  out.Gauge("vllm:kv_cache_usage_perc",
+            "Used blocks divided by all blocks; 1 means that all blocks are used.",
             UsedRatio(facts.load));
-  out.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+  out.Counter("vllm:prefix_cache_queries_total",
+              "Number of prompt tokens that were looked up in the prefix cache.",
               Read(values.queried_tokens));
-  out.Counter("vllm:prefix_cache_hits_total", "Of them, those that were found.",
+  out.Counter("vllm:prefix_cache_hits_total",
+              "Number of the looked-up prompt tokens that were found in the prefix cache.",
               Read(values.hit_tokens));
-  out.Counter("vllm:num_preemptions_total", "Preempted sequences.", Read(values.preemptions));
-  out.Counter("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.",
+  out.Counter("vllm:num_preemptions_total", "Number of preemptions of running sequences.",
+              Read(values.preemptions));
+  out.Counter("vllm:prompt_tokens_total", "Number of prompt tokens of admitted requests.",
               Read(values.prompt_computed_tokens) + Read(values.prompt_cached_tokens));
-  out.Counter("vllm:generation_tokens_total", "Tokens of answers.", Read(values.generated_tokens));
-  out.Counter("vllm:request_success_total", "Requests that have ended, by reason.",
+  out.Counter("vllm:generation_tokens_total", "Number of output tokens.",
+              Read(values.generated_tokens));
+  out.Counter("vllm:request_success_total", "Number of requests that have ended, by finish reason.",
               VllmFinishedSamples(values));
-  out.Gauge("vllm:cache_config_info", "1, with the size of the cache in its labels.",
+  out.Gauge("vllm:cache_config_info", "Always 1; the labels hold the size of the cache.",
             {{{{"block_size", std::to_string(facts.model.block_size)},
                {"num_gpu_blocks", std::to_string(facts.model.num_blocks)}},
               1}});
 }
 
 void WriteVllmLatencies(FamilyWriter& out, const MetricsValues& values) {
-  out.Histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.",
-                values.first_token);
-  out.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of one answer.",
-                values.inter_token);
-  out.Histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", values.total);
-  out.Histogram("vllm:request_queue_time_seconds", "From arrival to the first step.", values.queue);
-  out.Histogram("vllm:request_prefill_time_seconds", "From the first step to the first token.",
-                values.prefill);
-  out.Histogram("vllm:request_decode_time_seconds", "From the first token to the last.",
-                values.decode);
+  out.Histogram("vllm:time_to_first_token_seconds",
+                "Time from the arrival of a request to its first token.", values.first_token);
+  out.Histogram("vllm:inter_token_latency_seconds",
+                "Time between two consecutive output tokens of one choice.", values.inter_token);
+  out.Histogram("vllm:e2e_request_latency_seconds",
+                "Time from the arrival of a request to its end.", values.total);
+  out.Histogram("vllm:request_queue_time_seconds",
+                "Time from the arrival of a request to its first step.", values.queue);
+  out.Histogram("vllm:request_prefill_time_seconds",
+                "Time from the first step of a request to its first output token.", values.prefill);
+  out.Histogram("vllm:request_decode_time_seconds",
+                "Time from the first to the last output token of a request.", values.decode);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The metrics in Prometheus' text format: names, help texts, labels and values.
+// Writes the metrics in the text format of Prometheus: names, help texts, labels and values.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace incipit {
 
-// The values that are read at a scrape rather than counted.
+// The metric values that are read at a scrape instead of counted.
 struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;
-  double start_time = 0;  // seconds since the epoch
+  double start_time = 0;  // start of the process, in seconds since the Unix epoch
 };
 
-// Returns the whole exposition.
+// Returns the text of all metrics.
 std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
                         const MetricsOptions& options);
 
