@@ -28,11 +28,12 @@ spdlog::level::level_enum LevelOf(LogLevel level) {
   INCIPIT_CHECK(false);
 }
 
-// gRPC reports what it could not do for one connection as errors of its own; the status of the
-// call, or of the start, says what matters to an operator.
+// Logs a message of gRPC at level debug, because gRPC logs the failure of a single connection as an
+// error. The status of a call or of the start reports the failures that matter to an operator.
 void ForwardGrpcLog(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
-// What it says about a message that cannot be parsed is in the call's status.
+// Logs a message of protobuf at level debug. The status of the call already reports a message that
+// cannot be parsed.
 void ForwardProtobufLog(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
                         const std::string& message) {
   spdlog::debug("protobuf: {}", message);

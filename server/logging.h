@@ -1,5 +1,5 @@
-// The process's log: lines to stderr. What clients send is never in it, except labels that were
-// checked to be printable.
+// The log of the process, written to stderr. The log never contains data from clients, except
+// request ids that were checked to be printable.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ inline constexpr EnumName<LogLevel> kLogLevelNames[] = {
 void SetLogLevel(LogLevel level);
 LogLevel CurrentLogLevel();
 
-// Once, before the first thread: the format, and gRPC's own messages among ours.
+// Sets the log format and forwards the messages of gRPC and protobuf to the log. Must be called
+// once, before the first thread starts.
 void StartLogging(LogLevel level);
 
 }  // namespace incipit

@@ -16,18 +16,18 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
-constexpr bool kPrivate = true;  // of a flag: a path or a secret
+constexpr bool kPrivate = true;  // marks a flag whose value is a path or a secret
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kNoFile = "none";
 
 constexpr EnumName<Device> kDeviceNames[] = {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
-// What an operator may ask for; kLibrary is for comparisons.
+// The values of --gpu-large-products. kLibrary has no name because only comparisons use kLibrary.
 constexpr EnumName<LargeProducts> kLargeProductsNames[] = {{LargeProducts::kOwn, "own"},
                                                            {LargeProducts::kFastest, "fastest"}};
 constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone, "none"},
                                                            {MetricsCompat::kVllm, "vllm"}};
 
-// A whole number from `min` on, or "auto".
+// Adds a flag that takes "auto" (an absent value) or a whole number from `min` to `max`.
 void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
                  int32_t max = kInt32Max) {
   flags.Custom(
@@ -61,7 +61,7 @@ void Address(Flags& flags, FlagText text, HostPort& target) {
       [&target] { return ToString(target); });
 }
 
-// Empty: absent.
+// Adds a flag for an optional address. An empty value of the flag means that `target` is absent.
 void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
   flags.Custom(
       text,
@@ -76,7 +76,7 @@ void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
       [&target] { return target ? ToString(*target) : std::string(); });
 }
 
-// `automatic` is the value that stands for FileChoice::Kind::kAuto.
+// Adds a flag for a file. `automatic` is the value of the flag that means FileChoice::Kind::kAuto.
 void File(Flags& flags, FlagText text, FileChoice& target, std::string_view automatic) {
   flags.Custom(
       text,
@@ -439,7 +439,8 @@ KvCacheOptions CacheOptionsOf(const Options& options) {
 }
 
 absl::Status Validate(const Options& options) {
-  if (options.model.empty()) return InvalidArgument("--model is missing: the model folder");
+  if (options.model.empty())
+    return InvalidArgument("--model is missing; set --model to the model folder");
   if ((options.block_size & (options.block_size - 1)) != 0) {
     return InvalidArgument("--block-size is {}; it must be a power of two from 1 to 256",
                            options.block_size);
@@ -478,7 +479,8 @@ absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& fl
       if (!entry.second.IsScalar())
         return InvalidArgument("{}: {} must be a single value", where, key);
       if (!seen.insert(key).second) return InvalidArgument("{}: {} is given twice", where, key);
-      if (key == "config") return InvalidArgument("{}: config is not allowed in a file", where);
+      if (key == "config")
+        return InvalidArgument("{}: config is not allowed in a configuration file", where);
       const absl::Status status = flags.Set(key, entry.second.Scalar());
       if (!status.ok()) return InvalidArgument("{}: {}", where, MessageOf(status));
     }

@@ -1,5 +1,5 @@
-// Everything an operator can set. One table (BindOptions) drives the flags, the configuration file,
-// --help, Admin.GetServerInfo and the table in docs/operations.md.
+// All options of the server. BindOptions is the single source for the flags and their help, the
+// configuration file, Admin.GetServerInfo and the table in docs/operations.md.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +20,35 @@
 
 namespace incipit {
 
-// The most that --metadata-bytes-max may allow.
+// Maximum value of --metadata-bytes-max, in bytes.
 inline constexpr int64_t kMetadataBytesLimitMax = 1 << 20;
 
 enum class Device : uint8_t { kCpu, kCuda };
-// Other names that the metrics are also published under.
+// Additional metric names under which the server publishes the metrics.
 enum class MetricsCompat : uint8_t { kNone, kVllm };
 
-// A file that the operator names, leaves to the program, or switches off.
+// The value of a flag for a file: a path (kFile), no file (kNone) or a default of the program
+// (kAuto).
 struct FileChoice {
   enum class Kind : uint8_t { kAuto, kNone, kFile };
   Kind kind = Kind::kAuto;
-  std::string path = {};  // of kFile
+  std::string path = {};  // path of the file if `kind` is kFile
 };
 
-// An absent value is chosen by the program.
+// The values of all flags of `incipit serve`. If an optional value is absent, the program chooses
+// the value. docs/operations.md explains each flag.
 struct Options {
-  std::string config;  // a YAML file of flags
+  std::string config;  // path of a YAML file with flags
 
-  std::string model;       // folder
-  std::string model_name;  // empty: the folder's name
+  std::string model;       // path of the model folder
+  std::string model_name;  // empty: the name of the model folder
   std::optional<int32_t> max_model_len;
   WeightFormat weights = WeightFormat::kAsStored;
   std::optional<DType> kv_dtype;
-  FileChoice chat_template;  // kAuto: the model's own
+  FileChoice chat_template;  // kAuto: the chat template of the model
 
   std::optional<Device> backend;
-  int32_t threads = 0;  // 0: the CPUs that the process may use
+  int32_t threads = 0;  // number of threads; 0: the number of CPUs that the process may use
   bool pin_threads = false;
   std::optional<CpuIsa> cpu_isa;
   LargeProducts gpu_large_products = LargeProducts::kOwn;
@@ -58,22 +60,22 @@ struct Options {
   EvictionPolicyKind prefix_cache_policy = EvictionPolicyKind::kAdaptive;
   bool copy_on_write = true;
   double gpu_memory_fraction = 0.9;
-  double cache_retention_share_max = 0.25;  // of the blocks, of each tenant
+  double cache_retention_share_max = 0.25;  // share of all blocks, per tenant
   int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
   std::optional<int32_t> kv_blocks;
-  int64_t kv_memory = 0;  // bytes; 0: from what is free
+  int64_t kv_memory = 0;  // in bytes; 0: a share of the free memory
 
-  std::optional<int32_t> step_tokens;  // absent: measured
+  std::optional<int32_t> step_tokens;  // absent: chosen by a measurement
   int32_t prompt_steps_max = 128;
-  std::optional<int32_t> steps_in_flight;  // absent: by the backend
+  std::optional<int32_t> steps_in_flight;  // absent: depends on the backend
   int32_t running_max = 128;
   int32_t requests_max = 1024;
   int64_t waiting_prompt_tokens_max = 4'000'000;
 
   HostPort address{"127.0.0.1", 50051};
   HostPort metrics_address{"127.0.0.1", 9464};
-  std::optional<HostPort> admin_address;  // absent: on `address`
+  std::optional<HostPort> admin_address;  // absent: the Admin service is on `address`
   std::string port_file;
   MetricsCompat metrics_compat = MetricsCompat::kNone;
 
@@ -99,24 +101,27 @@ struct Options {
   Duration drain_timeout = std::chrono::seconds(30);
 };
 
-// `options` outlives `flags`.
+// Adds a flag for each option to `flags`; the flags set the values in `options`. `options` must
+// outlive `flags`.
 void BindOptions(Options& options, Flags& flags);
 
-// The help of `incipit serve`.
+// Returns the help text of `incipit serve`.
 std::string ServeHelp(const Flags& flags);
 
-// What the flags say of the cache, but for its size.
+// Returns the cache options that the flags set. The number of blocks is not set.
 KvCacheOptions CacheOptionsOf(const Options& options);
 
-// What spans several flags. Names the flags that contradict each other.
+// Checks the conditions on `options` that the parsing of a single flag does not check, such as two
+// flags that contradict each other. An error names the flags.
 absl::Status Validate(const Options& options);
 
-// Sets `flags` from the YAML text of a configuration file: a mapping of flag names to values.
-// `name` is the file's, for messages.
+// Sets `flags` from `yaml`, the text of a configuration file, which maps flag names to values.
+// `name` is the name of the file for error messages.
 absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& flags);
 
-// The arguments of `serve`: those of --config first, then `args`, so that a flag wins. The flags
-// stay bound to `options`. Does not validate if --help was asked for.
+// Parses the arguments of `serve` into `options`. The configuration file of --config is applied
+// before `args`, so a flag in `args` overrides the file. Then calls Validate, unless `args`
+// contains --help. `flags` remains bound to `options`.
 absl::Status ParseOptions(std::span<const std::string_view> args, Options& options, Flags& flags);
 
 }  // namespace incipit

@@ -28,18 +28,21 @@
 namespace incipit {
 namespace {
 
-// For calls that were cancelled to send their status before connections are closed.
+// Maximum time for cancelled calls to send their status before the gRPC servers stop.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-// Then, for what answers just now. A health Watch never ends by itself.
+// Maximum time for other calls to end after the gRPC servers have begun to stop. A call of
+// Health.Watch never ends by itself.
 constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
-// gRPC before 1.53 forgets the rest of a block of headers beyond its limit, and with it entries of
-// the connection's header table, so that later calls of that connection are misread or end it. Its
-// limit is therefore out of the way, and InferenceService applies metadata-bytes-max.
+// Limit of gRPC on the metadata of a call, in bytes. If the metadata exceed the limit of gRPC, gRPC
+// before 1.53 discards entries of the connection's header table. Later calls on the connection are
+// then corrupted. The limit of gRPC is therefore twice the maximum of --metadata-bytes-max, and
+// InferenceService applies --metadata-bytes-max.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
-// A step is under half a second when its size was measured; a size that was given may take longer,
-// which shows only with the first full step.
+// Expected maximum time of a step whose size (--step-tokens) was measured at the start.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
+// Expected maximum time of a step whose size was set by --step-tokens. The real time is known only
+// after the first full step.
 constexpr Duration kUnknownStep = std::chrono::seconds(5);
 
 int Milliseconds(Duration duration) {
@@ -48,8 +51,8 @@ int Milliseconds(Duration duration) {
 
 void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
-  // gRPC before 1.54 looks at a message's size once it has all of it, so only this bounds messages
-  // that say they are huge.
+  // gRPC before 1.54 checks the size of a message only after the whole message has arrived. Only
+  // the resource quota therefore limits the memory of huge messages.
   grpc::ResourceQuota quota("incipit");
   quota.Resize(static_cast<size_t>(options.receive_memory_max));
   builder.SetResourceQuota(quota);
@@ -60,19 +63,19 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(options.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  // Compressed messages could expand to any size before they are looked at.
+  // Compression is off because a compressed message could expand to any size before any check.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
-// gRPC holds a connection to its limit only once the client has acknowledged it. What is left for
-// the rest is twice that: a client may replace a call that it has cancelled before the server
-// knows.
+// Returns twice the limit of gRPC on calls of one connection, as the limit of CallTracker. gRPC
+// applies its limit only after the client has acknowledged the limit. A client may also replace a
+// cancelled call before the server has received the cancellation.
 int32_t ConnectionCallsMax(int32_t streams_max) {
   return streams_max > std::numeric_limits<int32_t>::max() / 2 ? streams_max : 2 * streams_max;
 }
 
-// A gRPC server and where its connections come from.
+// A gRPC server and the listener that accepts its connections.
 class Endpoint {
  public:
   static absl::StatusOr<std::unique_ptr<Endpoint>> Start(const Options& options,
@@ -87,7 +90,7 @@ class Endpoint {
         grpc::InsecureServerCredentials());
     endpoint->server_ = builder.BuildAndStart();
     if (endpoint->server_ == nullptr)
-      return Unavailable("--{} {}: gRPC did not start", flag, ToString(address));
+      return Unavailable("--{} {}: the gRPC server did not start", flag, ToString(address));
     endpoint->listener_->Start(
         [acceptor = endpoint->acceptor_.get()](int listening, int connection) {
           grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -100,7 +103,8 @@ class Endpoint {
 
   int port() const { return listener_->port(); }
   grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
-  // gRPC waits for calls to end by themselves until the deadline, then cancels what is left.
+  // Stops listener and server. gRPC waits until `deadline` for calls to end, then cancels the other
+  // calls.
   void Stop(std::chrono::system_clock::time_point deadline) {
     listener_.reset();
     server_->Shutdown(deadline);
@@ -187,7 +191,8 @@ ModelMetrics MetricsModel(const ServerParts& parts) {
 
 }  // namespace
 
-// In the order in which it is built; gRPC goes first, since it calls everything else.
+// The components of a server, in the order of construction. The destructor stops gRPC first,
+// because gRPC calls all other components.
 class Server::Parts {
  public:
   Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks);
@@ -196,6 +201,7 @@ class Server::Parts {
   absl::Status Listen();
   // No call of Inference is in progress, or `longest` is over.
   void AwaitIdle(Duration longest);
+  // Returns the time that a step is expected to take at most.
   Duration StepLongest() const;
 
   const Options options;
@@ -218,7 +224,8 @@ class Server::Parts {
   SessionStarter starter;
   InferenceService inference;
   AdminService admin;
-  std::unique_ptr<Endpoint> endpoint, admin_endpoint;  // the latter if Admin has its own
+  // `admin_endpoint` is null if --admin-address is not set.
+  std::unique_ptr<Endpoint> endpoint, admin_endpoint;
   std::unique_ptr<Watchdog> watchdog;
   int metrics_port = 0;
 };
@@ -274,7 +281,8 @@ Server::Parts::~Parts() {
   const auto deadline = std::chrono::system_clock::now() + kLastReplies;
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
   if (endpoint != nullptr) endpoint->Stop(deadline);
-  // From here on nothing calls in; what still runs is stopped while everything that it uses exists.
+  // From here on, no call can arrive. The threads of the text pool and of the dispatcher stop while
+  // the components that the threads use still exist.
   admin_endpoint.reset();
   endpoint.reset();
   text_pool.Stop();
@@ -307,7 +315,7 @@ absl::Status Server::Parts::Listen() {
   watch.step_longest = [this] { return StepLongest(); };
   watch.on_change = [this](bool goes_on) {
     if (goes_on) {
-      spdlog::warn("the engine goes on");
+      spdlog::warn("the engine makes progress again");
     } else {
       spdlog::critical("the engine makes no progress");
     }

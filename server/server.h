@@ -1,5 +1,5 @@
-// The running server: everything between a model and the sockets, built in order and taken down in
-// reverse. `incipit serve` and the tests start the same one.
+// The running server: all components between the model and the sockets. The command `incipit serve`
+// and the tests use the same class Server.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace incipit {
 
-// What Admin.GetModelInfo and GetServerInfo say beside ServedModel.
+// The properties of model and backend that Admin.GetModelInfo and Admin.GetServerInfo report,
+// without the properties in ServedModel.
 struct ModelDescription {
   std::string architecture, dtype, kv_dtype;
   uint64_t num_parameters = 0;
@@ -25,38 +26,41 @@ struct ModelDescription {
   std::string backend, backend_description;
 };
 
-// What is served.
+// The model and the components that a Server takes over from its creator.
 struct ServerParts {
   ServedModel model;
   ModelDescription description;
-  std::unique_ptr<Tokenizer> tokenizer;         // may be null: token ids only
-  std::unique_ptr<ChatTemplate> chat_template;  // may be null: no Chat
+  std::unique_ptr<Tokenizer> tokenizer;  // null: the server accepts and returns token ids only
+  std::unique_ptr<ChatTemplate> chat_template;  // null: the server does not offer Chat
   std::unique_ptr<ModelRunner> runner;
   EngineOptions engine;
 };
 
-// What the owner is told, from any thread. It must not destroy the server there.
+// Callbacks for failures of the engine. The callbacks may run on any thread and must not destroy
+// the server.
 struct ServerHooks {
-  std::function<void(const absl::Status&)> on_fatal;  // the engine has failed for good
-  std::function<void()> on_stuck;                     // the engine hangs
+  std::function<void(const absl::Status&)> on_fatal;  // called when the engine has failed for good
+  std::function<void()> on_stuck;                     // called when the engine hangs for good
 };
 
+// A running server. Start creates the server, and the destructor stops the server.
 class Server {
  public:
-  // Serves when it returns. UNAVAILABLE naming an address that cannot be bound; INVALID_ARGUMENT.
+  // Starts a server, which accepts calls when Start returns. Returns UNAVAILABLE with the address
+  // if an address cannot be bound.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const Options& options, ServerParts parts,
                                                        ServerHooks hooks);
-  // Ends every call at once: with UNAVAILABLE those that have not ended.
+  // Stops the server. Calls in progress end at once with UNAVAILABLE.
   ~Server();
 
   int32_t grpc_port() const;
   int32_t metrics_port() const;
-  int32_t admin_port() const;  // grpc_port() unless the Admin service has its own
+  int32_t admin_port() const;  // equal to grpc_port() unless --admin-address is set
 
-  // Health turns NOT_SERVING and new requests are refused; those that run go on. Admin.Resume does
-  // not undo it. Thread-safe.
+  // Starts to drain the server for good: the health state becomes NOT_SERVING, new requests are
+  // refused, and running requests continue. Admin.Resume cannot end this draining. Thread-safe.
   void BeginDrain();
-  // Calls `on_idle` once, from any thread, when no call of Generate or Chat is in progress.
+  // Calls `on_idle` once, on any thread, when no call of Generate or Chat is in progress.
   void WhenIdle(std::function<void()> on_idle);
 
  private:

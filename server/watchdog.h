@@ -13,36 +13,46 @@
 
 namespace incipit {
 
-// Looks once a second whether the engine still makes progress. It counts only time in which it
-// could look itself, so that a process that was stopped and continued is not taken for one that
-// hangs.
+// Checks once a second whether the engine makes progress. The watchdog counts at most two seconds
+// per check, so a process that was stopped and continued does not count as hanging.
 class Watchdog {
  public:
   struct Hooks {
-    std::function<Time()> heartbeat;         // changes while the engine is idle or makes progress
-    std::function<Duration()> step_longest;  // the longest step to expect
-    std::function<void(bool)> on_change;     // false: it hangs; true: it goes on
-    std::function<void()> on_stuck;          // once: it has hung for another kGrace
+    // Returns a time that changes while the engine is idle or makes progress.
+    std::function<Time()> heartbeat;
+    // Returns the maximum time that a step is expected to take.
+    std::function<Duration()> step_longest;
+    // Called with false when the engine begins to hang, and with true when the engine makes
+    // progress again.
+    std::function<void(bool)> on_change;
+    // Called once, when the engine has been hanging for kGrace.
+    std::function<void()> on_stuck;
   };
-  static constexpr Duration kPeriod = std::chrono::seconds(1);
+  static constexpr Duration kPeriod = std::chrono::seconds(1);  // time between two checks
+  // The engine hangs after a time without progress of kSteps times `step_longest`, but at least
+  // kSilenceMin and at most kSilenceMax.
   static constexpr Duration kSilenceMin = std::chrono::seconds(5);
   static constexpr Duration kSilenceMax = std::chrono::minutes(2);
-  static constexpr int kSteps = 20;  // silence allowed, in longest steps, between the two bounds
+  static constexpr int kSteps = 20;
+  // Time from the beginning of a hang to the call of `on_stuck`.
   static constexpr Duration kGrace = std::chrono::seconds(30);
 
   explicit Watchdog(Hooks hooks) : hooks_(std::move(hooks)) {}
   ~Watchdog();
 
-  void Start();  // looks from now on, on a thread of its own
-  // One look, `elapsed` after the one before. REQUIRES: not started.
+  // Starts the checks on a separate thread.
+  void Start();
+  // Runs one check; `elapsed` is the time since the previous check. REQUIRES: Start has not been
+  // called.
   void Look(Duration elapsed);
 
  private:
   void Work();
 
   const Hooks hooks_;
-  std::optional<Time> last_beat_;  // from here on the thread's own
-  Duration silence_{};
+  // After Start, `last_beat_`, `silence_`, `hangs_` and `is_stuck_` are used by `thread_` only.
+  std::optional<Time> last_beat_;  // heartbeat of the previous check
+  Duration silence_{};             // time without progress
   bool hangs_ = false, is_stuck_ = false;
 
   Mutex mutex_;

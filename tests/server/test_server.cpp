@@ -15,8 +15,8 @@
 namespace incipit {
 namespace {
 
-// The printable character that stands for a byte in byte-level vocabularies, as UTF-8: bytes that
-// are printable stand for themselves, the others for U+0100 on in order.
+// Returns the character for `byte` in a byte-level vocabulary, as UTF-8. A printable byte has the
+// character with the same code. The other bytes have the characters from U+0100 on, in order.
 std::string ByteName(int byte) {
   const auto is_printable = [](int b) {
     return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);

@@ -1,5 +1,5 @@
-// A whole server in the test's process, over a fake model whose steps the test may hold, with a
-// client that collects answers.
+// A complete server in the process of the test, with a fake model whose steps the test can delay.
+// Functions send requests and collect the output.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -21,13 +21,19 @@
 
 namespace incipit {
 
-// Lets steps through, or not. Open until the first Close.
+// Delays the steps of a GatedRunner while the gate is closed. The gate is open until the first
+// Close.
 class StepGate {
  public:
+  // Makes later steps wait.
   void Close();
-  void Open();                    // for all that come
-  void Allow(int32_t num_steps);  // through the closed gate
+  // Allows the waiting step and all later steps to run.
+  void Open();
+  // Allows `num_steps` more steps to run while the gate is closed.
+  void Allow(int32_t num_steps);
+  // Makes the next step return `status`.
   void FailNext(absl::Status status);
+  // Makes the values of row `row` in the next step not finite.
   void PoisonNext(int32_t row);
   // Returns when a step waits at the closed gate.
   void AwaitWaiting();
@@ -48,6 +54,7 @@ class StepGate {
   Order next_ ABSL_GUARDED_BY(mutex_);
 };
 
+// A FakeRunner whose steps wait at a StepGate.
 class GatedRunner final : public FakeRunner {
  public:
   GatedRunner(const FakeRunnerOptions& options, StepGate& gate)
@@ -58,11 +65,14 @@ class GatedRunner final : public FakeRunner {
   StepGate& gate_;
 };
 
-// Every byte is a token, ids 4 to 259; before them <s>, </s>, <|user|> and <|assistant|>.
+// Number of tokens in the vocabulary of MakeByteTokenizer. The ids in [0, 4) are <s>, </s>,
+// <|user|> and <|assistant|>. The ids in [4, 260) are the 256 bytes.
 inline constexpr int32_t kByteVocab = 260;
 inline constexpr TokenId kByteBos = 0, kByteEos = 1, kByteUser = 2, kByteAssistant = 3,
                          kFirstByte = 4;
+// Returns a tokenizer in which every byte is a token.
 std::unique_ptr<Tokenizer> MakeByteTokenizer();
+// Returns the token id of each byte of `text` in the vocabulary of MakeByteTokenizer.
 std::vector<TokenId> BytesAsTokens(std::string_view text);
 
 struct TestServerConfig {
@@ -70,9 +80,10 @@ struct TestServerConfig {
   int32_t num_blocks = 256, block_size = 16, max_model_len = 1024;
   int32_t step_tokens_max = 64;
   bool has_tokenizer = true;
-  std::string chat_template, tool_chat_template;  // which know bos_token and eos_token
-  std::vector<TokenId> eos_ids;                   // the fake model draws every token
-  HostPort address{"127.0.0.1", 0};               // of Inference
+  // Chat templates; bos_token and eos_token are defined. Empty: no template.
+  std::string chat_template, tool_chat_template;
+  std::vector<TokenId> eos_ids;      // end-of-sequence ids; the fake model samples all token ids
+  HostPort address{"127.0.0.1", 0};  // address of the Inference service
 };
 
 class TestServer {
@@ -82,17 +93,21 @@ class TestServer {
 
   StepGate& gate() { return gate_; }
   Server& server() { return *server_; }
-  void Stop();  // as at the end of the process
+  // Opens the gate and destroys the server.
+  void Stop();
+  // Waits until the engine has failed and returns the error.
   absl::Status AwaitFatal();
 
   std::shared_ptr<grpc::Channel> channel() const { return channel_; }
+  // Returns a channel with its own connection to the Inference service.
   std::shared_ptr<grpc::Channel> NewChannel(const grpc::ChannelArguments& arguments = {}) const;
   v1::Inference::Stub& inference() { return *inference_; }
   v1::Admin::Stub& admin() { return *admin_; }
+  // Returns the response of Admin.GetLoad.
   v1::GetLoadResponse Load();
-  // What /metrics says of one sample, which is named with its labels.
+  // Returns the value of one sample of /metrics. `sample` is the metric name with its labels.
   double Metric(const std::string& sample) const;
-  // Asks for the load until `done` accepts it.
+  // Calls Load repeatedly until `done` returns true for the response.
   void AwaitLoad(const std::function<bool(const v1::GetLoadResponse&)>& done);
 
  private:
@@ -114,9 +129,10 @@ struct ChoiceOutput {
   std::string stop_string;
   int64_t stop_token = -1;
 };
+// The whole response to a call of Generate or Chat.
 struct Reply {
   grpc::Status status;
-  size_t longest_message = 0;  // bytes
+  size_t longest_message = 0;  // size of the largest message in bytes
   std::vector<ChoiceOutput> choices;
   std::vector<v1::PositionLogprobs> prompt_logprobs;
   v1::Usage usage;
@@ -125,19 +141,22 @@ struct Reply {
   bool usage_is_last = false;
 };
 
-// Reads a stream to its end.
+// Reads a stream to its end and returns the collected output.
 Reply Collect(grpc::ClientReader<v1::GenerateResponse>& reader);
+// Sends `request` with the tenant name `tenant` and returns the whole response.
 Reply Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
           const std::string& tenant = "");
 
-// Of the details of a status.
+// Returns the reason in the error details of `status`, or an empty text.
 std::string ReasonOf(const grpc::Status& status);
+// Returns the wrong field in the error details of `status`, or an empty text.
 std::string FieldOf(const grpc::Status& status);
-double RetrySecondsOf(const grpc::Status& status);  // -1: none
+// Returns the retry delay in the error details of `status`, in seconds; -1 if absent.
+double RetrySecondsOf(const grpc::Status& status);
 
-// Greedy, of `num_tokens` tokens, with token ids as its prompt.
+// Returns a request for greedy sampling of `num_tokens` tokens after the token ids `prompt`.
 v1::GenerateRequest Greedy(const std::vector<TokenId>& prompt, uint32_t num_tokens);
-// What the fake model answers to it.
+// Returns the output of the fake model for a request of Greedy.
 std::vector<TokenId> Expected(std::vector<TokenId> prompt, int32_t num_tokens, int32_t choice = 0,
                               uint64_t seed = 0);
 
