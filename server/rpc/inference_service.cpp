@@ -37,12 +37,13 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Chat(
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     grpc::CallbackServerContext& call, const grpc::ByteBuffer& bytes, SizeOf size_of,
     SessionStarter::Read read) {
+  const std::string connection = call.peer();
   const Time arrival = context_.clock.Now();
   const Time deadline = DeadlineOf(call, arrival, context_.options.request_time_max);
   const std::shared_ptr<GenerateStream> stream =
       GenerateStream::Open(call, context_.clock, arrival, deadline);
   const std::shared_ptr<Session>& session = stream->session();
-  if (const absl::Status status = Track(call, *stream); !status.ok()) {
+  if (const absl::Status status = Track(connection, *stream); !status.ok()) {
     context_.starter.Refuse(*session, status);
     return stream.get();
   }
@@ -63,7 +64,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     return stream.get();
   }
   RequestArrival what;
-  what.connection = call.peer();
+  what.connection = connection;
   what.tenant = *std::move(tenant);
   what.num_bytes = static_cast<int64_t>(bytes.Length());
   const auto estimate = [&]() -> PromptEstimate {
@@ -76,10 +77,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
   return stream.get();
 }
 
-absl::Status InferenceService::Track(const grpc::CallbackServerContext& call,
-                                     GenerateStream& stream) {
+absl::Status InferenceService::Track(const std::string& connection, GenerateStream& stream) {
   CallTracker& calls = context_.calls;
-  const std::string connection = call.peer();
   switch (calls.Begin(connection)) {
     case CallTracker::Verdict::kAdmitted:
       stream.OnFinishCall([&calls, connection] { calls.Release(connection); });

@@ -65,7 +65,7 @@ class InferenceService final : public RawInferenceService {
                                                     SessionStarter::Read read);
   // Counts the call against the limits on calls in progress. Returns TOO_MANY_STREAMS if a limit is
   // reached.
-  absl::Status Track(const grpc::CallbackServerContext& call, GenerateStream& stream);
+  absl::Status Track(const std::string& connection, GenerateStream& stream);
   // Checks the metadata of `call` and whether the engine accepts requests. Returns the name of the
   // tenant.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
