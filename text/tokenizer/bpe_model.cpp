@@ -139,8 +139,8 @@ absl::Status BpeModel::ReadMerges(const JsonFields& model) {
     }
     INCIPIT_RETURN_IF_ERROR(AddMerge(line.substr(0, space), line.substr(space + 1), path()));
   }
+  merges_.Finish(tokens_.size());
   pair_check_ = PairCheck::Create(merges_, tokens_.size());
-  merges_.FinishAdding(tokens_.size());
   return absl::OkStatus();
 }
 

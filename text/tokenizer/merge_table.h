@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/types.h"
@@ -16,54 +17,79 @@ class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
   struct Merge {
-    TokenId left = -1, right = -1;
+    TokenId left = -1, right = -1, merged = -1;
+    int32_t rank = kNoRank;
+  };
+  // A merge as the table of its left token has it.
+  struct Entry {
+    TokenId right = -1, merged = -1;
     int32_t rank = kNoRank;  // kNoRank: the two are joined only as parts of longer tokens
   };
 
   // A later merge of the same pair replaces an earlier one, but the rank of the earlier one is not
-  // used again. REQUIRES: less than kMergesMax so far.
+  // used again. REQUIRES: not finished.
   void Add(TokenId left, TokenId right, TokenId merged);
-  // Notes which symbols the merges may join. `num_tokens` is more than any id.
-  void FinishAdding(size_t num_tokens);
+  // Makes the merges that were added findable. `num_tokens` is greater than any id.
+  void Finish(size_t num_tokens);
 
-  // Null if no merge ever joins the two.
-  const Merge* Find(TokenId left, TokenId right) const {
-    const uint64_t hash = HashOf(left, right);
-    if ((filter_[FilterWordOf(hash)] >> FilterBitOf(hash) & 1) == 0) return nullptr;
-    for (size_t slot = SlotOf(hash);; slot = (slot + 1) & mask_) {
-      const Merge& merge = slots_[slot];
-      if (merge.left == left && merge.right == right) return &merge;
-      if (merge.left < 0) return nullptr;
+  // Returns null if no merge ever joins the two. REQUIRES: finished.
+  const Entry* Find(TokenId left, TokenId right) const {
+    const Group& group = groups_[left];
+    const uint64_t hash = HashOf(right);
+    const uint64_t filter = group.is_small() ? group.filter : filters_[FilterWordOf(group, hash)];
+    if ((filter >> FilterBitOf(hash) & 1) == 0) return nullptr;
+    for (size_t slot = SlotOf(hash) & group.mask;; slot = (slot + 1) & group.mask) {
+      const Entry& entry = entries_[group.begin + slot];
+      if (entry.right == right) return &entry;
+      if (entry.right < 0) return nullptr;
     }
   }
-  TokenId MergedAt(int32_t rank) const { return merged_[rank]; }
-  size_t num_ranks() const { return merged_.size(); }
-  // Returns the merges that apply, in the order of their ranks.
-  std::vector<Merge> InOrder() const;
+  // The same as Find, faster for the symbols that are merged first: those are the common ones.
+  const Entry* FindSymbols(TokenId left, TokenId right) const {
+    const uint16_t row = common_[left], column = common_[right];
+    if (row == kCommonMax || column == kCommonMax) return Find(left, right);
+    const uint32_t index = common_pairs_[row * kCommonMax + column];
+    return index == kNoEntry ? nullptr : &entries_[index];
+  }
+  // Brings into the core's cache what looks up the merges of this left token.
+  void Prefetch(TokenId left) const { __builtin_prefetch(&groups_[left]); }
+  // Returns the merges by rank. One that a later merge has replaced has no rank of its own.
+  std::span<const Merge> in_order() const { return merges_; }
 
  private:
-  static constexpr size_t kSlotsMin = 16;
-  static constexpr size_t kFilterBitsPerSlot = 4;
+  static constexpr uint16_t kCommonMax = 256;  // symbols
+  static constexpr uint32_t kNoEntry = std::numeric_limits<uint32_t>::max();
 
-  static uint64_t HashOf(TokenId left, TokenId right) {
-    const uint64_t key =
-        static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-    return key * 0x9E3779B97F4A7C15u;
-  }
-  size_t SlotOf(uint64_t hash) const { return static_cast<size_t>(hash >> 32) & mask_; }
-  size_t FilterWordOf(uint64_t hash) const {
-    return static_cast<size_t>(hash >> 38) & (filter_.size() - 1);
-  }
-  static int FilterBitOf(uint64_t hash) { return static_cast<int>(hash >> 32 & 63); }
-  Merge& SlotFor(TokenId left, TokenId right);
+  // A hash table of the merges with one left token: neighbours are looked up one after the other,
+  // so that what one look-up brings into a core's cache serves the next. Most look-ups find nothing
+  // and are answered by a filter, which has a bit for each entry, by hash.
+  struct Group {
+    uint64_t filter = 0;  // of a large group: where it begins in `filters_`, a word for eight slots
+    uint32_t begin = 0;   // in `entries_`
+    uint32_t mask = 0;    // one less than the number of slots, of which one is free
 
-  std::vector<Merge> slots_ = std::vector<Merge>(kSlotsMin);  // open addressing, at most half full
-  size_t mask_ = kSlotsMin - 1;
-  // A bit for each used slot, by hash. Most look-ups find nothing, and the bits, unlike the slots,
-  // fit into a core's cache.
-  std::vector<uint64_t> filter_ = std::vector<uint64_t>(kSlotsMin * kFilterBitsPerSlot / 64);
-  size_t num_used_ = 0;
-  std::vector<TokenId> merged_;  // by rank
+    bool is_empty() const { return is_small() && filter == 0; }
+    bool is_small() const { return mask < 16; }
+  };
+
+  static uint64_t HashOf(TokenId right) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(right)) * 0x9E3779B97F4A7C15u;
+  }
+  static uint64_t FilterBitOf(uint64_t hash) { return hash >> 58; }
+  static size_t FilterWordOf(const Group& group, uint64_t hash) {
+    return group.filter + (hash >> 48 & group.mask / 8);
+  }
+  static size_t SlotOf(uint64_t hash) { return static_cast<size_t>(hash >> 24); }
+  std::vector<Merge> JoinedSymbols(size_t num_tokens) const;
+  void Insert(const Merge& merge);
+  void IndexCommonSymbols(std::span<const Merge> joined);
+
+  std::vector<Merge> merges_;  // by rank
+  std::vector<Group> groups_;  // by left token
+  std::vector<uint64_t> filters_;
+  std::vector<Entry> entries_;    // open addressing, group by group
+  std::vector<uint16_t> common_;  // by token: which common symbol it is; kCommonMax for others
+  std::vector<uint32_t> common_pairs_;  // by left and right one: indices into `entries_`
 };
 
 }  // namespace incipit
