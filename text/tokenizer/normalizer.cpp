@@ -112,10 +112,10 @@ class Replace : public Normalizer {
 
 class UnicodeForm : public Normalizer {
  public:
-  explicit UnicodeForm(NormalForm form) : form_(form) {}
+  explicit UnicodeForm(NormalForm form) : normalization_(form), is_nfc_(form == NormalForm::kNfc) {}
   absl::Status Apply(NormalizedText& text) const override {
     NormalizedText::Rewriter rewriter(text);
-    Normalize(form_, text.text, [&](size_t begin, size_t end, std::string_view part) {
+    normalization_.Apply(text.text, [&](size_t begin, size_t end, std::string_view part) {
       if (part.data() == text.text.data() + begin) {
         rewriter.Keep(begin, end);
       } else {
@@ -127,11 +127,12 @@ class UnicodeForm : public Normalizer {
   }
   // Composing shrinks most: nine bytes of Hangul become three, a Kelvin sign becomes one.
   std::optional<size_t> ShrinksBy() const override {
-    return form_ == NormalForm::kNfc ? std::optional<size_t>(4) : std::nullopt;
+    return is_nfc_ ? std::optional<size_t>(4) : std::nullopt;
   }
 
  private:
-  NormalForm form_;
+  Normalization normalization_;
+  bool is_nfc_;
 };
 
 // Replaces every character by the text that `Map` appends for it, possibly none.

@@ -44,6 +44,7 @@ class CodePointMap {
   void Assign(const CodePointSet& set, uint8_t value);
   // Sets bits in the value of every character of the set.
   void AddBits(const CodePointSet& set, uint8_t bits);
+  void AddBits(char32_t code_point, uint8_t bits) { ValueOf(code_point) |= bits; }
   uint8_t operator[](char32_t code_point) const {
     return values_[pages_[code_point / kPageSize] * kPageSize + code_point % kPageSize];
   }

@@ -3,6 +3,8 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -13,28 +15,24 @@
 namespace incipit {
 namespace {
 
+constexpr char32_t kHangulFirst = 0xAC00, kHangulLast = 0xD7A3;  // syllables
+
 bool Composes(NormalForm form) { return form == NormalForm::kNfc || form == NormalForm::kNfkc; }
 
-// Whether a character is its own normal form, and does not combine with what is before it. Says no
-// to some for which that is true.
-bool IsStable(NormalForm form, char32_t character) {
-  if (character < 0xA0) return true;
-  if (form == NormalForm::kNfc && character < 0x300) return true;
-  if (character >= 0xAC00 && character <= 0xD7A3) return Composes(form);  // Hangul syllables
-  if (character >= 0x1160 && character <= 0x11FF) return false;           // Hangul letters
+bool HasDecomposition(const utf8proc_property_t& property) {
   constexpr uint16_t kNoDecomposition = UINT16_MAX;
-  const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(character));
-  const bool is_mark =
-      property->category >= UTF8PROC_CATEGORY_MN && property->category <= UTF8PROC_CATEGORY_ME;
-  return !is_mark && property->decomp_seqindex == kNoDecomposition;
+  return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Whether a character neither changes nor combines nor is put in order.
-bool IsInert(char32_t character) {
-  // One before the first trailing consonant of Hangul, which utf8proc composes as if it were one.
-  constexpr char32_t kHangulTrailingBase = 0x11A7;
-  if (character == kHangulTrailingBase) return true;
-  return FindException(kInertInNormalForms, character) != nullptr;
+// Returns false for some characters that are stable.
+bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
+  if (character < 0xA0) return true;
+  if (form == NormalForm::kNfc && character < 0x300) return true;
+  if (character >= kHangulFirst && character <= kHangulLast) return Composes(form);
+  if (character >= 0x1160 && character <= 0x11FF) return false;  // Hangul letters
+  const bool is_mark =
+      property.category >= UTF8PROC_CATEGORY_MN && property.category <= UTF8PROC_CATEGORY_ME;
+  return !is_mark && !HasDecomposition(property);
 }
 
 utf8proc_option_t OptionsOf(NormalForm form) {
@@ -44,20 +42,55 @@ utf8proc_option_t OptionsOf(NormalForm form) {
                                         (is_compatible ? UTF8PROC_COMPAT : 0));
 }
 
+// Returns true if the next eight bytes are ASCII, of which each character is stable in each form.
+bool AreAscii(std::string_view text, size_t position) {
+  uint64_t bytes;
+  if (position + sizeof(bytes) > text.size()) return false;
+  std::memcpy(&bytes, text.data() + position, sizeof(bytes));
+  return (bytes & 0x8080808080808080u) == 0;
+}
+
+}  // namespace
+
+Normalization::Normalization(NormalForm form) : form_(form) {
+  // No character of the planes in between has any property that matters here.
+  const CodePointSet with_properties({{0, 0x3FFFF}, {0xE0000, 0xE0FFF}});
+  for (const auto& [first, last] : with_properties.ranges()) {
+    for (char32_t c = first; c <= last; ++c) {
+      const auto& property = *utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+      if (!IsStableIn(form, c, property)) kinds_.AddBits(c, kUnstable);
+      const bool is_syllable = c >= kHangulFirst && c <= kHangulLast;
+      if (is_syllable || HasDecomposition(property)) kinds_.AddBits(c, kDecomposes);
+      if (property.combining_class != 0) {
+        classes_.AddBits(c, static_cast<uint8_t>(property.combining_class));
+      }
+    }
+  }
+  // One before the first trailing consonant of Hangul, which utf8proc composes as if it were one.
+  constexpr char32_t kHangulTrailingBase = 0x11A7;
+  kinds_.AddBits(kHangulTrailingBase, kInert);
+  for (const UnicodeException& inert : kInertInNormalForms) {
+    for (char32_t c = inert.first; c <= inert.last; ++c) kinds_.AddBits(c, kInert);
+  }
+}
+
 // The normal form of a part that neither begins nor ends between characters that combine.
-class PartNormalizer {
+class Normalization::Part {
  public:
-  explicit PartNormalizer(NormalForm form) : options_(OptionsOf(form)) {}
+  explicit Part(const Normalization& tables) : tables_(tables), options_(OptionsOf(tables.form_)) {}
 
   void Append(std::string_view part, std::string& text) {
     characters_.clear();
     for (size_t position = 0; position < part.size();) {
       const char32_t character = NextCodePoint(part, position);
-      if (IsInert(character)) {
+      const uint8_t kind = tables_.kinds_[character];
+      if ((kind & kInert) != 0) {
         Flush(text);
         AppendUtf8(character, text);
-      } else {
+      } else if ((kind & kDecomposes) != 0) {
         Decompose(character);
+      } else {
+        characters_.push_back(static_cast<utf8proc_int32_t>(character));
       }
     }
     Flush(text);
@@ -66,33 +99,51 @@ class PartNormalizer {
  private:
   void Decompose(char32_t character) {
     constexpr utf8proc_ssize_t kDecompositionMax = 32;
-    const size_t begin = characters_.size();
-    characters_.resize(begin + kDecompositionMax);
+    std::array<utf8proc_int32_t, kDecompositionMax> parts;
     const utf8proc_ssize_t length =
-        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(character),
-                                characters_.data() + begin, kDecompositionMax, options_, nullptr);
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(character), parts.data(),
+                                kDecompositionMax, options_, nullptr);
     INCIPIT_CHECK(length >= 0 && length <= kDecompositionMax);
-    characters_.resize(begin + length);
+    characters_.insert(characters_.end(), parts.begin(), parts.begin() + length);
   }
 
-  // Canonical order: runs of combining characters are sorted by their class. utf8proc sorts by
-  // exchanging neighbours, which takes too long for long runs.
+  uint8_t ClassOf(utf8proc_int32_t character) const {
+    return tables_.classes_[static_cast<char32_t>(character)];
+  }
+
+  // Canonical order: runs of combining characters are sorted by their class.
   void Order() {
-    const auto class_of = [](utf8proc_int32_t c) {
-      return utf8proc_get_property(c)->combining_class;
-    };
-    const auto is_before = [&](auto a, auto b) { return class_of(a) < class_of(b); };
-    for (auto begin = characters_.begin(); begin != characters_.end();) {
-      auto end = begin;
-      utf8proc_propval_t last_class = class_of(*end);
-      bool is_ordered = true;
-      while (last_class != 0 && ++end != characters_.end()) {
-        const utf8proc_propval_t next_class = class_of(*end);
-        is_ordered = is_ordered && (next_class == 0 || last_class <= next_class);
-        last_class = next_class;
+    size_t begin = 0;
+    uint8_t last_class = 0;
+    bool is_ordered = true;
+    for (size_t i = 0; i < characters_.size(); ++i) {
+      const uint8_t next_class = ClassOf(characters_[i]);
+      if (next_class == 0) {
+        if (!is_ordered) SortRun(begin, i);
+        begin = i + 1;
+        is_ordered = true;
+      } else {
+        is_ordered = is_ordered && last_class <= next_class;
       }
-      if (!is_ordered) std::stable_sort(begin, end, is_before);
-      begin = end == characters_.end() ? end : end + 1;
+      last_class = next_class;
+    }
+    if (!is_ordered) SortRun(begin, characters_.size());
+  }
+
+  void SortRun(size_t begin, size_t end) {
+    constexpr size_t kCountingMin = 64;
+    const auto first = characters_.begin() + static_cast<ptrdiff_t>(begin);
+    const auto last = characters_.begin() + static_cast<ptrdiff_t>(end);
+    if (end - begin < kCountingMin) {
+      std::stable_sort(first, last, [&](auto a, auto b) { return ClassOf(a) < ClassOf(b); });
+      return;
+    }
+    run_.assign(first, last);
+    std::array<size_t, 257> places{};  // by class, where its next character goes
+    for (const auto character : run_) ++places[ClassOf(character) + 1];
+    for (size_t i = 1; i < places.size(); ++i) places[i] += places[i - 1];
+    for (const auto character : run_) {
+      characters_[begin + places[ClassOf(character)]++] = character;
     }
   }
 
@@ -108,20 +159,25 @@ class PartNormalizer {
     characters_.clear();
   }
 
+  const Normalization& tables_;
   utf8proc_option_t options_;
   std::vector<utf8proc_int32_t> characters_;
+  std::vector<utf8proc_int32_t> run_;
 };
 
-}  // namespace
-
-void Normalize(NormalForm form, std::string_view text, NormalFormSink emit) {
-  PartNormalizer normalizer(form);
+void Normalization::Apply(std::string_view text, Sink emit) const {
+  Part normalizer(*this);
   std::string part;
   size_t emitted = 0;
   size_t previous = 0;  // where the character before `position` begins
   for (size_t position = 0; position < text.size();) {
+    if (AreAscii(text, position)) {
+      position += sizeof(uint64_t);
+      previous = position - 1;
+      continue;
+    }
     size_t next = position;
-    if (IsStable(form, NextCodePoint(text, next))) {
+    if (IsStable(NextCodePoint(text, next))) {
       previous = position;
       position = next;
       continue;
@@ -131,7 +187,7 @@ void Normalize(NormalForm form, std::string_view text, NormalFormSink emit) {
     if (begin > emitted) emit(emitted, begin, text.substr(emitted, begin - emitted));
     while (next < text.size()) {
       size_t after = next;
-      if (IsStable(form, NextCodePoint(text, after))) break;
+      if (IsStable(NextCodePoint(text, after))) break;
       next = after;
     }
     part.clear();

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
+#include "text/unicode/code_point_set.h"
 
 namespace incipit {
 
@@ -18,9 +19,30 @@ inline bool IsWhitespace(char32_t character) {
 
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
-// Calls `emit` with parts of the text, in order: [begin, end) of it and what they become. Parts
-// that stay as they are come with their own text.
-using NormalFormSink = absl::FunctionRef<void(size_t begin, size_t end, std::string_view text)>;
-void Normalize(NormalForm form, std::string_view text, NormalFormSink emit);
+// Brings texts into one of the normal forms. Immutable.
+class Normalization {
+ public:
+  explicit Normalization(NormalForm form);
+
+  // Receives parts of a text, in order: [begin, end) of it and what they become. Parts that stay as
+  // they are come with their own text.
+  using Sink = absl::FunctionRef<void(size_t begin, size_t end, std::string_view text)>;
+  void Apply(std::string_view text, Sink emit) const;
+
+ private:
+  class Part;
+
+  // What CodePointMap `kinds_` has of a character:
+  enum Kind : uint8_t {
+    kUnstable = 1,    // may not be its own normal form, or may combine with what is before it
+    kDecomposes = 2,  // is not its own decomposition
+    kInert = 4,       // neither changes nor combines nor is put in order
+  };
+  bool IsStable(char32_t character) const { return (kinds_[character] & kUnstable) == 0; }
+
+  NormalForm form_;
+  CodePointMap kinds_;
+  CodePointMap classes_;  // canonical combining classes
+};
 
 }  // namespace incipit

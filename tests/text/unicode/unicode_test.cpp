@@ -1,5 +1,7 @@
 // Every property and mapping, of every code point, as a count and a checksum: they change if the
 // tables, the code around them or the packaged libraries' version of Unicode change.
+#include "text/unicode/unicode.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -65,6 +67,22 @@ Fingerprint OfMapping(Append append) {
     if (mapped != character) print.Add(character + mapped);
   }
   return print;
+}
+
+TEST(UnicodeTest, RunsOfMarksOfAnyLengthArePutInOrder) {
+  const Normalization normalization(NormalForm::kNfc);
+  for (const int length : {1, 5, 31, 32, 33, 1000}) {
+    std::string text = "ASCII text, a", below, above;
+    for (int i = 0; i < length; ++i) {
+      text += "\u0301\u0316";  // an acute, a grave below
+      below += "\u0316";
+      if (i > 0) above += "\u0301";
+    }
+    std::string normalized;
+    normalization.Apply(text + "bcdefghijk",
+                        [&](size_t, size_t, std::string_view part) { normalized += part; });
+    EXPECT_EQ(normalized, "ASCII text, \u00E1" + below + above + "bcdefghijk");
+  }
 }
 
 TEST(UnicodeTest, SetsOfTheReferenceTokenizer) {
