@@ -39,17 +39,17 @@ TokenDecoding::TokenDecoding(const std::vector<std::unique_ptr<const DecoderStep
 
 TokenDecoding::~TokenDecoding() = default;
 
-std::string TokenDecoding::Push(std::string_view token) {
+void TokenDecoding::Add(std::string_view token) {
   TokenSink& first = stages_.empty() ? *collector_ : *stages_.back();
   first.Token(token);
-  return collector_->Take();
 }
 
-std::string TokenDecoding::Finish() {
+void TokenDecoding::Finish() {
   TokenSink& first = stages_.empty() ? *collector_ : *stages_.back();
   first.EndList();
-  return collector_->Take();
 }
+
+std::string TokenDecoding::Take() { return collector_->Take(); }
 
 namespace {
 

@@ -19,7 +19,8 @@ class TokenSink {
   virtual void EndToken() = 0;
   virtual void EndList() = 0;
 
-  void Token(std::string_view text) {
+  // A whole token.
+  virtual void Token(std::string_view text) {
     Text(text);
     EndToken();
   }
@@ -49,9 +50,12 @@ class TokenDecoding {
   TokenDecoding(const std::vector<std::unique_ptr<const DecoderStep>>& steps, bool is_continued);
   ~TokenDecoding();
 
-  // Each returns the text that became certain. Together they are the text of all tokens.
-  std::string Push(std::string_view token);
-  std::string Finish();
+  void Add(std::string_view token);
+  // Ends the list.
+  void Finish();
+  // Returns the text that became certain since the last call. All of it together is the text of all
+  // tokens.
+  std::string Take();
 
  private:
   class Collector;

@@ -20,10 +20,15 @@ class WholeTokenStage : public TokenSink {
     Take(token_);
     token_.clear();
   }
+  void Token(std::string_view text) override {
+    if (token_.empty()) return Take(text);
+    Text(text);
+    EndToken();
+  }
   void EndList() override { next_.EndList(); }
 
  protected:
-  virtual void Take(const std::string& token) = 0;
+  virtual void Take(std::string_view token) = 0;
   TokenSink& next_;
 
  private:
@@ -42,9 +47,13 @@ class ByteLevelStage : public WholeTokenStage {
   }
 
  private:
-  void Take(const std::string& token) override {
+  void Take(std::string_view token) override {
     std::string text;
-    repair_.Push(BytesOfCharacters(token).value_or(token), text);
+    if (const auto bytes = BytesOfCharacters(token)) {
+      repair_.Push(*bytes, text);
+    } else {
+      repair_.Push(token, text);
+    }
     if (!text.empty()) next_.Text(text);
   }
 
@@ -62,7 +71,7 @@ class ByteFallbackStage : public WholeTokenStage {
   }
 
  private:
-  void Take(const std::string& token) override {
+  void Take(std::string_view token) override {
     const int byte = ByteOfFallbackToken(token);
     if (byte >= 0) {
       TakeByte(static_cast<char>(byte));
@@ -106,6 +115,7 @@ class FuseStage : public TokenSink {
   explicit FuseStage(TokenSink& next) : next_(next) {}
   void Text(std::string_view text) override { next_.Text(text); }
   void EndToken() override {}
+  void Token(std::string_view text) override { next_.Text(text); }
   void EndList() override {
     next_.EndToken();
     next_.EndList();
@@ -121,17 +131,19 @@ class ReplaceStage : public WholeTokenStage {
       : WholeTokenStage(next), pattern_(pattern), content_(content) {}
 
  private:
-  void Take(const std::string& token) override {
+  void Take(std::string_view token) override {
+    const std::string* literal = pattern_.literal();
+    if (literal != nullptr && token.find(*literal) == token.npos) return next_.Token(token);
     std::string text;
     const absl::Status status = pattern_.FindAll(token, [&](const Span& span) {
       if (span.is_match) {
         text += content_;
       } else {
-        text.append(token, span.begin, span.end - span.begin);
+        text += token.substr(span.begin, span.end - span.begin);
       }
       return absl::OkStatus();
     });
-    next_.Token(status.ok() ? text : token);
+    next_.Token(status.ok() ? std::string_view(text) : token);
   }
 
   const TextPattern& pattern_;
@@ -238,9 +250,14 @@ class WordPieceStage : public WholeTokenStage {
       : WholeTokenStage(next), prefix_(prefix), cleans_up_(cleans_up), is_first_(is_first) {}
 
  private:
-  void Take(const std::string& token) override {
-    std::string text = token;
-    if (!is_first_) text = token.starts_with(prefix_) ? token.substr(prefix_.size()) : " " + token;
+  void Take(std::string_view token) override {
+    std::string text;
+    if (!is_first_ && token.starts_with(prefix_)) {
+      token.remove_prefix(prefix_.size());
+    } else if (!is_first_) {
+      text = " ";
+    }
+    text += token;
     if (cleans_up_) CleanUp(text);
     is_first_ = false;
     next_.Token(text);
@@ -261,9 +278,9 @@ class WordSuffixStage : public WholeTokenStage {
   }
 
  private:
-  void Take(const std::string& token) override {
+  void Take(std::string_view token) override {
     if (held_) Pass(" ");
-    held_ = token;
+    held_.emplace(token);
   }
 
   void Pass(std::string_view replacement) {
@@ -286,8 +303,9 @@ class SpacesBetweenStage : public WholeTokenStage {
   SpacesBetweenStage(bool is_first, TokenSink& next) : WholeTokenStage(next), is_first_(is_first) {}
 
  private:
-  void Take(const std::string& token) override {
-    next_.Token(is_first_ ? token : " " + token);
+  void Take(std::string_view token) override {
+    if (!is_first_) next_.Text(" ");
+    next_.Token(token);
     is_first_ = false;
   }
   bool is_first_;

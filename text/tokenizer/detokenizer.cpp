@@ -17,9 +17,14 @@ Detokenizer::~Detokenizer() = default;
 
 std::string Detokenizer::Push(TokenId id) {
   const std::string* token = tokenizer_->pipeline_->TokenToDecode(id, skip_special_tokens_);
-  return token == nullptr ? std::string() : decoding_->Push(*token);
+  if (token == nullptr) return "";
+  decoding_->Add(*token);
+  return decoding_->Take();
 }
 
-std::string Detokenizer::Flush() { return decoding_->Finish(); }
+std::string Detokenizer::Flush() {
+  decoding_->Finish();
+  return decoding_->Take();
+}
 
 }  // namespace incipit

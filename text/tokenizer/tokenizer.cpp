@@ -19,12 +19,12 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
 
 std::string Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special_tokens) const {
   TokenDecoding decoding(pipeline_->parts().decoder.steps, /*is_continued=*/false);
-  std::string text;
   for (const TokenId id : ids) {
     const std::string* token = pipeline_->TokenToDecode(id, skip_special_tokens);
-    if (token != nullptr) text += decoding.Push(*token);
+    if (token != nullptr) decoding.Add(*token);
   }
-  return text += decoding.Finish();
+  decoding.Finish();
+  return decoding.Take();
 }
 
 std::string Tokenizer::TokenBytes(TokenId id) const {
@@ -35,8 +35,9 @@ std::string Tokenizer::TokenBytes(TokenId id) const {
   const int byte = decoder.has_byte_fallback ? ByteOfFallbackToken(*token) : -1;
   if (byte >= 0) return std::string(1, static_cast<char>(byte));
   TokenDecoding decoding(decoder.steps, /*is_continued=*/true);
-  std::string text = decoding.Push(*token);
-  return text += decoding.Finish();
+  decoding.Add(*token);
+  decoding.Finish();
+  return decoding.Take();
 }
 
 size_t Tokenizer::TokenLength(TokenId id) const {

@@ -98,6 +98,14 @@ class Tokenizer::Pipeline::Encoding {
 };
 
 Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
+  const TokenId id_end = std::max(parts_.model.id_end(), parts_.added.id_end());
+  tokens_.resize(id_end);
+  has_special_text_.resize(id_end);
+  for (TokenId id = 0; id < id_end; ++id) {
+    const std::string* token = parts_.added.TokenOf(id);
+    tokens_[id] = token != nullptr ? token : parts_.model.TokenOf(id);
+    has_special_text_[id] = tokens_[id] != nullptr && parts_.added.IsSpecialText(*tokens_[id]);
+  }
   token_bytes_max_ = FindTokenBytesMax();
 }
 
@@ -112,11 +120,8 @@ std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
     return std::nullopt;
   }
   size_t longest = 1;
-  const TokenId id_end = std::max(parts_.model.id_end(), parts_.added.id_end());
-  for (TokenId id = 0; id < id_end; ++id) {
-    if (const std::string* const token = TokenToDecode(id, false)) {
-      longest = std::max(longest, token->size());
-    }
+  for (const std::string* token : tokens_) {
+    if (token != nullptr) longest = std::max(longest, token->size());
   }
   return longest * *shrinks_by;
 }
@@ -145,13 +150,6 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
     }
   }
   return ids;
-}
-
-const std::string* Tokenizer::Pipeline::TokenToDecode(TokenId id, bool skip_special_tokens) const {
-  const std::string* token = parts_.added.TokenOf(id);
-  if (token == nullptr) token = parts_.model.TokenOf(id);
-  if (token == nullptr) return nullptr;
-  return skip_special_tokens && parts_.added.IsSpecialText(*token) ? nullptr : token;
 }
 
 }  // namespace incipit

@@ -38,7 +38,10 @@ class Tokenizer::Pipeline {
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               const EncodeOptions& options) const;
   // Null for an unknown id, and for one that `skip_special_tokens` leaves out.
-  const std::string* TokenToDecode(TokenId id, bool skip_special_tokens) const;
+  const std::string* TokenToDecode(TokenId id, bool skip_special_tokens) const {
+    if (id < 0 || static_cast<size_t>(id) >= tokens_.size()) return nullptr;
+    return skip_special_tokens && has_special_text_[id] ? nullptr : tokens_[id];
+  }
   const Parts& parts() const { return parts_; }
   // As in Tokenizer.
   std::optional<size_t> token_bytes_max() const { return token_bytes_max_; }
@@ -48,6 +51,8 @@ class Tokenizer::Pipeline {
   std::optional<size_t> FindTokenBytesMax() const;
 
   Parts parts_;
+  std::vector<const std::string*> tokens_;  // by id, as they are decoded; null for an unknown id
+  std::vector<bool> has_special_text_;      // by id
   std::optional<size_t> token_bytes_max_;
 };
 
