@@ -81,7 +81,7 @@ void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   const std::span<TokenId> symbols(ids.data() + begin, ids.size() - begin);
   size_t write = begin;
   for (size_t first = 0, i = 1; i <= symbols.size(); ++i) {
-    if (i < symbols.size() && merges.FindSymbols(symbols[i - 1], symbols[i]) != nullptr) continue;
+    if (i < symbols.size() && merges.MayJoin(symbols[i - 1], symbols[i])) continue;
     write = MergeSegment(symbols.subspan(first, i - first), ids, write);
     first = i;
   }

@@ -20,14 +20,19 @@ constexpr size_t kWindowEnd = 10;
 class BpeMerger::ShortWord {
  public:
   ShortWord(const MergeTable& merges, std::span<TokenId> symbols)
-      : merges_(merges), symbols_(symbols), size_(static_cast<uint32_t>(symbols.size())) {
+      : merges_(merges), symbols_(symbols), size_(MergePairs()) {
     const uint32_t num_blocks = (size_ + kBlock - 1) / kBlock;
     std::fill_n(keys_.begin(), num_blocks * kBlock, kNoKey);
     std::fill(least_.begin(), least_.end(), kNoKey);
     for (uint32_t i = 0; i < size_; ++i) {
       next_[i] = static_cast<uint8_t>(i + 1);
       previous_[i] = static_cast<uint8_t>(i - 1);
-      if (i + 1 < size_) AddKey(i, merges.FindSymbols(symbols[i], symbols[i + 1]));
+      if (i + 1 == size_) break;
+      if (const MergeTable::SymbolPair* pair = merges.FindCommon(symbols[i], symbols[i + 1])) {
+        AddKey(i, pair->rank, pair->merged);
+      } else {
+        Look(i, symbols[i], symbols[i + 1]);
+      }
     }
   }
 
@@ -42,6 +47,9 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
+  // Any merge may join the two.
+  static constexpr MergeTable::SymbolPair kUnknownPair = {
+      .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
   static_assert(kMergesMax <= kNoKey / kPlaces);
 
@@ -54,15 +62,47 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
+  // Merges the symbols that will merge with each other whatever else happens, because every merge
+  // that may join one of them with a neighbour comes later. Returns how many are left.
+  uint32_t MergePairs() {
+    const auto pair_at = [this](size_t i) -> MergeTable::SymbolPair {
+      if (i + 1 >= symbols_.size()) return {};
+      const MergeTable::SymbolPair* pair = merges_.FindCommon(symbols_[i], symbols_[i + 1]);
+      return pair != nullptr ? *pair : kUnknownPair;
+    };
+    uint32_t num_left = 0;
+    int32_t rank_before = MergeTable::kNoRank;
+    MergeTable::SymbolPair pair = pair_at(0);
+    for (size_t i = 0; i < symbols_.size();) {
+      const MergeTable::SymbolPair after = pair_at(i + 1);
+      if (pair.rank < rank_before && pair.rank <= after.rank_across) {
+        symbols_[num_left++] = pair.merged;
+        rank_before = after.rank_across;
+        i += 2;
+        pair = pair_at(i);
+      } else {
+        symbols_[num_left++] = symbols_[i];
+        rank_before = pair.rank_across;
+        ++i;
+        pair = after;
+      }
+    }
+    return num_left;
+  }
+
   // Adds the key of `place`, which has none.
-  void AddKey(uint32_t place, const MergeTable::Entry* merge) {
-    if (merge == nullptr || merge->rank == MergeTable::kNoRank) return;
-    const uint32_t key = static_cast<uint32_t>(merge->rank) * kPlaces + place;
+  void AddKey(uint32_t place, int32_t rank, TokenId merged) {
+    if (rank == MergeTable::kNoRank) return;
+    const uint32_t key = static_cast<uint32_t>(rank) * kPlaces + place;
     uint32_t& least = least_[place / kBlock];
     keys_[place] = key;
     least = std::min(least, key);
-    merged_[place] = merge->merged;
-    merges_.Prefetch(merge->merged);
+    merged_[place] = merged;
+    merges_.Prefetch(merged);
+  }
+  void Look(uint32_t place, TokenId left, TokenId right) {
+    const MergeTable::Entry* merge = merges_.Find(left, right);
+    if (merge != nullptr) AddKey(place, merge->rank, merge->merged);
   }
   void RemoveKey(uint32_t place) {
     keys_[place] = kNoKey;
@@ -78,9 +118,9 @@ class BpeMerger::ShortWord {
     if (place > 0) RemoveKey(before);
     if (after < size_) {
       previous_[after] = static_cast<uint8_t>(place);
-      AddKey(place, merges_.Find(token, symbols_[after]));
+      Look(place, token, symbols_[after]);
     }
-    if (place > 0) AddKey(before, merges_.Find(symbols_[before], token));
+    if (place > 0) Look(before, symbols_[before], token);
   }
 
   const MergeTable& merges_;

@@ -15,10 +15,10 @@ void MergeTable::Add(TokenId left, TokenId right, TokenId merged) {
 }
 
 void MergeTable::Finish(size_t num_tokens) {
-  const std::vector<Merge> joined = JoinedSymbols(num_tokens);
+  const std::vector<Joined> joined = JoinedSymbols(num_tokens);
   std::vector<uint32_t> counts(num_tokens, 0);
   for (const Merge& merge : merges_) ++counts[merge.left];
-  for (const Merge& merge : joined) ++counts[merge.left];
+  for (const Joined& pair : joined) ++counts[pair.left];
   groups_.resize(num_tokens);
   uint32_t num_slots = 0;
   for (size_t token = 0; token < num_tokens; ++token) {
@@ -33,67 +33,79 @@ void MergeTable::Finish(size_t num_tokens) {
     num_slots += size;
   }
   entries_.resize(num_slots);
-  for (const Merge& merge : joined) Insert(merge);
-  for (const Merge& merge : merges_) Insert(merge);
-  IndexCommonSymbols(joined);
+  for (const Joined& pair : joined) Insert(pair.left, {.right = pair.right});
+  for (const Merge& merge : merges_) {
+    Insert(merge.left, {.right = merge.right, .merged = merge.merged, .rank = merge.rank});
+  }
   for (Merge& merge : merges_) {
     if (Find(merge.left, merge.right)->rank != merge.rank) merge.rank = kNoRank;
   }
+  common_.assign(num_tokens, kCommonMax);
+  if (knows_ends_) IndexCommonSymbols(joined);
 }
 
 // A token begins with what the left one of its merge begins with, and ends with what the right one
 // ends with; following that leads to symbols that no merge makes.
-std::vector<MergeTable::Merge> MergeTable::JoinedSymbols(size_t num_tokens) const {
+std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
   std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
   for (const Merge& merge : merges_) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
   // A chain has no more links than there are tokens, unless it is a circle: then nothing is known.
-  const auto follow = [](const std::vector<TokenId>& links, TokenId id) {
-    for (size_t i = 0; i < links.size() && links[id] >= 0; ++i) id = links[id];
-    return id;
+  const auto ends_of = [&](const std::vector<TokenId>& links) {
+    std::vector<TokenId> ends(num_tokens);
+    for (size_t token = 0; token < num_tokens; ++token) {
+      auto id = static_cast<TokenId>(token);
+      for (size_t i = 0; i < num_tokens && links[id] >= 0; ++i) id = links[id];
+      knows_ends_ = knows_ends_ && links[id] < 0;
+      ends[token] = id;
+    }
+    return ends;
   };
-  std::vector<Merge> joined;
+  const std::vector<TokenId> first_of = ends_of(left_of), last_of = ends_of(right_of);
+  std::vector<Joined> joined;
   absl::flat_hash_set<std::pair<TokenId, TokenId>> known;
   for (const Merge& merge : merges_) {
-    const TokenId left = follow(right_of, merge.left), right = follow(left_of, merge.right);
-    if (known.emplace(left, right).second) joined.push_back({.left = left, .right = right});
+    const TokenId left = last_of[merge.left], right = first_of[merge.right];
+    if (known.emplace(left, right).second) {
+      joined.push_back({.left = left, .right = right, .rank = merge.rank});
+    }
+    // A token may be made in several ways.
+    knows_ends_ = knows_ends_ && first_of[merge.merged] == first_of[merge.left] &&
+                  last_of[merge.merged] == last_of[merge.right];
   }
   return joined;
 }
 
-void MergeTable::IndexCommonSymbols(std::span<const Merge> joined) {
-  common_.assign(groups_.size(), kCommonMax);
-  common_pairs_.assign(size_t{kCommonMax} * kCommonMax, kNoEntry);
+void MergeTable::IndexCommonSymbols(std::span<const Joined> joined) {
+  common_pairs_.resize(size_t{kCommonMax} * kCommonMax);
   uint16_t num_common = 0;
-  for (const Merge& pair : joined) {
+  for (const Joined& pair : joined) {
     for (const TokenId symbol : {pair.left, pair.right}) {
       if (common_[symbol] == kCommonMax && num_common < kCommonMax) common_[symbol] = num_common++;
     }
   }
-  for (size_t left = 0; left < groups_.size(); ++left) {
-    const Group& group = groups_[left];
-    if (common_[left] == kCommonMax || group.is_empty()) continue;
-    for (uint32_t index = group.begin; index <= group.begin + group.mask; ++index) {
-      const TokenId right = entries_[index].right;
-      if (right < 0 || common_[right] == kCommonMax) continue;
-      common_pairs_[common_[left] * kCommonMax + common_[right]] = index;
-    }
+  for (const Joined& pair : joined) {
+    const uint16_t row = common_[pair.left], column = common_[pair.right];
+    if (row == kCommonMax || column == kCommonMax) continue;
+    const Entry* entry = Find(pair.left, pair.right);
+    common_pairs_[row * kCommonMax + column] = {
+        .merged = entry->merged, .rank = entry->rank, .rank_across = pair.rank};
   }
 }
 
-void MergeTable::Insert(const Merge& merge) {
-  Group& group = groups_[merge.left];
-  const uint64_t hash = HashOf(merge.right);
-  (group.is_small() ? group.filter : filters_[FilterWordOf(group, hash)]) |= uint64_t{1}
-                                                                             << FilterBitOf(hash);
+void MergeTable::Insert(TokenId left, const Entry& entry) {
+  Group& group = groups_[left];
+  const uint64_t hash = HashOf(entry.right);
+  uint64_t& filter = group.is_small() ? group.filter : filters_[FilterWordOf(group, hash)];
+  filter |= uint64_t{1} << FilterBitOf(hash);
   size_t slot = SlotOf(hash) & group.mask;
   while (entries_[group.begin + slot].right >= 0 &&
-         entries_[group.begin + slot].right != merge.right) {
+         entries_[group.begin + slot].right != entry.right) {
     slot = (slot + 1) & group.mask;
   }
-  entries_[group.begin + slot] = {.right = merge.right, .merged = merge.merged, .rank = merge.rank};
+  entries_[group.begin + slot] = entry;
 }
 
 }  // namespace incipit

@@ -26,6 +26,15 @@ class MergeTable {
     int32_t rank = kNoRank;  // kNoRank: the two are joined only as parts of longer tokens
   };
 
+  // What the table has of two symbols that no merge makes.
+  struct SymbolPair {
+    TokenId merged = -1;
+    int32_t rank = kNoRank;
+    // The least rank of a merge of a token that ends with the left symbol and one that begins with
+    // the right one; kNoRank if no merge joins the two.
+    int32_t rank_across = kNoRank;
+  };
+
   // A later merge of the same pair replaces an earlier one, but the rank of the earlier one is not
   // used again. REQUIRES: not finished.
   void Add(TokenId left, TokenId right, TokenId merged);
@@ -44,12 +53,17 @@ class MergeTable {
       if (entry.right < 0) return nullptr;
     }
   }
-  // The same as Find, faster for the symbols that are merged first: those are the common ones.
-  const Entry* FindSymbols(TokenId left, TokenId right) const {
+  // Returns null if one of the two is not among the symbols that are merged first, which are the
+  // common ones.
+  const SymbolPair* FindCommon(TokenId left, TokenId right) const {
     const uint16_t row = common_[left], column = common_[right];
-    if (row == kCommonMax || column == kCommonMax) return Find(left, right);
-    const uint32_t index = common_pairs_[row * kCommonMax + column];
-    return index == kNoEntry ? nullptr : &entries_[index];
+    if (row == kCommonMax || column == kCommonMax) return nullptr;
+    return &common_pairs_[row * kCommonMax + column];
+  }
+  // Returns false if no merge ever joins the two.
+  bool MayJoin(TokenId left, TokenId right) const {
+    const SymbolPair* pair = FindCommon(left, right);
+    return pair != nullptr ? pair->rank_across != kNoRank : Find(left, right) != nullptr;
   }
   // Brings into the core's cache what looks up the merges of this left token.
   void Prefetch(TokenId left) const { __builtin_prefetch(&groups_[left]); }
@@ -58,7 +72,12 @@ class MergeTable {
 
  private:
   static constexpr uint16_t kCommonMax = 256;  // symbols
-  static constexpr uint32_t kNoEntry = std::numeric_limits<uint32_t>::max();
+
+  // Symbols that merges join.
+  struct Joined {
+    TokenId left = -1, right = -1;
+    int32_t rank = kNoRank;  // the least rank of these merges
+  };
 
   // A hash table of the merges with one left token: neighbours are looked up one after the other,
   // so that what one look-up brings into a core's cache serves the next. Most look-ups find nothing
@@ -80,16 +99,17 @@ class MergeTable {
     return group.filter + (hash >> 48 & group.mask / 8);
   }
   static size_t SlotOf(uint64_t hash) { return static_cast<size_t>(hash >> 24); }
-  std::vector<Merge> JoinedSymbols(size_t num_tokens) const;
-  void Insert(const Merge& merge);
-  void IndexCommonSymbols(std::span<const Merge> joined);
+  std::vector<Joined> JoinedSymbols(size_t num_tokens);
+  void Insert(TokenId left, const Entry& entry);
+  void IndexCommonSymbols(std::span<const Joined> joined);
 
   std::vector<Merge> merges_;  // by rank
   std::vector<Group> groups_;  // by left token
   std::vector<uint64_t> filters_;
   std::vector<Entry> entries_;    // open addressing, group by group
   std::vector<uint16_t> common_;  // by token: which common symbol it is; kCommonMax for others
-  std::vector<uint32_t> common_pairs_;  // by left and right one: indices into `entries_`
+  std::vector<SymbolPair> common_pairs_;  // by left and right one
+  bool knows_ends_ = true;                // for each token, which symbols it begins and ends with
 };
 
 }  // namespace incipit
