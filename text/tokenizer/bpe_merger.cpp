@@ -9,7 +9,7 @@ namespace {
 
 // Symbols of a window, as long as its tokens fit to those before it, and how many at its end are
 // left to the next one, because what comes later may change them.
-constexpr size_t kWindowMin = 56;
+constexpr size_t kWindowMin = 64;
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
