@@ -27,12 +27,7 @@ class BpeMerger::ShortWord {
     for (uint32_t i = 0; i < size_; ++i) {
       next_[i] = static_cast<uint8_t>(i + 1);
       previous_[i] = static_cast<uint8_t>(i - 1);
-      if (i + 1 == size_) break;
-      if (const MergeTable::SymbolPair* pair = merges.FindCommon(symbols[i], symbols[i + 1])) {
-        AddKey(i, pair->rank, pair->merged);
-      } else {
-        Look(i, symbols[i], symbols[i + 1]);
-      }
+      if (i + 1 < size_) Look(i, symbols[i], symbols[i + 1]);
     }
   }
 
@@ -65,27 +60,23 @@ class BpeMerger::ShortWord {
   // Merges the symbols that will merge with each other whatever else happens, because every merge
   // that may join one of them with a neighbour comes later. Returns how many are left.
   uint32_t MergePairs() {
-    const auto pair_at = [this](size_t i) -> MergeTable::SymbolPair {
-      if (i + 1 >= symbols_.size()) return {};
-      const MergeTable::SymbolPair* pair = merges_.FindCommon(symbols_[i], symbols_[i + 1]);
-      return pair != nullptr ? *pair : kUnknownPair;
-    };
+    constexpr static MergeTable::SymbolPair kNoPair;
+    std::array<const MergeTable::SymbolPair*, kShortSymbolsMax + 2> pairs;  // [i + 1]: from i on
+    const size_t num_symbols = symbols_.size();
+    pairs[0] = pairs[num_symbols] = pairs[num_symbols + 1] = &kNoPair;
+    for (size_t i = 1; i < num_symbols; ++i) {
+      const MergeTable::SymbolPair* pair = merges_.FindCommon(symbols_[i - 1], symbols_[i]);
+      pairs[i] = pair != nullptr ? pair : &kUnknownPair;
+    }
     uint32_t num_left = 0;
-    int32_t rank_before = MergeTable::kNoRank;
-    MergeTable::SymbolPair pair = pair_at(0);
-    for (size_t i = 0; i < symbols_.size();) {
-      const MergeTable::SymbolPair after = pair_at(i + 1);
-      if (pair.rank < rank_before && pair.rank <= after.rank_across) {
-        symbols_[num_left++] = pair.merged;
-        rank_before = after.rank_across;
-        i += 2;
-        pair = pair_at(i);
-      } else {
-        symbols_[num_left++] = symbols_[i];
-        rank_before = pair.rank_across;
-        ++i;
-        pair = after;
-      }
+    bool is_gone = false;
+    for (size_t i = 0; i < num_symbols; ++i) {
+      const MergeTable::SymbolPair& pair = *pairs[i + 1];
+      const bool merges_first = static_cast<int>(pair.rank < pairs[i]->rank_across) &
+                                static_cast<int>(pair.rank <= pairs[i + 2]->rank_across);
+      symbols_[num_left] = merges_first ? pair.merged : symbols_[i];
+      num_left += is_gone ? 0 : 1;
+      is_gone = merges_first;
     }
     return num_left;
   }
