@@ -185,6 +185,8 @@ void BpeModel::IndexCharacters() {
     byte_ids_[byte] = IdOf(character).value_or(-1);
     byte_fallbacks_[byte] = IdOf(fmt::format("<0x{:02X}>", byte)).value_or(-1);
   }
+  has_all_bytes_ = word_form_ == WordForm::kBytes &&
+                   std::ranges::all_of(byte_ids_, [](TokenId id) { return id >= 0; });
   if (word_form_ == WordForm::kBytes && options_.ignore_merges) {
     for (const auto& [token, id] : ids_) {
       if (auto bytes = BytesOfCharacters(token)) ids_of_bytes_.emplace(*std::move(bytes), id);
@@ -217,11 +219,6 @@ std::optional<TokenId> BpeModel::CharacterId(char32_t character) const {
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
-bool BpeModel::HasAllBytes() const {
-  return word_form_ == WordForm::kBytes &&
-         std::all_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id >= 0; });
-}
-
 absl::Status BpeModel::AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const {
   if (word_form_ == WordForm::kBytes) return AppendBytes(word, ids);
   if (!options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty()) {
@@ -241,6 +238,12 @@ absl::Status BpeModel::AppendCharacters(std::string_view word, std::vector<Token
 }
 
 absl::Status BpeModel::AppendBytes(std::string_view word, std::vector<TokenId>& ids) const {
+  if (has_all_bytes_) {
+    const auto id_of = [this](char byte) { return byte_ids_[static_cast<uint8_t>(byte)]; };
+    ids.resize(ids.size() + word.size());
+    std::ranges::transform(word, ids.end() - static_cast<ptrdiff_t>(word.size()), id_of);
+    return absl::OkStatus();
+  }
   Unknown unknown(*this, ids);
   for (const char& byte : word) {
     if (const TokenId id = byte_ids_[static_cast<uint8_t>(byte)]; id >= 0) {

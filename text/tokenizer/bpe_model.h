@@ -52,7 +52,7 @@ class BpeModel {
     return word_form_ == WordForm::kBytes && id >= 0 ? std::optional(id) : std::nullopt;
   }
   // True if words are bytes and each byte has a token.
-  bool HasAllBytes() const;
+  bool has_all_bytes() const { return has_all_bytes_; }
   // The word's characters as tokens, before any merge. INVALID_ARGUMENT for an unknown character if
   // the model's unknown token is not in its vocabulary.
   absl::Status AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const;
@@ -87,7 +87,8 @@ class BpeModel {
   // Tokens of one character, by code point, in pages of 256; -1 where there is none.
   std::vector<int32_t> character_pages_;
   std::vector<TokenId> character_ids_;
-  std::array<TokenId, 256> byte_ids_{};        // of the characters that stand for the bytes, or -1
+  std::array<TokenId, 256> byte_ids_{};  // of the characters that stand for the bytes, or -1
+  bool has_all_bytes_ = false;
   std::array<TokenId, 256> byte_fallbacks_{};  // of `<0x00>` to `<0xFF>`, or -1
 };
 

@@ -114,7 +114,7 @@ std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
   // A model of bytes encodes each byte; a model of text may have one token for a run of unknown
   // characters.
-  const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.HasAllBytes();
+  const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {
     return std::nullopt;
