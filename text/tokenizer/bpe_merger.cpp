@@ -7,6 +7,8 @@
 namespace incipit {
 namespace {
 
+// A merge that applies at every so many symbols or more is worth a pass over all of them.
+constexpr size_t kEverywhereSpacing = 8;
 // Symbols of a window, as long as its tokens fit to those before it, and how many at its end are
 // left to the next one, because what comes later may change them.
 constexpr size_t kWindowMin = 64;
@@ -127,22 +129,30 @@ size_t BpeMerger::MergeShort(std::span<TokenId> symbols) const {
   return ShortWord(model_.merges(), symbols).Merge();
 }
 
+// Tokens of one repeated symbol may be longer than a window, and are made in few passes.
 bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
   const PairCheck* check = model_.pair_check();
-  return check != nullptr &&
+  if (check == nullptr) return false;
+  size_t num_repeated = 0;
+  for (size_t i = 1; i < symbols.size(); ++i) {
+    num_repeated += symbols[i] == symbols[i - 1] ? 1 : 0;
+  }
+  return num_repeated * 2 < symbols.size() &&
          std::ranges::none_of(symbols, [&](TokenId symbol) { return check->IsMerged(symbol); });
 }
 
 // Merges some symbols as if there were no others, and keeps the tokens but for those near the end:
 // mostly, what comes later does not change them. The next window begins behind them. If its first
-// token is not compatible with the last one kept, it begins earlier and is twice as long. So each
-// window brings the word forward by a part of its size, and at worst becomes the whole word.
+// token is not compatible with the last one kept, it begins earlier, and is twice as long from the
+// second time on. So each window brings the word forward by a part of its size, and at worst
+// becomes the whole word.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
-  size_t begin = 0, size = kWindowMin;
+  size_t begin = 0, size = kWindowMin / 2;
+  size_t furthest = 0;  // that `begin` was
   size_t num_kept = 0;  // tokens, at the front of `symbols`; they are made of `begin` symbols
   while (begin < symbols.size()) {
-    const size_t end = std::min(symbols.size(), begin + size);
+    const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
     window_.assign(symbols.begin() + static_cast<ptrdiff_t>(begin),
                    symbols.begin() + static_cast<ptrdiff_t>(end));
     const size_t num_tokens =
@@ -162,12 +172,76 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    size = std::max(kWindowMin, size / 2);
+    // A token may be longer than a window: only getting further makes windows shorter again.
+    if (begin <= furthest) continue;
+    furthest = begin;
+    size = std::max(kWindowMin / 2, size / 2);
   }
   return num_kept;
 }
 
+int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
+  const MergeTable::Entry* merge = model_.merges().Find(left, right);
+  return merge == nullptr ? MergeTable::kNoRank : merge->rank;
+}
+
+// Applies the next merge as long as it applies at many places; returns how many symbols are left.
+size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
+  ranks_.resize(symbols.size());
+  for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
+  ranks_.back() = MergeTable::kNoRank;
+  while (true) {
+    const auto begin = ranks_.begin(), end = begin + static_cast<ptrdiff_t>(symbols.size());
+    const int32_t best = *std::min_element(begin, end);
+    if (best == MergeTable::kNoRank) return symbols.size();
+    const auto num_places = static_cast<size_t>(std::count(begin, end, best));
+    if (num_places * kEverywhereSpacing < symbols.size()) return symbols.size();
+    symbols = symbols.first(MergeEverywhere(best, symbols));
+  }
+}
+
+// One pass from left to right that merges all pairs of `rank`, the lowest there is. What a merge
+// makes may have a lower rank, or the same further left; then it is next. Everything behind the
+// pass therefore has a higher rank.
+size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
+  const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
+  size_t num_done = 1;  // symbols[0 .. num_done) are done but for the last one
+  for (size_t read = 1; read < symbols.size();) {
+    int32_t right = ranks_[read - 1];
+    if (right > rank) {
+      symbols[num_done] = symbols[read];
+      ranks_[num_done - 1] = right;
+      ++num_done;
+      ++read;
+      continue;
+    }
+    // Merge the last symbol with the one that is read next, and then whatever that makes possible.
+    int32_t left = MergeTable::kNoRank;
+    while (std::min(left, right) <= rank) {
+      if (left <= right) {
+        --num_done;
+        symbols[num_done - 1] = merges[left].merged;
+      } else {
+        symbols[num_done - 1] = merges[right].merged;
+        ++read;
+      }
+      const TokenId merged = symbols[num_done - 1];
+      left = num_done > 1 ? RankOf(symbols[num_done - 2], merged) : MergeTable::kNoRank;
+      right = read < symbols.size() ? RankOf(merged, symbols[read]) : MergeTable::kNoRank;
+    }
+    if (num_done > 1) ranks_[num_done - 2] = left;
+    if (read == symbols.size()) break;
+    symbols[num_done] = symbols[read];
+    ranks_[num_done - 1] = right;
+    ++num_done;
+    ++read;
+  }
+  ranks_[num_done - 1] = MergeTable::kNoRank;
+  return num_done;
+}
+
 size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
+  symbols = symbols.first(MergeCommon(symbols));
   const auto num_symbols = static_cast<int32_t>(symbols.size());
   next_.resize(symbols.size());
   previous_.resize(symbols.size());

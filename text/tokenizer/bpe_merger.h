@@ -35,11 +35,15 @@ class BpeMerger {
   size_t MergeShort(std::span<TokenId> symbols) const;
   bool CanMergeInWindows(std::span<const TokenId> symbols) const;
   size_t MergeInWindows(std::span<TokenId> symbols);
+  int32_t RankOf(TokenId left, TokenId right) const;
+  size_t MergeCommon(std::span<TokenId> symbols);
+  size_t MergeEverywhere(int32_t rank, std::span<TokenId> symbols);
   size_t MergeLong(std::span<TokenId> symbols);
   void AddMerge(int32_t place, std::span<const TokenId> symbols);
 
   const BpeModel& model_;
   std::vector<TokenId> window_;
+  std::vector<int32_t> ranks_;  // ranks_[i]: of the merge of symbols i and i + 1, or kNoRank
   // The symbols as a linked list; -1 where it ends, and for a symbol that was merged away.
   std::vector<int32_t> next_, previous_;
   // Merges that may apply, the next one on top.
