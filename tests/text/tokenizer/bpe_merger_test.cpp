@@ -86,21 +86,27 @@ TEST(BpeMergerTest, LongWordsAreMergedAsOneByOne) {
 }
 
 TEST(BpeMergerTest, TokensMayBeLongerThanWindows) {
-  json file = {{"type", "BPE"}, {"vocab", {{"a", 0U}, {"b", 1U}}}, {"merges", json::array()}};
-  for (int i = 0; i < 10; ++i) {
-    const std::string half(size_t{1} << i, 'a');
-    file["merges"].push_back({half, half});
-    file["vocab"][half + half] = 2U + static_cast<unsigned>(i);
-  }
-  const auto model = BpeModel::Create(*JsonFields::Of(file, "model"), /*prefer_bytes=*/false);
-  ASSERT_TRUE(model.ok()) << model.status();
-  BpeMerger merger(*model);
-  for (const size_t run : {1, 2, 63, 64, 65, 300, 1023, 1024, 1500, 4000}) {
-    std::vector<TokenId> symbols(4100, 0);
-    for (size_t i = run; i < symbols.size(); i += run + 1) symbols[i] = 1;
-    const std::vector<TokenId> expected = MergedOneByOne(model->merges(), symbols);
-    symbols.resize(merger.Merge(symbols));
-    EXPECT_EQ(symbols, expected) << run;
+  for (const std::string unit : {"a", "ac"}) {
+    json file = {{"type", "BPE"},
+                 {"vocab", {{"a", 0U}, {"b", 1U}, {"c", 2U}, {"ac", 3U}}},
+                 {"merges", json::array({json::array({"a", "c"})})}};
+    std::string token = unit;
+    for (int i = 0; i < 9; ++i, token += token) {
+      file["merges"].push_back({token, token});
+      file["vocab"][token + token] = 4U + static_cast<unsigned>(i);
+    }
+    const auto model = BpeModel::Create(*JsonFields::Of(file, "model"), /*prefer_bytes=*/false);
+    ASSERT_TRUE(model.ok()) << model.status();
+    BpeMerger merger(*model);
+    for (const size_t run : {1, 2, 63, 64, 65, 300, 1023, 1024, 1500, 4000}) {
+      std::vector<TokenId> symbols(4100);
+      for (size_t i = 0; i < symbols.size(); ++i) {
+        symbols[i] = i % (run + 1) == run ? 1 : i % unit.size() == 0 ? 0 : 2;
+      }
+      const std::vector<TokenId> expected = MergedOneByOne(model->merges(), symbols);
+      symbols.resize(merger.Merge(symbols));
+      EXPECT_EQ(symbols, expected) << unit << ", " << run;
+    }
   }
 }
 
