@@ -9,6 +9,9 @@ namespace {
 
 // A merge that applies at every so many symbols or more is worth a pass over all of them.
 constexpr size_t kEverywhereSpacing = 8;
+// Passes for rarer merges are worth it as long as they look at no more than so many symbols for
+// each that there was: often a common merge waits behind them.
+constexpr size_t kRarePassesMax = 6;
 // Symbols of a window, as long as its tokens fit to those before it, and how many at its end are
 // left to the next one, because what comes later may change them.
 constexpr size_t kWindowMin = 64;
@@ -190,12 +193,16 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
   ranks_.back() = MergeTable::kNoRank;
+  size_t rare_symbols_left = kRarePassesMax * symbols.size();
   while (true) {
     const auto begin = ranks_.begin(), end = begin + static_cast<ptrdiff_t>(symbols.size());
     const int32_t best = *std::min_element(begin, end);
     if (best == MergeTable::kNoRank) return symbols.size();
     const auto num_places = static_cast<size_t>(std::count(begin, end, best));
-    if (num_places * kEverywhereSpacing < symbols.size()) return symbols.size();
+    if (num_places * kEverywhereSpacing < symbols.size()) {
+      if (symbols.size() > rare_symbols_left) return symbols.size();
+      rare_symbols_left -= symbols.size();
+    }
     symbols = symbols.first(MergeEverywhere(best, symbols));
   }
 }
