@@ -10,7 +10,7 @@
 namespace incipit {
 namespace {
 
-// Where the blanks begin that end at `end`; not before `begin`.
+// Returns the start of the run of blanks that ends at `end`. The start is not before `begin`.
 size_t BlanksBefore(std::string_view text, size_t begin, size_t end) {
   while (end > begin) {
     const size_t last = PreviousCharacter(text, end);
@@ -98,7 +98,7 @@ absl::StatusOr<AddedVocabulary> AddedVocabulary::Create(const nlohmann::json* li
   AddedVocabulary vocabulary;
   if (list == nullptr) return vocabulary;
   if (!list->is_array() || list->size() > kAddedTokensMax) {
-    return InvalidArgument("added_tokens is no array of at most {} entries", kAddedTokensMax);
+    return InvalidArgument("added_tokens must be an array of at most {} entries", kAddedTokensMax);
   }
   absl::flat_hash_map<int64_t, size_t> index_of_given_id;
   auto next_id = static_cast<TokenId>(model.num_tokens());
@@ -138,7 +138,8 @@ void AddedVocabulary::IndexTokens() {
     if (token.special) special_texts_.insert(token.content);
     const auto pass = static_cast<size_t>(token.normalized ? Pass::kNormalized : Pass::kRaw);
     has_special_[pass] = has_special_[pass] || token.special;
-    // Of tokens that are the same when normalized the first is found; an empty one never is.
+    // If several tokens have the same normalized text, only the first token is ever found. A token
+    // whose normalized text is empty is never found.
     if (!token.decoded.empty()) tries_[pass].Add(token.decoded, static_cast<int32_t>(i));
   }
 }
@@ -174,8 +175,8 @@ bool AddedVocabulary::IsPartOfWord(std::string_view text, size_t begin, size_t e
 absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral is_literal,
                                     PartSink sink) const {
   const Trie& trie = tries_[static_cast<size_t>(pass)];
-  size_t done = 0;    // passed on up to here
-  size_t search = 0;  // the next match begins at or behind this
+  size_t done = 0;    // [0, done) was passed to `sink`
+  size_t search = 0;  // the next match begins at or after `search`
   while (!trie.empty()) {
     const auto match = trie.Find(text, search);
     if (!match) break;
@@ -184,10 +185,10 @@ absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral 
     if (token.special && is_literal(match->begin, match->end)) continue;
     if (token.single_word && IsPartOfWord(text, match->begin, match->end)) continue;
     size_t begin = match->begin, end = match->end;
-    // Blanks that a token before took on its right are taken.
+    // A blank that the previous token already covers (rstrip) belongs to the previous token.
     if (token.lstrip) begin = std::max(BlanksBefore(text, 0, begin), done);
     if (token.rstrip) end = BlanksAfter(text, end);
-    if (begin >= end) continue;  // a blank that another has taken
+    if (begin >= end) continue;  // the previous token already covers this blank
     if (done < begin) INCIPIT_RETURN_IF_ERROR(sink({.begin = done, .end = begin}));
     INCIPIT_RETURN_IF_ERROR(sink({.begin = begin, .end = end, .id = token.id}));
     done = end;

@@ -1,5 +1,5 @@
-// The tokens that are found in the text as they are written, before the model sees it: special
-// tokens such as <|im_start|>, and what else was added to a trained vocabulary.
+// Added tokens: tokens that are found literally in the text before the model encodes the rest.
+// Examples are special tokens such as <|im_start|>, and tokens added after training.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ namespace incipit {
 inline constexpr size_t kAddedTokensMax = 1 << 16;
 inline constexpr size_t kAddedTokenBytesMax = 1024;
 
-// Strings to values; finds the longest string that a text begins with at some place.
+// Prefix tree that maps strings to values and finds the first occurrence of any string in a text.
 class Trie {
  public:
-  // The value that a string got first stays. REQUIRES: not empty.
+  // Adds `string` with `value`. If `string` was added before, the earlier value stays. REQUIRES:
+  // `string` is not empty.
   void Add(std::string_view string, int32_t value);
   bool empty() const { return nodes_.size() == 1; }
 
@@ -35,7 +36,8 @@ class Trie {
     size_t begin = 0, end = 0;
     int32_t value = -1;
   };
-  // The first match at or behind `from`; of several that begin there, the longest.
+  // Returns the first match that begins at or after `from`. If several strings match at the same
+  // position, the longest match is returned.
   std::optional<Match> Find(std::string_view text, size_t from) const;
 
  private:
@@ -46,26 +48,29 @@ class Trie {
   int32_t ChildOf(int32_t node, unsigned char byte) const;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::vector<bool> is_first_ = std::vector<bool>(256);  // bytes that strings begin with
+  std::vector<bool> is_first_ = std::vector<bool>(256);  // first bytes of the strings
 };
 
-// Immutable after Create.
+// The added tokens of a tokenizer. Immutable after Create().
 class AddedVocabulary {
  public:
-  // `list` is the array `added_tokens`, null if there is none; `normalizer` may be null. A token
-  // that the model knows keeps the model's id; others are numbered behind it, as the reference does
-  // whatever ids the file gives them.
+  // Creates the vocabulary from `list`, the array `added_tokens`; `list` is null if the array is
+  // missing. `normalizer` may be null. A token in the vocabulary of `model` keeps the id of
+  // `model`. Every other token gets the next id after the ids of `model`, as in Hugging Face
+  // tokenizers. The ids in `list` must differ from each other and are not used otherwise.
   static absl::StatusOr<AddedVocabulary> Create(const nlohmann::json* list, const BpeModel& model,
                                                 const Normalizer* normalizer);
 
   std::optional<TokenId> IdOf(std::string_view content) const;
-  // As it is decoded; null if it is not an added token.
+  // Returns the text that token `id` decodes to. Returns null if `id` is not an added token.
   const std::string* TokenOf(TokenId id) const;
   bool IsSpecial(TokenId id) const;
-  // What decoding without special tokens leaves out goes by the token's text.
+  // Returns true if decoding without special tokens must omit `token`. The test uses the text of
+  // the token, not the id.
   bool IsSpecialText(std::string_view token) const { return special_texts_.contains(token); }
   TokenId id_end() const { return id_end_; }
-  // True if a token takes in the blanks around it.
+  // Returns true if some added token also covers the blanks before or after its text (lstrip,
+  // rstrip).
   bool TakesBlanks() const;
 
   enum class Pass : uint8_t { kRaw, kNormalized };
@@ -73,12 +78,13 @@ class AddedVocabulary {
 
   struct Part {
     size_t begin = 0, end = 0;
-    std::optional<TokenId> id = {};  // of the added token that is here
+    std::optional<TokenId> id = {};  // id of the added token in [begin, end), if any
   };
-  // Says whether [begin, end) is text in which special tokens are ordinary.
+  // Returns true if a special token in [begin, end) must be treated as ordinary text.
   using IsLiteral = absl::FunctionRef<bool(size_t begin, size_t end)>;
   using PartSink = absl::FunctionRef<absl::Status(const Part&)>;
-  // The text as added tokens and what lies between them, in order.
+  // Splits `text` into added tokens and the parts between them, and passes all of them to `sink` in
+  // order.
   absl::Status Split(Pass pass, std::string_view text, IsLiteral is_literal, PartSink sink) const;
 
  private:
@@ -97,10 +103,10 @@ class AddedVocabulary {
   TextMap<size_t> index_of_content_;
   absl::flat_hash_map<TokenId, size_t> index_of_id_;
   TextSet special_texts_;
-  Trie tries_[2];  // by Pass; values are indices of tokens_
+  Trie tries_[2];  // indexed by Pass; the values are indices of tokens_
   bool has_special_[2] = {false, false};
   TokenId id_end_ = 0;
-  CodePointMap word_characters_;  // filled if a token asks for them
+  CodePointMap word_characters_;  // characters of words; filled only if a token has single_word
 };
 
 }  // namespace incipit

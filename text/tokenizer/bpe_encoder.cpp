@@ -24,7 +24,8 @@ BpeEncoder::BpeEncoder(const BpeModel& model, size_t text_bytes) : model_(model)
   segments_.resize(kRememberedMax);
 }
 
-// Where `bytes` are remembered or may be; null if they are not worth it.
+// Returns the only slot of `memory` that may hold `bytes`. Returns null if `bytes` is too long for
+// the cache or if the cache is off.
 BpeEncoder::Remembered* BpeEncoder::Find(Memory& memory, std::string_view bytes) {
   if (memory.empty() || bytes.size() > kRememberedBytesMax) return nullptr;
   return &memory[std::hash<std::string_view>()(bytes) % kRememberedMax];
@@ -74,8 +75,9 @@ absl::Status BpeEncoder::EncodeNew(std::string_view word, std::vector<TokenId>& 
   return absl::OkStatus();
 }
 
-// Between two symbols that no merge ever joins, a word falls apart, and its parts are often words
-// that were seen before: a tokenizer without a pre-tokenizer takes a whole text as one word.
+// Merges the symbols of a word in segments. The border between two segments lies between two
+// symbols that no merge ever joins. A segment is often in the cache: without a pre-tokenizer, the
+// whole text is one word, and the words of the text are its segments.
 void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   const MergeTable& merges = model_.merges();
   const std::span<TokenId> symbols(ids.data() + begin, ids.size() - begin);
@@ -88,8 +90,8 @@ void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   ids.resize(write);
 }
 
-// Writes the segment's tokens, which stands at or behind `write` in `ids`, to there; returns where
-// they end.
+// Writes the tokens of `segment` to `ids`, from index `write` on. Returns the index after the last
+// token. REQUIRES: `segment` is a part of `ids` that begins at or after `write`.
 size_t BpeEncoder::MergeSegment(std::span<TokenId> segment, std::vector<TokenId>& ids,
                                 size_t write) {
   if (segment.size() == 1) {
@@ -102,7 +104,7 @@ size_t BpeEncoder::MergeSegment(std::span<TokenId> segment, std::vector<TokenId>
     std::copy_n(ids.data() + slot->ids_begin, slot->num_ids, ids.data() + write);
     return write + slot->num_ids;
   }
-  char bytes[kRememberedBytesMax];  // the segment is overwritten by its tokens
+  char bytes[kRememberedBytesMax];  // copy of the key, because the tokens overwrite the segment
   if (slot != nullptr) std::memcpy(bytes, key.data(), key.size());
   const size_t num_ids = merger_.Merge(segment);
   std::copy_n(segment.data(), num_ids, ids.data() + write);

@@ -1,5 +1,5 @@
-// Merges the characters of words into tokens, in a time that is near linear in the word, because a
-// word may be the whole prompt.
+// Merges the characters of words into tokens. The time is nearly linear in the length of the word,
+// because a word may be a whole prompt.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,28 @@
 
 namespace incipit {
 
-// One call's encoder: working memory, and a memory of what was encoded so far in this call.
+// The encoder of one text: working memory, and a cache of the words encoded so far in the text.
 class BpeEncoder {
  public:
-  // `model` outlives it. `text_bytes` is about what will be encoded: a short text gets no memory.
+  // Creates an encoder for about `text_bytes` bytes of text. A text of less than 2048 bytes gets no
+  // cache. REQUIRES: `model` outlives the encoder.
   BpeEncoder(const BpeModel& model, size_t text_bytes);
 
-  // Appends the word's tokens to `ids`, which must be the same vector in every call and not shrink.
+  // Appends the tokens of `word` to `ids`. REQUIRES: every call passes the same vector, and the
+  // vector does not shrink between calls.
   absl::Status Encode(std::string_view word, std::vector<TokenId>& ids);
 
  private:
   static constexpr size_t kRememberedBytesMax = 48;
 
-  // Something that was encoded, and where its tokens stand in the output.
+  // An entry of the cache: bytes that were encoded, and the range of their tokens in the output.
   struct Remembered {
     uint32_t length = 0;
     uint32_t num_ids = 0;
     size_t ids_begin = 0;
     char bytes[kRememberedBytesMax];
   };
-  // Direct mapped; empty if nothing is remembered.
+  // Direct-mapped cache of encoded bytes. The vector is empty if the text is too short for a cache.
   using Memory = std::vector<Remembered>;
   static Remembered* Find(Memory& memory, std::string_view bytes);
   static void Remember(Remembered& slot, std::string_view bytes, size_t ids_begin, size_t num_ids);
@@ -44,8 +46,8 @@ class BpeEncoder {
 
   const BpeModel& model_;
   BpeMerger merger_;
-  Memory words_;     // by their bytes
-  Memory segments_;  // by their symbols
+  Memory words_;     // key: bytes of the word
+  Memory segments_;  // key: bytes of the ids of the symbols
 };
 
 }  // namespace incipit

@@ -7,10 +7,11 @@
 namespace incipit {
 namespace {
 
-// A merge that applies at every so many symbols or more is worth a pass over all of them.
+// A merge is frequent if it applies at least once per 8 symbols on average. For a frequent merge,
+// one pass over all symbols is efficient.
 constexpr size_t kEverywhereSpacing = 8;
-// Passes for rarer merges are worth it as long as they look at no more than so many symbols for
-// each that there was: often a common merge waits behind them.
+// Rare merges also use passes over all symbols, because a frequent merge often follows them. All
+// passes for rare merges together read at most 6 times the number of symbols of the word.
 constexpr size_t kRarePassesMax = 6;
 // Symbols of a window, as long as its tokens fit to those before it, and how many at its end are
 // left to the next one, because what comes later may change them.

@@ -1,5 +1,6 @@
-// Merges symbols: of all neighbours that may merge, always those whose merge has the lowest rank,
-// and of several with that rank the leftmost.
+// Merges the symbols (characters as tokens) of a word into tokens. Of all neighbours that can
+// merge, the pair with the lowest rank merges first. Of several pairs with the lowest rank, the
+// leftmost pair merges first.
 #pragma once
 
 #include <compare>
@@ -14,16 +15,16 @@
 
 namespace incipit {
 
-// Working memory for merging, reused from word to word.
+// Merges words and holds the working memory, which is reused for the next word.
 class BpeMerger {
  public:
   // Up to here, looking for the next merge among all pairs is the fastest way.
   static constexpr size_t kShortSymbolsMax = 64;
 
-  // `model` outlives it.
+  // REQUIRES: `model` outlives the merger.
   explicit BpeMerger(const BpeModel& model) : model_(model) {}
 
-  // Merges in place; returns how many symbols are left, at the front.
+  // Merges `symbols` in place. Returns the number of tokens, which are at the front of `symbols`.
   size_t Merge(std::span<TokenId> symbols) {
     if (symbols.size() <= kShortSymbolsMax) return MergeShort(symbols);
     return CanMergeInWindows(symbols) ? MergeInWindows(symbols) : MergeLong(symbols);
@@ -43,8 +44,8 @@ class BpeMerger {
 
   const BpeModel& model_;
   std::vector<TokenId> window_;
-  std::vector<int32_t> ranks_;  // ranks_[i]: of the merge of symbols i and i + 1, or kNoRank
-  // The symbols as a linked list; -1 where it ends, and for a symbol that was merged away.
+  std::vector<int32_t> ranks_;  // ranks_[i]: rank of the merge of symbols i and i + 1, or kNoRank
+  // Linked list of the symbols: index of the next and of the previous symbol, -1 at the ends.
   std::vector<int32_t> next_, previous_;
   // Merges that may apply, the next one on top.
   struct Candidate {

@@ -14,9 +14,10 @@ constexpr size_t kPageSize = 256;
 
 }  // namespace
 
-// Collects the unknown characters of one word as the reference does: a pending unknown token is
-// written when a known character or, unless they are fused, another unknown one follows. Byte
-// fallbacks do not write it.
+// Collects the tokens of one word with unknown characters, as Hugging Face tokenizers does. A
+// pending unknown token is written when a known character follows. Without fuse_unk, the pending
+// token is also written when another unknown character follows. Tokens of byte fallback do not
+// write the pending token.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}
@@ -33,8 +34,8 @@ class BpeModel::Unknown {
     const std::optional<TokenId> id = model_.IdOf(*model_.options_.unk_token);
     if (!id.has_value()) {
       return InvalidArgument(
-          "the text has a character that the tokenizer does not know, and its "
-          "unk_token is not in its vocabulary");
+          "the text has a character outside the vocabulary of the tokenizer, and the vocabulary "
+          "does not contain the unk_token");
     }
     Finish();
     pending_ = *id;
@@ -56,12 +57,12 @@ class BpeModel::Unknown {
 
   const BpeModel& model_;
   std::vector<TokenId>& ids_;
-  TokenId pending_ = -1;  // an unknown token that may yet take in the next character
+  TokenId pending_ = -1;  // unknown token that may also cover the next character; -1 for none
 };
 
 absl::StatusOr<BpeModel> BpeModel::Create(const JsonFields& model, bool prefer_bytes) {
   INCIPIT_ASSIGN_OR_RETURN(const auto type, model.OptionalString("type"));
-  // Old files do not name the type; of the kinds of model, only BPE has merges.
+  // Old files have no type. Only BPE models have merges.
   if (type.has_value() ? *type != "BPE" : model.Find("merges") == nullptr) {
     return Unimplemented("{} is {}; only BPE is supported", model.PathOf("type"),
                          type.value_or("missing"));
@@ -106,7 +107,8 @@ absl::Status BpeModel::ReadVocabulary(const JsonFields& model) {
     }
     const auto id = value.get<TokenId>();
     if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(id + 1);
-    // The empty string cannot tell a free id from the empty token, which `ids_` knows.
+    // An empty entry of `tokens_` is either a free id or the empty token. Only `ids_` contains the
+    // empty token.
     if (!tokens_[id].empty()) {
       return InvalidArgument("{}: two tokens have the id {}", model.PathOf("vocab"), id);
     }
@@ -130,7 +132,7 @@ absl::Status BpeModel::ReadMerges(const JsonFields& model) {
                                        merge[1].get_ref<const std::string&>(), path()));
       continue;
     }
-    if (!merge.is_string()) return InvalidArgument("{} is no pair of tokens", path());
+    if (!merge.is_string()) return InvalidArgument("{} is not a pair of tokens", path());
     const std::string_view line = merge.get_ref<const std::string&>();
     if (line.starts_with("#version")) continue;
     const size_t space = line.find(' ');

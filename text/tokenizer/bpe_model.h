@@ -1,5 +1,5 @@
-// What a byte-pair encoding knows: its vocabulary, its merges, and what it does with characters
-// that it does not know.
+// The model of a byte-pair encoding (BPE): its vocabulary, its merges, and the tokens for
+// characters outside the vocabulary.
 #pragma once
 
 #include <array>
@@ -22,39 +22,47 @@ namespace incipit {
 inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 inline constexpr size_t kMergesMax = 1 << 22;
 
-// How words reach the model: as text, or as bytes that stand for characters of the byte alphabet.
-// Both mean the same; bytes are shorter.
+// Form in which the model receives words: as text in the byte alphabet (byte_alphabet.h), or as the
+// bytes for which these characters stand. Both forms give the same tokens; the form with bytes is
+// shorter.
 enum class WordForm : uint8_t { kText, kBytes };
 
-// The reference keeps tokens in hash maps by their text; so does this. Immutable.
+// The vocabulary and the merges of a BPE model. Hash maps find tokens by their text, as in Hugging
+// Face tokenizers. Immutable.
 class BpeModel {
  public:
-  // `model` is the section of that name. UNIMPLEMENTED for another kind of model or for dropout.
+  // Creates the model from `model`, the section of that name in tokenizer.json. Returns
+  // UNIMPLEMENTED if the section is not a BPE model or uses dropout.
   static absl::StatusOr<BpeModel> Create(const JsonFields& model, bool prefer_bytes);
 
   std::optional<TokenId> IdOf(std::string_view token) const;
-  // Null for an id that the vocabulary does not have.
+  // Returns the vocabulary entry of `id`. Returns null if the vocabulary does not contain `id`.
   const std::string* TokenOf(TokenId id) const;
   size_t num_tokens() const { return ids_.size(); }
   TokenId id_end() const { return static_cast<TokenId>(tokens_.size()); }
 
-  // For the encoder. kText if the model marks the ends of words, which bytes cannot express.
+  // Returns the form in which the encoder passes words to the model. The form is kText if the model
+  // marks the ends of words, because bytes cannot express these marks.
   WordForm word_form() const { return word_form_; }
   const MergeTable& merges() const { return merges_; }
-  // Null if the order of the merges does not allow it.
+  // Returns the check of neighbouring tokens (pair_check.h). Returns null if the order of the
+  // merges does not allow the check.
   const PairCheck* pair_check() const { return pair_check_.get(); }
 
-  // The token that is the whole word, where the model prefers that over merging.
+  // Returns the token that is equal to the whole word, if the model prefers whole words to merges
+  // (ignore_merges).
   std::optional<TokenId> WholeWord(std::string_view word) const;
-  // The token that is one byte of a word; nothing if words are text or there is none.
+  // Returns the token for one byte of a word. Returns nothing if words are text or if the
+  // vocabulary has no such token.
   std::optional<TokenId> ByteToken(char byte) const {
     const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
     return word_form_ == WordForm::kBytes && id >= 0 ? std::optional(id) : std::nullopt;
   }
-  // True if words are bytes and each byte has a token.
+  // Returns true if words are bytes and every byte has a token.
   bool has_all_bytes() const { return has_all_bytes_; }
-  // The word's characters as tokens, before any merge. INVALID_ARGUMENT for an unknown character if
-  // the model's unknown token is not in its vocabulary.
+  // Appends the tokens of the single characters of `word` to `ids`, without any merge. Returns
+  // INVALID_ARGUMENT if `word` has an unknown character and the unknown token of the model is not
+  // in the vocabulary.
   absl::Status AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const;
 
  private:
@@ -80,16 +88,18 @@ class BpeModel {
   Options options_;
   WordForm word_form_ = WordForm::kText;
   IdMap ids_;
-  IdMap ids_of_bytes_;               // of whole words, if ignore_merges and words are bytes
-  std::vector<std::string> tokens_;  // by id; empty where no token has the id
+  IdMap ids_of_bytes_;  // tokens of whole words, if ignore_merges is set and words are bytes
+  std::vector<std::string> tokens_;  // vocabulary entry of each id; empty if no token has the id
   MergeTable merges_;
   std::unique_ptr<const PairCheck> pair_check_;
-  // Tokens of one character, by code point, in pages of 256; -1 where there is none.
+  // character_pages_[c / 256] is the index in `character_ids_` of the first entry of the page of
+  // code point c, or -1. character_ids_ holds tokens of one character, or -1.
   std::vector<int32_t> character_pages_;
   std::vector<TokenId> character_ids_;
-  std::array<TokenId, 256> byte_ids_{};  // of the characters that stand for the bytes, or -1
+  // Tokens of the characters that stand for the 256 bytes; -1 for none.
+  std::array<TokenId, 256> byte_ids_{};
   bool has_all_bytes_ = false;
-  std::array<TokenId, 256> byte_fallbacks_{};  // of `<0x00>` to `<0xFF>`, or -1
+  std::array<TokenId, 256> byte_fallbacks_{};  // tokens `<0x00>` to `<0xFF>`; -1 for none
 };
 
 }  // namespace incipit

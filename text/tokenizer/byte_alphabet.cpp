@@ -21,7 +21,7 @@ constexpr std::array<char16_t, 256> kCharacterOf = [] {
   return table;
 }();
 
-// -1 for a character that stands for no byte.
+// The byte for which a character stands, or -1.
 constexpr std::array<int16_t, 0x144> kByteOf = [] {
   std::array<int16_t, 0x144> table{};
   for (int16_t& byte : table) byte = -1;

@@ -1,4 +1,4 @@
-// Tokens back to text, one token at a time.
+// Decodes tokens to text, one token at a time.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace incipit {
 
-// Receives a list of tokens. A token's text may arrive in several pieces; whole characters each.
+// Receives a list of tokens. The text of a token may arrive in several pieces of whole characters.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
@@ -26,25 +26,26 @@ class TokenSink {
   }
 };
 
-// Where the list that a stage receives begins.
+// The state of the list of tokens at the start of a decoding stage.
 struct DecodeStart {
-  // Other tokens came before, and are decoded already.
+  // True if other tokens precede the list and are decoded already.
   bool is_continued = false;
-  // A stage before this one joins all tokens into one, so that a continued list is a continued
+  // True if an earlier stage joins all tokens into one token. A continued list then begins inside a
   // token.
   bool is_joined = false;
 };
 
-// One step of decoding. Immutable; what it remembers of a list is in the sinks it makes.
+// One step of decoding. Immutable; the sink that Begin() returns holds the state of one list.
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
-  // Passes what becomes of the tokens it receives to `next`, as early as it is certain.
+  // Returns a stage that decodes the tokens it receives. The stage passes text to `next` as soon as
+  // no later token can change the text.
   virtual std::unique_ptr<TokenSink> Begin(DecodeStart start, TokenSink& next) const = 0;
   virtual bool joins() const { return false; }
 };
 
-// One list of tokens on its way through all steps.
+// Decodes one list of tokens with all steps of a decoder.
 class TokenDecoding {
  public:
   TokenDecoding(const std::vector<std::unique_ptr<const DecoderStep>>& steps, bool is_continued);
@@ -60,21 +61,22 @@ class TokenDecoding {
  private:
   class Collector;
   std::unique_ptr<Collector> collector_;
-  std::vector<std::unique_ptr<TokenSink>> stages_;  // last one first
+  // Stages in reverse order: the last stage is first.
+  std::vector<std::unique_ptr<TokenSink>> stages_;
 };
 
 // The decoder of a tokenizer. Immutable.
 struct TokenDecoder {
   std::vector<std::unique_ptr<const DecoderStep>> steps;
-  // The first step that gives bytes their meaning, for a token's own bytes.
+  // Flags for Tokenizer::TokenBytes(): true if `steps` has a ByteLevel step or a ByteFallback step.
   bool is_byte_level = false, has_byte_fallback = false;
 };
 
-// `fields` is the object `decoder`; null where the tokenizer has none, which puts spaces between
-// tokens. UNIMPLEMENTED for a type that is not supported.
+// Creates the decoder from `fields`, the object `decoder`. If `fields` is null, the decoder puts a
+// space between tokens. Returns UNIMPLEMENTED for an unsupported type.
 absl::StatusOr<TokenDecoder> CreateTokenDecoder(const JsonFields* fields);
 
-// The byte of a token such as `<0x0A>`, or -1.
+// Returns the byte of a token such as `<0x0A>`, or -1 for another token.
 int ByteOfFallbackToken(std::string_view token);
 
 }  // namespace incipit

@@ -11,7 +11,7 @@
 namespace incipit {
 namespace {
 
-// A stage that takes tokens whole.
+// A stage that collects the text of a token and passes the whole token to Take().
 class WholeTokenStage : public TokenSink {
  public:
   explicit WholeTokenStage(TokenSink& next) : next_(next) {}
@@ -35,7 +35,8 @@ class WholeTokenStage : public TokenSink {
   std::string token_;
 };
 
-// A token is bytes if all of its characters stand for bytes, and otherwise its own text.
+// Decodes tokens of the byte alphabet to bytes. A token with a character that stands for no byte
+// keeps its text.
 class ByteLevelStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -60,8 +61,9 @@ class ByteLevelStage : public WholeTokenStage {
   Utf8Repair repair_;
 };
 
-// A run of byte tokens becomes one text if all of it is UTF-8, and otherwise a U+FFFD for each
-// byte. So nothing of a run is certain before it ends or breaks.
+// Decodes byte tokens such as `<0x0A>`. If the bytes of a run of byte tokens are UTF-8, the run
+// becomes one text. Otherwise, each byte of the run becomes U+FFFD. Therefore the stage holds a run
+// until the run ends or has an invalid byte.
 class ByteFallbackStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -106,7 +108,7 @@ class ByteFallbackStage : public WholeTokenStage {
   }
 
   std::string run_;
-  size_t checked_ = 0;  // up to here it is UTF-8
+  size_t checked_ = 0;  // bytes [0, checked_) of `run_` are valid UTF-8
   bool is_broken_ = false;
 };
 
@@ -150,7 +152,8 @@ class ReplaceStage : public WholeTokenStage {
   std::string_view content_;
 };
 
-// Takes up to `start` characters off the front of every token, and up to `stop` off its end.
+// Removes up to `start` characters `content` at the front of every token, and up to `stop` at its
+// end.
 class StripStage : public TokenSink {
  public:
   struct Options {
@@ -194,8 +197,8 @@ class StripStage : public TokenSink {
 
   const Options& options_;
   TokenSink& next_;
-  uint64_t to_strip_;  // characters that are still taken off the front
-  uint64_t held_ = 0;  // characters that are passed on if the token goes on
+  uint64_t to_strip_;  // number of characters that may still be removed at the front
+  uint64_t held_ = 0;  // number of held characters, passed on if the token does not end here
 };
 
 class MetaspaceStage : public TokenSink {
@@ -226,7 +229,7 @@ class MetaspaceStage : public TokenSink {
   TokenSink& next_;
 };
 
-// English as it is written before and after tokenization.
+// Removes the spaces before English punctuation marks and contractions.
 void CleanUp(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -267,7 +270,8 @@ class WordPieceStage : public WholeTokenStage {
   bool cleans_up_, is_first_;
 };
 
-// The suffix of a token ends a word: it becomes a space, but for that of the last token.
+// Replaces the suffix of each token, which marks the end of a word, by a space. In the last token,
+// the suffix is removed.
 class WordSuffixStage : public WholeTokenStage {
  public:
   WordSuffixStage(std::string_view suffix, TokenSink& next)
@@ -311,7 +315,8 @@ class SpacesBetweenStage : public WholeTokenStage {
   bool is_first_;
 };
 
-// A step whose stage is made by a function, so that each kind of step is only its options.
+// A step that creates its stage with the function `make_stage`, so that no kind of step needs its
+// own class.
 template <typename MakeStage>
 class Step : public DecoderStep {
  public:

@@ -1,4 +1,4 @@
-// The steps that a tokenizer.json may decode with.
+// Functions that create the decoding steps of a tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ std::unique_ptr<const DecoderStep> ByteFallbackStep();
 std::unique_ptr<const DecoderStep> FuseStep();
 std::unique_ptr<const DecoderStep> ReplaceStep(TextPattern pattern, std::string content);
 std::unique_ptr<const DecoderStep> StripStep(char32_t content, uint64_t start, uint64_t stop);
-// `drops_first`: the first token's marks stand for no space.
+// Returns a step that replaces each `replacement` by a space. If `drops_first` is set, the
+// replacements in the first token are removed instead.
 std::unique_ptr<const DecoderStep> MetaspaceStep(char32_t replacement, bool drops_first);
 std::unique_ptr<const DecoderStep> WordPieceStep(std::string prefix, bool cleans_up);
 std::unique_ptr<const DecoderStep> WordSuffixStep(std::string suffix);

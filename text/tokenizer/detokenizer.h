@@ -1,4 +1,4 @@
-// Token ids to text while they arrive, never half a character and never a wrong space.
+// Decodes token ids to text while they arrive, always in whole characters and with correct spaces.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,20 @@ namespace incipit {
 
 class TokenDecoding;
 
-// One answer's text. The pieces of Push and Flush add up to Tokenizer::Decode of all the ids. The
-// answer continues a prompt: its first token keeps a leading space that Decode of the answer alone
-// would strip, if `after_prompt`.
+// Decodes one output. The texts of Push() and Flush() together are equal to Tokenizer::Decode() of
+// all ids. If `after_prompt` is set, the output continues a prompt, and the first token keeps its
+// leading space; Decode() of the output alone would remove that space.
 class Detokenizer {
  public:
-  // `tokenizer` outlives it.
+  // REQUIRES: `tokenizer` outlives the detokenizer.
   Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens, bool after_prompt);
   Detokenizer(Detokenizer&&) noexcept;
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
 
-  // The text that became certain with this token: whole UTF-8 characters, possibly none.
+  // Returns the text that no later token can change: whole UTF-8 characters, possibly none.
   std::string Push(TokenId id);
-  // What was held back: incomplete characters become U+FFFD. Ends the answer.
+  // Returns the text held back and ends the output. An incomplete character becomes U+FFFD.
   std::string Flush();
 
  private:

@@ -47,12 +47,15 @@ void MergeTable::Finish(size_t num_tokens) {
 // A token begins with what the left one of its merge begins with, and ends with what the right one
 // ends with; following that leads to symbols that no merge makes.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
+  // A token ends with the last symbol of the right token of its merge, and begins with the first
+  // symbol of the left token. Following these links leads to symbols that no merge makes.
   std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
   for (const Merge& merge : merges_) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // A chain has no more links than there are tokens, unless it is a circle: then nothing is known.
+  // Returns the end of the chain of `links` from `id`. If the chain is a cycle, the loop stops
+  // after links.size() steps, and the result is of no use.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; token < num_tokens; ++token) {

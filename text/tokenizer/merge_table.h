@@ -1,4 +1,4 @@
-// The merges of a byte-pair encoding, by the two tokens that they join.
+// The merges of a byte-pair encoding (BPE), found by the two tokens that a merge joins.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 
 namespace incipit {
 
-// Which two neighbours become which token, and how early; the hot look-up of BPE. It also knows
-// which symbols a merge may ever join, by what the two tokens of a merge end and begin with.
+// Hash table from two neighbouring tokens to their merge; BPE spends most of its time in this
+// lookup. The table also contains all pairs of symbols (tokens that no merge makes) that can meet
+// at the border of a merge.
 class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
@@ -23,7 +24,7 @@ class MergeTable {
   // A merge as the table of its left token has it.
   struct Entry {
     TokenId right = -1, merged = -1;
-    int32_t rank = kNoRank;  // kNoRank: the two are joined only as parts of longer tokens
+    int32_t rank = kNoRank;  // kNoRank: the two tokens are joined only as parts of longer tokens
   };
 
   // What the table has of two symbols that no merge makes.

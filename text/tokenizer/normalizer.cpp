@@ -40,7 +40,7 @@ class NormalizedText::Rewriter {
                            source_.origins.begin() + static_cast<ptrdiff_t>(end));
   }
 
-  // Text that comes from the byte at `position`.
+  // Appends `text`, which replaces or extends the character at the byte `position` of the source.
   void Put(std::string_view text, size_t position) {
     result_.text += text;
     if (source_.origins.empty()) return;
@@ -125,7 +125,8 @@ class UnicodeForm : public Normalizer {
     rewriter.Finish();
     return absl::OkStatus();
   }
-  // Composing shrinks most: nine bytes of Hangul become three, a Kelvin sign becomes one.
+  // Returns 4 for NFC, an upper bound: NFC turns at most 3 bytes into one byte. For example, a
+  // Kelvin sign (3 bytes) becomes K (1 byte).
   std::optional<size_t> ShrinksBy() const override {
     return is_nfc_ ? std::optional<size_t>(4) : std::nullopt;
   }
@@ -135,7 +136,7 @@ class UnicodeForm : public Normalizer {
   bool is_nfc_;
 };
 
-// Replaces every character by the text that `Map` appends for it, possibly none.
+// Replaces every character by the text that `Map` appends, which may be empty.
 template <void (*Map)(char32_t character, std::string& text)>
 class EachCharacter : public Normalizer {
  public:
@@ -159,7 +160,8 @@ void AppendBytesOf(char32_t character, std::string& text) {
   AppendByteCharacters(bytes, text);
 }
 
-// The cleaning of Google's neural translation: control characters go, other blanks become spaces.
+// Cleans text as Google's neural machine translation does: removes control characters and replaces
+// other blanks by spaces.
 void AppendForTranslation(char32_t c, std::string& text) {
   if ((c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
       c == 0x9F) {

@@ -1,4 +1,4 @@
-// What happens to a text before it is split: Unicode normal forms, replaced and added characters.
+// Normalizes a text before the text is split: Unicode normal forms, replaced and added characters.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,32 @@
 
 namespace incipit {
 
-// A text and, where asked for, where each of its bytes comes from.
+// A text and, if requested, the origin of each of its bytes in the original text.
 struct NormalizedText {
   std::string text;
-  // Per byte: the byte of the original text at which the character begins that this one replaces or
-  // was added to. Empty if nobody asked.
+  // For each byte of `text`: the offset in the original text of the character that the byte
+  // replaces or was added to. Empty if origins were not requested.
   std::vector<uint32_t> origins;
 
   static NormalizedText Of(std::string_view text, bool with_origins);
-  // Builds the next text from pieces of this one; each knows its origin.
+  // Builds a changed text from pieces of a NormalizedText and keeps the origin of each piece.
   class Rewriter;
 };
 
-// One step or a sequence of them. Immutable; Apply is thread-safe.
+// One normalizer, or a sequence of normalizers. Immutable; Apply() is thread-safe.
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // INVALID_ARGUMENT if a regular expression gives up on the text. REQUIRES: valid UTF-8.
+  // Normalizes `text` in place. Returns INVALID_ARGUMENT if matching a regular expression exceeds
+  // its limits. REQUIRES: `text` is valid UTF-8.
   virtual absl::Status Apply(NormalizedText& text) const = 0;
-  // The most bytes of a text that become one byte; nothing if there is no bound.
+  // Returns the maximum number of bytes of a text that become one byte. Returns nothing if there is
+  // no limit.
   virtual std::optional<size_t> ShrinksBy() const { return std::nullopt; }
 };
 
-// `fields` is one normalizer's object. UNIMPLEMENTED for a type that is not supported.
+// Creates a normalizer from `fields`, the object of the normalizer in tokenizer.json. Returns
+// UNIMPLEMENTED for an unsupported type.
 absl::StatusOr<std::unique_ptr<const Normalizer>> CreateNormalizer(const JsonFields& fields);
 
 }  // namespace incipit

@@ -13,15 +13,17 @@ std::unique_ptr<const PairCheck> PairCheck::Create(const MergeTable& merges, siz
   return result->FindOrigins(merges, num_tokens) ? std::move(result) : nullptr;
 }
 
-// Of several merges that make one token, at most one ever applies: merging the token's symbols
-// alone ends with that one, and what is around the symbols does not matter until they are one
-// token.
+// Finds the merge that makes each token. Returns false if two merges can make one token, or if a
+// merge can apply before the merges that make its tokens. Of several merges with the same result,
+// at most one ever applies: merging the symbols of the token alone always ends with the same merge,
+// whatever text is around the symbols.
 bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
   for (const MergeTable::Merge& merge : merges.in_order()) is_merged_[merge.merged] = true;
   // Merges with a token of which it is not known how it is made.
   absl::flat_hash_map<TokenId, std::vector<MergeTable::Merge>> waiting;
+  // Merges listed before the merges that make their two tokens.
   std::vector<MergeTable::Merge> next;
   for (const MergeTable::Merge& in_order : merges.in_order()) {
     if (in_order.rank == MergeTable::kNoRank) continue;

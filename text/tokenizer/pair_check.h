@@ -1,4 +1,4 @@
-// Tells whether two neighbouring tokens of a word stay as they are, from the two alone.
+// Checks, from two neighbouring tokens of a word alone, whether merging the word keeps both tokens.
 //
 // Two tokens are compatible if merging the symbols of both gives these two tokens again. A list of
 // tokens is what merging makes of a word if and only if all neighbours in it are compatible: as
@@ -21,7 +21,7 @@
 
 namespace incipit {
 
-// Immutable.
+// Checks pairs of neighbouring tokens with the merges of one model. Immutable.
 class PairCheck {
  public:
   // Returns null if one token is made in two ways. `merges` must be finished and is used later on,
@@ -31,17 +31,17 @@ class PairCheck {
   // REQUIRES: `merges` is what Create had; merging symbols that no merge makes has made `left` and
   // `right`.
   bool AreCompatible(const MergeTable& merges, TokenId left, TokenId right) const;
-  // Returns true if some merge makes the token, so that it must not be a symbol of a word.
+  // Returns true if some merge makes the token. The token must then not be a symbol of a word.
   bool IsMerged(TokenId token) const { return is_merged_[token]; }
-  // Returns the number of symbols that a token is made of.
+  // Returns the number of symbols in the token.
   size_t LengthOf(TokenId token) const { return origins_[token].length; }
   // Writes these symbols. REQUIRES: `symbols` has room for exactly them.
   void Unmerge(TokenId token, std::span<TokenId> symbols) const;
 
  private:
-  static constexpr int32_t kNotMade = -1;  // less than any rank
+  static constexpr int32_t kNotMade = -1;  // less than every rank
 
-  // The last merge when the symbols of a token are merged, and nothing else.
+  // The last merge that makes a token if only the symbols of the token are merged.
   struct Origin {
     // The highest rank of the token's merges; those with one rank are applied from left to right.
     int32_t time = kNotMade;
@@ -50,7 +50,7 @@ class PairCheck {
     // the token, if its rank is below `limit_before`.
     int32_t limit_behind = 0, limit_before = 0;
     TokenId left = -1, right = -1;
-    uint32_t length = 1;  // in symbols
+    uint32_t length = 1;  // number of symbols
   };
 
   PairCheck() = default;
@@ -60,8 +60,8 @@ class PairCheck {
   bool DoMeet(const MergeTable& merges, TokenId left, TokenId right) const;
   Origin OriginOf(const MergeTable::Merge& merge) const;
 
-  std::vector<Origin> origins_;  // by token
-  std::vector<bool> is_merged_;  // by token
+  std::vector<Origin> origins_;  // indexed by token
+  std::vector<bool> is_merged_;  // indexed by token
 };
 
 }  // namespace incipit

@@ -9,10 +9,11 @@
 namespace incipit {
 namespace {
 
-// Bounds what nested processors may repeat.
+// Maximum number of items in a template; nested processors can repeat their input many times.
 constexpr size_t kTemplateItemsMax = 4096;
 
-// Every processor takes the parts that the one before it made, and decides by their number.
+// The output of a processor, which the next processor takes as input. The number of parts decides
+// which template the next processor applies.
 using Parts = std::vector<TextTemplate>;
 
 absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, Parts& parts);
@@ -41,7 +42,7 @@ absl::StatusOr<TextTemplate> SpecialTokenIds(const JsonFields& fields, const std
 
 absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Parts& parts) {
   if (parts.empty() || parts.size() > 2) {
-    return Unimplemented("{}: a template behind one that makes {} parts is not supported",
+    return Unimplemented("{}: a template after a processor that makes {} parts is not supported",
                          fields.path(), parts.size());
   }
   const char* name = parts.size() == 1 ? "single" : "pair";
@@ -58,7 +59,7 @@ absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Pa
     if (is_sequence) {
       const size_t index = *id == "A" ? 0 : 1;
       if (index >= parts.size() || (*id != "A" && *id != "B")) {
-        return InvalidArgument("{} names a sequence that there is not", item.PathOf("id"));
+        return InvalidArgument("{} names a sequence that does not exist", item.PathOf("id"));
       }
       result.push_back(parts[index]);
     } else if (add_special_tokens) {
@@ -70,12 +71,12 @@ absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Pa
   return absl::OkStatus();
 }
 
-// RobertaProcessing and BertProcessing: a token in front, one behind every part, and RoBERTa's
-// second one in front of the second part.
+// Applies a RobertaProcessing or BertProcessing processor: adds `cls` before the first part and
+// `sep` after every part. RoBERTa also adds `sep` before every part but the first.
 absl::Status ApplyClassifier(const JsonFields& fields, bool is_roberta, Parts& parts) {
   const auto id_of = [&](const char* name) -> absl::StatusOr<TokenId> {
     INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* pair, fields.Array(name));
-    if (pair->size() != 2) return InvalidArgument("{} is no pair", fields.PathOf(name));
+    if (pair->size() != 2) return InvalidArgument("{} is not a pair", fields.PathOf(name));
     return CheckedId((*pair)[1], fields.PathOf(name));
   };
   INCIPIT_ASSIGN_OR_RETURN(const TokenId cls, id_of("cls"));
@@ -101,7 +102,8 @@ absl::Status ApplySequence(const JsonFields& fields, bool add_special_tokens, Pa
 
 absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, Parts& parts) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
-  if (type == "ByteLevel") return absl::OkStatus();  // moves offsets only
+  // A ByteLevel processor changes only offsets of characters, which are not used here.
+  if (type == "ByteLevel") return absl::OkStatus();
   if (type == "Sequence") {
     INCIPIT_RETURN_IF_ERROR(ApplySequence(fields, add_special_tokens, parts));
   } else if (type == "TemplateProcessing") {

@@ -1,4 +1,4 @@
-// What is put around an encoded text, such as a token for its beginning.
+// Adds tokens around an encoded text, such as a token for the beginning of the text.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace incipit {
 
-// Tokens in order; one without a value stands for the whole text.
+// A list of tokens in order. An item without a value stands for the tokens of the whole text.
 using TextTemplate = std::vector<std::optional<TokenId>>;
 
 struct PostProcessing {
@@ -18,7 +18,8 @@ struct PostProcessing {
   TextTemplate without_special_tokens = {std::nullopt};
 };
 
-// `fields` is the object `post_processor`. UNIMPLEMENTED for a type that is not supported.
+// Creates the templates from `fields`, the object `post_processor`. Returns UNIMPLEMENTED for an
+// unsupported type.
 absl::StatusOr<PostProcessing> CreatePostProcessing(const JsonFields& fields);
 
 }  // namespace incipit

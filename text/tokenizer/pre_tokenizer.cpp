@@ -19,7 +19,7 @@ namespace {
 
 using Steps = std::vector<std::unique_ptr<const PreTokenizer>>;
 
-// How GPT-2 splits text into words.
+// The regular expression with which GPT-2 splits text into words.
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -50,7 +50,7 @@ class PatternSplit : public PreTokenizer {
   bool invert_;
 };
 
-// Every character of a set is a match of its own.
+// Splits at the characters of a set; each such character is a match of its own.
 class CharacterSplit : public PreTokenizer {
  public:
   CharacterSplit(const CodePointSet& set, SplitBehavior behavior) : behavior_(behavior) {
@@ -82,7 +82,7 @@ class CharacterSplit : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-// Runs of word characters and runs of other visible ones; blanks go.
+// Splits into runs of word characters and runs of other visible characters. Drops blanks.
 class WordRuns : public PreTokenizer {
  public:
   WordRuns() {
@@ -128,7 +128,7 @@ class FixedLength : public PreTokenizer {
   int64_t length_;
 };
 
-// A space in front of a word that has none.
+// Puts a space before a word that does not begin with a space.
 class PrefixSpace : public PreTokenizer {
  public:
   absl::Status Split(const Word& word, WordSink sink) const override {
@@ -152,7 +152,7 @@ class ByteCharacters : public PreTokenizer {
   }
 };
 
-// Spaces become a visible character, which also marks the beginning.
+// Replaces spaces by a visible character, and can put that character before the word.
 class Metaspace : public PreTokenizer {
  public:
   enum class Prepend : uint8_t { kNever, kFirst, kAlways };
@@ -283,7 +283,7 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
 absl::Status AddSteps(const JsonFields& fields, PreTokenization& result) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
   if (type == "Sequence") return AddSequence(fields, result);
-  // Only the last step may hand bytes to the model.
+  // Only the last step may pass bytes to the model.
   if (result.words_are_bytes) AppendByteCharacterStep(result);
   if (type == "ByteLevel") return AddByteLevel(fields, result);
   if (type == "Split") return AddPatternSplit(fields, result);

@@ -1,4 +1,4 @@
-// Splits a normalized text into the words that the model encodes one by one.
+// Splits a normalized text into words; the model encodes each word separately.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace incipit {
 
 struct Word {
   std::string_view text;
-  // How many bytes at its start come from the first character of the original text.
+  // Number of bytes at the start of `text` that come from the first character of the original text.
   size_t from_first_character = 0;
 
   Word Part(size_t begin, size_t end) const {
@@ -22,36 +22,39 @@ struct Word {
         .from_first_character = from_first_character > begin ? from_first_character - begin : 0};
   }
 };
-// What it receives lives until it returns.
+// Receives the parts of a word. The text of a part is valid only until the sink returns.
 using WordSink = absl::FunctionRef<absl::Status(const Word&)>;
 
-// One step. Immutable; Split is thread-safe.
+// One step of splitting. Immutable; Split() is thread-safe.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // The parts of a word, in order; parts may be empty. Stops with the first error of `sink`.
-  // INVALID_ARGUMENT if a regular expression gives up on the text.
+  // Passes the parts of `word` to `sink` in order; a part may be empty. Stops at the first error
+  // that `sink` returns. Returns INVALID_ARGUMENT if matching a regular expression exceeds its
+  // limits.
   virtual absl::Status Split(const Word& word, WordSink sink) const = 0;
-  // False if every byte of a word is in one of its parts.
+  // Returns false if every byte of a word is in one of the parts of the word.
   virtual bool DropsText() const { return true; }
 };
 
-// The steps of a tokenizer, each applied to the parts that the one before it made.
+// The steps of a pre-tokenizer. Each step splits the parts that the previous step made.
 struct PreTokenization {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;
-  // The last step turned bytes into the characters of the byte alphabet. It is left out of `steps`:
-  // the model takes the bytes.
+  // True if the last step replaces bytes by characters of the byte alphabet. `steps` then omits
+  // that step, and the model receives the bytes.
   bool words_are_bytes = false;
-  // A step asks whether a word is the first of the text.
+  // True if a step needs to know whether a word is the first word of the text.
   bool needs_origins = false;
 
   absl::Status Split(const Word& word, WordSink sink) const;
   bool DropsText() const;
 };
 
-// `fields` is the object `pre_tokenizer`. UNIMPLEMENTED for a type that is not supported.
+// Creates the steps from `fields`, the object `pre_tokenizer`. Returns UNIMPLEMENTED for an
+// unsupported type.
 absl::StatusOr<PreTokenization> CreatePreTokenization(const JsonFields& fields);
-// For a model that cannot take bytes: puts the step that was left out back.
+// Adds the omitted step that replaces bytes by characters of the byte alphabet. Used if the model
+// cannot receive bytes.
 void AppendByteCharacterStep(PreTokenization& pre_tokenization);
 
 }  // namespace incipit

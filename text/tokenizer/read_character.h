@@ -1,4 +1,4 @@
-// A key of a tokenizer's files that holds one character.
+// Reads a key of a tokenizer file whose value must be one character.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,8 @@
 
 namespace incipit {
 
-// Returns the character of a string of exactly one. INVALID_ARGUMENT naming the key.
+// Returns the character of the string at `key`. Returns INVALID_ARGUMENT with `key` in the message
+// if the string does not have exactly one character.
 absl::StatusOr<char32_t> ReadCharacter(const JsonFields& fields, std::string_view key);
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// What becomes of the parts of a text that a pattern matched, and of those between them.
+// Joins or drops the matched and unmatched parts of a text, as the pre-tokenizer requests.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace incipit {
 
-// With "-" as the pattern, `the-final--countdown` becomes:
+// The parts into which a text is split at the matches of a pattern. Each comment shows the parts of
+// "a-b--c" for the pattern "-".
 enum class SplitBehavior : uint8_t {
-  kRemoved,             // the, final, countdown
-  kIsolated,            // the, -, final, -, -, countdown
-  kMergedWithPrevious,  // the-, final-, -, countdown
-  kMergedWithNext,      // the, -final, -, -countdown
-  kContiguous,          // the, -, final, --, countdown
+  kRemoved,             // "a-b--c" becomes a, b, c
+  kIsolated,            // "a-b--c" becomes a, -, b, -, -, c
+  kMergedWithPrevious,  // "a-b--c" becomes a-, b-, -, c
+  kMergedWithNext,      // "a-b--c" becomes a, -b, -, -c
+  kContiguous,          // "a-b--c" becomes a, -, b, --, c
 };
 
-// Reads the field of that name; kIsolated where it is missing.
+// Reads the field `name`. Returns kIsolated if the field is missing.
 absl::StatusOr<SplitBehavior> ReadSplitBehavior(const JsonFields& fields, const char* name);
 
-// Takes the spans of one text in order, and passes on the parts it is split into.
+// Receives the spans of one text in order, and passes the resulting parts of the text to `sink`.
 class SpanMerger {
  public:
   SpanMerger(SplitBehavior behavior, SpanSink sink) : behavior_(behavior), sink_(sink) {}
@@ -35,7 +36,7 @@ class SpanMerger {
 
   SplitBehavior behavior_;
   SpanSink sink_;
-  std::optional<Span> held_;  // the last part, as long as the next span may be merged with it
+  std::optional<Span> held_;  // last part, held while the next span may join it
   bool previous_matched_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Hash maps from strings that a view can be looked up in without a copy.
+// Hash maps with string keys. A lookup by string_view needs no copy of the string.
 #pragma once
 
 #include <functional>

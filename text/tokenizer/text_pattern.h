@@ -1,4 +1,4 @@
-// The `pattern` of a tokenizer.json: {"String": "..."} or {"Regex": "..."}.
+// The field `pattern` of a tokenizer.json: {"String": "..."} or {"Regex": "..."}.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ namespace incipit {
 
 class TextPattern {
  public:
-  // Reads the field `pattern`.
+  // Creates the pattern from the field `pattern` of `fields`.
   static absl::StatusOr<TextPattern> Create(const JsonFields& fields);
 
   static absl::StatusOr<TextPattern> FromRegex(std::string_view pattern);
   static TextPattern FromLiteral(std::string literal) { return TextPattern(std::move(literal)); }
 
-  // As Regex::FindAll.
+  // Passes all matches in `text`, and the parts between them, to `sink`; see Regex::FindAll().
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
-  // The plain string that is looked for; null if it is a regular expression.
+  // Returns the string to find. Returns null if the pattern is a regular expression.
   const std::string* literal() const { return std::get_if<std::string>(&pattern_); }
 
  private:

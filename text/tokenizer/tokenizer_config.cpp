@@ -14,7 +14,7 @@
 namespace incipit {
 namespace {
 
-// Nothing where there is no such file.
+// Returns the contents of the file, or nothing if the file does not exist.
 absl::StatusOr<std::optional<std::string>> ReadFile(const std::filesystem::path& path) {
   const auto file = MappedFile::Open(path);
   if (absl::IsNotFound(file.status())) return std::optional<std::string>();
@@ -29,7 +29,8 @@ bool IsStandardToken(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-// A token is a string, or an object whose `content` is the string.
+// Returns the text of a token: `json` itself if `json` is a string, or its member `content` if
+// `json` is an object. Returns nothing for other values.
 std::optional<std::string> TokenText(const nlohmann::json& json) {
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_object()) return std::nullopt;
@@ -38,7 +39,8 @@ std::optional<std::string> TokenText(const nlohmann::json& json) {
   return content->get<std::string>();
 }
 
-// What is there already is replaced.
+// Reads the special tokens in `json` into `config`. A token in `json` replaces a token of the same
+// name in `config`.
 absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& config) {
   const auto set = [&](const std::string& name, const nlohmann::json& value) {
     std::optional<std::string> text = TokenText(value);
@@ -46,11 +48,12 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
     return text.has_value();
   };
   for (const auto& [name, value] : json.items()) {
-    // Others, such as add_bos_token, only look like tokens.
+    // Other keys that end in _token, such as add_bos_token, need not be tokens.
     if (!name.ends_with("_token") || value.is_null() || set(name, value)) continue;
     if (IsStandardToken(name)) {
-      return InvalidArgument("{} is {}, neither a string nor an object with one as its content",
-                             name, value.type_name());
+      return InvalidArgument(
+          "{} is {}; it must be a string, or an object with a string as its content", name,
+          value.type_name());
     }
   }
   if (const auto extra = json.find("extra_special_tokens");
@@ -69,7 +72,7 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
   return absl::OkStatus();
 }
 
-// A template is a string, or a list of named ones.
+// Reads the key chat_template: one template as a string, or a list of named templates.
 absl::Status ReadChatTemplates(const JsonFields& fields, TokenizerConfig& config) {
   const nlohmann::json* json = fields.Find("chat_template");
   if (json == nullptr || !json->is_array()) {
@@ -92,11 +95,12 @@ absl::Status CheckTemplate(const std::optional<std::string>& source,
   if (!source || (source->size() <= kChatTemplateBytesMax && IsUtf8(*source))) {
     return absl::OkStatus();
   }
-  return InvalidArgument("{}: the chat template is no UTF-8 text of at most {} bytes",
+  return InvalidArgument("{}: the chat template must be valid UTF-8 and have at most {} bytes",
                          folder.string(), kChatTemplateBytesMax);
 }
 
-// Whether it lists the tokens that were added to the vocabulary, and with them all special ones.
+// Reads a tokenizer_config.json. Returns true if the file has the key added_tokens_decoder and
+// therefore lists all special tokens.
 absl::StatusOr<bool> ReadConfig(std::string_view text, TokenizerConfig& config) {
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, kTokenizerJsonLimits));
   const JsonFields fields(json);

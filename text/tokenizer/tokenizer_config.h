@@ -1,4 +1,4 @@
-// Reads what stands beside tokenizer.json.
+// Reads the files beside tokenizer.json that describe special tokens and chat templates.
 #pragma once
 
 #include <filesystem>
@@ -11,20 +11,22 @@ namespace incipit {
 
 inline constexpr size_t kChatTemplateBytesMax = 1 << 20;
 
-// Of each file of a tokenizer. Vocabularies have as many values as fit.
+// Limits for each JSON file of a tokenizer. The number of values is limited only by the size of the
+// file, because vocabularies are large.
 inline constexpr JsonLimits kTokenizerJsonLimits = {.bytes_max = size_t{256} << 20,
                                                     .values_max = int64_t{256} << 20,
                                                     .depth_max = 32,
                                                     .duplicate_keys = DuplicateKeys::kLastCounts};
 
-// As transformers reads a folder, from the files that are there:
-// - tokenizer_config.json, and special_tokens_map.json where the former is of the old kind that
-// does
-//   not list its added tokens: bos_token and the others that have a name, extra_special_tokens,
+// Reads the following files of `folder`, if they exist, as the Hugging Face library transformers
+// does:
+// - tokenizer_config.json: bos_token and other named tokens, extra_special_tokens,
 //   additional_special_tokens, chat_template;
-// - chat_template.jinja and additional_chat_templates/tool_use.jinja, which replace the templates
-//   of tokenizer_config.json.
-// INVALID_ARGUMENT naming the file and what is wrong in it.
+// - special_tokens_map.json: the same keys for tokens, read only if tokenizer_config.json lacks the
+//   key added_tokens_decoder (an old format);
+// - chat_template.jinja and additional_chat_templates/tool_use.jinja: if one of them exists, both
+//   templates of tokenizer_config.json are ignored.
+// Returns INVALID_ARGUMENT with the file and the fault if a file is wrong.
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& folder);
 
 }  // namespace incipit

@@ -8,13 +8,13 @@
 
 namespace incipit {
 
-// One text on its way through the pipeline.
+// The state of encoding one text with all parts of the tokenizer.
 class Tokenizer::Pipeline::Encoding {
  public:
   Encoding(const Parts& parts, std::string_view text, const EncodeOptions& options)
       : parts_(parts), text_(text), options_(options), encoder_(parts.model, text.size()) {}
 
-  // Appends the text's own tokens, without those that post-processing puts around it.
+  // Appends the tokens of the text to `ids`, without the tokens that the post-processor adds.
   absl::Status Append(std::vector<TokenId>& ids) {
     ids_ = &ids;
     return parts_.added.Split(
@@ -68,7 +68,8 @@ class Tokenizer::Pipeline::Encoding {
                               });
   }
 
-  // Of a byte of the normalized section: where it comes from in the whole text.
+  // Returns the byte offset in the whole text from which the byte at `position` of the normalized
+  // section was made.
   size_t OriginOf(size_t position) const {
     return section_begin_ + (origins_.empty() ? position : origins_[position]);
   }
@@ -94,7 +95,8 @@ class Tokenizer::Pipeline::Encoding {
   BpeEncoder encoder_;
   std::vector<TokenId>* ids_ = nullptr;
   size_t section_begin_ = 0;
-  std::vector<uint32_t> origins_;  // of the section; empty if nothing asks for them
+  // Origins of the bytes of the section; empty if no part needs them.
+  std::vector<uint32_t> origins_;
 };
 
 Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
@@ -112,8 +114,8 @@ Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
 std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
   const std::optional<size_t> shrinks_by =
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
-  // A model of bytes encodes each byte; a model of text may have one token for a run of unknown
-  // characters.
+  // A model of bytes encodes every byte. A model of text may have one unknown token for any number
+  // of unknown characters, so the length of a token has no limit.
   const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {
@@ -137,7 +139,8 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
                                   ? parts_.post_processing.with_special_tokens
                                   : parts_.post_processing.without_special_tokens;
   std::vector<TokenId> ids;
-  std::optional<std::pair<size_t, size_t>> own;  // where the text's own tokens stand
+  // The range [first, second) in `ids` with the tokens of the text itself.
+  std::optional<std::pair<size_t, size_t>> own;
   for (const std::optional<TokenId>& item : items) {
     if (item) {
       ids.push_back(*item);

@@ -1,4 +1,4 @@
-// The parts of a tokenizer, in the order in which a text goes through them.
+// The parts of a tokenizer, in the order in which the tokenizer applies them to a text.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace incipit {
 
-// Immutable.
+// Holds all parts of one tokenizer and applies them. Immutable.
 class Tokenizer::Pipeline {
  public:
   struct Parts {
@@ -37,13 +37,14 @@ class Tokenizer::Pipeline {
 
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               const EncodeOptions& options) const;
-  // Null for an unknown id, and for one that `skip_special_tokens` leaves out.
+  // Returns the vocabulary entry of token `id`. Returns null for an unknown id, and for a special
+  // token if `skip_special_tokens` is set.
   const std::string* TokenToDecode(TokenId id, bool skip_special_tokens) const {
     if (id < 0 || static_cast<size_t>(id) >= tokens_.size()) return nullptr;
     return skip_special_tokens && has_special_text_[id] ? nullptr : tokens_[id];
   }
   const Parts& parts() const { return parts_; }
-  // As in Tokenizer.
+  // Returns the value of Tokenizer::token_bytes_max().
   std::optional<size_t> token_bytes_max() const { return token_bytes_max_; }
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// What merging means, pair by pair.
+// Merges one pair at a time, directly as BPE is defined.
 std::vector<TokenId> MergedOneByOne(const MergeTable& merges, std::vector<TokenId> symbols) {
   while (true) {
     int32_t best = MergeTable::kNoRank;
@@ -34,8 +34,8 @@ std::vector<TokenId> MergedOneByOne(const MergeTable& merges, std::vector<TokenI
   }
 }
 
-// Random merges of the first letters. All splits of a token may be merges, in any order if
-// `shuffle`.
+// Returns a model with random merges of the first `num_letters` letters. If `shuffle` is set, all
+// splits of a token may be merges, in any order.
 json RandomModel(std::mt19937& random, int num_letters, int num_merges, bool shuffle) {
   json model = {{"type", "BPE"}, {"vocab", json::object()}, {"merges", json::array()}};
   std::vector<std::string> tokens;

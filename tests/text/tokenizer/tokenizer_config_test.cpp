@@ -1,4 +1,5 @@
-// What stands beside tokenizer.json, in all the ways in which folders say it.
+// Tests how the files beside tokenizer.json are read, in all forms in which model folders contain
+// them.
 #include "text/tokenizer/tokenizer_config.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +72,7 @@ TEST_F(TokenizerConfigTest, AnOldFoldersMapOfTokensCountsMore) {
       Read().special_tokens,
       ElementsAre(Pair("bos_token", "<new>"), Pair("eos_token", "</s>"), Pair("pad_token", "<p>")));
   EXPECT_THAT(Read().additional_special_tokens, ElementsAre("<a>", "<b>"));
-  // A newer one is not looked at.
+  // With a tokenizer_config.json of the newer format, special_tokens_map.json is not read.
   Write("tokenizer_config.json", R"({"bos_token": "<old>", "added_tokens_decoder": {}})");
   EXPECT_THAT(Read().special_tokens, ElementsAre(Pair("bos_token", "<old>")));
 }

@@ -1,5 +1,5 @@
-// Small tokenizers of every kind, and what the reference makes of texts and ids with them:
-// tools/make_tokenizer_goldens.py wrote both.
+// Compares small tokenizers of every kind with Hugging Face tokenizers.
+// tools/make_tokenizer_goldens.py writes the tokenizers and the expected results for texts and ids.
 #include <gtest/gtest.h>
 
 #include <filesystem>
