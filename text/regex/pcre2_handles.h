@@ -1,4 +1,4 @@
-// What PCRE2 allocates, owned.
+// Unique pointers that own the objects allocated by PCRE2.
 #pragma once
 
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -1,4 +1,4 @@
-// Regular expressions as tokenizer.json writes them.
+// Regular expressions with the syntax of tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,24 @@
 
 namespace incipit {
 
-// A part of a text, and whether the pattern matched it.
+// A range [begin, end) of a text. `is_match` is true if the pattern matched this range.
 struct Span {
   size_t begin = 0, end = 0;
   bool is_match = false;
 };
 using SpanSink = absl::FunctionRef<absl::Status(const Span&)>;
 
-// A compiled expression. Immutable; FindAll is thread-safe.
+// A compiled regular expression. Immutable; FindAll() is thread-safe.
 class Regex {
  public:
   enum class Engine : uint8_t {
-    kAutomaton,      // linear time
-    kBacktracking,   // everything, within a limit of steps
-    kBestAvailable,  // an automaton if it can do it
+    kAutomaton,      // linear time; not for all constructs
+    kBacktracking,   // all constructs; the number of steps is limited
+    kBestAvailable,  // automaton if possible, otherwise backtracking
   };
 
-  // INVALID_ARGUMENT for a syntax error, UNIMPLEMENTED for a construct that is not supported.
+  // Compiles `pattern`. Returns INVALID_ARGUMENT for a syntax error, and UNIMPLEMENTED for an
+  // unsupported construct.
   static absl::StatusOr<Regex> Compile(std::string_view pattern,
                                        Engine engine = Engine::kBestAvailable);
 
@@ -34,9 +35,10 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // Covers the text with matches and what lies between them, in order; an empty text is one part
-  // that does not match. An empty match right behind a match does not count. Stops with the first
-  // error of `sink`. INVALID_ARGUMENT if the expression takes too many steps on this text.
+  // Passes all matches in `text` and the parts between them to `sink`, in order. An empty match
+  // directly after another match is ignored. An empty text is passed as one part without a match.
+  // Stops at the first error that `sink` returns. Returns INVALID_ARGUMENT if the expression takes
+  // too many steps on `text`.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:
@@ -45,7 +47,8 @@ class Regex {
   std::unique_ptr<const Program> program_;
 };
 
-// The same for a plain string instead of an expression. REQUIRES: not empty.
+// Passes all occurrences of `literal` and the parts between them to `sink`, like Regex::FindAll().
+// REQUIRES: `literal` is not empty.
 absl::Status FindAllLiteral(std::string_view literal, std::string_view text, SpanSink sink);
 
 }  // namespace incipit

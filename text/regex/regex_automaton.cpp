@@ -21,11 +21,12 @@ void CollectSets(const RegexNode& node, std::vector<const CodePointSet*>& sets) 
 
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 
-// What a search may spend: so many steps per byte, and so many for any text. At the two nanoseconds
-// of a step, 3 MiB end within a tenth of a second.
+// Maximum number of steps of a search: a number per byte of the text, plus a fixed number. A step
+// takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// From so many steps per byte that led to no match, it is worth finding where matches begin.
+// Maximum number of steps per byte of text that may lead to no match. After more such steps, Search
+// computes all positions where a match begins.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -40,7 +41,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // Between two borders all characters are alike. What sets have them tells their symbol.
+  // The characters between two borders belong to the same sets. `signature` lists these sets;
+  // characters with the same signature share a symbol.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);
@@ -58,7 +60,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   for (const auto& [signature, set] : alike) {
     const auto symbol = static_cast<uint8_t>(map.examples_.size());
     map.examples_.push_back(set.ranges()[0].first);
-    // The first symbol, of the characters that no set has, is what the map says anyway.
+    // Every character has symbol 0 before Assign(). Symbol 0 stands for the characters that belong
+    // to no set.
     if (symbol > 0) map.symbols_.Assign(set, symbol);
   }
   for (size_t c = 0; c < map.ascii_.size(); ++c) map.ascii_[c] = map.symbols_[c];
@@ -116,7 +119,7 @@ class AutomatonRegex::Search {
     }
   }
 
-  // The next match from `from` on; false if there is none.
+  // Finds the first match at or after `from`. Returns false if there is none.
   bool Find(size_t from, Span& match) {
     for (size_t begin = from; !has_given_up();) {
       const size_t end = MatchFrom(begin);
@@ -138,7 +141,7 @@ class AutomatonRegex::Search {
     return conditions_.empty() ? 0 : conditions_[position];
   }
 
-  // The end of the match that begins at `begin`, if one does.
+  // Returns the end of the match that begins at `begin`, or kNowhere.
   size_t MatchFrom(size_t begin) {
     size_t end = kNowhere;
     size_t position = begin;
@@ -170,7 +173,7 @@ class AutomatonRegex::Search {
     return end;
   }
 
-  // The first place from `position` on that a match may begin at.
+  // Returns the first position at or after `position` where a match may begin, or kNowhere.
   size_t NextStart(size_t position) {
     if (starts_.empty()) {
       if (!regex_.starts_ || wasted_steps_ <= kWastedStepsPerByteMax * text_.size()) {
@@ -184,7 +187,8 @@ class AutomatonRegex::Search {
     return found == starts_.end() ? kNowhere : static_cast<size_t>(found - starts_.begin());
   }
 
-  // Calls `mark` with every place at which the automaton, having read all behind it, has matched.
+  // Calls `mark` with every position at which the automaton, reading backwards from the end of the
+  // text, has matched.
   template <typename Mark>
   void ReadBackwards(const Automaton& automaton, Mark mark) {
     uint32_t row = automaton.start();
@@ -219,8 +223,10 @@ class AutomatonRegex::Search {
 
   const AutomatonRegex& regex_;
   std::string_view text_;
-  std::vector<uint8_t> conditions_;  // by place: answers of the look-arounds; empty without any
-  std::vector<bool> starts_;         // by place; empty as long as it is not needed
+  // For each position: one bit for the result of each look-around. Empty if the expression has
+  // none.
+  std::vector<uint8_t> conditions_;
+  std::vector<bool> starts_;  // for each position: true if a match begins there; empty until needed
   size_t steps_left_;
   size_t wasted_steps_ = 0;
 };

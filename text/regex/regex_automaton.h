@@ -1,5 +1,5 @@
-// Executes regular expressions in linear time: as deterministic automata over classes of
-// characters, computed when the tokenizer is loaded.
+// Matches regular expressions in linear time, with deterministic automata over classes of
+// characters. The automata are computed when the tokenizer is loaded.
 #pragma once
 
 #include <array>
@@ -16,38 +16,42 @@
 
 namespace incipit {
 
-// The characters as an automaton sees them: those that all sets of an expression treat alike are
-// one symbol. One more symbol is the edge of the text.
+// Maps characters to symbols, the input of an automaton. Characters that belong to the same sets of
+// an expression share a symbol. One additional symbol is the edge (start or end) of the text.
 class SymbolMap {
  public:
   static constexpr size_t kSymbolsMax = 250;
 
-  // Nothing if the sets tell more than kSymbolsMax kinds of characters apart.
+  // Creates the map for all sets of an expression. Returns nothing if the sets distinguish more
+  // than kSymbolsMax kinds of characters.
   static std::optional<SymbolMap> Create(const std::vector<const CodePointSet*>& sets);
 
   uint8_t edge() const { return edge_; }
   uint32_t num_symbols() const { return edge_ + 1u; }
-  // By symbol: whether the set has its characters. `with_edge` is the answer for the edge.
+  // Returns, for each symbol, true if `set` contains the characters of the symbol. `with_edge` is
+  // the value for the symbol of the edge.
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
-  // The symbol of the character at `position`, which moves behind it; the edge at the end.
+  // Returns the symbol of the character at `position`, and moves `position` to the end of the
+  // character. Returns the edge symbol at the end of the text.
   uint8_t Next(std::string_view text, size_t& position) const;
-  // The symbol of the character that ends at `position`, which moves to its start.
+  // Returns the symbol of the character that ends at `position`, and moves `position` to the start
+  // of the character. Returns the edge symbol at the start of the text.
   uint8_t Previous(std::string_view text, size_t& position) const;
 
  private:
   CodePointMap symbols_;
   std::array<uint8_t, 128> ascii_{};
-  std::vector<char32_t> examples_;  // by symbol, without the edge
+  std::vector<char32_t> examples_;  // one character for each symbol except the edge
   uint8_t edge_ = 0;
 };
 
-// One deterministic automaton. Whether it reads a text forwards or backwards is the same to it.
-// Beside the symbol that it reads, a step depends on conditions that hold at the place before it:
-// bit i of `conditions` is condition i.
+// A deterministic automaton, which can read a text forwards or backwards. A step depends on the
+// symbol that is read and on the conditions that hold at the position before the symbol. Bit i of
+// `conditions` is 1 if condition i holds.
 class Automaton {
  public:
-  using Entry = uint32_t;  // where the step leads, and whether a match ends before it
+  using Entry = uint32_t;  // row of the next state, and one bit: a match ends before the symbol
   static constexpr uint32_t kDeadRow = 0;
 
   uint32_t start() const { return start_; }
@@ -64,16 +68,17 @@ class Automaton {
   uint32_t num_symbols_ = 0;
 };
 
-// An expression as automata: one that matches, and one for every look-around that asks about more
-// than one character; the answers of those are computed for a whole text beforehand. Immutable.
+// An expression as automata: one automaton that matches, and one automaton for each look-around
+// that checks more than one character. The results of the look-arounds are computed for the whole
+// text before matching begins. Immutable.
 class AutomatonRegex {
  public:
-  // Null for what no automaton of reasonable size can do: backreferences, atomic groups, large
-  // counts, repetitions of what may match nothing.
+  // Returns null if no automaton of limited size can match the expression: backreferences, atomic
+  // groups, large counts, and repetition of an item that may match the empty string.
   static std::unique_ptr<const AutomatonRegex> Create(const RegexNode& root);
 
-  // As Regex::FindAll. Takes steps in proportion to the text; an expression that needs more gives
-  // up.
+  // Finds all matches, like Regex::FindAll(). The number of steps is limited in proportion to the
+  // length of the text; a search that exceeds the limit returns INVALID_ARGUMENT.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:
@@ -82,18 +87,20 @@ class AutomatonRegex {
   using ConditionTable = std::array<uint8_t, SymbolMap::kSymbolsMax + 1>;
   struct LookAround {
     Automaton automaton;
-    bool is_ahead = false;  // reads backwards
+    bool is_ahead = false;  // true for a look-ahead, which reads the text backwards
   };
 
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Conditions that follow from the symbol read last, for automata of each direction.
+  // For each symbol, one bit for each condition that holds after the symbol was read. One table is
+  // for automata that read forwards, one for automata that read backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
-  bool has_conditions_ = false;           // of any kind, for the matcher
-  std::vector<LookAround> look_arounds_;  // condition i is the answer of i; may ask those before it
+  bool has_conditions_ = false;  // true if the matcher has conditions of any kind
+  // Condition i is the result of look-around i. Look-around i may use the conditions [0, i).
+  std::vector<LookAround> look_arounds_;
   Automaton matcher_;
-  std::optional<Automaton> starts_;  // tells, reading backwards, where matches begin
+  std::optional<Automaton> starts_;  // reads backwards and finds the starts of matches
 };
 
 }  // namespace incipit

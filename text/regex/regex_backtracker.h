@@ -1,4 +1,4 @@
-// Executes the regular expressions that no automaton can, by PCRE2.
+// Matches the regular expressions that no automaton can match, with PCRE2.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,16 @@
 
 namespace incipit {
 
-// Tries one way after the other, and so may take exponential time; a search that exceeds its steps
-// gives up. Immutable.
+// Matches by backtracking, which may take exponential time. A search that exceeds its limit of
+// steps stops with an error. Immutable.
 class BacktrackingRegex {
  public:
-  // INVALID_ARGUMENT for what PCRE2 does not take, such as a look-behind of any length.
+  // Creates the expression. Returns INVALID_ARGUMENT for an expression that PCRE2 rejects, such as
+  // a look-behind of unlimited length.
   static absl::StatusOr<std::unique_ptr<const BacktrackingRegex>> Create(const RegexNode& root);
   ~BacktrackingRegex();
 
-  // As Regex::FindAll.
+  // Finds all matches, like Regex::FindAll().
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:

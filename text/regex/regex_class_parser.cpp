@@ -1,4 +1,4 @@
-// Classes of characters in an expression, and escapes for one character.
+// Parses classes of characters in an expression, and escapes for single characters.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ char32_t FoldOf(char32_t character) {
       utf8proc_tolower(utf8proc_toupper(static_cast<utf8proc_int32_t>(character))));
 }
 
-constexpr char32_t kCasedEnd = 0x1E944;  // no character from here on has a case
+// No code point at or after U+1E944 has upper and lower case.
+constexpr char32_t kCasedEnd = 0x1E944;
 
 }  // namespace
 
@@ -40,18 +41,19 @@ CodePointSet CaseFolding::Fold(const CodePointSet& set) {
   return result;
 }
 
-// Behind the opening bracket, up to and with the closing one.
+// Parses a class, from the position after the opening bracket to the position after the closing
+// bracket.
 absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
   if (++depth_ > kRegexDepthMax) {
     return NotSupported(fmt::format("more than {} nested classes", kRegexDepthMax));
   }
   const bool negative = Take("^");
-  std::optional<CodePointSet> common;  // of what && has joined so far
+  std::optional<CodePointSet> common;  // intersection of the parts that && has joined so far
   bool is_first = true;
   do {
     CodePointSet part;
     while (!Looking("&&") && (is_first || !Looking("]"))) {
-      if (AtEnd()) return Wrong("a class without an end");
+      if (AtEnd()) return Wrong("a class without its closing bracket");
       is_first = false;
       INCIPIT_ASSIGN_OR_RETURN(const CodePointSet items, ParseClassItems());
       part.Add(items);
@@ -70,7 +72,7 @@ absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
   return set;
 }
 
-// One item, a range, a nested class or a bracket such as [:alpha:].
+// Parses one character, a range, a nested class or a POSIX bracket such as [:alpha:].
 absl::StatusOr<CodePointSet> RegexParser::ParseClassItems() {
   if (Looking("[:")) {
     INCIPIT_ASSIGN_OR_RETURN(auto posix, ParsePosixBracket());
@@ -93,7 +95,7 @@ absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) 
   if (!last.character) return Wrong("a range that ends with a class");
   if (*last.character < *first.character) return Wrong("a range whose end is before its start");
   ClassItem range{.set = CodePointSet({{*first.character, *last.character}})};
-  // What follows cannot take it as the start of another range: [a-z-9] has a hyphen.
+  // The end of a range cannot start another range: in [a-z-9], the second hyphen is a character.
   if (Looking("-") && !Looking("-]")) {
     Take("-");
     range.set.Add('-', '-');
@@ -102,10 +104,10 @@ absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) 
 }
 
 absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseClassItem() {
-  if (AtEnd()) return Wrong("a class without an end");
+  if (AtEnd()) return Wrong("a class without its closing bracket");
   char32_t character = 0;
   if (Take("\\")) {
-    if (AtEnd()) return Wrong("nothing behind the last backslash");
+    if (AtEnd()) return Wrong("no character after the last backslash");
     INCIPIT_ASSIGN_OR_RETURN(auto set, ParseClassEscape());
     if (set) return ClassItem{.set = *std::move(set)};
     if (Looking("R") || Looking("X") || Looking("N")) {
@@ -176,11 +178,12 @@ absl::StatusOr<std::optional<CodePointSet>> RegexParser::ParseClassEscape() {
   return std::optional(std::move(set));
 }
 
-// Behind the opening brace, up to and with the closing one.
+// Parses a property, from the position after the opening brace to the position after the closing
+// brace.
 absl::StatusOr<CodePointSet> RegexParser::ParseProperty(bool negative) {
   if (Take("^")) negative = !negative;
   const size_t end = pattern_.find('}', position_);
-  if (end == pattern_.npos) return Wrong("a property without an end");
+  if (end == pattern_.npos) return Wrong("a property without its closing brace");
   const std::string_view name = pattern_.substr(position_, end - position_);
   constexpr size_t kNameBytesMax = 40;
   const bool is_plain = name.size() <= kNameBytesMax && std::ranges::all_of(name, [](char c) {
@@ -220,7 +223,7 @@ absl::StatusOr<char32_t> RegexParser::ParseCharacterEscape() {
   if (Take("x")) return ParseDigits(2, 16);
   if (Take("u")) return ParseDigits(4, 16);
   if (Looking("0")) return ParseDigits(3, 8);
-  if (Looking("c") || Looking("M-")) return NotSupported("control characters by letter");
+  if (Looking("c") || Looking("M-")) return NotSupported("a control character written as a letter");
   const char letter = pattern_[position_];
   if (letter >= '1' && letter <= '7') return ParseDigits(3, 8);
   constexpr std::pair<char, char32_t> kLetters[] = {

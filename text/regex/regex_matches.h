@@ -1,4 +1,4 @@
-// How the matches of an expression follow each other, whatever finds them.
+// Enumerates the matches of an expression, for both engines.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,9 @@
 
 namespace incipit {
 
-// Passes on what Regex::FindAll promises. `Search` has `bool Find(size_t from, Span& match)`, and
-// `bool has_given_up()` that says whether it found nothing because it ran out of steps.
+// Passes all matches in `text` and the parts between them to `sink`, as Regex::FindAll() promises.
+// `Search` has `bool Find(size_t from, Span& match)`. `Search` also has `bool has_given_up()`,
+// which returns true if Find() stopped because it had no steps left.
 template <typename Search>
 absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) {
   size_t from = 0, done = 0;
@@ -18,7 +19,7 @@ absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) 
   Span match;
   while (!text.empty() && from <= text.size() && search.Find(from, match)) {
     if (match.begin == match.end && has_matched && match.end == done) {
-      // An empty match right behind a match is none.
+      // An empty match directly after another match is ignored.
       from += from < text.size() ? Utf8Length(text[from]) : 1;
       continue;
     }

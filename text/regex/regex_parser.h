@@ -1,5 +1,5 @@
-// Recursive descent over an expression. In a header because it is spread over two files: groups and
-// quantifiers, and classes of characters.
+// Recursive-descent parser of regular expressions. The class is in a header because two files
+// implement it: regex_syntax.cpp (groups and quantifiers) and regex_class_parser.cpp (classes).
 #pragma once
 
 #include <map>
@@ -15,14 +15,15 @@
 
 namespace incipit {
 
-// Which characters differ in case only. Made when it is first asked for.
+// Groups of characters that are equal if case is ignored. The groups are computed at the first use.
 class CaseFolding {
  public:
-  // The set, and what differs in case only from one of its characters.
+  // Returns `set` and all characters that equal one of its characters if case is ignored.
   CodePointSet Fold(const CodePointSet& set);
 
  private:
-  std::vector<std::vector<char32_t>> groups_;  // of characters that equal each other
+  // Each group: characters that are equal if case is ignored.
+  std::vector<std::vector<char32_t>> groups_;
 };
 
 class RegexParser {
@@ -34,13 +35,13 @@ class RegexParser {
   struct Flags {
     bool ignore_case = false, dot_all = false, extended = false;
   };
-  // A character or a set of them, as a class or an escape writes it.
+  // One character, or a set of characters, written in a class or as an escape.
   struct ClassItem {
     CodePointSet set = {};
-    std::optional<char32_t> character = {};  // set if it is exactly one
+    std::optional<char32_t> character = {};  // the character, if `set` has exactly one
   };
 
-  // regex_syntax.cpp
+  // The following functions are implemented in regex_syntax.cpp.
   absl::StatusOr<RegexNode> ParseAlternatives();
   absl::StatusOr<RegexNode> ParseSequence();
   absl::StatusOr<RegexNode> ParseAtom();
@@ -50,21 +51,22 @@ class RegexParser {
   absl::StatusOr<RegexNode> ParseGroupBody(RegexNode group);
   absl::StatusOr<RegexNode> ParseEscape();
   std::optional<RegexNode> ParseAssertion(char letter);
-  // {min, max} of a quantifier in braces; nothing if the brace is a plain character.
+  // Parses {min, max} of a quantifier in braces. Returns nothing if the brace is an ordinary
+  // character.
   absl::StatusOr<std::optional<std::pair<int, int>>> ParseInterval();
   void SkipExtended();
   RegexNode Literal(char32_t character);
   absl::Status CheckFolding(const RegexNode& sequence) const;
 
-  // regex_class_parser.cpp
+  // The following functions are implemented in regex_class_parser.cpp.
   absl::StatusOr<CodePointSet> ParseClass();
   absl::StatusOr<CodePointSet> ParseClassItems();
   absl::StatusOr<ClassItem> ParseClassItem();
   absl::StatusOr<ClassItem> ParseRange(ClassItem first);
   absl::StatusOr<std::optional<CodePointSet>> ParsePosixBracket();
-  // Behind a backslash: a class such as \d or \p{L}; nothing if it is none.
+  // Parses, after a backslash, a class such as \d or \p{L}. Returns nothing if no class follows.
   absl::StatusOr<std::optional<CodePointSet>> ParseClassEscape();
-  // Behind a backslash: one character.
+  // Parses, after a backslash, the escape of one character.
   absl::StatusOr<char32_t> ParseCharacterEscape();
   absl::StatusOr<char32_t> ParseDigits(size_t digits_max, int base);
   absl::StatusOr<CodePointSet> ParseProperty(bool negative);

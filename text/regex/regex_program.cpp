@@ -11,10 +11,11 @@ using Kind = RegexNode::Kind;
 
 constexpr size_t kInstructionsMax = 4096;
 constexpr size_t kAutomatonEntriesMax = 1 << 16;
-// An automaton's table has as many rows as the conditions have combinations.
+// Maximum number of conditions of an automaton. An automaton with n conditions has a table of 2^n
+// rows for each state.
 constexpr size_t kConditionsMax = 5;
-// While programs are written, conditions on characters are numbered from here on. The look-arounds
-// are before them, so that those have the same bits in both directions.
+// First number of the conditions on characters while programs are compiled. Build() renumbers these
+// conditions to follow the look-arounds, so that a look-around has the same bit in both directions.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -40,7 +41,7 @@ bool MayMatchNothing(const RegexNode& node) {
 std::optional<Automaton> AutomatonBuilder::Build(uint32_t num_symbols, uint32_t num_conditions) {
   num_symbols_ = num_symbols;
   row_size_ = num_symbols << num_conditions;
-  StateIndex({});  // the dead state
+  StateIndex({});  // creates the dead state
   Automaton automaton;
   automaton.num_symbols_ = num_symbols;
   automaton.start_ = static_cast<uint32_t>(StateIndex({start_})) * row_size_;
@@ -111,7 +112,7 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // Whatever comes later in the list is a worse match.
+      // The later entries of the list have lower preference than this match.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);
@@ -192,7 +193,8 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   int32_t begin = next;
   int num_required = node.min;
   if (node.max < 0) {
-    // Going round without a character would have to end the repetition, which states cannot tell.
+    // An iteration that matches the empty string would have to end the repetition. The states of an
+    // automaton cannot express this rule.
     if (MayMatchNothing(child)) {
       failed_ = true;
       return 0;
@@ -213,7 +215,8 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   return begin;
 }
 
-// What lies in the direction of reading is seen before it is read; what lies behind is a condition.
+// Emits a check of one character beside the current position. If the character is read next, the
+// check is a kPeek. If the character was read last, the check is a kCondition.
 int32_t RegexCompiler::EmitEdge(const RegexNode& node, int32_t next, Source& source) {
   const bool is_forwards = source.direction == Direction::kForwards;
   std::vector<bool> members = regex_->symbols_.Members(node.set, node.at_edge);

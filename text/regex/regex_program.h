@@ -1,7 +1,7 @@
-// From a parsed expression to automata: a program of small instructions (Thompson, "Regular
-// Expression Search Algorithm"), and from that, deterministic states that are ordered lists of
-// instructions, so that the first alternative wins (Cox, "Regular Expression Matching in the
-// Wild").
+// Compiles a parsed expression to automata. The first step is a program of small instructions
+// (Thompson, "Regular Expression Search Algorithm"). The second step computes deterministic states:
+// ordered lists of instructions, so that the first alternative has preference (Cox, "Regular
+// Expression Matching in the Wild").
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace incipit {
 
 struct RegexInstruction {
   enum class Op : uint8_t {
-    kRead,       // a symbol of `members`
-    kSplit,      // `next` or, if that fails, `other`
-    kPeek,       // the symbol that is read next is in `members`
-    kCondition,  // condition `condition` holds, or does not if `negative`
+    kRead,       // read a symbol of `members`
+    kSplit,      // continue at `next` or, if that fails, at `other`
+    kPeek,       // check that the next symbol is in `members`, without reading it
+    kCondition,  // check that condition `condition` holds or, if `negative`, does not hold
     kMatch,
   };
   Op op = Op::kMatch;
@@ -32,26 +32,26 @@ struct RegexInstruction {
 };
 using RegexProgram = std::vector<RegexInstruction>;
 
-// What an automaton answers at each place.
+// The question that an automaton answers at each position.
 enum class AutomatonGoal : uint8_t {
-  kMatchFromStart,  // whether the match that began with the first symbol ends here
-  kAnyMatch,        // whether any match ends here, wherever it began
+  kMatchFromStart,  // does the match that began at the first symbol end here?
+  kAnyMatch,        // does any match end here?
 };
 
-// Turns one program into an automaton.
+// Builds the automaton of one program.
 class AutomatonBuilder {
  public:
   AutomatonBuilder(const RegexProgram& program, int32_t start, AutomatonGoal goal)
       : program_(program), start_(start), goal_(goal) {}
-  // Nothing if it would be too large.
+  // Builds the automaton. Returns nothing if its table would be too large.
   std::optional<Automaton> Build(uint32_t num_symbols, uint32_t num_conditions);
 
  private:
-  using State = std::vector<int32_t>;  // where to go on, the preferred first
+  using State = std::vector<int32_t>;  // instructions to continue at, in order of preference
 
   int32_t StateIndex(const State& state);
-  // The instructions that read or match, in order of preference, that `state` leads to at a place
-  // with these conditions before this symbol.
+  // Returns the kRead and kMatch instructions that `state` leads to before `symbol` if `conditions`
+  // hold, in order of preference.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;
@@ -81,7 +81,8 @@ class RegexCompiler {
   };
 
   Source CompileSource(const RegexNode& node, Direction direction);
-  // Each returns where the code begins that goes on with `next`.
+  // The Emit functions append the instructions of `node`, which continue at instruction `next`. The
+  // Emit functions return the index of the first instruction of `node`.
   int32_t Emit(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitRepeat(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitEdge(const RegexNode& node, int32_t next, Source& source);
@@ -96,7 +97,7 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Conditions on the symbol read last, by direction.
+  // Conditions on the symbol read last, for programs that read forwards and backwards.
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

@@ -39,7 +39,8 @@ CodePointSet None() { return {}; }
 CodePointSet Newline() { return CodePointSet({{'\n', '\n'}}); }
 CodePointSet AnyCharacter() { return Inverse({}); }
 
-// Between a word character and none, or the opposite.
+// Returns a node that matches at a word boundary, or, if `is_boundary` is false, everywhere else. A
+// word boundary lies between a word character and another character or the edge of the text.
 RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   const CodePointSet other = Inverse(word);
   RegexNode after_word = Both(Kind::kConcat, PreviousNode(word, false),
@@ -49,8 +50,8 @@ RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   return Both(Kind::kAlternate, std::move(after_word), std::move(after_other));
 }
 
-// `x*+` takes what it can and gives nothing back, which for single characters means that none
-// follows.
+// Returns the possessive form of `repeat`, such as `x*+`, which never gives matched characters
+// back. If `x` is a single character, the possessive form means that no further `x` follows.
 RegexNode Possessive(RegexNode repeat) {
   if (repeat.children[0].kind != Kind::kSet || repeat.min > 1) {
     RegexNode atomic{.kind = Kind::kAtomic};
@@ -60,10 +61,11 @@ RegexNode Possessive(RegexNode repeat) {
   const CodePointSet set = repeat.children[0].set;
   RegexNode none_follows = NextNode(Inverse(set), true);
   if (repeat.max < 0) return Both(Kind::kConcat, std::move(repeat), std::move(none_follows));
-  return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));  // x?+
+  return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));  // the form x?+
 }
 
-// A look-around of one character needs no search.
+// Returns the node of a look-around. A look-around of one character becomes kNext or kPrevious,
+// which needs no search.
 RegexNode LookAround(Kind kind, bool negative, RegexNode content) {
   const bool is_ahead = kind == Kind::kLookAhead;
   if (content.kind == Kind::kSet) {
@@ -79,7 +81,8 @@ RegexNode LookAround(Kind kind, bool negative, RegexNode content) {
 
 absl::StatusOr<RegexNode> ParseRegex(std::string_view pattern) {
   if (pattern.size() > kRegexBytesMax || !IsUtf8(pattern)) {
-    return InvalidArgument("the expression is no UTF-8 of at most {} bytes", kRegexBytesMax);
+    return InvalidArgument("the expression must be valid UTF-8 and have at most {} bytes",
+                           kRegexBytesMax);
   }
   return RegexParser(pattern).Parse();
 }
@@ -89,12 +92,13 @@ absl::Status RegexParser::Wrong(std::string_view what) const {
 }
 
 absl::Status RegexParser::NotSupported(std::string_view what) const {
-  return Unimplemented("the expression has at byte {} what is not supported: {}", position_, what);
+  return Unimplemented("the expression has an unsupported construct at byte {}: {}", position_,
+                       what);
 }
 
 absl::StatusOr<RegexNode> RegexParser::Parse() {
   INCIPIT_ASSIGN_OR_RETURN(RegexNode node, ParseAlternatives());
-  if (!AtEnd()) return Wrong("a closing parenthesis without an opening one");
+  if (!AtEnd()) return Wrong("a closing parenthesis without an opening parenthesis");
   return node;
 }
 
@@ -105,7 +109,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseAlternatives() {
     INCIPIT_ASSIGN_OR_RETURN(RegexNode sequence, ParseSequence());
     node.children.push_back(std::move(sequence));
   } while (Take("|"));
-  flags_ = flags;  // what (?i) has set ends with the group
+  flags_ = flags;  // flags set by (?i) end with the group
   if (node.children.size() > 1) return node;
   RegexNode only = std::move(node.children[0]);
   return only;
@@ -142,8 +146,8 @@ RegexNode RegexParser::Literal(char32_t character) {
   return SetNode(flags_.ignore_case ? case_folding_.Fold(set) : set);
 }
 
-// Some characters equal two others but for case, such as `ß` and `ss`. Sets of characters cannot
-// say that, so an expression that asks for it is refused.
+// Rejects characters such as `ß`, which equals the two characters `ss` if case is ignored. A set of
+// characters cannot express this equality.
 absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
   if (!flags_.ignore_case) return absl::OkStatus();
   constexpr std::string_view kPairs[] = {"ss", "ff", "fi", "fl", "st"};
@@ -154,12 +158,12 @@ absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
     const RegexNode& node = sequence.children[i];
     if (node.kind == Kind::kSet && (node.set.Contains(0xDF) || node.set.Contains(0xFB00)) &&
         node.set.ranges().size() <= 3) {
-      return NotSupported("a character that equals two others but for case");
+      return NotSupported("a character that equals two characters if case is ignored");
     }
     if (i + 1 == sequence.children.size()) break;
     for (const std::string_view pair : kPairs) {
       if (is_letter(node, pair[0]) && is_letter(sequence.children[i + 1], pair[1])) {
-        return NotSupported("two characters that equal another one but for case");
+        return NotSupported("two characters that equal one character if case is ignored");
       }
     }
   }
@@ -175,12 +179,12 @@ absl::StatusOr<RegexNode> RegexParser::ParseAtom() {
   if (Take(".")) return SetNode(flags_.dot_all ? AnyCharacter() : Inverse(Newline()));
   if (Take("$")) return NextNode(Newline(), true);
   if (Take("^")) {
-    // Not behind a newline that ends the text.
+    // `^` does not match after a newline at the end of the text.
     RegexNode line =
         Both(Kind::kConcat, PreviousNode(Newline(), false), NextNode(AnyCharacter(), false));
     return Both(Kind::kAlternate, PreviousNode(None(), true), std::move(line));
   }
-  if (Looking("*") || Looking("+") || Looking("?")) return Wrong("nothing to repeat");
+  if (Looking("*") || Looking("+") || Looking("?")) return Wrong("no item to repeat");
   if (Take("\\")) return ParseEscape();
   return Literal(NextCodePoint(pattern_, position_));
 }
@@ -243,7 +247,7 @@ absl::StatusOr<std::optional<std::pair<int, int>>> RegexParser::ParseInterval() 
 absl::StatusOr<RegexNode> RegexParser::ParseGroup() {
   if (Take("?#")) {
     while (!AtEnd() && !Looking(")")) ++position_;
-    if (!Take(")")) return Wrong("a comment without an end");
+    if (!Take(")")) return Wrong("a comment without its closing parenthesis");
     return RegexNode{};
   }
   if (Take("?:")) return ParseGroupBody({.kind = Kind::kEmpty});
@@ -255,7 +259,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroup() {
   const bool in_quotes = Take("?'");
   if (in_quotes || Take("?<")) {
     const size_t end = pattern_.find(in_quotes ? '\'' : '>', position_);
-    if (end == pattern_.npos) return Wrong("a group's name without an end");
+    if (end == pattern_.npos) return Wrong("a group name without its closing character");
     named_groups_.emplace(pattern_.substr(position_, end - position_), num_groups_ + 1);
     position_ = end + 1;
     return ParseGroupBody({.kind = Kind::kCapture, .group = ++num_groups_});
@@ -264,7 +268,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroup() {
   return ParseGroupBody({.kind = Kind::kCapture, .group = ++num_groups_});
 }
 
-// (?imx-imx) for the rest of the group that it stands in, or (?imx-imx:...).
+// Parses the flags of (?imx-imx), which apply to the rest of the enclosing group, or of
+// (?imx-imx:...).
 absl::StatusOr<RegexNode> RegexParser::ParseFlags() {
   ++position_;
   Flags flags = flags_;
@@ -290,7 +295,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseFlags() {
     return group;
   }
   if (!Take(")")) return NotSupported("this kind of group");
-  // Alternatives behind it belong to it: a(?i)b|c is a(?i:b|c).
+  // The flags also apply to the alternatives after them: a(?i)b|c is a(?i:b|c).
   auto rest = ParseAlternatives();
   flags_ = outer;
   return rest;
@@ -301,7 +306,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroupBody(RegexNode group) {
     return NotSupported(fmt::format("more than {} nested groups", kRegexDepthMax));
   }
   INCIPIT_ASSIGN_OR_RETURN(RegexNode content, ParseAlternatives());
-  if (!Take(")")) return Wrong("a group without an end");
+  if (!Take(")")) return Wrong("a group without its closing parenthesis");
   --depth_;
   if (group.kind == Kind::kEmpty) return content;
   if (group.kind == Kind::kLookAhead || group.kind == Kind::kLookBehind) {
@@ -311,7 +316,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroupBody(RegexNode group) {
   return group;
 }
 
-// What matches between characters.
+// Returns the node of an assertion such as \b, which matches between characters. Returns nothing
+// for another letter.
 std::optional<RegexNode> RegexParser::ParseAssertion(char letter) {
   switch (letter) {
     case 'A':
@@ -332,13 +338,13 @@ std::optional<RegexNode> RegexParser::ParseAssertion(char letter) {
 }
 
 absl::StatusOr<RegexNode> RegexParser::ParseEscape() {
-  if (AtEnd()) return Wrong("nothing behind the last backslash");
+  if (AtEnd()) return Wrong("no character after the last backslash");
   const char letter = pattern_[position_];
   if (auto assertion = ParseAssertion(letter)) {
     ++position_;
     return *std::move(assertion);
   }
-  if (letter == 'R') {  // a line break, however it is written
+  if (letter == 'R') {  // any kind of line break
     ++position_;
     const CodePointSet carriage_return({{'\r', '\r'}});
     RegexNode node{.kind = Kind::kAlternate};

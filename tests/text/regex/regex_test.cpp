@@ -31,7 +31,7 @@ struct Case {
   std::vector<std::string> matches;
 };
 
-// What the reference finds, as asked of it.
+// Patterns, texts and the matches that Hugging Face tokenizers finds.
 const Case kCases[] = {
     {"a$", "a\na b a", {"a", "a"}},
     {"^a", "a\na", {"a", "a"}},
@@ -130,21 +130,21 @@ TEST(RegexTest, BacktrackingIsAllowedMoreStepsOnALongerText) {
   for (const char* pattern : {"(?>a+|e+)b?|.", R"((a)(b)?\1|.)"}) {
     EXPECT_TRUE(Matches(pattern, prose, Regex::Engine::kBacktracking).ok()) << pattern;
   }
-  // Quadratic, but short.
+  // The search takes quadratic time, but the text is short.
   const std::string word(3000, 'a');
   EXPECT_TRUE(Matches(R"((?<!\w)\d+|\w+(?=\s)|\S)", word, Regex::Engine::kBacktracking).ok());
 }
 
 TEST(RegexTest, ASearchThatWouldTakeTooLongGivesUp) {
   const std::string text(1 << 20, 'a');
-  // Every match looks through the whole text for something better.
+  // Every match searches the whole text for a longer match.
   const auto automaton = Matches("a.*b|a", text, Regex::Engine::kAutomaton);
   EXPECT_EQ(automaton.status().code(), absl::StatusCode::kInvalidArgument);
   const auto backtracking = Matches("(a+)+$", text + "b", Regex::Engine::kBacktracking);
   EXPECT_EQ(backtracking.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Random expressions over a small alphabet, so that they match often.
+// Returns a random expression over a small alphabet, so that expressions match often.
 std::string RandomPattern(std::mt19937& random, int depth) {
   const auto one_of = [&](std::initializer_list<const char*> choices) {
     return std::string(choices.begin()[random() % choices.size()]);
