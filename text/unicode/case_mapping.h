@@ -1,4 +1,4 @@
-// The case mappings of single characters, whatever stands around them.
+// Case mappings of single characters. The mapping does not depend on the neighbouring characters.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ enum class CaseMapping : uint8_t { kLower, kUpper, kTitle, kFold };
 
 void AppendMappedBeyondAscii(char32_t character, CaseMapping mapping, std::string& text);
 
-// Appends the one to three characters that Python's str makes of a character.
+// Appends the one to three characters to which the str methods of Python map `character`.
 inline void AppendMapped(char32_t character, CaseMapping mapping, std::string& text) {
   if (character >= 0x80) return AppendMappedBeyondAscii(character, mapping, text);
   const bool to_upper = mapping == CaseMapping::kUpper || mapping == CaseMapping::kTitle;
@@ -19,7 +19,7 @@ inline void AppendMapped(char32_t character, CaseMapping mapping, std::string& t
   text += static_cast<char>(is_mapped ? character ^ ('a' ^ 'A') : character);
 }
 
-// Appends the one or two characters that Rust's char::to_lowercase makes of a character.
+// Appends the one or two characters to which char::to_lowercase of Rust maps `character`.
 void AppendLowercase(char32_t character, std::string& text);
 
 }  // namespace incipit

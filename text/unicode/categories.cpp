@@ -11,7 +11,8 @@ static_assert(category::kPo == 1u << UTF8PROC_CATEGORY_PO);
 static_assert(category::kCo == 1u << UTF8PROC_CATEGORY_CO);
 
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions) {
-  constexpr char32_t kUnusedBegin = 0x40000, kUnusedEnd = 0xE0000;  // planes without characters
+  // The planes in [0x40000, 0xE0000) have no characters.
+  constexpr char32_t kUnusedBegin = 0x40000, kUnusedEnd = 0xE0000;
   std::vector<UnicodeException> ranges;
   const auto add = [&](char32_t first, char32_t last, int64_t value) {
     if (!ranges.empty() && ranges.back().value == value) {

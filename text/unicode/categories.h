@@ -1,4 +1,5 @@
-// General categories, and sets of characters that consist of some of them, with exceptions.
+// General categories of Unicode, and sets of characters that are defined by categories and
+// exceptions.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 namespace incipit {
 
-// A set of general categories. Bit i: the category that utf8proc numbers i.
+// A set of general categories. Bit i is the category with number i in utf8proc.
 using CategoryMask = uint32_t;
 
-// Categories and groups of them, under the names that Unicode gives them.
+// The general categories and groups of categories, with their names in Unicode.
 namespace category {
 inline constexpr CategoryMask kCn = 1u << 0, kLu = 1u << 1, kLl = 1u << 2, kLt = 1u << 3,
                               kLm = 1u << 4, kLo = 1u << 5, kMn = 1u << 6, kMc = 1u << 7,
@@ -29,16 +30,19 @@ inline constexpr CategoryMask kLC = kLu | kLl | kLt, kL = kLC | kLm | kLo, kM = 
 inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 }  // namespace category
 
-// Returns the categories of all characters, as ranges in order, with the category's number as
-// value. Takes milliseconds.
+// Returns the general categories of all characters: utf8proc's categories, changed by `exceptions`.
+// The result is a list of ranges in ascending order; the value of a range is the number of its
+// category. Takes milliseconds.
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
-// Returns the characters of the ranges that have one of the categories, but for the exceptions,
-// whose values say which characters belong to the set.
+// Returns the characters of `category_ranges` whose category is in `categories`, changed by
+// `exceptions`. An exception with value 1 adds its characters, and one with value 0 removes its
+// characters.
 CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
                           UnicodeExceptions exceptions = {});
 
-// Makes a set agree with the exceptions, whose values say which characters belong to it.
+// Changes `set` by `exceptions`. An exception with value 1 adds its characters, and one with value
+// 0 removes its characters.
 void Apply(UnicodeExceptions exceptions, CodePointSet& set);
 
 }  // namespace incipit

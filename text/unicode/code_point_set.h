@@ -1,4 +1,4 @@
-// Sets of characters.
+// Sets of characters, and maps from characters to small numbers.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct CodePointRange {
   char32_t first, last;
 };
 
-// A set as the sorted ranges it consists of; no two touch.
+// A set of characters as a sorted list of ranges. No two ranges overlap or touch.
 class CodePointSet {
  public:
   CodePointSet() = default;
@@ -20,7 +20,7 @@ class CodePointSet {
     for (const CodePointRange& range : ranges) Add(range.first, range.last);
   }
 
-  // Fast where ranges are added in order.
+  // Adds the characters from `first` to `last`. Fast if ranges are added in ascending order.
   void Add(char32_t first, char32_t last);
   void Add(const CodePointSet& other);
   void Remove(char32_t first, char32_t last);
@@ -35,14 +35,15 @@ class CodePointSet {
   std::vector<CodePointRange> ranges_;
 };
 
-// A small number for every character, looked up in two steps.
+// Maps every character to a number from 0 to 255. A lookup reads two arrays.
 class CodePointMap {
  public:
   CodePointMap() : pages_(kNumPages, 0), values_(kPageSize, 0) {}
 
-  // Gives `value` to every character of the set. Later calls win.
+  // Sets the value of every character of `set` to `value`. A later call replaces the values of an
+  // earlier call.
   void Assign(const CodePointSet& set, uint8_t value);
-  // Sets bits in the value of every character of the set.
+  // Sets `bits` in the value of every character of `set`.
   void AddBits(const CodePointSet& set, uint8_t bits);
   void AddBits(char32_t code_point, uint8_t bits) { ValueOf(code_point) |= bits; }
   uint8_t operator[](char32_t code_point) const {
@@ -55,7 +56,8 @@ class CodePointMap {
 
   uint8_t& ValueOf(char32_t code_point);
 
-  std::vector<uint16_t> pages_;  // into `values_`; page 0 is of zeros and shared
+  // For each 128 characters: the page of their values in `values_`. Page 0 holds only zeros.
+  std::vector<uint16_t> pages_;
   std::vector<uint8_t> values_;
 };
 

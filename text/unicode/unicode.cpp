@@ -169,7 +169,7 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
   Part normalizer(*this);
   std::string part;
   size_t emitted = 0;
-  size_t previous = 0;  // where the character before `position` begins
+  size_t previous = 0;  // start of the character before `position`
   for (size_t position = 0; position < text.size();) {
     if (AreAscii(text, position)) {
       position += sizeof(uint64_t);
@@ -182,7 +182,8 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
       position = next;
       continue;
     }
-    // It may combine with the character before it, unless that is done already.
+    // The character may combine with the previous character, unless the previous character was
+    // already emitted.
     const size_t begin = std::max(previous, emitted);
     if (begin > emitted) emit(emitted, begin, text.substr(emitted, begin - emitted));
     while (next < text.size()) {

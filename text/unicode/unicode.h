@@ -1,4 +1,4 @@
-// Blanks and the Unicode normal forms, as the reference tokenizer has them.
+// White space and the Unicode normal forms, as in Hugging Face tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace incipit {
 
-// White_Space.
+// Returns true if `character` has the Unicode property White_Space.
 inline bool IsWhitespace(char32_t character) {
   if (character < 0x80) return (character >= 9 && character <= 13) || character == ' ';
   return character == 0x85 || character == 0xA0 || character == 0x1680 ||

@@ -73,7 +73,8 @@ std::string LooseName(std::string_view name) {
   return loose;
 }
 
-// Every character but surrogates and the planes that no version of Unicode uses.
+// Returns all characters as UTF-8, except surrogates and the planes that no version of Unicode
+// uses.
 std::string AllCharacters() {
   std::string text;
   const CodePointSet all({{0, 0xD7FF}, {0xE000, 0x3FFFF}, {0xE0000, kCodePointMax}});
@@ -83,7 +84,8 @@ std::string AllCharacters() {
   return text;
 }
 
-// The property as PCRE2 knows it; nothing if it does not.
+// Returns the characters with property `name` according to PCRE2. Returns nothing if PCRE2 does not
+// know the property.
 std::optional<CodePointSet> LibraryProperty(const std::string& name) {
   const std::string pattern = "\\p{" + name + "}";
   int error = 0;
@@ -107,7 +109,7 @@ std::optional<CodePointSet> LibraryProperty(const std::string& name) {
   return set;
 }
 
-// A script, or one of the other properties that the tables cover.
+// Returns the characters of the script `name`, or of one of the other properties in the tables.
 std::optional<CodePointSet> ScriptOrProperty(const std::string& name) {
   constexpr std::string_view kOthers[] = {"alphabetic", "lowercase", "uppercase",
                                           "whitespace", "emoji",     "extendedpictographic",
@@ -155,7 +157,8 @@ CodePointSet RegexProperties::Categories(CategoryMask mask) {
   return CharactersOf(category_ranges_, mask);
 }
 
-// The names of POSIX brackets that are neither categories nor properties.
+// Returns the characters of a POSIX bracket whose name is neither a category nor a property.
+// Returns nothing for another name.
 std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name) {
   if (name == "ascii") return CodePointSet({{0, 0x7F}});
   if (name == "xdigit") return CodePointSet({{'0', '9'}, {'A', 'F'}, {'a', 'f'}});
@@ -166,7 +169,7 @@ std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name)
   if (name == "alpha") return ScriptOrProperty("alphabetic");
   if (name == "upper") return ScriptOrProperty("uppercase");
   if (name == "lower") return ScriptOrProperty("lowercase");
-  if (name == "word") {  // with the letters in circles and squares, which are symbols
+  if (name == "word") {  // also includes letters in circles and squares, which are symbols
     const CodePointSet symbols(
         {{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}});
     return Join(Categories(kWord), symbols);

@@ -1,5 +1,5 @@
-// The characters that have a property, at the versions of Unicode that the reference tokenizer has
-// for each of them. Making a set takes milliseconds; keep it.
+// Sets of characters with a Unicode property, in the Unicode versions that the parts of Hugging
+// Face tokenizers use. Creating a set takes milliseconds, so callers should keep it.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,22 @@
 
 namespace incipit {
 
-// What Rust's functions and expressions mean, which the reference uses outside of tokenizer.json's
-// own expressions.
-CodePointSet NumericCharacters();      // Nd, Nl, No
-CodePointSet PunctuationCharacters();  // P, and ASCII symbols
-CodePointSet WordCharacters();         // Alphabetic, M, Nd, Pc, Join_Control
-CodePointSet CombiningMarks();         // M
+// Sets as defined by Rust. Hugging Face tokenizers uses them everywhere except in the regular
+// expressions of tokenizer.json.
+CodePointSet NumericCharacters();      // general categories Nd, Nl, No
+CodePointSet PunctuationCharacters();  // general categories of group P, and ASCII symbols
+CodePointSet WordCharacters();         // Alphabetic, Join_Control, and categories M, Nd, Pc
+CodePointSet CombiningMarks();         // general categories of group M
 
-CodePointSet WhitespaceCharacters();  // White_Space
+CodePointSet WhitespaceCharacters();  // characters with the property White_Space
 
-// What the reference's regular expressions mean. Remembers every character's category once it is
-// asked, so that one expression asks for many sets at the price of one.
+// Sets as defined by the regular expressions of tokenizer.json. The first call computes the
+// category of every character; later calls reuse the categories.
 class RegexProperties {
  public:
-  CodePointSet WordCharacters();  // \w
-  // \p{name}: a general category, a script, or another property; nothing for an unknown name.
+  CodePointSet WordCharacters();  // characters of the class \w
+  // Returns the characters of \p{name}. `name` is a general category, a script or another property.
+  // Returns nothing for an unknown name.
   std::optional<CodePointSet> Property(std::string_view name);
 
  private:

@@ -1,7 +1,7 @@
-// The differences between the packaged libraries' knowledge of Unicode (utf8proc, PCRE2) and that
-// of the references which tokenizers and templates follow: parts of the reference tokenizer, which
-// have versions of Unicode from 11 to 17, and Python's str, which has version 14.
-// tools/make_unicode_tables.py finds the differences.
+// Differences in Unicode data between the libraries (utf8proc, PCRE2) and the references that
+// tokenizers and templates follow. The references are the parts of Hugging Face tokenizers, with
+// Unicode versions from 11 to 17, and Python's str with Unicode 14. tools/make_unicode_tables.py
+// finds the differences.
 #pragma once
 
 #include <algorithm>
@@ -11,37 +11,39 @@
 
 namespace incipit {
 
-// The value of some property for the characters from `first` to `last`:
-// - a general category: the number of the category;
-// - a set: 1 for its members, 0 for others;
-// - a case mapping: what `first` becomes, up to three characters of 20 bits each, the first one in
-//   the lowest bits. It grows by one from each character of the range to the next.
+// The value of a property for the characters from `first` to `last`:
+// - general category: the number of the category;
+// - set: 1 if the set contains the characters, 0 if not;
+// - case mapping: the characters to which `first` maps, at most three. Each character takes 20
+// bits,
+//   and the first character takes the lowest bits. From one character of the range to the next, the
+//   value grows by 1.
 struct UnicodeException {
   char32_t first, last;
   int64_t value;
 };
-using UnicodeExceptions = std::span<const UnicodeException>;  // ascending
+using UnicodeExceptions = std::span<const UnicodeException>;  // in ascending order
 
-// Returns the exception that covers a character, or null.
+// Returns the exception that covers `character`, or null.
 inline const UnicodeException* FindException(UnicodeExceptions exceptions, char32_t character) {
   const auto found = std::ranges::lower_bound(exceptions, character, {}, &UnicodeException::last);
   return found != exceptions.end() && found->first <= character ? &*found : nullptr;
 }
 
-// General categories, beside those of utf8proc.
+// Exceptions to the general categories of utf8proc.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Sets, beside what the comments in the source name.
+// Exceptions to the sets that the comments in unicode_tables.cpp name.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;
 
-// Case mappings, beside those of utf8proc.
+// Exceptions to the case mappings of utf8proc.
 extern const UnicodeExceptions kRustLower, kPythonLower, kPythonUpper, kPythonTitle;
 
-// Scripts and other properties of expressions, beside those of PCRE2.
+// Exceptions to the scripts and other properties of PCRE2, for regular expressions.
 struct NamedExceptions {
-  std::string_view name;  // small letters only
+  std::string_view name;  // lower case
   UnicodeExceptions exceptions;
 };
 extern const std::span<const NamedExceptions> kRegexProperties;

@@ -9,7 +9,8 @@ struct ByteBounds {
   unsigned char low, high;
 };
 
-// What the second byte may be after this first one; {1, 0} where no character begins so.
+// Returns the bounds of the second byte of a character that begins with `first`. Returns {1, 0} if
+// no character begins with `first`.
 ByteBounds SecondByteBounds(unsigned char first) {
   if (first < 0xC2 || first > 0xF4) return {1, 0};
   switch (first) {

@@ -1,4 +1,4 @@
-// UTF-8: reading, writing, checking, and repairing it while it arrives.
+// Reads, writes and checks UTF-8, and repairs invalid UTF-8 in bytes that arrive in pieces.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,15 @@ inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 bool IsUtf8(std::string_view text);
 
-// Bytes of the character that begins with this byte of valid UTF-8.
+// Returns the length in bytes of the character whose first byte is `first`. REQUIRES: `first`
+// begins a character of valid UTF-8.
 constexpr size_t Utf8Length(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-// The character at `position`, which moves behind it. REQUIRES: valid UTF-8, not at the end.
+// Returns the character at `position` and moves `position` to the end of the character. REQUIRES:
+// `text` is valid UTF-8, and `position` is less than text.size().
 inline char32_t NextCodePoint(std::string_view text, size_t& position) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[position + i]); };
   const char32_t first = byte(0);
@@ -34,7 +36,8 @@ inline char32_t NextCodePoint(std::string_view text, size_t& position) {
   return code_point;
 }
 
-// Where the character that ends at `position` begins. REQUIRES: valid UTF-8, not at the start.
+// Returns the start of the character that ends at `position`. REQUIRES: `text` is valid UTF-8, and
+// `position` is not 0.
 inline size_t PreviousCharacter(std::string_view text, size_t position) {
   do {
     --position;
@@ -44,19 +47,21 @@ inline size_t PreviousCharacter(std::string_view text, size_t position) {
 
 void AppendUtf8(char32_t code_point, std::string& text);
 
-// How many bytes at the start of `bytes` are one whole character, or the longest start of one.
+// The first part of a sequence of bytes: one character, an invalid part, or an incomplete character
+// at the end of the bytes.
 struct Utf8Step {
-  size_t length = 0;  // at least 1; of an invalid sequence, the part that one U+FFFD replaces
+  size_t length = 0;  // in bytes, at least 1; one U+FFFD replaces the bytes of a kInvalid part
   enum Kind : uint8_t { kCharacter, kInvalid, kIncomplete } kind = kCharacter;
 };
-// REQUIRES: not empty.
+// Returns the first part of `bytes`. REQUIRES: `bytes` is not empty.
 Utf8Step NextUtf8Step(std::string_view bytes);
 
-// Turns bytes into valid UTF-8 while they arrive: every maximal part of a broken character becomes
-// U+FFFD (Unicode 16, section 3.9, "U+FFFD Substitution of Maximal Subparts").
+// Converts bytes that arrive in pieces to valid UTF-8. Every maximal part of a broken character
+// becomes U+FFFD (Unicode 16, section 3.9, "U+FFFD Substitution of Maximal Subparts").
 class Utf8Repair {
  public:
-  // Appends what is certain to `text`; at most three bytes stay behind.
+  // Appends to `text` all characters that later bytes cannot change. At most three bytes are held
+  // back.
   void Push(std::string_view bytes, std::string& text);
   void Flush(std::string& text);
 

@@ -1,5 +1,5 @@
-// Every property and mapping, of every code point, as a count and a checksum: they change if the
-// tables, the code around them or the packaged libraries' version of Unicode change.
+// Checks every property and mapping for all code points by a count and a checksum. Both change if
+// the tables, the code that uses them, or the Unicode version of a library change.
 #include "text/unicode/unicode.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 
 struct Fingerprint {
   int count = 0;
-  uint32_t checksum = 0x811C9DC5;  // FNV-1a
+  uint32_t checksum = 0x811C9DC5;  // FNV-1a hash
 
   void Add(std::string_view bytes) {
     ++count;
@@ -56,7 +56,7 @@ Fingerprint OfPredicate(Predicate predicate) {
   return Of(set);
 }
 
-// Of the characters that become something else.
+// Counts the characters that the mapping changes, and hashes the results.
 template <typename Append>
 Fingerprint OfMapping(Append append) {
   Fingerprint print;
