@@ -1,4 +1,5 @@
-// What is this project's own: where text came from, limits, errors, and time.
+// Tests the parts that no comparison with Jinja2 covers: origins of text, limits, error messages,
+// and the time of a rendering.
 #include "text/chat/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ absl::StatusOr<RenderedPrompt> Render(const std::string& source, const Json& var
   return parsed.Render(variables);
 }
 
-// The text with every literal range in double angle brackets.
+// Returns the rendered text with every literal range in double angle brackets.
 std::string Marked(const absl::StatusOr<ChatTemplate>& parsed, const Json& variables) {
   const auto prompt = parsed.ok() ? parsed->Render(variables) : parsed.status();
   if (!prompt.ok()) return "error: " + MessageOf(prompt.status());
@@ -75,7 +76,8 @@ TEST(ChatTemplateProvenanceTest, TheTokenizersTokensAreTheTemplatesAndArgumentsA
       "{{ additional_special_tokens|join(',') }}";
   EXPECT_EQ(Marked(ChatTemplate::Parse(config), {{"style", "<s>"}}),
             "<s><<<s>>><pad><i>False<a>,<b>");
-  // One that hides a token is an argument like any other.
+  // A variable with the name of a special token replaces the token. Its value is marked as text of
+  // the request.
   EXPECT_EQ(Marked(ChatTemplate::Parse(config),
                    {{"style", ""}, {"pad_token", "<s>"}, {"additional_special_tokens", {"<c>"}}}),
             "<s><<<s>>><i>False<<<c>>>");
@@ -134,7 +136,7 @@ TEST(ChatTemplateErrorTest, OtherErrorsNameTheLineAndWhatIsWrong) {
   EXPECT_THAT(ErrorOf("{% frobnicate %}"), HasSubstr("unknown tag 'frobnicate'"));
 }
 
-// Expects that the template, whose construct is on line 3, is refused when it is loaded.
+// Expects that Parse() refuses the template and names `construct` and line 3.
 void ExpectRefused(const std::string& source, const std::string& construct) {
   const absl::Status status = ChatTemplate::Parse("\n{% if false %}\n" + source).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << source;

@@ -1,4 +1,5 @@
-// What Jinja2 makes of the same templates, as tools/make_chat_goldens.py wrote it.
+// Compares the output with the output of Jinja2 for the same templates. tools/make_chat_goldens.py
+// writes the files with the output of Jinja2.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -26,7 +27,8 @@ absl::StatusOr<RenderedPrompt> RenderWith(const std::string& source, const Json&
   return parsed.Render(variables);
 }
 
-// `golden` holds the text, or the message that the template raises, empty for any other error.
+// Compares `prompt` with `golden`: the text, or the message that the template raises. The message
+// is empty for any other error.
 void ExpectGolden(const Json& golden, const absl::StatusOr<RenderedPrompt>& prompt) {
   if (golden.contains("text")) {
     ASSERT_TRUE(prompt.ok()) << MessageOf(prompt.status());

@@ -1,7 +1,7 @@
-// Renders templates for tests/chat_differential.py: one JSON object per line in, one answer per
-// line out, the text as a JSON string or {"error": message}.
-//   render_driver --template FILE   each line: the variables
-//   render_driver --snippets        each line: {"template": source, "variables": {...}}
+// Renders templates for tests/chat_differential.py. Each input line is a JSON object. Each output
+// line is the rendered text as a JSON string, or {"error": message}.
+//   render_driver --template FILE   input line: the variables
+//   render_driver --snippets        input line: {"template": source, "variables": {...}}
 #include <chrono>
 #include <cstdio>
 #include <fstream>

@@ -1,4 +1,5 @@
-// "address.city" and "0.name": how filters reach into the items of a sequence.
+// Paths such as "address.city" and "0.name", with which filters select a part of each item of a
+// sequence.
 #pragma once
 
 #include <vector>
@@ -12,15 +13,19 @@ class Interpreter;
 
 class AttributePath {
  public:
-  // None: the item itself. INVALID_ARGUMENT for a part that is a digit and no number.
+  // Creates the path from the argument of a filter. If `attribute` is None, the path selects the
+  // item itself. Returns INVALID_ARGUMENT for a part of digits that Python cannot convert to an
+  // integer.
   static absl::StatusOr<AttributePath> Make(Interpreter& in, const Value& attribute);
-  // One path for each of the names between commas.
+  // Creates one path for each of the names that commas separate in `attribute`.
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,
                                                                 const Value& attribute);
 
-  // `otherwise` stands in for what is undefined on the way, unless it is missing or none.
+  // Returns the part of `item` at this path. `otherwise` replaces every undefined value on the
+  // path, unless `otherwise` is missing or none.
   absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
-  // What items are compared by.
+  // Returns the key by which filters compare `item`. If `case_sensitive` is false, a string is
+  // converted to lower case.
   absl::StatusOr<Value> KeyOf(Interpreter& in, const Value& item, bool case_sensitive,
                               const Value& otherwise = Value()) const;
 
@@ -28,7 +33,7 @@ class AttributePath {
   std::vector<Value> parts_;
 };
 
-// Strings in lower case, other values as they are.
+// Returns a string in lower case, and any other value unchanged.
 absl::StatusOr<Value> IgnoreCase(Interpreter& in, const Value& value);
 
 }  // namespace incipit::jinja

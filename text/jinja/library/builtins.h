@@ -1,5 +1,4 @@
-// The filters, tests and globals of Jinja2 and the methods of Python's types, and the arguments
-// that they take by their parameters' names.
+// The filters, tests and globals of Jinja2, the methods of Python's types, and their arguments.
 #pragma once
 
 #include <array>
@@ -16,50 +15,54 @@ namespace incipit::jinja {
 class Heap;
 class Interpreter;
 
-// A filter, a test, a function or a method. A filter's value and a method's object are
-// positional[0].
+// A filter, a test, a function or a method. positional[0] is the operand of a filter or test, or
+// the object of a method.
 struct NamedBuiltin {
   static constexpr size_t kParametersMax = 5;
 
   std::string_view name;
-  // Null for what Jinja2 or Python has and this sandbox refuses.
+  // Null if Jinja2 or Python has this name and this interpreter does not support it.
   absl::StatusOr<Value> (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
-  // None: the function takes whatever it is given.
+  // If there are no parameters, the function accepts all arguments.
   std::array<std::string_view, kParametersMax> parameters = {};
-  size_t num_positional_only = 0;  // of the first parameters
+  size_t num_positional_only = 0;  // number of parameters that cannot be passed by name
 
   size_t num_parameters() const;
-  // Binds the arguments and calls the function. INVALID_ARGUMENT for a missing, repeated, unknown
-  // or superfluous argument. REQUIRES: the function is not null.
+  // Binds the arguments to the parameters and calls the function. Returns INVALID_ARGUMENT for a
+  // missing, repeated, unknown or superfluous argument. REQUIRES: `function` is not null.
   absl::StatusOr<Value> Call(Interpreter& in, Arguments& arguments) const;
 };
 
 class Arguments {
  public:
   std::vector<Value> positional;
-  std::vector<std::pair<Value, Value>> keyword;  // the names are strings
+  std::vector<std::pair<Value, Value>> keyword;  // pairs of name and value; each name is a string
 
-  // The value of a keyword argument, which is removed; missing if there is none.
+  // Removes the keyword argument `name` and returns its value. Returns a missing value if there is
+  // no such argument.
   Value TakeKeyword(std::string_view name);
-  // INVALID_ARGUMENT if there are keyword arguments.
+  // Returns INVALID_ARGUMENT if there are keyword arguments.
   absl::Status RefuseKeywords(std::string_view function) const;
 
-  // The following are for bound arguments, by the parameter's index.
-  // REQUIRES: a required parameter, or one that was given.
+  // The following functions are for bound arguments. `index` is the index of a parameter.
+  //
+  // Returns the argument of parameter `index`. REQUIRES: the parameter is required, or its argument
+  // was given.
   const Value& operator[](size_t index) const { return positional[index]; }
   bool Has(size_t index) const {
     return index < positional.size() && !positional[index].is(Kind::kMissing);
   }
-  // True if it was not given or is none.
+  // Returns true if argument `index` was not given or is none.
   bool IsNone(size_t index) const { return !Has(index) || positional[index].is_none(); }
-  // The argument, or `otherwise` if it was not given.
+  // Returns argument `index`, or `otherwise` if the argument was not given.
   Value Get(size_t index, const Value& otherwise = Value::None()) const {
     return Has(index) ? positional[index] : otherwise;
   }
-  absl::StatusOr<bool> Truth(Interpreter& in, size_t index) const;  // false if it was not given
+  // Returns the truth of argument `index`, or false if the argument was not given.
+  absl::StatusOr<bool> Truth(Interpreter& in, size_t index) const;
   absl::StatusOr<Int> Index(size_t index, Int otherwise) const;
-  // Of a kind other than string: INVALID_ARGUMENT.
+  // Returns argument `index`. Returns INVALID_ARGUMENT if the argument is not a string.
   absl::StatusOr<Value> String(size_t index) const;
 
  private:
@@ -69,19 +72,22 @@ class Arguments {
   const NamedBuiltin* builtin_ = nullptr;
 };
 
-// nullptr if there is none of this name. The function is null if this sandbox refuses it.
+// Returns the filter or the test `name`, or nullptr if there is none. The `function` in the result
+// is null if this interpreter does not support the filter or test.
 const NamedBuiltin* FindFilter(std::string_view name);
 const NamedBuiltin* FindTest(std::string_view name);
-// A method of the values of a kind.
+// Returns the method `name` of values of the kind `self`.
 const NamedBuiltin* FindMethod(Kind self, std::string_view name);
 
-// Whether it would change a list or a dict, which the sandbox forbids.
+// Returns true if the method `name` of values of the kind `self` changes a list or a dict. The
+// sandbox forbids such methods.
 bool IsMutatingMethod(Kind self, std::string_view name);
-// Whether some type of Python has a method of this name, and no type has it here.
+// Returns true if a type of Python has the method `name` and no type of this interpreter has it.
 bool IsRefusedMethod(std::string_view name);
-// Whether Jinja2's macros have an attribute of this name, which is not here.
+// Returns true if the macros of Jinja2 have the attribute `name`, which this interpreter does not
+// support.
 bool IsMacroAttribute(std::string_view name);
-// Whether Jinja2 has a global function of this name that this sandbox refuses.
+// Returns true if Jinja2 has the global function `name`, which this interpreter does not support.
 bool IsRefusedFunction(std::string_view name);
 
 using Builtins = std::span<const NamedBuiltin>;
@@ -96,7 +102,7 @@ Builtins StringSearchMethods();
 Builtins DictMethods();
 Builtins ListMethods();
 
-// range, dict, namespace, ...; missing if there is none of this name.
+// Returns the globals range, dict, namespace, ... Called once per rendering.
 Value FindGlobal(Heap& heap, std::string_view name);
 
 }  // namespace incipit::jinja

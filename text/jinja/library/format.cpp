@@ -23,13 +23,14 @@ absl::StatusOr<Value> Convert(Interpreter& in, const Value& value, char conversi
   return in.heap().Finish(out);
 }
 
-// %(key)05.2f
+// A directive of a percent format, such as %(key)05.2f.
 struct PercentDirective {
   std::optional<ByteRange> key;
   FormatSpec spec;
 };
 
-// The directive whose percent sign is before `pos`, which is moved past it.
+// Parses the directive after the percent sign before `pos`, and moves `pos` to the end of the
+// directive.
 absl::StatusOr<PercentDirective> ParseDirective(std::string_view format, size_t& pos) {
   const auto at = [&] { return pos < format.size() ? format[pos] : '\0'; };
   PercentDirective directive;
@@ -98,7 +99,8 @@ class PercentFormatter {
   }
 
  private:
-  // What Python takes for a mapping here: whatever has items, but no tuple and no string.
+  // Returns true if Python's % operator accepts the value as a mapping: every value with items
+  // except tuples and strings.
   static bool IsMappingLike(const Value& value) {
     return value.is(Kind::kDict) || value.is(Kind::kList) || value.is(Kind::kRange) ||
            value.is_undefined();
@@ -160,7 +162,7 @@ class PercentFormatter {
   TextBuilder out_;
 };
 
-// What is next in a format with braces: text, then perhaps a field.
+// The next part of a format with braces: a text and then, if `has_field`, a field.
 struct BracesPart {
   ByteRange text = {0, 0};
   bool has_field = false;
@@ -195,14 +197,15 @@ absl::Status ParseField(std::string_view field, BracesPart& part) {
   return absl::OkStatus();
 }
 
-// Moves `pos` past the part.
+// Parses the part of `format` at `pos`, and moves `pos` to the end of the part.
 absl::StatusOr<BracesPart> ParsePart(std::string_view format, size_t& pos) {
   BracesPart part;
   const size_t brace = std::min(format.find_first_of("{}", pos), format.size());
   part.text = {pos, brace};
   pos = brace + 1;
   if (brace == format.size()) return part;
-  if (pos < format.size() && format[pos] == format[brace]) {  // a brace that stands for itself
+  // A doubled brace stands for one brace.
+  if (pos < format.size() && format[pos] == format[brace]) {
     part.text.end = pos++;
     return part;
   }

@@ -1,4 +1,4 @@
-// Python's two ways to format: the operator % on strings, and str.format.
+// Python's two ways to format strings: the operator %, and str.format().
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,14 @@
 
 namespace incipit::jinja {
 
-// format % arguments. REQUIRES: format is a string.
+// Returns format % arguments. REQUIRES: `format` is a string.
 absl::StatusOr<Value> FormatPercent(Interpreter& in, const Value& format, const Value& arguments);
 
-// format.format(*positional, **keyword), where positional[0] is the format itself.
+// Returns format.format(*positional, **keyword). positional[0] is the format itself.
 absl::StatusOr<Value> FormatBraces(Interpreter& in, Arguments& arguments);
 
-// UNIMPLEMENTED for a directive that Python has and this sandbox refuses; other errors are those of
-// formatting.
+// Return UNIMPLEMENTED if `format` has a directive of Python that this interpreter does not
+// support. For any other fault in `format`, return the error that formatting returns.
 absl::Status CheckPercentFormat(std::string_view format);
 absl::Status CheckBracesFormat(std::string_view format);
 

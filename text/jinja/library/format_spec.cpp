@@ -28,7 +28,8 @@ std::string Grouped(std::string_view digits) {
   return result + std::string(digits.substr(whole));
 }
 
-// `prefix` and `body`, padded as the specification says. Zeros go after the prefix.
+// Appends `prefix` and `body`, padded as `spec` requests. Zeros are inserted between `prefix` and
+// `body`.
 absl::Status AppendPadded(Interpreter& in, const FormatSpec& spec, char default_align,
                           std::string_view prefix, const Value& body, Origin origin,
                           TextBuilder& out) {
@@ -66,7 +67,7 @@ std::string IntDigits(uint64_t magnitude, char type) {
   }
 }
 
-// Digits, point and exponent without sign; `type` is one of eEfFgG.
+// Returns digits, point and exponent without a sign. `type` is e, E, f, F, g or G.
 std::string RealDigits(double magnitude, char type, int64_t precision) {
   const bool upper = type == 'E' || type == 'F' || type == 'G';
   if (std::isnan(magnitude)) return upper ? "NAN" : "nan";

@@ -1,5 +1,5 @@
-// Python's format specifications, `[[fill]align][sign][0][width][,][.precision][type]`, and what
-// they make of numbers and strings. Both ways to format end here.
+// Python's format specifications, `[[fill]align][sign][0][width][,][.precision][type]`, and their
+// output for numbers and strings. The operator % and str.format() both use these specifications.
 #pragma once
 
 #include <optional>
@@ -12,24 +12,24 @@
 namespace incipit::jinja {
 
 struct FormatSpec {
-  std::string fill = " ";  // one character
-  char align = '\0';       // < > ^ = or none
-  char sign = '-';         // - + or space
+  std::string fill = " ";  // exactly one character
+  char align = '\0';       // one of < > ^ = or none
+  char sign = '-';         // one of - + or space
   bool zero = false;
   bool grouping = false;
   std::optional<int64_t> width, precision;
   char type = '\0';
 };
 
-// INVALID_ARGUMENT for what is no specification, UNIMPLEMENTED for what Python has beyond the form
-// above.
+// Parses a format specification. Returns INVALID_ARGUMENT if `text` is not a specification. Returns
+// UNIMPLEMENTED for a specification of Python that has more than the form at the top of this file.
 absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text);
 
-// The digits at `pos`, which is moved past them; nullopt if there are none. What is too large for
-// any limit is some number that is too.
+// Parses the digits at `pos` and moves `pos` to their end. Returns nullopt if there are no digits.
+// A number above 2^40 becomes 2^40, which exceeds every limit.
 std::optional<int64_t> ParseFormatNumber(std::string_view text, size_t& pos);
 
-// Appends format(value, spec). REQUIRES: a number, or a string.
+// Appends format(value, spec). REQUIRES: `value` is a number or a string.
 absl::Status AppendFormatted(Interpreter& in, const Value& value, const FormatSpec& spec,
                              TextBuilder& out);
 

@@ -1,4 +1,4 @@
-// The globals: range, dict, namespace, raise_exception, strftime_now.
+// The global functions: range, dict, namespace, raise_exception, strftime_now.
 #include <array>
 #include <ctime>
 
@@ -13,7 +13,8 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-constexpr Int kRangeBound = Int{1} << 61;  // so that no arithmetic on ranges overflows
+// Bound for arguments, so that no arithmetic on ranges overflows.
+constexpr Int kRangeBound = Int{1} << 61;
 
 Result MakeRange(Interpreter& in, Arguments& args) {
   INCIPIT_RETURN_IF_ERROR(args.RefuseKeywords("range"));
@@ -38,7 +39,8 @@ Result MakeRange(Interpreter& in, Arguments& args) {
   return Value::OfRange(range);
 }
 
-// What dict() and namespace() take: a mapping or pairs, then names.
+// Adds the arguments of dict() or namespace() to `dict`: a mapping or pairs, then keyword
+// arguments.
 absl::Status FillDict(Interpreter& in, std::string_view function, Arguments& arguments,
                       Dict& dict) {
   if (arguments.positional.size() > 1) {
@@ -93,7 +95,8 @@ Result RaiseException(Interpreter& in, Arguments& arguments) {
   return in.Raise(std::string(message.bytes()));
 }
 
-// Local time. Python does %f, and %z and %Z of a time without a zone, itself.
+// Returns strftime_now(format) in local time. Like Python, replaces %f by the microseconds. Also
+// like Python, replaces %z and %Z by nothing, because the time has no zone.
 Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(const Value given, arguments.String(0));
   const auto since_epoch = in.now().time_since_epoch();
@@ -103,7 +106,7 @@ Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   std::string format;
   for (size_t i = 0; i < given.bytes().size(); ++i) {
     const char c = given.bytes()[i];
-    if (c == '\0') return InvalidArgument("the format of strftime_now() holds a null character");
+    if (c == '\0') return InvalidArgument("the format of strftime_now() contains a null character");
     const char next = i + 1 < given.bytes().size() ? given.bytes()[i + 1] : '\0';
     if (c != '%' || next == '\0') {
       format += c;
@@ -121,7 +124,8 @@ Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   localtime_r(&time, &local);
   std::string text(format.size() * 32 + 64, '\0');
   INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(text.size()));
-  // An empty result and one that does not fit look the same; the room is ample for any directive.
+  // strftime() returns 0 both for an empty result and for a result that does not fit. `text` has at
+  // least 32 bytes for each byte of the format, enough for every directive.
   text.resize(std::strftime(text.data(), text.size(), format.c_str(), &local));
   return in.heap().MakeString(text);
 }

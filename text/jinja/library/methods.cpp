@@ -1,4 +1,4 @@
-// Methods of dicts and sequences.
+// The methods of dicts and sequences.
 #include <algorithm>
 
 #include "base/status.h"

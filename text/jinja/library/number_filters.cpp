@@ -1,4 +1,4 @@
-// Filters on numbers, and default.
+// The filters for numbers, and the filter `default`.
 #include <algorithm>
 #include <cmath>
 
@@ -36,7 +36,8 @@ Result Abs(Interpreter&, Arguments& args) {
   return Value::Integer(positive);
 }
 
-// int(value, base) or, for text like "42.23", int(float(value)); nullopt where both fail.
+// Returns int(value, base). For text such as "42.23", returns int(float(value)). Returns nullopt if
+// both conversions fail.
 absl::StatusOr<std::optional<Int>> ToInt(const Value& value, const Value& base) {
   std::optional<double> real;
   if (value.is_string()) {

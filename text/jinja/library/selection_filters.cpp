@@ -1,5 +1,6 @@
-// Filters that are Python generators: map, select and their kin look at an item only when it is
-// asked for, the others at all of them when the first is.
+// Filters that return Python generators, and the filter `attr`. `map`, `select`, `reject`,
+// `selectattr` and `rejectattr` process an item only when it is requested. The other generators
+// process all items when the first item is requested.
 #include <algorithm>
 
 #include "base/status.h"
@@ -16,10 +17,10 @@ using Result = absl::StatusOr<Value>;
 using Produce = LazyItems::Produce;
 using Items = absl::StatusOr<std::vector<Value>>;
 
-// A filter or test that is applied to items, with the arguments that follow the item.
+// A filter or test that is applied to items, with the arguments after the item.
 class Application {
  public:
-  // Takes the name, which is the first of the arguments.
+  // REQUIRES: the first positional argument in `rest` is the name of the filter or test.
   Application(std::string_view kind, Arguments rest) : kind_(kind), rest_(std::move(rest)) {
     name_ = std::move(rest_.positional.front());
     rest_.positional.erase(rest_.positional.begin());
@@ -51,7 +52,8 @@ Value TakeFirst(std::vector<Value>& values) {
   return first;
 }
 
-// nullptr if the value is false: then a filter does not look at its arguments.
+// Returns an iterator over `value`, or nullptr if `value` is false. If `value` is false, a filter
+// does not read its other arguments.
 absl::StatusOr<Iterator*> IterateIfTrue(Interpreter& in, const Value& value) {
   INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
   if (!truth) return nullptr;
@@ -84,7 +86,8 @@ absl::StatusOr<Produce> StartMap(Interpreter& in, Arguments args) {
   });
 }
 
-// `keeps`: what passes the test; else what does not.
+// Starts a selection. If `keeps` is true, the items that pass the test are kept, otherwise all
+// other items.
 template <bool keeps, bool by_attribute>
 absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));
@@ -110,14 +113,14 @@ absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   });
 }
 
-// A generator that starts with the arguments.
+// Returns a generator that calls `start` with the arguments when the first item is requested.
 template <absl::StatusOr<Produce> (*start)(Interpreter&, Arguments)>
 Result Lazy(Interpreter& in, Arguments& args) {
   return Value::OfIterator(in.heap().New<LazyItems>(
       [args = std::move(args)](Interpreter& interpreter) { return start(interpreter, args); }));
 }
 
-// A generator whose items are made all at once.
+// Starts a generator whose items are all created by one call of `make`.
 template <Items (*make)(Interpreter&, const Arguments&)>
 absl::StatusOr<Produce> MakeAll(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> items, make(in, args));
@@ -133,7 +136,8 @@ Items MakeItems(Interpreter& in, const Arguments& args) {
   return ToVector(in, Value::OfIterator(in.heap().New<ValueIterator>(args[0], DictPart::kItems)));
 }
 
-// Lists of as many items as the argument says, compared as Python does: it may be no integer.
+// Returns lists of args[1] items. args[1] is only compared with the lengths, as in Python, and need
+// not be an integer.
 Items MakeBatches(Interpreter& in, const Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, args[0]));
   std::vector<Value> batches, batch;

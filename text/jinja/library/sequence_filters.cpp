@@ -1,4 +1,4 @@
-// Filters on sequences and mappings as wholes.
+// Filters that process all items of a sequence or mapping at once.
 #include <algorithm>
 
 #include "base/status.h"
@@ -30,7 +30,7 @@ Result First(Interpreter& in, Arguments& args) {
   return item ? *item : in.heap().MakeUndefined("No first item, sequence was empty.");
 }
 
-// Whether Python's reversed() takes the value.
+// Returns true if Python's reversed() accepts the value.
 bool IsReversible(const Value& value) {
   return value.is_undefined() || value.is_string() || value.is_sequence() ||
          value.is(Kind::kDict) || value.is(Kind::kRange) || As<DictView>(value) != nullptr;
@@ -80,7 +80,7 @@ struct Keyed {
   Value key, item;
 };
 
-// Stable, as Python's sorted(); reversed it keeps equal items in their order too.
+// Sorts stably, like Python's sorted(). If `reverse` is set, equal items also keep their order.
 absl::Status SortByKey(Interpreter& in, std::vector<Keyed>& items, bool reverse) {
   absl::Status status;
   std::stable_sort(items.begin(), items.end(), [&](const Keyed& left, const Keyed& right) {

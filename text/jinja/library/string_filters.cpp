@@ -1,4 +1,4 @@
-// Filters that make text.
+// Filters that return text.
 #include <algorithm>
 
 #include "base/status.h"
@@ -18,7 +18,8 @@ bool StartsWord(uint32_t c) {
   return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || IsSpace(c);
 }
 
-// The first character of each word as a capital, the others small.
+// Returns the text with the first character of each word in upper case and the others in lower
+// case.
 Result TitleFilter(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
   const std::string_view bytes = value.bytes();

@@ -1,5 +1,5 @@
-// Methods of str that return strings and lists of them, and the filters that do the same to
-// whatever they are applied to.
+// The methods of str that return strings or lists of strings, and the filters that do the same for
+// values of all types.
 #include <algorithm>
 
 #include "base/status.h"
@@ -156,7 +156,7 @@ constexpr NamedBuiltin kMethods[] = {
     {"zfill", ZeroFill, 2, {"self", "width"}, 2},
 };
 
-// The method as a filter, of whatever value.
+// Applies a method of str as a filter to a value of any type.
 template <Result (*method)(Interpreter&, Arguments&)>
 Result OfAny(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(args.positional[0], ToSoftString(in, args[0]));

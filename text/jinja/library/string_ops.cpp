@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2;
 
-// Whether the sigma at `offset` ends a word.
+// Returns true if the sigma at `offset` is the last letter of a word.
 bool IsFinalSigma(std::string_view bytes, size_t offset) {
   size_t i = offset;
   bool cased_before = false;
@@ -75,7 +75,9 @@ size_t SkipSpace(std::string_view bytes, size_t i, bool space) {
   return i;
 }
 
-// Words. What is not split from the left keeps the space behind it, from the right that before it.
+// Splits at runs of white space, at most `splits_max` times. If `from_right` is false, the splits
+// are counted from the left, and the last part is the rest of the text. If `from_right` is true,
+// the splits are counted from the right, and the first part is the rest of the text.
 Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
   Ranges words;
   const size_t words_max = splits_max < 0 ? bytes.size() : static_cast<size_t>(splits_max);
@@ -89,7 +91,7 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipSpace(bytes, end, true);
   }
   if (from_right && words.size() > words_max) {
-    const size_t rest = words.size() - words_max;  // words
+    const size_t rest = words.size() - words_max;  // number of words that stay in one part
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }
@@ -186,7 +188,7 @@ absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Val
     builder.Append(new_text.text());
     INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(builder.size()));
     begin = at + needle.size();
-    // An empty needle is found before every character and at the end.
+    // An empty needle matches before every character and at the end of the text.
     search = !needle.empty()     ? begin
              : at < bytes.size() ? at + DecodeAt(bytes, at).size
                                  : bytes.size() + 1;

@@ -1,5 +1,6 @@
-// Python's operations on strings that both methods and filters use. Marks of origin follow the
-// characters. Every result of a string marked safe is marked safe.
+// Python's operations on strings, for methods and filters. The marks of origin stay with the
+// characters. If a string is marked safe, every result of an operation on the string is marked
+// safe.
 #pragma once
 
 #include <optional>
@@ -16,31 +17,37 @@ class Interpreter;
 
 enum class CaseOp : uint8_t { kLower, kUpper, kTitle, kCapitalize };
 absl::StatusOr<Value> ChangeCase(Interpreter& in, const Value& string, CaseOp op);
-// A range of bytes, as if there were nothing around it.
+// Appends the bytes [begin, end) of `source` in another case. The text around the range has no
+// influence.
 absl::Status AppendCase(Interpreter& in, const Text& source, size_t begin, size_t end, CaseOp op,
                         TextBuilder& out);
 
 enum class Side : uint8_t { kLeft, kRight, kBoth };
-// `chars` may be null: white space.
+// Removes the characters in `chars` from the sides of `string`. Removes white space if `chars` is
+// null.
 absl::StatusOr<Value> Strip(Interpreter& in, const Value& string, const Value* chars, Side side);
 
-// `count` below zero: all.
+// Replaces the first `count` occurrences of `old_text`. Replaces all if `count` is less than 0.
 absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Value& old_text,
                                  const Value& new_text, Int count);
 
 absl::StatusOr<std::vector<Value>> SplitLines(Interpreter& in, const Value& string, bool keep_ends);
-// `separator` may be null: runs of white space. `splits_max` below zero: no limit.
+// Splits `string` at `separator`, or at runs of white space if `separator` is null. If `splits_max`
+// is 0 or more, `splits_max` limits the number of splits.
 absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
                                          const Value* separator, Int splits_max, bool from_right);
 
-// The byte offset of the first (last) occurrence; nullopt if there is none. Linear in the sizes.
+// Return the byte offset of the first and of the last occurrence of `needle`. Return nullopt if
+// there is none. The time is linear in the sizes of both texts.
 std::optional<size_t> FindBytes(std::string_view haystack, std::string_view needle);
 std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle);
 
-// str.islower and str.isupper: something has this case, and nothing another.
+// Returns str.isupper() or, if `upper` is false, str.islower(): at least one character has this
+// case, and no character has another case.
 bool HasOnlyCase(std::string_view bytes, bool upper);
 
-// Adds `fill`, one character, at a side up to `width` characters, as str.center and its kin do.
+// Adds copies of the character `fill` at a side, up to a length of `width` characters, like
+// str.center().
 absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
                           Side side);
 

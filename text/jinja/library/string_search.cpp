@@ -1,4 +1,4 @@
-// Methods of str that search and that answer yes or no.
+// The methods of str that search, and the methods of str that return a boolean.
 #include <algorithm>
 
 #include "base/status.h"
@@ -13,7 +13,8 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-// The part of self between the optional start and end, in bytes; nullopt if start is past the end.
+// Returns the range in bytes of the text to search, from the optional arguments start and end.
+// Returns nullopt if the start is after the end.
 absl::StatusOr<std::optional<ByteRange>> SearchedPart(Interpreter& in, const Arguments& args) {
   const Text& text = args[0].text();
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(2 * text.bytes.size()));
@@ -85,7 +86,7 @@ Result HasAffix(Interpreter& in, Arguments& args) {
   return Value::Bool(false);
 }
 
-// Whether there are characters, and all of them are.
+// Returns true if the string is not empty and `predicate` holds for all its characters.
 template <bool (*predicate)(uint32_t)>
 Result All(Interpreter& in, Arguments& args) {
   const std::string_view bytes = args[0].bytes();
@@ -95,7 +96,8 @@ Result All(Interpreter& in, Arguments& args) {
     if (!predicate(c.value)) return Value::Bool(false);
     i += c.size;
   }
-  // An empty string is printable and ASCII, and nothing else.
+  // For an empty string, isprintable() of Python returns true, and all other predicates return
+  // false.
   return Value::Bool(!bytes.empty() || predicate == &IsPrintable);
 }
 

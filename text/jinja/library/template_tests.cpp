@@ -1,4 +1,4 @@
-// The tests, which follow `is`.
+// The tests, which follow `is` in an expression.
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/library/string_ops.h"
@@ -41,7 +41,7 @@ Result IsCase(Interpreter& in, Arguments& args) {
   return Value::Bool(HasOnlyCase(text.bytes(), upper));
 }
 
-// value % divisor == remainder
+// Returns true if value % divisor == remainder.
 Result HasRemainder(Interpreter& in, const Value& value, const Value& divisor, Int remainder) {
   INCIPIT_ASSIGN_OR_RETURN(const Value modulo, Binary(in, ArithmeticOp::kMod, value, divisor));
   INCIPIT_ASSIGN_OR_RETURN(const bool equal, Equal(in, modulo, Value::Integer(remainder)));
@@ -107,7 +107,7 @@ constexpr NamedBuiltin kTests[] = {
     Simple("number", Is<IsOf<Kind::kBool, Kind::kInt, Kind::kFloat>>),
     Simple("odd", IsParity<1>),
     {"sameas", IsSameAs, 2, {"value", "other"}},
-    // Whatever has a length and items by index.
+    // Values with a length whose items are selected by an index.
     Simple("sequence", Is<IsOf<Kind::kUndefined, Kind::kString, Kind::kList, Kind::kTuple,
                                Kind::kDict, Kind::kRange>>),
     Simple("string", Is<IsOf<Kind::kString>>),

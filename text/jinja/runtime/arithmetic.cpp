@@ -1,4 +1,4 @@
-// Operators and slices of the values that are not only numbers.
+// Binary operators and slices of strings and sequences.
 #include <algorithm>
 #include <limits>
 
@@ -17,7 +17,8 @@ absl::Status Unsupported(ArithmeticOp op, const Value& left, const Value& right)
                          TypeName(left), TypeName(right));
 }
 
-// A string marked safe escapes what it is joined with that is not.
+// Joins two strings. If one of the strings is marked safe, a string that is not marked safe is
+// escaped.
 absl::StatusOr<Value> Concatenate(Interpreter& in, const Value& left, const Value& right) {
   if (!left.is_markup() && !right.is_markup()) return in.heap().Concatenate(left, right);
   TextBuilder builder;
@@ -71,7 +72,7 @@ absl::StatusOr<Value> Repeat(Interpreter& in, const Value& value, Int count) {
   return heap.MakeSequence(value.kind(), std::move(repeated), value.list().origin);
 }
 
-// Python's slice.indices(): where a slice of `length` items begins, ends and how it steps.
+// Returns the indices of a slice of `length` items, like Python's slice.indices().
 absl::StatusOr<Range> ResolveSlice(const Value& start, const Value& stop, const Value& step,
                                    Int length) {
   Range indices;
@@ -105,7 +106,7 @@ absl::StatusOr<Value> SliceString(Interpreter& in, const Value& string, const Ra
     INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(end));
     return in.heap().Substring(string, begin, end);
   }
-  std::vector<size_t> offsets;  // of each character, and the end
+  std::vector<size_t> offsets;  // offset of each character, then the end
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge(static_cast<int64_t>(text.num_chars / 16)));
   offsets.reserve(text.num_chars + 1);
   for (size_t i = 0; i < text.bytes.size(); i += DecodeAt(text.bytes, i).size) {

@@ -1,4 +1,4 @@
-// Attributes and items, by the rules of Jinja2's immutable sandbox.
+// Looks up attributes and items, with the rules of the immutable sandbox of Jinja2.
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/runtime/interpreter.h"
@@ -19,7 +19,8 @@ absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value&
       fmt::format("access to attribute '{}' of '{}' object is unsafe", name, TypeName(object))));
 }
 
-// object[key] alone; nullopt where Python raises TypeError or LookupError.
+// Returns object[key] without looking for an attribute. Returns nullopt if Python raises TypeError
+// or LookupError.
 absl::StatusOr<std::optional<Value>> FindItem(Interpreter& in, const Value& object,
                                               const Value& key) {
   if (object.is_undefined()) return UndefinedError(object);

@@ -1,4 +1,4 @@
-// The interpreter's expressions and calls.
+// Evaluates the expressions and calls of a template.
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/runtime/interpreter.h"
@@ -79,7 +79,7 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
       return EvalFilter(static_cast<const CallExpr&>(expr), activation, nullptr);
     case ExprKind::kTest:
       return EvalTest(static_cast<const CallExpr&>(expr), activation);
-    case ExprKind::kNamespaceRef:  // a target
+    case ExprKind::kNamespaceRef:  // occurs only as a target
       break;
   }
   return Value::None();

@@ -1,5 +1,5 @@
-// What one rendering has made, and what it may still use. Every allocation and every unit of work
-// of a template is charged here before it happens, so no template can outgrow its limits.
+// The memory and the limits of one rendering. A template charges every allocation and every unit of
+// work to the heap in advance, so that no template exceeds its limits.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace incipit::jinja {
 
-// Not thread-safe: one per rendering. Everything that it made dies with it, except finished strings
-// that are still shared; those must not outlive it either.
+// Owns the values of one rendering. Destroying the heap destroys all values except finished strings
+// that are still shared. REQUIRES: no finished string outlives the heap. Not thread-safe.
 class Heap {
  public:
   explicit Heap(const ChatTemplateLimits& limits) : limits_(limits) {}
@@ -28,9 +28,11 @@ class Heap {
   const ChatTemplateLimits& limits() const { return limits_; }
   int32_t value_depth_max() const { return 2 * limits_.depth_max; }
 
-  static constexpr size_t kEntryBytes = 8 * sizeof(Value);  // of a dict, with its index
+  // Bytes charged for an entry of a dict and its index.
+  static constexpr size_t kEntryBytes = 8 * sizeof(Value);
 
-  // One step for each node, element or KiB that is about to be worked on.
+  // Charges `steps` steps before the work: one step for each node, element or KiB. Returns
+  // INVALID_ARGUMENT if the total exceeds steps_max.
   absl::Status Charge(int64_t steps = 1) {
     steps_ += std::min(steps, limits_.steps_max);
     if (steps_ <= limits_.steps_max) [[likely]]
@@ -53,16 +55,18 @@ class Heap {
   // Memory that something on this heap is about to take, and keeps.
   absl::Status Take(size_t bytes);
 
-  // The text as a string; `builder` is left empty.
+  // Returns the text of `builder` as a string. `builder` is then empty.
   absl::StatusOr<Value> Finish(TextBuilder& builder, bool markup = false);
   absl::StatusOr<Value> MakeString(std::string_view bytes, Origin origin = Origin::kTemplate);
-  // A range of bytes of another string, with its marks. The whole range shares it.
+  // Returns the bytes [begin, end) of `string`, with the marks of their origin. If the range is the
+  // whole string, the result shares the memory of `string`.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
   // The right string behind the left one. Takes time linear in `right` if `left` is the latest of
   // several concatenations, so that adding to a string again and again is linear too.
   absl::StatusOr<Value> Concatenate(const Value& left, const Value& right);
 
-  // A list or a tuple. `is_group`: the pair of groupby, whose parts are also attributes.
+  // Returns a list or a tuple. `is_group` marks the pairs of groupby, whose two items are also
+  // attributes.
   absl::StatusOr<Value> MakeSequence(Kind kind, std::vector<Value> items,
                                      Origin origin = Origin::kTemplate, bool is_group = false);
   absl::StatusOr<Value> MakeList(std::vector<Value> items) {
@@ -71,7 +75,7 @@ class Heap {
   absl::StatusOr<Value> MakeTuple(std::vector<Value> items) {
     return MakeSequence(Kind::kTuple, std::move(items));
   }
-  // A dict that may still be Set, until it is passed to Finish.
+  // Returns a dict. Set() may be called on the dict until the dict is passed to Finish().
   absl::StatusOr<Dict*> NewDict(size_t num_entries);
   absl::StatusOr<Value> Finish(Dict* dict);
   template <typename... Args>
@@ -110,7 +114,7 @@ class Heap {
   int64_t steps_ = 0;
   size_t uncharged_bytes_ = 0;
   size_t cell_bytes_ = 0;
-  size_t string_bytes_ = 0;  // of the strings that are alive
+  size_t string_bytes_ = 0;  // memory of all strings that exist
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   size_t block_size_ = 0, block_used_ = 0;  // of the last block
   std::vector<Cell*> cells_;

@@ -160,7 +160,8 @@ Interpreter::FlowOr Interpreter::RunIf(const IfStmt& node, Activation& activatio
   return Run(node.otherwise, activation, out);
 }
 
-// The items of a loop that pass its test, tested as late as they are asked for.
+// Returns a generator of the items that pass the test of the loop. Each item is tested only when
+// the loop requests the next item.
 absl::StatusOr<LazyItems::Produce> Interpreter::StartTested(const ForStmt& node, Iterator* items,
                                                             Activation* closure) {
   Activation* inner = heap_.New<Activation>(closure, node.num_test_slots);
@@ -198,8 +199,8 @@ Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activat
     INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
     INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, out));
     if (flow == Flow::kBreak) break;
-    // Jinja2 notes that there was an iteration at the end of the body, so only one that gets there
-    // keeps the else branch from running.
+    // Jinja2 records an iteration at the end of the loop body. An iteration that ends with
+    // `continue` or `break` is not recorded and therefore does not prevent the else branch.
     completed_once |= flow == Flow::kNormal;
   }
   LeaveScope(node.scope, activation);

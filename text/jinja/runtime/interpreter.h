@@ -1,4 +1,4 @@
-// Runs a parsed template over a request's variables.
+// Executes a parsed template with the variables of a request.
 #pragma once
 
 #include <chrono>
@@ -18,30 +18,32 @@ namespace incipit::jinja {
 // The values of a program's context, in its order; missing what the request does not have.
 using Variables = std::vector<Value>;
 
-// The local variables of one running function: template, macro or filtered loop.
+// The local variables of one call of a function: a template, a macro or the filter of a loop.
 struct Activation final : Cell {
   explicit Activation(Activation* outer, size_t num_slots) : parent(outer), slots(num_slots) {}
   Activation* parent;
   std::vector<Value> slots;
 };
 
-// One rendering; not thread-safe. The program is only read.
+// Executes one rendering and only reads the program. Not thread-safe.
 class Interpreter {
  public:
-  // `now` is what strftime_now() formats, in local time.
+  // strftime_now() formats `now` in local time. REQUIRES: `heap` owns the values of `variables`.
   Interpreter(Heap& heap, std::chrono::system_clock::time_point now) : heap_(heap), now_(now) {}
 
-  // `variables`: of this program, on this heap.
-  // INVALID_ARGUMENT: what a template raised is its message alone, everything else names the line.
+  // Returns the output of `program`. If the template raises an error, the message of
+  // INVALID_ARGUMENT is only the template's message. Every other message begins with the line.
   absl::StatusOr<Value> Render(const Program& program, Variables variables);
 
-  // For filters, methods and objects.
+  // The following functions are for filters, methods and objects.
   Heap& heap() { return heap_; }
   std::chrono::system_clock::time_point now() const { return now_; }
-  // A filter or test (`kind`) by name; `builtin` may be null: there is none.
+  // Applies a filter or a test. `kind` ("filter" or "test") and `name` are used in messages.
+  // `builtin` is null if no filter or test has that name.
   absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
                               const NamedBuiltin* builtin, Arguments& arguments);
-  // One level of recursion deeper; undone by Leave.
+  // Increases the recursion depth by 1; Leave() decreases it. Returns INVALID_ARGUMENT if the depth
+  // or the number of steps exceeds its limit.
   absl::Status Enter() {
     if (++recursion_ <= kRecursionPerDepth * heap_.limits().depth_max) [[likely]] {
       return heap_.Charge();
@@ -49,10 +51,10 @@ class Interpreter {
     return TooDeep();
   }
   void Leave() { --recursion_; }
-  // What raise_exception(message) returns.
+  // Returns the error of raise_exception(message).
   absl::Status Raise(std::string message);
 
-  // For the objects that templates define.
+  // Calls a macro or the body of a call block.
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
@@ -68,7 +70,7 @@ class Interpreter {
   void LeaveScope(const Scope& scope, Activation& activation);
   absl::Status Assign(const Expr& target, const Value& value, Activation& activation);
 
-  // Statements.
+  // The following functions execute statements.
   FlowOr Run(const Body& body, Activation& activation, TextBuilder& out);
   FlowOr RunStatement(const Stmt& statement, Activation& activation, TextBuilder& out);
   FlowOr RunOutput(const OutputStmt& node, Activation& activation, TextBuilder& out);
@@ -82,7 +84,7 @@ class Interpreter {
   absl::Status BindMacro(const MacroStmt& code, Arguments& arguments, Activation& activation);
   absl::Status Write(const Value& value, TextBuilder& out);
 
-  // Expressions.
+  // The following functions evaluate expressions.
   absl::StatusOr<Value> Eval(const Expr& expr, Activation& activation);
   absl::StatusOr<bool> EvalTruth(const Expr& expr, Activation& activation);
   absl::StatusOr<Value> EvalNode(const Expr& expr, Activation& activation);
@@ -95,21 +97,21 @@ class Interpreter {
   absl::StatusOr<Value> EvalCondition(const ConditionExpr& node, Activation& activation);
   absl::StatusOr<Value> EvalSlice(const Expr& node, Activation& activation);
   absl::StatusOr<Value> EvalCall(const CallExpr& node, Activation& activation, const Value* caller);
-  // `block`: what the filter without operand is applied to.
+  // `block` is the text to which the filter without operand is applied.
   absl::StatusOr<Value> EvalFilter(const CallExpr& node, Activation& activation,
                                    const Value* block);
   absl::StatusOr<Value> EvalTest(const CallExpr& node, Activation& activation);
   absl::StatusOr<std::vector<Value>> EvalAll(const Expr& node, Activation& activation);
-  // Appends all children but the first.
+  // Evaluates all children of `node` except the first and appends them to `arguments`.
   absl::Status EvalArguments(const CallExpr& node, Activation& activation, Arguments& arguments);
 
   Value& SlotAt(const SlotRef& ref, Activation& activation);
   Heap& heap_;
   const std::chrono::system_clock::time_point now_;
   Variables context_;  // the variables, and globals in place of those that are missing
-  int line_ = 0;       // of the node that was reached last
-  int recursion_ = 0;  // of Eval and RunStatement
-  int calls_ = 0;      // of macros
+  int line_ = 0;       // line of the last executed node
+  int recursion_ = 0;  // depth of nested Eval() and RunStatement()
+  int calls_ = 0;      // depth of nested macro calls
   bool raised_ = false;
 };
 

@@ -41,7 +41,7 @@ absl::StatusOr<std::optional<Value>> ValueIterator::NextCharacter(Interpreter& i
   return std::optional(std::move(character));
 }
 
-// Generators over generators are a recursion.
+// Generators can be nested, so each Next() counts as a level of recursion.
 LazyItems::Item LazyItems::Next(Interpreter& in) {
   INCIPIT_RETURN_IF_ERROR(in.Enter());
   Item item = TryNext(in);

@@ -1,4 +1,4 @@
-// Iteration over the values that hold others, and over those that are made on the way.
+// Iterators over containers and strings, and generators.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 
 namespace incipit::jinja {
 
-// Which part of a dict's entries: a (key, value) tuple for kItems.
+// The part of each dict entry that an iterator returns; kItems returns a tuple (key, value).
 enum class DictPart : uint8_t { kKeys, kValues, kItems };
 
-// The items of a list, a tuple, a range or a dict, or the characters of a string; none of an
-// undefined value.
+// Iterates over the items of a list, tuple, range or dict, or over the characters of a string. An
+// undefined value has no items.
 class ValueIterator final : public Iterator {
  public:
   explicit ValueIterator(Value source, DictPart part = DictPart::kKeys)
@@ -25,11 +25,11 @@ class ValueIterator final : public Iterator {
 
   Value source_;
   DictPart part_;
-  size_t pos_ = 0;  // of the next item; in bytes, of a string
+  size_t pos_ = 0;  // index of the next item; byte offset for a string
 };
 
-// A generator: what `start` returns produces the items, one at a time. `start` is called when the
-// first item is asked for; if it returns null, there are none.
+// A generator. `start` is called when the first item is requested, and returns the function that
+// produces the items one at a time. If `start` returns null, there are no items.
 class LazyItems final : public Iterator {
  public:
   using Item = absl::StatusOr<std::optional<Value>>;

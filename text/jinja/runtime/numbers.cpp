@@ -59,7 +59,7 @@ double RealFloorDivide(double left, double right) {
   return quotient - floor > 0.5 ? floor + 1 : floor;
 }
 
-// Toward minus infinity.
+// Returns left / right, rounded down to an integer.
 absl::StatusOr<Int> FloorDivideInts(Int left, Int right) {
   if (right == 0) return DivisionByZero();
   if (right == -1) return NegateInt(left);
@@ -105,8 +105,8 @@ absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
   return Value::Integer(result);
 }
 
-// Text without surrounding space and underscores between digits, and with every decimal digit as
-// ASCII.
+// Returns `text` without surrounding white space and without underscores between digits. Every
+// decimal digit becomes an ASCII digit.
 std::string NumberText(std::string_view text) {
   std::string mapped;
   for (size_t i = 0; i < text.size();) {
@@ -239,7 +239,8 @@ std::optional<double> ParseReal(std::string_view text) {
   for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   const bool has_sign = word.starts_with('-') || word.starts_with('+');
   const std::string_view magnitude = std::string_view(word).substr(has_sign);
-  // What strtod() takes and float() does not: hexadecimal numbers, nan(...) and other signs.
+  // strtod() accepts forms that Python's float() rejects: hexadecimal numbers, nan(...) and a
+  // second sign.
   const bool named = magnitude == "inf" || magnitude == "infinity" || magnitude == "nan";
   const bool plain = magnitude.find_first_not_of("0123456789.e+-") == std::string_view::npos &&
                      !magnitude.starts_with('+') && !magnitude.starts_with('-');
@@ -252,7 +253,7 @@ std::optional<double> ParseReal(std::string_view text) {
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
-    constexpr Int kHalf = 5'000'000'000'000'000'000;  // of 10^19
+    constexpr Int kHalf = 5'000'000'000'000'000'000;  // half of 10^19
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};
   }

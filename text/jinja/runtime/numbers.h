@@ -1,4 +1,5 @@
-// Python's arithmetic on numbers: checked integers, floors, exact comparison, shortest decimals.
+// Python's arithmetic with numbers: overflow checks for integers, division that rounds down, exact
+// comparison, and the shortest decimals.
 #pragma once
 
 #include <string>
@@ -10,31 +11,32 @@
 
 namespace incipit::jinja {
 
-// The error of what has no room in an Int.
+// Returns the error for a number that does not fit into an Int.
 absl::Status IntegerTooLarge();
 
-// INVALID_ARGUMENT where the result has no room in an Int.
+// Return the result, or INVALID_ARGUMENT if the result does not fit into an Int.
 absl::StatusOr<Int> AddInts(Int left, Int right);
 absl::StatusOr<Int> MultiplyInts(Int left, Int right);
 absl::StatusOr<Int> NegateInt(Int value);
 std::string_view Spelling(ArithmeticOp op);
 
-// REQUIRES: both are numbers.
+// Returns the result of an operator on two numbers. REQUIRES: both values are numbers.
 absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value& right);
 
-// The value of a digit of any base up to 36; 99 for another character.
+// Returns the value of a digit in any base up to 36. Returns 99 for any other character.
 int DigitValue(char c);
 
-// repr(): the shortest decimal that reads back as the same double.
+// Returns Python's repr(): the shortest decimal that reads back as the same double.
 std::string FormatReal(double value);
-// Toward zero. INVALID_ARGUMENT for NaN, infinities and what an Int cannot hold.
+// Rounds `value` toward zero. Returns INVALID_ARGUMENT for NaN, for infinities and for a result
+// that does not fit into an Int.
 absl::StatusOr<Int> TruncateReal(double value);
 
-// int(text, base) and float(text); nullopt if the text is no number.
+// Return int(text, base) and float(text) of Python. Return nullopt if `text` is not a number.
 absl::StatusOr<std::optional<Int>> ParseInt(std::string_view text, int base);
 std::optional<double> ParseReal(std::string_view text);
 
-// round(value, num_digits), half to even.
+// Return round(value, num_digits) of Python, which rounds halves to even.
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits);
 double RoundReal(double value, int64_t num_digits);
 

@@ -9,7 +9,7 @@ namespace {
 
 using Attribute = absl::StatusOr<std::optional<Value>>;
 
-// The loop as positional[0].
+// Returns the next item of loop.cycle(...). The LoopContext is arguments.positional[0].
 absl::StatusOr<Value> LoopCycle(Interpreter&, Arguments& arguments) {
   INCIPIT_RETURN_IF_ERROR(arguments.RefuseKeywords("cycle"));
   const auto& items = arguments.positional;

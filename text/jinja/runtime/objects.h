@@ -1,4 +1,4 @@
-// The objects with behaviour that templates meet.
+// The objects with behaviour that a template can use.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace incipit::jinja {
 
-// namespace(): the one thing that a template can change.
+// The result of namespace(): the only object that a template can change.
 class NamespaceObject final : public Object {
  public:
   std::string_view type_name() const override { return "Namespace"; }
@@ -36,7 +36,7 @@ class MacroObject final : public Object {
   Activation* closure_;
 };
 
-// A global function, or a method with the value that it belongs to.
+// A global function, or a method together with the value that it belongs to.
 class BuiltinObject final : public Object {
  public:
   explicit BuiltinObject(const NamedBuiltin& builtin, Value self = Value())
@@ -48,10 +48,10 @@ class BuiltinObject final : public Object {
 
  private:
   const NamedBuiltin& builtin_;
-  Value self_;  // missing of a function
+  Value self_;  // kMissing for a function
 };
 
-// dict.keys(), .values() and .items().
+// The result of dict.keys(), dict.values() or dict.items().
 class DictView final : public Object {
  public:
   DictView(const Dict& dict, DictPart part) : dict_(dict), part_(part) {}
@@ -68,22 +68,24 @@ class DictView final : public Object {
   DictPart part_;
 };
 
-// `loop` in a for loop.
+// The variable `loop` in a for loop.
 class LoopContext final : public Object {
  public:
   LoopContext(Value iterable, Iterator* items) : iterable_(std::move(iterable)), items_(items) {}
 
-  // The next item, which becomes the current one; nullopt at the end.
+  // Makes the next item the current item, and returns the item. Returns nullopt at the end.
   absl::StatusOr<std::optional<Value>> Advance(Interpreter& in);
 
   std::string_view type_name() const override { return "LoopContext"; }
-  bool is_callable() const override { return true; }  // with recursion, which is not here
+  // Returns true, as in Jinja2, where a recursive loop can be called. Recursive loops are not
+  // supported here.
+  bool is_callable() const override { return true; }
   absl::StatusOr<std::optional<Value>> Attribute(Interpreter& in, std::string_view name) override;
   absl::StatusOr<std::optional<int64_t>> Length(Interpreter& in) override;
   int64_t index() const { return index0_ + 1; }
 
  private:
-  absl::StatusOr<bool> HasNext(Interpreter& in);  // looks one item ahead
+  absl::StatusOr<bool> HasNext(Interpreter& in);  // reads one item ahead
 
   Value iterable_;
   Iterator* items_;
@@ -92,7 +94,7 @@ class LoopContext final : public Object {
   std::optional<Value> after_, current_, before_;
 };
 
-// The object as a T, or nullptr.
+// Returns the object in `value` as a T, or nullptr if `value` has another type.
 template <typename T>
 T* As(const Value& value) {
   return value.is(Kind::kObject) ? dynamic_cast<T*>(&value.object()) : nullptr;

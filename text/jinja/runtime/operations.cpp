@@ -41,7 +41,7 @@ bool RangesEqual(const Range& left, const Range& right) {
   return left.start == right.start && (size == 1 || left.step == right.step);
 }
 
-// The operator's result for what compares like `order` to 0.
+// Returns the result of the operator `op` for two values whose three-way comparison is `order`.
 bool Holds(CompareOp op, int order) {
   switch (op) {
     case CompareOp::kLess:
@@ -60,7 +60,7 @@ std::string_view Spelling(CompareOp op) {
   return kSpellings[static_cast<size_t>(op)];
 }
 
-// < <= > >=
+// Evaluates the operators <, <=, > and >=.
 absl::StatusOr<bool> CompareOrder(Interpreter& in, CompareOp op, const Value& left,
                                   const Value& right) {
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());

@@ -1,5 +1,5 @@
 // Python's operations on values: truth, length, iteration, comparison, arithmetic, indexing,
-// attributes and text. Each is INVALID_ARGUMENT where Python raises.
+// attributes and text. Each operation returns INVALID_ARGUMENT if Python raises an exception.
 #pragma once
 
 #include <optional>
@@ -17,18 +17,18 @@ namespace incipit::jinja {
 
 class Interpreter;
 
-// The error that using an undefined value gives.
+// Returns the error for a use of the undefined value `value`.
 absl::Status UndefinedError(const Value& value);
-// INVALID_ARGUMENT for what cannot be a dict's key.
+// Returns INVALID_ARGUMENT if `value` cannot be the key of a dict.
 absl::Status CheckHashable(const Value& value);
 
 absl::StatusOr<bool> IsTrue(Interpreter& in, const Value& value);
 
-// nullopt if the value has no length.
+// Returns the length of `value`, or nullopt if `value` has no length.
 absl::StatusOr<std::optional<int64_t>> TryLength(Interpreter& in, const Value& value);
 absl::StatusOr<int64_t> Length(Interpreter& in, const Value& value);
 
-// nullptr if it cannot be iterated.
+// Returns an iterator over `value`, or nullptr if `value` cannot be iterated.
 absl::StatusOr<Iterator*> TryIterate(Interpreter& in, const Value& value);
 absl::StatusOr<Iterator*> Iterate(Interpreter& in, const Value& value);
 absl::StatusOr<std::vector<Value>> ToVector(Interpreter& in, const Value& value);
@@ -41,18 +41,21 @@ absl::StatusOr<bool> Compare(Interpreter& in, CompareOp op, const Value& left, c
 absl::StatusOr<Value> Binary(Interpreter& in, ArithmeticOp op, const Value& left,
                              const Value& right);
 
-// object[start:stop:step]; None where there is none.
+// Returns object[start:stop:step]. A bound that is missing in the template is None.
 absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const Value& start,
                             const Value& stop, const Value& step);
 
-// object.name and object[key], as Jinja2's sandbox looks them up; undefined if there is none.
+// Return object.name and object[key], with the lookup rules of Jinja2's sandbox. Return an
+// undefined value if nothing is found.
 absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const Value& name);
 absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value& key);
-// The attribute alone; nullopt if there is none.
+// Returns the attribute without looking for an item. Returns nullopt if `object` has no such
+// attribute.
 absl::StatusOr<std::optional<Value>> FindAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name);
 
-// An index or count: an integer or a boolean. `what` names it in the error.
+// Returns `value` as an index or a count. `value` must be an integer or a boolean. `what` is the
+// name of `value` in the error.
 absl::StatusOr<Int> ToIndex(const Value& value, std::string_view what);
 
 }  // namespace incipit::jinja

@@ -12,7 +12,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Bits for what Python's str says of a character. A title case letter has both bits of case.
+// Bits for the properties of a character in Python's str. A title-case letter has both bits of
+// case.
 constexpr uint8_t kLetter = 1 << 0, kNumeric = 1 << 1, kDigit = 1 << 2, kDecimal = 1 << 3,
                   kLower = 1 << 4, kUpper = 1 << 5, kPrintable = 1 << 6, kIgnorable = 1 << 7,
                   kTitle = kLower | kUpper, kCase = kTitle;
@@ -87,7 +88,7 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // Decimal digits come in runs of ten (or of several tens), each from zero to nine.
+  // The code points of decimal digits form runs of ten, or of several tens, each from zero to nine.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

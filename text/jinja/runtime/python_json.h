@@ -1,4 +1,4 @@
-// JSON as the values that Python's json.loads makes.
+// Converts JSON to the values that Python's json.loads creates.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a chat template may use, so that no template and no request can stall or exhaust the server.
+// Limits for a chat template, so that no template and no request can stall or exhaust the server.
 #pragma once
 
 #include <cstddef>
@@ -6,15 +6,18 @@
 
 namespace incipit {
 
-// What a template may use before it is stopped with INVALID_ARGUMENT naming the limit.
+// Limits of one rendering. A template that exceeds a limit ends with INVALID_ARGUMENT, and the
+// message names the limit.
 struct ChatTemplateLimits {
-  // Evaluated nodes, compared and copied elements, and KiBs of text made on the way.
+  // Maximum number of steps: evaluated nodes, compared and copied elements, and KiB of created
+  // text.
   int64_t steps_max = 10'000'000;
-  // Nested blocks and expressions in the source; nested calls of macros while it runs. Variables
-  // may be nested twice as deep.
+  // Maximum nesting of blocks and expressions in the source, and of macro calls during rendering.
+  // The nesting of variables may be twice as deep.
   int32_t depth_max = 100;
-  size_t output_bytes_max = 16 << 20;   // and of any string on the way
-  size_t memory_bytes_max = 256 << 20;  // all strings and containers alive at once
+  size_t output_bytes_max = 16 << 20;  // of the output and of each string created for it
+  // Maximum memory of all strings and containers that exist at the same time.
+  size_t memory_bytes_max = 256 << 20;
   size_t source_bytes_max = 1 << 20;
   int64_t range_length_max = 100'000;  // of one range(); as Jinja2's sandbox
 };

@@ -8,7 +8,7 @@
 namespace incipit::jinja {
 namespace {
 
-// The first range that ends after `offset`.
+// Returns the first of `ranges` that ends after `offset`.
 template <typename Ranges>
 auto RangeAfter(const Ranges& ranges, size_t offset) {
   return std::upper_bound(ranges.begin(), ranges.end(), offset,

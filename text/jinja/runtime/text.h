@@ -1,5 +1,5 @@
-// Strings that remember which of their bytes a client wrote. Every string of a template is a Text;
-// what slices, joins or maps one keeps the marks of the characters it came from.
+// Strings with marks for the bytes that a client wrote. Every string of a template is a Text.
+// Operations that slice, join or map strings keep the marks of the characters.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace incipit::jinja {
 class Heap;
 struct Text;
 
-// Where the characters that are appended come from.
+// The origin of appended characters: the template itself, or the request of a client.
 enum class Origin : uint8_t { kTemplate, kRequest };
 
-// Collects a Text. Unlimited by itself: Heap::Finish and Heap::CheckSize hold it to the limits.
+// Collects a Text without a limit. Heap::Finish() and Heap::CheckSize() enforce the limits.
 class TextBuilder {
  public:
   void Append(std::string_view bytes, Origin origin = Origin::kTemplate);
   void Append(const Text& text);
-  void Append(const Text& text, size_t begin, size_t end);  // a range of bytes
+  void Append(const Text& text, size_t begin, size_t end);  // bytes [begin, end)
 
   size_t size() const { return bytes_.size(); }
   size_t capacity() const { return bytes_.capacity(); }

@@ -9,7 +9,7 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr size_t kIndexedFrom = 9;  // below, a scan is faster than an index
+constexpr size_t kIndexedFrom = 9;  // with fewer entries, a scan is faster than an index
 
 template <typename T>
 int ThreeWay(const T& left, const T& right) {
@@ -25,7 +25,7 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// The same for kinds whose values may be equal.
+// Returns the same rank for kinds whose values may be equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }

@@ -1,7 +1,6 @@
-// What a template computes with: Python's values, as far as chat templates meet them. Containers
-// are immutable once made, as in Jinja2's immutable sandbox, and belong to the rendering's Heap.
-// Strings belong to it too, as long as a value refers to them; a template's constants belong to
-// the template.
+// The values of templates: Python's values, as far as chat templates use them. Containers are
+// immutable after their creation, as in Jinja2's immutable sandbox. The Heap of a rendering owns
+// the containers. Strings are shared, because the constants of a template outlive a rendering.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 
 namespace incipit::jinja {
 
-// Python's integers have no bound; a result that has no room in this type is an error.
+// Python's integers are unlimited. A result that does not fit into an Int is an error.
 using Int = int64_t;
 
 class Interpreter;
@@ -30,13 +29,13 @@ struct Range;
 struct UndefinedReason;
 class Arguments;
 
-// What a Heap owns.
+// An object that a Heap owns.
 struct Cell {
   virtual ~Cell() = default;
 };
 
 enum class Kind : uint8_t {
-  kMissing,  // a variable that nothing was assigned to; never the result of an expression
+  kMissing,  // a variable without a value; never the result of an expression
   kUndefined,
   kNone,
   kBool,
@@ -47,8 +46,8 @@ enum class Kind : uint8_t {
   kTuple,
   kDict,
   kRange,
-  kIterator,  // can be iterated once
-  kObject,    // macros, functions, bound methods, namespaces, loops
+  kIterator,  // can be iterated only once
+  kObject,    // macro, function, bound method, namespace or loop
 };
 
 class Value {
@@ -105,32 +104,33 @@ class Value {
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
-  bool is_markup() const { return markup_; }  // a string marked safe
+  bool is_markup() const { return markup_; }  // true for a string that is marked safe
 
-  // REQUIRES of each: the kind that its name says.
+  // REQUIRES, for each accessor: the value has the kind in the accessor's name.
   bool boolean() const { return data_.boolean; }
   Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
-  double real() const {  // any number
+  double real() const {  // for every number
     return kind_ == Kind::kFloat ? data_.real : static_cast<double>(integer());
   }
   const Text& text() const { return *data_.text; }
   std::string_view bytes() const { return data_.text->bytes; }
-  const List& list() const { return *data_.list; }  // lists and tuples
+  const List& list() const { return *data_.list; }  // for lists and tuples
   const Dict& dict() const { return *data_.dict; }
   const Range& range() const { return *data_.range; }
   Iterator& iterator() const { return *data_.iterator; }
   Object& object() const { return *data_.object; }
   const UndefinedReason& undefined() const { return *data_.undefined; }
 
-  // Of numbers, booleans and none: whether they came with the request.
+  // Returns the origin of a number, a boolean or none: the template or the request.
   Origin origin() const { return origin_; }
   Value WithOrigin(Origin origin) const;
   // Of a string: marked safe or not.
   Value WithMarkup(bool markup) const;
 
-  // `is`: the same object, or equal values of the kinds that Python keeps once.
+  // Returns the result of Python's `is`: true for the same object, and for equal values of kinds
+  // that Python stores only once.
   bool IsSame(const Value& other) const;
-  // REQUIRES: a value that is a cell, and no string.
+  // Returns the address of the cell. REQUIRES: the value is a cell and not a string.
   const Cell* Address() const;
 
  private:
@@ -160,12 +160,12 @@ class Value {
   Data data_;
 };
 
-// Lists and tuples.
+// A list or a tuple.
 struct List final : Cell {
   std::vector<Value> items;
   Origin origin = Origin::kTemplate;
-  int32_t depth = 1;      // of nesting; bounded, so that values can be walked recursively
-  bool is_group = false;  // the tuple (grouper, list) of groupby
+  int32_t depth = 1;      // nesting depth; limited, so that code can recurse into values
+  bool is_group = false;  // true for the tuple (grouper, list) of groupby
 };
 
 struct Range final : Cell {
@@ -178,7 +178,7 @@ struct Range final : Cell {
   bool Contains(Int value) const;
 };
 
-// Why a value is undefined: the message of the error that using it gives.
+// The reason why a value is undefined: the message of the error for a use of the value.
 struct UndefinedReason final : Cell {
   explicit UndefinedReason(std::string text) : message(std::move(text)) {}
   // A value of this type has no attribute and no item `name`.
@@ -190,7 +190,8 @@ struct UndefinedReason final : Cell {
   Value key;
 };
 
-// A total order over hashable values, in which numbers, and only numbers, are equal across kinds.
+// A total order of hashable values. Numbers may be equal across kinds; other values of different
+// kinds are never equal.
 struct KeyLess {
   using is_transparent = void;
   bool operator()(const Value& left, const Value& right) const;
@@ -198,16 +199,17 @@ struct KeyLess {
   bool operator()(std::string_view left, const Value& right) const;
 };
 int CompareKeys(const Value& left, const Value& right);
-int CompareNumbers(const Value& left, const Value& right);  // REQUIRES: no NaN
+int CompareNumbers(const Value& left, const Value& right);  // REQUIRES: neither is NaN
 
-// In order of insertion. Finding is logarithmic at worst, whatever keys a client chooses.
+// A dict in the order of insertion. A lookup takes logarithmic time at worst, for any keys that a
+// client chooses.
 class Dict final : public Cell {
  public:
   struct Entry {
     Value key, value;
   };
 
-  // REQUIRES of all: a hashable key. Null if there is no such key.
+  // REQUIRES: `key` is hashable, for both functions.
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
   void Set(const Value& key, Value value);
@@ -231,35 +233,35 @@ class Dict final : public Cell {
   mutable std::unique_ptr<Index> index_;  // of all entries, once many have been searched
 };
 
-// Gives its values once, as late as possible, as Python's generators do.
+// Returns its values once, each as late as possible, like a Python generator.
 class Iterator : public Cell {
  public:
-  // nullopt at the end, and from then on.
+  // Returns the next value. Returns nullopt at the end and in all later calls.
   virtual absl::StatusOr<std::optional<Value>> Next(Interpreter& interpreter) = 0;
 };
 
-// What has behaviour: macros, functions, methods, loops, namespaces.
+// A value with behaviour: macro, function, method, loop or namespace.
 class Object : public Cell {
  public:
   virtual std::string_view type_name() const = 0;
   virtual std::string Repr() const;
   virtual bool is_callable() const { return false; }
   virtual absl::StatusOr<Value> Call(Interpreter& interpreter, Arguments& arguments);
-  // nullopt if there is no such attribute.
+  // Returns an attribute, or nullopt if the object has no such attribute.
   virtual absl::StatusOr<std::optional<Value>> Attribute(Interpreter& interpreter,
                                                          std::string_view name);
-  // nullptr if it cannot be iterated.
+  // Returns an iterator, or nullptr if the object cannot be iterated.
   virtual absl::StatusOr<Iterator*> Iterate(Interpreter& interpreter);
-  // nullopt if it has no length.
+  // Returns the length, or nullopt if the object has no length.
   virtual absl::StatusOr<std::optional<int64_t>> Length(Interpreter& interpreter);
 };
 
-// The type's name in messages, as Python spells it.
+// Returns the name of the type in messages, as in Python.
 std::string_view TypeName(const Value& value);
 
-int32_t DepthOf(const Value& value);  // 0 unless it is a container
+int32_t DepthOf(const Value& value);  // 0 if `value` is not a container
 
-// False for what cannot be a dict's key.
+// Returns false if `value` cannot be the key of a dict.
 bool IsHashable(const Value& value);
 
 }  // namespace incipit::jinja

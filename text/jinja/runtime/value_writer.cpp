@@ -92,13 +92,14 @@ std::string HtmlEscape(uint32_t c) {
   }
 }
 
-// Writes nested values. `style` is that of JSON, or null: repr().
+// Writes values with their nested values: as JSON if `style` is not null, otherwise like Python's
+// repr().
 class ValueWriter {
  public:
   ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
       : in_(in), json_(style), out_(out) {}
 
-  // `origin` is that of the quotes and of what carries no mark of its own.
+  // Writes `value`. Quotes, and other parts without a mark of their own, get the origin `origin`.
   absl::Status Write(const Value& value, Origin origin) {
     INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
@@ -219,7 +220,7 @@ class ValueWriter {
       out_.Append(fmt::format("range({}, {}{})", range.start, range.stop, step));
     } else if (auto* object = As<NamespaceObject>(value)) {
       if (++namespace_depth_ > in_.heap().limits().depth_max) {
-        return InvalidArgument("a namespace that holds itself cannot be printed");
+        return InvalidArgument("a namespace that contains itself cannot be printed");
       }
       out_.Append("<Namespace ");
       INCIPIT_RETURN_IF_ERROR(WriteDict(object->attributes));

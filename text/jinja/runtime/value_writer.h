@@ -1,5 +1,6 @@
-// Values as text: Python's str() and repr(), json.dumps, and HTML escapes. What came with the
-// request stays marked; quotes and brackets are the string's or the container's.
+// Writes values as text: Python's str() and repr(), json.dumps, and HTML escapes. Text that came
+// with the request keeps its marks. Quotes and brackets have the origin of the string or the
+// container.
 #pragma once
 
 #include <optional>
@@ -12,25 +13,25 @@ namespace incipit::jinja {
 
 class Interpreter;
 
-// How json.dumps writes.
+// The style of json.dumps.
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  std::optional<std::string> indent;  // of one level; everything on one line without
+  std::optional<std::string> indent;  // indentation of one level; if missing, the JSON is one line
   std::string item_separator = ", ", key_separator = ": ";
 };
 
 absl::Status AppendRepr(Interpreter& in, const Value& value, TextBuilder& out);
 absl::Status AppendJson(Interpreter& in, const Value& value, const JsonStyle& style,
                         TextBuilder& out);
-// str(value).
+// Appends str(value).
 absl::Status AppendString(Interpreter& in, const Value& value, TextBuilder& out);
-// str(value) with HTML escapes; a string that is marked safe is left as it is.
+// Appends str(value) with HTML escapes. A string that is marked safe is appended without escapes.
 absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out);
 
-// str(value), as a plain string.
+// Returns str(value) as a string that is not marked safe.
 absl::StatusOr<Value> ToString(Interpreter& in, const Value& value);
-// The same, but a string that is marked safe stays so.
+// Returns str(value). A string that is marked safe stays marked safe.
 absl::StatusOr<Value> ToSoftString(Interpreter& in, const Value& value);
 
 }  // namespace incipit::jinja

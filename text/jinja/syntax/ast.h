@@ -1,9 +1,11 @@
-// A parsed template. The parser makes the nodes; ResolveNames gives every variable its place and
-// every scope what it does when it is entered; the interpreter then only reads them.
+// The nodes of a parsed template. The parser creates the nodes. ResolveNames() then assigns a slot
+// to every variable, and to every scope the values to load when the scope is entered. The
+// interpreter only reads the nodes.
 //
-// Scopes are Jinja2's, which compiles a template to Python: a template, a macro, a call block and a
-// filtered loop are each a function with local slots, which inner functions reach through their
-// enclosing activations; loops, filter and set blocks are scopes within one.
+// Scopes follow Jinja2, which compiles a template to Python functions with local variables. A
+// template, a macro, a call block and the filter of a loop (`for ... if`) are functions with their
+// own slots. An inner function reads the slots of an enclosing function in the activation (one
+// running call) of that function. Loops, filter blocks and set blocks are scopes inside a function.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +24,19 @@ struct Stmt;
 using ExprPtr = std::unique_ptr<Expr>;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
-// A variable's place: a slot of the activation this many functions further out.
+// The slot of a variable: slot `slot` in the activation of the function that is `functions_up`
+// functions further out.
 struct SlotRef {
   uint16_t functions_up = 0;
   uint16_t slot = 0;
 };
 
-// What entering a scope assigns to one of its variables.
+// The value that a variable of a scope receives when the scope is entered.
 struct ScopeLoad {
   enum class Source : uint8_t {
-    kParameter,  // nothing: assigned by the statement
-    kContext,    // a variable of the request or a global
-    kOuter,      // the variable of this name further out
+    kParameter,  // no value: the statement assigns the variable
+    kContext,    // the variable of the request, or the global, with this name
+    kOuter,      // the variable with this name in an outer scope
     kMissing,
   };
   Source source = Source::kMissing;
@@ -43,29 +46,31 @@ struct ScopeLoad {
 };
 using Scope = std::vector<ScopeLoad>;
 
-// With the children of each, in the order of Jinja2's node fields, which its scoping depends on.
+// Kinds of expressions. Each comment lists the class, if it is not Expr, and the children. The
+// children have the order of the node fields of Jinja2, because the scoping of Jinja2 depends on
+// this order.
 enum class ExprKind : uint8_t {
-  kConst,         // ValueExpr
-  kName,          // NameExpr
-  kNamespaceRef,  // NameExpr: `ns.attribute` as a target
-  kTuple,         // items
-  kList,          // items
-  kDict,          // key, value, key, value, ...
-  kNot,           // operand
-  kNegative,      // operand
-  kPositive,      // operand
-  kArithmetic,    // ChainExpr
-  kCompare,       // ChainExpr
-  kAnd,           // ChainExpr
-  kOr,            // ChainExpr
-  kConcat,        // ChainExpr
-  kCondition,     // ConditionExpr: test, then, otherwise (may be null)
-  kGetAttribute,  // ValueExpr, the attribute's name: object
-  kGetItem,       // object, index
-  kSlice,         // object, start, stop, step (may be null, but for the object)
-  kCall,          // CallExpr: callee, arguments
-  kFilter,        // CallExpr: operand (null in filter blocks: the block's output), arguments
-  kTest,          // CallExpr: operand, arguments
+  kConst,         // class ValueExpr
+  kName,          // class NameExpr
+  kNamespaceRef,  // class NameExpr: `ns.attribute` as the target of an assignment
+  kTuple,         // children: the items
+  kList,          // children: the items
+  kDict,          // children: key, value, key, value, ...
+  kNot,           // child: operand
+  kNegative,      // child: operand
+  kPositive,      // child: operand
+  kArithmetic,    // class ChainExpr; children: operands
+  kCompare,       // class ChainExpr; children: operands
+  kAnd,           // class ChainExpr; children: operands
+  kOr,            // class ChainExpr; children: operands
+  kConcat,        // class ChainExpr; children: operands
+  kCondition,     // class ConditionExpr; children: test, then, otherwise (may be null)
+  kGetAttribute,  // class ValueExpr (name of the attribute); child: object
+  kGetItem,       // children: object, index
+  kSlice,         // children: object, start, stop, step (the last three may be null)
+  kCall,          // class CallExpr; children: callee, arguments
+  kFilter,        // class CallExpr; children: operand (null: output of a block), arguments
+  kTest,          // class CallExpr; children: operand, arguments
 };
 
 struct Expr {
@@ -74,7 +79,7 @@ struct Expr {
 
   const ExprKind kind;
   int line = 0;
-  int depth = 1;  // of nesting, bounded by depth_max
+  int depth = 1;  // nesting depth of the expression, at most depth_max
   std::vector<ExprPtr> children;
 };
 
@@ -90,9 +95,9 @@ struct NameExpr final : Expr {
   NameExpr(ExprKind k, std::string n);
   std::string name;
   NameContext context = NameContext::kLoad;
-  Value attribute;  // a string, of a kNamespaceRef
+  Value attribute;  // name of the attribute, if kNamespaceRef
   SlotRef slot;
-  UndefinedReason undefined;  // if nothing is assigned to it
+  UndefinedReason undefined;  // message for a use of the variable while it has no value
 };
 
 enum class ArithmeticOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
@@ -107,11 +112,11 @@ enum class CompareOp : uint8_t {
   kNotIn,
 };
 
-// child op child op child ..., from left to right. Chains are flat so that a long sum does not
-// nest.
+// A chain `child op child op child ...`, evaluated from left to right. A chain is one node, so that
+// a long sum has no deep nesting.
 struct ChainExpr final : Expr {
   using Expr::Expr;
-  std::vector<uint8_t> ops;  // of ArithmeticOp or CompareOp, if any; one less than children
+  std::vector<uint8_t> ops;  // values of ArithmeticOp or CompareOp, if any; one fewer than children
 };
 
 struct ConditionExpr final : Expr {
@@ -121,9 +126,10 @@ struct ConditionExpr final : Expr {
 
 struct CallExpr final : Expr {
   using Expr::Expr;
-  std::string name;                       // of a filter or test
-  const NamedBuiltin* builtin = nullptr;  // null if there is none: an error once it is reached
-  std::vector<Value> keywords;            // the names of the last children
+  std::string name;  // name of the filter or test
+  // Null if no filter or test has the name; an error only when executed.
+  const NamedBuiltin* builtin = nullptr;
+  std::vector<Value> keywords;  // names of the last children, which are keyword arguments
 };
 
 enum class StmtKind : uint8_t {
@@ -158,20 +164,20 @@ struct IfStmt final : Stmt {
     Body body;
   };
   explicit IfStmt(int l) : Stmt(StmtKind::kIf, l) {}
-  std::vector<Branch> branches;  // if, elif, ...
+  std::vector<Branch> branches;  // the branches `if`, `elif`, ...
   Body otherwise;
 };
 
 struct ForStmt final : Stmt {
   explicit ForStmt(int l) : Stmt(StmtKind::kFor, l) {}
-  ExprPtr target, iterable, test;  // `test` may be null
+  ExprPtr target, iterable, test;  // `test` is null if the loop has no `if`
   Body body, otherwise;
-  bool uses_loop = false;  // `loop` occurs in the body
-  // Filled by ResolveNames.
-  SlotRef loop_slot;    // where `loop` goes, if it is used
-  ExprPtr test_target;  // `target`, in the function that filters
+  bool uses_loop = false;  // true if the body uses `loop`
+  // ResolveNames() fills the following fields.
+  SlotRef loop_slot;    // slot of `loop`, if `uses_loop`
+  ExprPtr test_target;  // copy of `target` for the function that evaluates `test`
   Scope scope, test_scope, otherwise_scope;
-  uint16_t num_test_slots = 0;  // of the function that filters
+  uint16_t num_test_slots = 0;  // number of slots of the function that evaluates `test`
 };
 
 struct SetStmt final : Stmt {
@@ -179,11 +185,13 @@ struct SetStmt final : Stmt {
   ExprPtr target, value;
 };
 
-// What its body writes is assigned to a target (kSetBlock) or written (kFilterBlock).
+// A block whose output is assigned to a target (kSetBlock) or filtered and written (kFilterBlock).
 struct BlockStmt final : Stmt {
   using Stmt::Stmt;
   ExprPtr target;
-  ExprPtr filter;  // a chain of filters that ends in one without operand; may be null if kSetBlock
+  // A chain of filters; the first filter has no operand and receives the output of the block. May
+  // be null for kSetBlock.
+  ExprPtr filter;
   Body body;
   Scope scope;
 };
@@ -192,15 +200,15 @@ struct MacroStmt final : Stmt {
   MacroStmt(StmtKind k, int l, std::string n) : Stmt(k, l), name(std::move(n)) {}
   std::string name;
   std::vector<std::unique_ptr<NameExpr>> parameters;
-  std::vector<ExprPtr> defaults;  // of the last parameters
+  std::vector<ExprPtr> defaults;  // default values of the last parameters
   Body body;
-  bool uses_caller = false;  // `caller` occurs in the body and is no parameter
-  ExprPtr call;              // of kCallBlock; null in {% generation %}
-  // Filled by ResolveNames.
-  SlotRef slot;  // of the macro
+  bool uses_caller = false;  // true if the body uses `caller` and no parameter has that name
+  ExprPtr call;              // the call of a kCallBlock; null for {% generation %}
+  // ResolveNames() fills the following fields.
+  SlotRef slot;  // slot of the macro itself
   Scope scope;
   uint16_t num_slots = 0;
-  SlotRef caller_slot;  // if the caller is used
+  SlotRef caller_slot;  // slot of `caller`, if `uses_caller`
 };
 
 // A template's constant strings, which its nodes refer to.
@@ -214,10 +222,10 @@ struct Program {
   uint16_t num_slots = 0;
 };
 
-// A copy of a target: names and tuples of names.
+// Copies the target of an assignment: a name, or a tuple of names.
 ExprPtr CloneTarget(const Expr& target);
 
-// Calls visit(Expr&) for every child.
+// Calls visit(Expr&) for every child that is not null.
 template <typename Visit>
 void ForEachChild(const Expr& expr, Visit visit) {
   for (const ExprPtr& child : expr.children) {

@@ -7,7 +7,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Turns what was parsed as an expression into a target; false if it cannot be one.
+// Makes a parsed expression the target of an assignment. Returns false if nothing can be assigned
+// to the expression.
 bool MakeTarget(Expr& expr) {
   if (expr.kind == ExprKind::kNamespaceRef) return true;
   if (expr.kind == ExprKind::kName) {
@@ -42,7 +43,7 @@ constexpr Operator kProduct[] = {{"*", ArithmeticOp::kMul},
                                  {"%", ArithmeticOp::kMod}};
 constexpr Operator kPower[] = {{"**", ArithmeticOp::kPow}};
 
-// Of binary operators; those that come first bind least.
+// A precedence level of binary operators. In kLevels, the level that binds least comes first.
 struct Level {
   ExprKind kind;
   std::span<const Operator> operators;

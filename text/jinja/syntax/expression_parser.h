@@ -1,4 +1,4 @@
-// The expressions of a template, by Jinja2's grammar and precedence.
+// Parses the expressions of a template, with the grammar and the precedence of Jinja2.
 #pragma once
 
 #include <array>
@@ -14,13 +14,14 @@
 
 namespace incipit::jinja {
 
-// How deep the parser is in blocks and expressions; shared by statements and expressions.
+// The current nesting depth of blocks and expressions. The parsers of statements and expressions
+// share the depth.
 struct Nesting {
   int depth = 0;
   int depth_max = 0;
 };
 
-// One level deeper while it lives.
+// Increases the nesting depth by 1 during its lifetime.
 class NestingGuard {
  public:
   explicit NestingGuard(Nesting& nesting) : nesting_(nesting) { ++nesting_.depth; }
@@ -44,32 +45,32 @@ class ExpressionParser {
 
   ParsedExpr ParseExpression(bool with_condition = true);
 
-  // How often a special variable occurred so far: `loop`, `caller`, `kwargs` and `varargs`.
+  // Number of uses so far of each special variable: `loop`, `caller`, `kwargs`, `varargs`.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
   const std::array<int, 4>& num_special() const { return num_special_; }
 
   struct TupleOptions {
-    bool simplified = false;  // names and literals only: targets
+    bool simplified = false;  // only names and literals, for targets of assignments
     bool with_condition = true;
     std::string_view end_name = {};  // a name that also ends the tuple
     bool in_parentheses = false;
-    bool with_namespace = false;  // `ns.attribute` too
+    bool with_namespace = false;  // also `ns.attribute`
   };
-  // One expression, or several with commas as a tuple.
+  // Parses one expression, or a tuple of several expressions separated by commas.
   ParsedExpr ParseTuple(const TupleOptions& options);
 
-  // What can be assigned to: names and tuples of them.
+  // Parses the target of an assignment: a name, or a tuple of names.
   ParsedExpr ParseTarget(std::string_view end_name = {}, bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
 
-  // `|name(...)|name...` applied to `operand`, which may be null. `start_inline`: the first without
-  // its pipe.
+  // Parses `|name(...)|name...`, which filters `operand`; `operand` may be null. If `start_inline`
+  // is set, the first filter has no `|` before it.
   ParsedExpr ParseFilters(ExprPtr operand, bool start_inline);
 
  private:
   ParsedExpr ParseCondition();
-  // Operators of the level, left op right op right ..., and of those that bind more.
+  // Parses a chain of operators of level `index`, whose operands are chains of higher levels.
   ParsedExpr ParseLevel(size_t index);
   ParsedExpr ParseSigned(bool with_filters);
   ParsedExpr ParsePrimary(bool with_namespace);
@@ -87,11 +88,12 @@ class ExpressionParser {
   absl::StatusOr<std::string> ParseDottedName();
   bool AtTestArgument() const;
 
-  // Expressions with commas, up to a closing bracket.
+  // Parses items separated by commas, up to and including the closing bracket `close`.
   template <typename ParseItem>
   absl::Status ParseItems(std::string_view close, bool with_last_comma, ParseItem parse_item);
 
-  // Sets the node's depth from its children's.
+  // Sets the line of `node`, and sets the depth of `node` from the depths of its children. Returns
+  // an error if the depth is too large.
   ParsedExpr Finish(ExprPtr node, int line);
   absl::Status TooDeep() const;
 

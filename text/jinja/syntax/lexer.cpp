@@ -8,7 +8,7 @@
 namespace incipit::jinja {
 namespace {
 
-// Longer ones first, as they are tried in this order.
+// The operators, longer operators first, because the lexer tries them in this order.
 constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
@@ -17,7 +17,7 @@ bool IsNameCharacter(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// \r\n and \r become \n.
+// Returns `text` with \n instead of each \r\n and each \r.
 std::string NormalizeNewlines(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -71,7 +71,8 @@ class Lexer {
     return InvalidArgument("chat template line {}: {}", line_, message);
   }
 
-  // Behind `{%`, white space and `name` at `offset`, where a tag begins; or npos.
+  // Returns the offset after `{%`, `name` and the white space around `name`. Returns npos if the
+  // tag at `offset` has another name. REQUIRES: a tag begins at `offset`.
   size_t TagNameEnd(size_t offset, std::string_view name) const {
     offset += 2;
     if (AtOffset(offset, "-") || AtOffset(offset, "+")) ++offset;
@@ -79,7 +80,7 @@ class Lexer {
     return AtOffset(offset, name) ? SkipSpace(offset + name.size()) : std::string::npos;
   }
 
-  // The end of `{% raw %}` at `offset`, or npos.
+  // Returns the offset after the tag `{% raw %}` at `offset`, or npos.
   size_t RawBegin(size_t offset) const {
     offset = TagNameEnd(offset, "raw");
     if (offset == std::string::npos) return offset;
@@ -87,13 +88,14 @@ class Lexer {
     return AtOffset(offset, "%}") ? offset + 2 : std::string::npos;
   }
 
-  // The end of `{% endraw %}` at `offset`, or npos.
+  // Returns the offset after the tag `{% endraw %}` at `offset`, or npos.
   size_t RawEnd(size_t offset) const {
     offset = TagNameEnd(offset, "endraw");
     return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
   }
 
-  // The end of `%}` (or `#}`) with its whitespace control at `offset`, or npos.
+  // Returns the offset after `%}` (or `#}`) at `offset` and the white space that the tag removes.
+  // Returns npos if no such end is at `offset`.
   size_t ClosingEnd(size_t offset, char kind) const {
     const char close[] = {kind, '}', '\0'};
     if (AtOffset(offset, "+") && AtOffset(offset + 1, close)) return offset + 3;
@@ -102,7 +104,8 @@ class Lexer {
     return AtOffset(offset + 2, "\n") ? offset + 3 : offset + 2;
   }
 
-  // The text before a tag at `tag`, as its whitespace control leaves it.
+  // Emits the text [begin, tag) before the tag at `tag`, without the white space that the tag
+  // removes.
   void EmitData(size_t begin, size_t tag) {
     std::string_view text = std::string_view(source_).substr(begin, tag - begin);
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
@@ -180,7 +183,8 @@ class Lexer {
     return Error("missing end of raw directive");
   }
 
-  // The end of the tag at the current place, or npos.
+  // Returns the offset after the end of the tag, if the current position is the end of the tag.
+  // Returns npos otherwise.
   size_t TagEnd(bool is_variable) const {
     if (!is_variable) return ClosingEnd(pos_, '%');
     if (At("-}}")) return SkipSpace(pos_ + 3);
@@ -188,7 +192,7 @@ class Lexer {
   }
 
   absl::Status LexTag(bool is_variable) {
-    std::string open;  // the brackets that are not closed yet
+    std::string open;  // expected closing brackets of the open brackets
     while (pos_ < source_.size()) {
       if (open.empty()) {
         if (const size_t end = TagEnd(is_variable); end != std::string::npos) {

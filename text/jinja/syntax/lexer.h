@@ -1,4 +1,5 @@
-// A template's source as tokens, by the rules of Jinja2's lexer with trim_blocks and lstrip_blocks.
+// Splits the source of a template into tokens, like the lexer of Jinja2 with trim_blocks and
+// lstrip_blocks.
 #pragma once
 
 #include <optional>
@@ -27,30 +28,33 @@ enum class TokenType : uint8_t {
 struct Token {
   TokenType type = TokenType::kEnd;
   int line = 0;
-  std::string text;  // of data, names and strings (unescaped); an operator's spelling
+  std::string text;  // text, name, or string without escapes; spelling of an operator
   Value number;
 };
 
-// The last token is kEnd. INVALID_ARGUMENT or UNIMPLEMENTED naming the line.
+// Returns the tokens of `source`; the last token is kEnd. Returns INVALID_ARGUMENT or UNIMPLEMENTED
+// with the line in the message.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
-// How a token is named in messages.
+// Returns the name of a token in messages.
 std::string_view Describe(TokenType type);
 std::string_view Describe(const Token& token);
 
-// The literals of expressions: where they end in a source, and what they mean.
+// A number in an expression, and the offset of its end in the source.
 struct NumberLiteral {
   Value value;
   size_t end = 0;
 };
-// The decimal integer or float at `offset`; nullopt if no number begins there. INVALID_ARGUMENT
-// beyond the range of Int, UNIMPLEMENTED for other bases and underscores.
+// Returns the decimal integer or float at `offset`. Returns nullopt if no number begins there.
+// Returns INVALID_ARGUMENT outside the range of Int, and UNIMPLEMENTED for other bases and
+// underscores.
 absl::StatusOr<std::optional<NumberLiteral>> ReadNumber(std::string_view source, size_t offset);
 
-// The offset behind the closing quote; `offset`, that of the opening quote, if there is none.
+// Returns the offset after the closing quote. Returns `offset`, the position of the opening quote,
+// if there is no closing quote.
 size_t StringEnd(std::string_view source, size_t offset);
-// What is between the quotes, to the string that Python reads it as. UNIMPLEMENTED for \N{...} and
-// octal escapes.
+// Returns the string that Python reads from `text`, the text between the quotes. Returns
+// UNIMPLEMENTED for \N{...} and octal escapes.
 absl::StatusOr<std::string> UnescapeLiteral(std::string_view text);
 
 }  // namespace incipit::jinja

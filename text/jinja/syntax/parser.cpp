@@ -27,9 +27,10 @@ class Parser {
   }
 
  private:
-  // Statements up to one of the tags in `end`, whose name is then the current token.
+  // Parses statements up to one of the tags in `end`. The name of that tag is then the current
+  // token.
   absl::Status ParseUntil(Names end, Body& body) {
-    OutputStmt* output = nullptr;  // the last statement, if output can be added to it
+    OutputStmt* output = nullptr;  // the last statement, if more output can be added to it
     const auto add = [&](ExprPtr expr) {
       if (output == nullptr) {
         auto node = std::make_unique<OutputStmt>(expr->line);
@@ -62,7 +63,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // The end of the opening tag, then statements up to a tag in `end`.
+  // Parses the end of the opening tag, then statements up to one of the tags in `end`.
   absl::Status ParseBody(Names end, Body& body) {
     stream_.SkipOperator(":");
     INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kBlockEnd).status());
@@ -184,7 +185,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // The body of what Jinja2 compiles to a function: loops outside of it cannot be left from inside.
+  // Parses the body of a statement that Jinja2 compiles to a function. `break` and `continue` in
+  // the body cannot leave a loop outside of the body.
   Result ParseFunctionBody(std::unique_ptr<MacroStmt> node, std::string_view end) {
     const int outer_loops = std::exchange(num_loops_, 0);
     const auto before = expressions_.num_special();
@@ -244,7 +246,7 @@ class Parser {
   TokenStream stream_;
   Nesting nesting_;
   ExpressionParser expressions_;
-  int num_loops_ = 0;  // around the current place, within its function
+  int num_loops_ = 0;  // number of loops around the current position in the same function
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// A template's source to nodes, by Jinja2's grammar. What Jinja2 has and this sandbox refuses
-// (tags, filters, methods, functions and literals) is UNIMPLEMENTED, naming line and construct.
+// Parses the source of a template, with the grammar of Jinja2. ParseTemplate() returns
+// UNIMPLEMENTED, with line and construct, for every unsupported tag, filter, method, function and
+// literal of Jinja2.
 #pragma once
 
 #include <string_view>

@@ -39,7 +39,7 @@ const Value* ConstantString(const Expr* expr) {
   return value.is_string() ? &value : nullptr;
 }
 
-// Sets a flag while it lives.
+// Sets a flag to a value during its lifetime.
 class FlagGuard {
  public:
   FlagGuard(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
@@ -77,7 +77,7 @@ class Resolver {
 
  private:
   struct Function {
-    int first_level;  // of the outermost scope that belongs to it
+    int first_level;  // level of the outermost scope of the function
     std::map<std::pair<int, std::string>, uint16_t> slots;
   };
 
@@ -102,7 +102,7 @@ class Resolver {
   absl::StatusOr<SlotRef> SlotOf(const std::string& name, const Symbols& symbols, int line) {
     const std::optional<int> level = symbols.FindRef(name);
     if (!level) {
-      return InvalidArgument("chat template line {}: the name '{}' is not known to this scope",
+      return InvalidArgument("chat template line {}: the name '{}' does not exist in this scope",
                              line, name);
     }
     return SlotOf(*level, name);
@@ -186,7 +186,8 @@ class Resolver {
     if (filter.builtin->function == nullptr) return Refuse(filter.line, "filter", filter.name);
     if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line, true);
     if (filter.name != "map" || filter.children.size() < 2) return absl::OkStatus();
-    // What map applies is refused as early as what is applied directly.
+    // An unsupported filter as the argument of `map` is refused when the template is loaded, like a
+    // filter that is applied directly.
     const Value* name = ConstantString(filter.children[1].get());
     if (name == nullptr || filter.keywords.size() == filter.children.size() - 1) {
       return absl::OkStatus();
@@ -201,7 +202,7 @@ class Resolver {
     return CheckFormat(*node.children[0], node.line, true);
   }
 
-  // A constant format with a directive that is not supported.
+  // Returns an error if `expr` is a constant format string with an unsupported directive.
   static absl::Status CheckFormat(const Expr& expr, int line, bool is_percent) {
     const Value* format = ConstantString(&expr);
     if (format == nullptr) return absl::OkStatus();
@@ -229,7 +230,7 @@ class Resolver {
     const Expr& callee = *call.children[0];
     if (callee.kind == ExprKind::kName) {
       const std::string& name = static_cast<const NameExpr&>(callee).name;
-      // Unless the template has a function of this name.
+      // The call is allowed if the template itself defines a variable or a macro with this name.
       if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
       return absl::OkStatus();
     }
@@ -240,7 +241,7 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  // `soft`: a filter or test that does not exist is an error only when it is reached.
+  // If `soft` is set, an unknown filter or test in `body` is an error only when executed.
   absl::Status ResolveBody(const Body& body, const Symbols& symbols, bool soft) {
     const FlagGuard guard(soft_, soft);
     for (const auto& statement : body) {
@@ -337,7 +338,8 @@ class Resolver {
     if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
     Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
-    // Jinja2 knows no names of a set block's filters but those of its body.
+    // Jinja2 collects only the names in the body of a set block, not the names in the filters of
+    // the set block.
     if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
@@ -375,12 +377,14 @@ class Resolver {
 
   std::vector<Function> functions_;
   std::map<std::string, uint16_t, std::less<>> context_;
-  int num_loops_ = 0;  // around the current place, through functions
+  int num_loops_ = 0;  // number of loops around the current position, in all functions
   bool soft_ = false;
-  std::map<std::string, int> refused_calls_;  // by name, with the first line
-  // Of names that are macros, if those are no variables too.
+  // Line of the first call of an unsupported function, by name.
+  std::map<std::string, int> refused_calls_;
+  // First use of an attribute of a macro, by name. The use is an error if the name is only a macro
+  // and not also a variable.
   std::map<std::string, const ValueExpr*> macro_attributes_;
-  std::set<std::string> variables_, macros_;  // names that something is assigned to
+  std::set<std::string> variables_, macros_;  // names to which the template assigns
 };
 
 }  // namespace

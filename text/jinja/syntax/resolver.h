@@ -1,5 +1,5 @@
-// Decides which variable every name means, as Jinja2's compiler does: what a scope reads from the
-// request, what it copies from the scope around it, and what stays its own.
+// Decides which variable every name refers to, like the compiler of Jinja2. A scope loads some
+// variables from the request, copies some from an outer scope, and has its own variables.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,7 +7,8 @@
 
 namespace incipit::jinja {
 
-// Fills in slots, scopes, filters and tests. INVALID_ARGUMENT or UNIMPLEMENTED naming the line.
+// Sets the slots, scopes, filters and tests of all nodes. Returns INVALID_ARGUMENT or UNIMPLEMENTED
+// with the line in the message.
 absl::Status ResolveNames(Program& program);
 
 }  // namespace incipit::jinja

@@ -89,7 +89,8 @@ void Symbols::VisitStatement(const Stmt& statement) {
   }
 }
 
-// To Jinja2 an elif is an if of its own, without elif and else.
+// Visits branch `index` of an if statement. Jinja2 treats each elif as a separate if statement
+// without elif and else.
 void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Visit(*node.branches[index].test);
   Symbols branches[3] = {*this, *this, *this};
@@ -101,7 +102,8 @@ void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Merge(branches);
 }
 
-// A name that only some branches write falls back to what it means without them.
+// Adds the names of the branches of an if statement. A name that only a branch writes is loaded
+// from an outer scope or from the context, because the branch may be skipped.
 void Symbols::Merge(std::span<const Symbols> branches) {
   std::set<std::string> stored;
   for (const Symbols& branch : branches) {

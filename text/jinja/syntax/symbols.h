@@ -1,5 +1,5 @@
-// What Jinja2's compiler knows about the names of one scope (its module idtracking): which are read
-// and which are written, and therefore what entering the scope must do.
+// The names of one scope, as the module idtracking of Jinja2 collects them: the names that the
+// scope reads and writes. These names determine the values to load when the scope is entered.
 #pragma once
 
 #include <map>
@@ -16,20 +16,22 @@ class Symbols {
  public:
   struct Load {
     ScopeLoad::Source source;
-    int outer_level = 0;  // of kOuter
+    int outer_level = 0;  // level of the outer scope, if kOuter
   };
 
   Symbols(const Symbols* parent, int level) : parent_(parent), level_(level) {}
-  // A scope within this one.
+  // Returns the symbols of a scope inside this scope.
   Symbols Inner() const { return {this, level_ + 1}; }
 
-  // Statements as part of this scope: names in order, and not into scopes of their own.
+  // Adds the names of statements or of an expression to this scope, in order. The bodies of inner
+  // scopes are not visited.
   void Visit(const Body& body);
   void Visit(const Expr& expr, bool store_as_parameter = false);
   void DeclareParameter(const std::string& name);
 
   int level() const { return level_; }
-  // The level of the scope whose variable `name` is; nullopt if no scope knows it.
+  // Returns the level of the scope that contains the variable `name`. Returns nullopt if no scope
+  // contains `name`.
   std::optional<int> FindRef(const std::string& name) const;
   const std::map<std::string, Load>& loads() const { return loads_; }
 

@@ -1,4 +1,4 @@
-// Tokens one at a time, with one token of lookahead.
+// A stream of tokens with one token of lookahead.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace incipit::jinja {
 
 class TokenStream {
  public:
-  // REQUIRES: the last token is kEnd, and there is no other.
+  // REQUIRES: the last token is kEnd, and no other token is kEnd.
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& current() const { return tokens_[pos_]; }
@@ -45,7 +45,7 @@ class TokenStream {
     return InvalidArgument("chat template line {}: {}", line, message);
   }
   absl::Status Fail(std::string_view message) const { return Fail(current().line, message); }
-  // What Jinja2 has and this sandbox refuses.
+  // Returns the error for a construct of Jinja2 that this interpreter does not support.
   absl::Status Refuse(int line, std::string_view what) const {
     return Unimplemented("chat template line {}: {} is not supported", line, what);
   }
