@@ -37,7 +37,8 @@ int32_t StopStringSet::AddChild(int32_t node, char byte) {
   return child;
 }
 
-// In order of depth, so that every shorter prefix has its fallback.
+// Sets the fallback of every node. Nodes are visited in order of depth, so that the fallbacks of
+// all shorter prefixes are known.
 void StopStringSet::LinkFallbacks() {
   std::vector<int32_t> order = {kRoot};
   for (size_t i = 0; i < order.size(); ++i) {

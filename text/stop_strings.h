@@ -1,4 +1,4 @@
-// Finds stop strings in text that arrives in pieces, across the borders of the pieces.
+// Finds stop strings in text that arrives in pieces. A stop string may extend over several pieces.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace incipit {
 
-// The stop strings of one request, as an automaton that finds all of them at once: Aho and
-// Corasick, "Efficient string matching", CACM 18 (1975). Immutable; takes 24 bytes of memory for
-// each byte of the strings.
+// The stop strings of one request, as an automaton that finds all of them at once (Aho and
+// Corasick, "Efficient string matching", CACM 18, 1975). Uses 24 bytes of memory for each byte of
+// the strings. Immutable.
 class StopStringSet {
  public:
-  // REQUIRES: no empty string.
+  // REQUIRES: no string is empty.
   explicit StopStringSet(std::vector<std::string> strings);
 
   const std::vector<std::string>& strings() const { return strings_; }
@@ -26,13 +26,13 @@ class StopStringSet {
   friend class StopStrings;
   static constexpr int32_t kRoot = 0, kNone = -1;
 
-  // A prefix of at least one string. Most have one child, which needs one comparison.
+  // A prefix of at least one string. Most nodes have one child, which needs one comparison.
   struct Node {
-    int32_t child = kNone;     // the first
-    int32_t sibling = kNone;   // the next child of the same parent
-    int32_t fallback = kRoot;  // the longest proper suffix that is a node too
-    int32_t depth = 0;         // bytes of the prefix
-    char byte = 0;             // its last one
+    int32_t child = kNone;     // first child
+    int32_t sibling = kNone;   // next child of the same parent
+    int32_t fallback = kRoot;  // node of the longest proper suffix of the prefix
+    int32_t depth = 0;         // length of the prefix in bytes
+    char byte = 0;             // last byte of the prefix
   };
 
   int32_t ChildOf(int32_t node, char byte) const {
@@ -44,43 +44,45 @@ class StopStringSet {
   }
   int32_t AddChild(int32_t node, char byte);
   void LinkFallbacks();
-  // The node after `byte` of the text, given the node before.
+  // Returns the node after `byte` if `node` is the node before `byte`.
   int32_t Next(int32_t node, char byte) const;
-  // Bytes of `node`, without what is complete and begins no longer string.
+  // Returns the number of bytes at the end of the text that may be the start of a stop string. A
+  // complete stop string that begins no longer stop string does not count.
   size_t NumBegun(int32_t node) const;
 
   std::vector<std::string> strings_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::vector<int32_t> matched_;   // by node: the longest string that ends there, or kNone
-  std::vector<int32_t> children_;  // by byte: of the root, or kRoot
+  std::vector<int32_t> matched_;   // for each node: longest string that ends there, or kNone
+  std::vector<int32_t> children_;  // for each byte: child of the root, or kRoot
 };
 
-// One choice's search. Takes time linear in the text, whatever the stop strings are. The stop
-// string whose occurrence ends first wins; of two that end together, the one that begins first.
+// The search in the text of one choice. The time is linear in the length of the text, for any
+// number of stop strings. The stop string that ends first is found. Of two stop strings that end
+// together, the longer one is found.
 class StopStrings {
  public:
   explicit StopStrings(std::shared_ptr<const StopStringSet> set) : set_(std::move(set)) {}
 
   struct Result {
-    std::string text;  // safe to show: no stop string can begin in it any more
-    std::optional<size_t>
-        matched;  // index of the stop string that was found; nothing after it counts
+    std::string text;               // text to send; no stop string begins in it and ends later
+    std::optional<size_t> matched;  // index of the found stop string; later text is ignored
   };
-  // With `include_stop`, a match's own text is part of Result::text, otherwise the text ends before
-  // it.
+  // Searches `text` and returns the text to send. If a stop string matches, Result::text ends after
+  // the stop string if `include_stop` is set, and before the stop string otherwise.
   Result Push(std::string_view text, bool include_stop);
-  // Text in which no stop string counts that ends in it, only one that begins in it and ends later.
-  // Returns what is safe to show.
+  // Adds `text` without reporting a stop string that ends in `text`. A stop string that begins in
+  // `text` and ends in later text is still found. Returns the text to send.
   std::string Pass(std::string_view text);
-  // What was held back in case a stop string had begun.
+  // Returns the text that was held back because a stop string might have begun in it.
   std::string Flush();
 
  private:
-  // Takes text without a match; returns all that no stop string can begin in any more.
+  // Adds text without a match. Returns all text in which no stop string can begin any more.
   std::string Hold(std::string_view text);
 
   std::shared_ptr<const StopStringSet> set_;
-  int32_t node_ = StopStringSet::kRoot;  // the longest prefix that is a suffix of the text so far
+  // The node of the longest prefix of a stop string that is a suffix of the text so far.
+  int32_t node_ = StopStringSet::kRoot;
   std::string held_;
 };
 

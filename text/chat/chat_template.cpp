@@ -19,8 +19,8 @@ using jinja::Value;
 
 constexpr size_t kRoleSizeMax = 64;
 
-// A role that is one plain word: a template may build a special token around it ("<|" + role +
-// "|>"), and by itself it cannot hold one.
+// Returns true if `role` is one plain word, which cannot contain a special token. A template may
+// build a special token around such a role ("<|" + role + "|>").
 bool IsPlainRole(std::string_view role) {
   return !role.empty() && role.size() <= kRoleSizeMax &&
          std::all_of(role.begin(), role.end(), [](char c) {
@@ -73,7 +73,7 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  std::optional<jinja::Program> code, tool_code;  // one of them is there
+  std::optional<jinja::Program> code, tool_code;  // at least one of them has a value
   TokenizerConfig config;
   ChatTemplateLimits limits;
 };
@@ -120,7 +120,7 @@ absl::StatusOr<RenderedPrompt> ChatTemplate::Render(
   const auto& code = has_tools && program_->tool_code ? program_->tool_code : program_->code;
   if (!code) {
     return FailedPrecondition(
-        "the model's chat template is for conversations with tools, and there are none");
+        "the only chat template of the model needs tools, but the request has no tools");
   }
   Heap heap(program_->limits);
   INCIPIT_ASSIGN_OR_RETURN(jinja::Variables values, ReadVariables(heap, variables, *code));
@@ -128,7 +128,8 @@ absl::StatusOr<RenderedPrompt> ChatTemplate::Render(
   jinja::Interpreter interpreter(heap, now);
   INCIPIT_ASSIGN_OR_RETURN(const Value text, interpreter.Render(*code, std::move(values)));
   if (!IsUtf8(text.bytes())) {
-    return InvalidArgument("the chat template wrote a lone surrogate, which is no text");
+    return InvalidArgument(
+        "the output of the chat template has a lone surrogate, which is not a character");
   }
   return RenderedPrompt{.text = std::string(text.bytes()),
                         .literal_ranges = text.text().LiteralRanges()};

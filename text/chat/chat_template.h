@@ -1,4 +1,4 @@
-// A conversation to the prompt that the model was trained on, by the model's own chat template.
+// Converts a conversation to the prompt format of a model, with the chat template of the model.
 #pragma once
 
 #include <chrono>
@@ -16,36 +16,42 @@ namespace incipit {
 
 struct RenderedPrompt {
   std::string text;
-  // What came out of the request's messages, tools and arguments and not out of the template's own
-  // text, so that special tokens in it stay ordinary text. Ascending, not overlapping.
+  // Ranges of `text` that come from the messages, tools and arguments of the request, not from the
+  // template itself. Special tokens in these ranges must stay ordinary text. Ascending, without
+  // overlaps.
   std::vector<ByteRange> literal_ranges;
 };
 
-// A parsed template of the Jinja that real chat templates use: sandboxed, with no I/O. Immutable;
-// Render is thread-safe.
+// A parsed chat template in the subset of Jinja that published chat templates use. Rendering is
+// sandboxed and has no I/O. Immutable; Render() is thread-safe.
 class ChatTemplate {
  public:
-  // UNIMPLEMENTED for a construct that is not supported, INVALID_ARGUMENT for a syntax error; both
-  // name the line and the construct.
+  // Parses one template. Returns UNIMPLEMENTED for an unsupported construct and INVALID_ARGUMENT
+  // for a syntax error. The message names the line and the construct.
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
                                             ChatTemplateLimits limits = {});
 
-  // A folder's templates, which know the folder's special tokens by their names. Of several,
-  // `tool_use` renders the conversations with tools (`tools` there and not null) and `default` the
-  // others, as transformers' apply_chat_template chooses. FAILED_PRECONDITION if there is none.
+  // Parses the templates of a model folder. Makes the special tokens of the folder available to the
+  // templates by name. If there are two templates, Render() chooses like apply_chat_template of the
+  // library transformers. `tool_use` renders conversations with a variable `tools` that is not
+  // null; `default` renders all others. Returns FAILED_PRECONDITION if there is no template.
   static absl::StatusOr<ChatTemplate> Parse(const TokenizerConfig& config);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // `variables` is an object: messages, tools, documents, add_generation_prompt and the template's
-  // own arguments, of which one with the name of a special token hides that. INVALID_ARGUMENT with
-  // the template's message if it raises; FAILED_PRECONDITION where the only template is for tools
-  // and there are none; UNIMPLEMENTED, naming line and construct, where it meets what only then
-  // turns out not to be supported.
+  // Renders the prompt. `variables` is an object with messages, tools, documents,
+  // add_generation_prompt and other arguments of the template. A variable with the name of a
+  // special token replaces the special token.
+  //
+  // Returns INVALID_ARGUMENT with the message of the template if the template raises an error.
+  // Returns FAILED_PRECONDITION if the only template is for tools and the request has no tools.
+  // Returns UNIMPLEMENTED, with line and construct, for an unsupported construct that is detected
+  // only now.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
-  // The same at a given time, which strftime_now() shows in the process's time zone.
+  // Renders the prompt as if the current time were `now`. strftime_now() formats `now` in the time
+  // zone of the process.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables,
                                         std::chrono::system_clock::time_point now) const;
 
