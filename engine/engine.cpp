@@ -349,6 +349,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
+  // Before the replies: a caller that has its reply may ask for another preview at once.
+  num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {
     inbox_prompt_tokens_ -= group->request->num_prompt();
@@ -373,11 +375,6 @@ void Engine::Loop::ApplyInbox() {
 
 void Engine::Loop::ReplyToPreviews() {
   if (taken_.previews.empty()) return;
-  {
-    // Before the replies: a caller that has its reply may ask for another preview at once.
-    MutexLock lock(mutex_);
-    num_previews_ -= taken_.previews.size();
-  }
   for (const PreviewOrder& order : taken_.previews) order.done(scheduler_.Preview(*order.group));
   MutexLock lock(mutex_);
   for (PreviewOrder& order : taken_.previews) ended_.push_back(std::move(order.group));
