@@ -5,3 +5,4 @@ cd "$(dirname "$0")/.."
 git ls-files -z --cached --others --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh' |
   xargs -0 clang-format --dry-run --Werror
 python3 tools/tidy.py
+python3 tools/words.py

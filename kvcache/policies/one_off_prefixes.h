@@ -43,8 +43,8 @@ class OneOffPrefixes {
   // one. Without this decay, prefixes that no longer occur would stay for ever.
   static constexpr float kKept = 0.9375F;
   // Mean delay with which a new run is counted, in multiples of the mean age at which runs are used
-  // again. The mean age is weighted by age, so that users who return at once do not hide users who
-  // return late.
+  // again. The mean age is weighted by age, so that quick returns of some users do not hide late
+  // returns of others.
   static constexpr double kLag = 3;
   static constexpr double kAgeStep = 0.01;  // decay of earlier ages per reused run
   static constexpr size_t kSets = 64, kWays = 4;

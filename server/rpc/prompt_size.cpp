@@ -27,7 +27,7 @@ class Outline {
   explicit Outline(const grpc::ByteBuffer& bytes)
       : num_bytes_(bytes.Length()), copy_(bytes), reader_(&copy_), stream_(&reader_) {}
 
-  // False if there are more fields than kFieldsMax, or one cannot be told from the next.
+  // Returns false if there are more fields than kFieldsMax, or the end of a field is unknown.
   bool Read(PromptSize& size) {
     int64_t id_bytes = 0;
     while (const uint32_t tag = stream_.ReadTag()) {

@@ -46,8 +46,8 @@ class Builder {
     std::string name;  // of a member
     Json value;
   };
-  // An array or object that is not closed. Its place among its parent's children is the one before
-  // its own.
+  // An array or object that is not closed. Its own entry in the list of children precedes the
+  // entries of its children.
   struct Level {
     bool is_object;
     size_t first_child;

@@ -318,7 +318,8 @@ void TokenDispatcher::Flush() {
   touched_.clear();
 }
 
-// Comes before the tokens' messages, so that whoever has those finds the tokens counted.
+// Runs before the messages with the tokens are sent, so that a client that has a token finds this
+// token in the metrics.
 void TokenDispatcher::CountGenerated() {
   if (num_generated_ > 0) metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
 }
