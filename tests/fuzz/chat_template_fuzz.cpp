@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "text/chat/chat_template.h"
-#include "text/jinja/runtime/python_characters.h"
+#include "text/unicode/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using Json = nlohmann::ordered_json;
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto prompt = parsed->Render(variables);
   if (!prompt.ok()) return 0;
   INCIPIT_CHECK(prompt->text.size() <= kLimits.output_bytes_max);
-  INCIPIT_CHECK(incipit::jinja::IsValidUtf8(prompt->text));
+  INCIPIT_CHECK(incipit::IsUtf8(prompt->text));
   size_t end = 0;
   for (const incipit::ByteRange& range : prompt->literal_ranges) {
     INCIPIT_CHECK(range.begin >= end && range.begin < range.end);
