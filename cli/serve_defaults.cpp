@@ -14,7 +14,8 @@ namespace {
 // Maximum number of cache blocks that --kv-blocks auto chooses. For a small model, a larger cache
 // would not find more prefixes and would delay the start.
 constexpr int32_t kAutoBlocksMax = 1 << 18;
-constexpr double kCpuMemoryFraction = 0.5;  // share of the free memory for the cache
+// Share of the free memory that the cache gets on the CPU.
+constexpr double kCpuMemoryFraction = 0.5;
 
 }  // namespace
 

@@ -238,9 +238,10 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 }  // namespace
 
 // Loads on a separate thread, because a backend attaches state to its calling thread, and this
-// state must end after loading. OpenMP worker threads of the loading thread, together with those of
-// the engine thread, would outnumber the CPUs, and OpenMP would then hardly spin. A pinning to one
-// CPU would be inherited by threads started later.
+// state must end after loading. If the loading thread continued to exist, its OpenMP worker threads
+// and the OpenMP worker threads of the engine thread would outnumber the CPUs. OpenMP would then
+// hardly spin. Threads started later would also inherit the pinning of the loading thread to one
+// CPU.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

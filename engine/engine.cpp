@@ -64,7 +64,8 @@ class Engine::Loop {
   // The state of a request from Submit to its last event. `queued` is true after Submit has put the
   // request into the inbox.
   struct Live {
-    uint32_t cancelled_choices = 0;  // one bit per choice, so that the inbox stays bounded
+    // One bit per choice. The bits prevent repeated cancel orders, so the inbox stays bounded.
+    uint32_t cancelled_choices = 0;
     bool queued = false;
   };
 
@@ -114,7 +115,7 @@ class Engine::Loop {
   Time done_at_{};        // time when the last step was done
   StepStats taken_back_;  // statistics of a rolled-back step, kept for its replacement
   StepResult result_;
-  const Logprobs no_logprobs_;  // empty, for events outside of a step
+  const Logprobs no_logprobs_;  // empty log probabilities, for events outside of a step
   StepStats stats_;
   EngineInbox taken_;
   std::vector<std::function<void(bool)>> resets_;  // resets whose `done` was not called yet
@@ -123,18 +124,19 @@ class Engine::Loop {
   mutable Mutex mutex_;
   std::condition_variable_any work_arrived_, drained_;
   EngineInbox inbox_ ABSL_GUARDED_BY(mutex_);
-  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;    // resets in inbox_, taken_ and resets_
-  size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;  // being hashed, or asked for and not answered
-  SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);     // ended groups that the next TakeEnded returns
+  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // resets in inbox_, taken_ and resets_
+  // Number of previews that wait in inbox_ or whose prompt is being hashed.
+  size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;
+  SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);  // ended groups that the next TakeEnded returns
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
   HitRatioMonitor hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool computing_ ABSL_GUARDED_BY(mutex_) = false;  // a step may be in flight
+  bool computing_ ABSL_GUARDED_BY(mutex_) = false;  // true if a step may be in flight
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<Time> progress_;  // last progress; written before idle_ becomes false
+  std::atomic<Time> progress_;  // time of the last progress; written before idle_ becomes false
   std::atomic<bool> idle_ = true;
 
   std::thread thread_;  // last member, because the thread uses all other members
@@ -166,8 +168,8 @@ Engine::Loop::~Loop() {
 }
 
 absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
-  const SequenceGroups ended =
-      TakeEnded();  // freed at the end of Submit, after the new request is queued
+  // `ended` is freed at the end of Submit, after the new request is queued.
+  const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   INCIPIT_RETURN_IF_ERROR(Reserve(*request, clock_.Now()));
   const RequestId id = request->id;
@@ -260,7 +262,8 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
   const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   {
-    // Before the work of hashing the prompt.
+    // The limit is checked before MakeSequenceGroup hashes the prompt, because hashing may take
+    // long.
     MutexLock lock(mutex_);
     if (num_previews_ >= kPreviewsMax) {
       return ResourceExhausted("{} admission previews are waiting; the limit is {}", num_previews_,
@@ -331,7 +334,8 @@ void Engine::Loop::Run() {
   EndEverything(FinishReason::kCancelled);
 }
 
-// Waits until the loop has work. Returns false if the engine must stop.
+// Waits until the loop has work, then moves the inbox to taken_. Returns false if the engine must
+// stop.
 bool Engine::Loop::TakeInbox() {
   MutexLock lock(mutex_);
   idle_ = true;
@@ -349,7 +353,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Before the replies: a caller that has its reply may ask for another preview at once.
+  // `num_previews_` decreases before the replies, because a caller may ask for another preview as
+  // soon as the caller has its reply.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {
@@ -407,7 +412,8 @@ void Engine::Loop::Step() {
   stats_.begin = clock_.Now();
   bool stepped = false;
   absl::Status status = TryStep(stepped);
-  if (status.code() == absl::StatusCode::kAborted) status = TryStep(stepped);  // one retry
+  // If the step was aborted, tries the step a second time.
+  if (status.code() == absl::StatusCode::kAborted) status = TryStep(stepped);
   if (!status.ok()) {
     Fail(status);
     return;

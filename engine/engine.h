@@ -23,17 +23,19 @@ namespace incipit {
 struct StepStats {
   Time begin{};
   // Durations of the three parts of the step. With two steps in flight, the device also computes
-  // during `plan` and `commit`. `run` begins at the launch of the step, or when the previous step
-  // was done if that is later.
+  // during `plan` and `commit`. `run` begins at the later of two times: the launch of the step and
+  // the end of the previous step.
   Duration plan{}, run{}, commit{};
   int32_t num_tokens = 0;          // tokens computed in this step
-  int32_t num_prefill_tokens = 0;  // prompt tokens and recomputed tokens, among num_tokens
+  int32_t num_prefill_tokens = 0;  // prompt tokens and recomputed tokens computed in this step
   int32_t num_decode_tokens = 0;
   int32_t num_running = 0, num_waiting = 0;
   int32_t num_preemptions = 0;  // sequences preempted in this step
-  int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;  // cached: free, findable
-  int32_t num_retained_blocks = 0;  // retained blocks, among num_cached_blocks
-  KvCacheStats cache;               // counters since the previous step
+  // Numbers of blocks: all blocks, blocks in use by sequences, and cached blocks (free blocks that
+  // lookups can find).
+  int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
+  int32_t num_retained_blocks = 0;  // number of cached blocks with a retention hint
+  KvCacheStats cache;               // cache counters since the previous step
 };
 
 struct StepEvents {
@@ -61,7 +63,7 @@ struct EngineLoad {
   int32_t num_running = 0, num_waiting = 0;
   int64_t num_waiting_prompt_tokens = 0;
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
-  int32_t num_retained_blocks = 0;  // retained blocks, among num_cached_blocks
+  int32_t num_retained_blocks = 0;  // number of cached blocks with a retention hint
   int32_t block_size = 0;
   bool draining = false, failed = false;  // `failed` never becomes false again
   HitRatios hit_ratios;                   // hit ratios of the prefix cache, up to now
@@ -70,7 +72,7 @@ struct EngineLoad {
 struct EngineOptions {
   SchedulerOptions scheduler;
   KvCacheOptions cache;
-  int32_t requests_max = 1024;  // limit of waiting and running requests
+  int32_t requests_max = 1024;  // maximum number of waiting and running requests
   // Maximum number of prompt tokens that wait in the queue. If the queue is empty, a longer prompt
   // is accepted.
   int64_t waiting_prompt_tokens_max = 4'000'000;

@@ -26,7 +26,8 @@ struct PreviewOrder {
   std::function<void(const AdmissionPreview&)> done;
 };
 
-// Orders from other threads to the engine loop. The loop takes all of them between two steps.
+// Orders from other threads to the engine loop. Between two steps, the loop removes all orders from
+// the inbox.
 struct EngineInbox {
   SequenceGroups submitted;
   std::vector<CancelOrder> cancelled;

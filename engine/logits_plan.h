@@ -27,11 +27,12 @@ class LogitsPlan {
 
   void Build(const Step& step);
 
-  std::span<const int32_t> rows() const { return rows_; }  // in ascending order, each row once
+  // Returns the token rows that need logits, in ascending order. Each row occurs once.
+  std::span<const int32_t> rows() const { return rows_; }
   std::span<const Chunk> chunks() const { return chunks_; }
-  // Returns the row of each sample of the step, as an index within its chunk.
+  // Returns the row of each sample of the step, as an index within the chunk of the sample.
   std::span<const int32_t> sample_rows() const { return sample_rows_; }
-  // Returns the row of each score of the step, as an index within its chunk.
+  // Returns the row of each score of the step, as an index within the chunk of the score.
   std::span<const int32_t> score_rows() const { return score_rows_; }
 
  private:

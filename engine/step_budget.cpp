@@ -12,14 +12,16 @@ namespace {
 constexpr int32_t kFirstProbeTokens = 8;
 constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
-constexpr int32_t kProbeRoundsMax = 4;  // rounds per size; the first round warms up caches
+// Maximum number of measurements per step size. The first measurement warms up caches.
+constexpr int32_t kProbeRoundsMax = 4;
 
 // Estimates the duration of a step from the two largest steps that were measured: a fixed part and
 // a part for each token.
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // Count at least half of the duration as cost of the tokens, because noise may hide the growth.
+    // At least half of the duration counts as the cost of the tokens, because noise may hide the
+    // growth of the duration.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -39,7 +41,7 @@ class StepCost {
 };
 
 // Measures a prefill step: the last tokens of one sequence, with keys and values of zero. The
-// values have no effect on the duration.
+// contents of keys and values have no effect on the duration.
 class PrefillProbe {
  public:
   PrefillProbe(TransformerRunner& runner, const Clock& clock)

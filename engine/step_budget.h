@@ -15,9 +15,10 @@
 namespace incipit {
 
 struct StepBudgetOptions {
-  int32_t step_tokens_min = 64, step_tokens_max = 2048;  // bounds of the result, powers of two
+  // Bounds of the chosen number of tokens. Both bounds are powers of two.
+  int32_t step_tokens_min = 64, step_tokens_max = 2048;
   Duration step_time_max = std::chrono::milliseconds(500);
-  Duration probe_time_max = std::chrono::milliseconds(150);  // approximate time for measurements
+  Duration probe_time_max = std::chrono::milliseconds(150);  // approximate time of all measurements
 };
 
 // Returns the largest power of two, within the bounds of `options`, for which a step takes less

@@ -345,8 +345,8 @@ absl::Status TransformerRunner::Launch(const Step& step) {
     backend_.RunStep(this, [&] { RunAndSample(activations, slot.samples); });
     return absl::OkStatus();
   }
-  // Steps with scores or several chunks are rare, so RecordSteps does not record steps of this
-  // kind.
+  // Runs the step without a recording. RecordSteps does not record steps with scores or several
+  // chunks, because these steps are rare.
   transformer_->Forward(activations, *pool_);
   ComputeLogits(step, activations, slot);
   return absl::OkStatus();

@@ -19,9 +19,10 @@
 namespace incipit {
 
 struct TransformerRunnerOptions {
-  int32_t num_blocks = 0;         // blocks in the KV pool; 0: from kv_bytes or memory_fraction
-  size_t kv_bytes = 0;            // bytes of the KV pool; 0: from memory_fraction
-  double memory_fraction = 0.9;   // share of the bytes that are free after all other allocations
+  int32_t num_blocks = 0;  // number of blocks in the KV pool; 0: computed from kv_bytes
+  size_t kv_bytes = 0;     // size of the KV pool in bytes; 0: computed from memory_fraction
+  // Share of the free memory for the KV pool, measured after all other allocations.
+  double memory_fraction = 0.9;
   int32_t num_blocks_max = 0;     // maximum number of blocks if num_blocks is 0; 0: no maximum
   int32_t block_size = 16;        // tokens per block
   int32_t step_tokens_max = 512;  // maximum tokens per step, of all sequences together

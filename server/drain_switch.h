@@ -1,4 +1,4 @@
-// Whether the server takes requests: the engine and health, changed as one.
+// Switches the engine and the health state together between accepting and refusing requests.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -11,26 +11,29 @@
 
 namespace incipit {
 
-// Thread-safe. Neither the engine nor health calls back, so the lock is held while they are called:
-// of a Drain and a Resume at the same time, one is in force for both.
+// Makes the engine and the health state change together. Thread-safe. DrainSwitch holds its lock
+// while it calls the engine and the health state, so concurrent calls of Drain and Resume cannot
+// leave the engine and the health state different. No deadlock is possible, because neither Engine
+// nor Health calls DrainSwitch.
 class DrainSwitch {
  public:
-  // Everything outlives the switch.
+  // `engine`, `health` and `clock` must outlive the switch.
   DrainSwitch(Engine& engine, Health& health, const Clock& clock)
       : engine_(engine), health_(health), clock_(clock) {}
 
-  // Refuses new requests; health turns NOT_SERVING.
+  // Makes the engine refuse new requests and changes the health state to NOT_SERVING.
   void Drain() {
     MutexLock lock(mutex_);
     DrainLocked();
   }
-  // Drains for good: Resume fails from now on.
+  // Drains the server for good: all later calls of Resume fail.
   void Stop() {
     MutexLock lock(mutex_);
     is_stopping_ = true;
     DrainLocked();
   }
-  // Takes new requests again. FAILED_PRECONDITION after Stop, or if the engine has failed.
+  // Makes the engine accept new requests again and clears the draining flag of the health state.
+  // Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
   absl::Status Resume() {
     MutexLock lock(mutex_);
     if (is_stopping_) return FailedPrecondition("the server is stopping");
@@ -42,7 +45,7 @@ class DrainSwitch {
  private:
   void DrainLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     health_.SetDraining(true);
-    engine_.Drain(clock_.Now());  // a deadline that has come: does not wait
+    engine_.Drain(clock_.Now());  // the deadline is now, so Engine::Drain does not wait
   }
 
   Engine& engine_;

@@ -21,7 +21,8 @@ constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kNoFile = "none";
 
 constexpr EnumName<Device> kDeviceNames[] = {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
-// The values of --gpu-large-products. kLibrary has no name because only comparisons use kLibrary.
+// The values of --gpu-large-products. kLibrary has no name because only measurements for comparison
+// use kLibrary.
 constexpr EnumName<LargeProducts> kLargeProductsNames[] = {{LargeProducts::kOwn, "own"},
                                                            {LargeProducts::kFastest, "fastest"}};
 constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone, "none"},

@@ -41,7 +41,7 @@ struct Options {
   std::string config;  // path of a YAML file with flags
 
   std::string model;       // path of the model folder
-  std::string model_name;  // empty: the name of the model folder
+  std::string model_name;  // name of the model in requests; empty: the name of the model folder
   std::optional<int32_t> max_model_len;
   WeightFormat weights = WeightFormat::kAsStored;
   std::optional<DType> kv_dtype;
@@ -60,15 +60,17 @@ struct Options {
   EvictionPolicyKind prefix_cache_policy = EvictionPolicyKind::kAdaptive;
   bool copy_on_write = true;
   double gpu_memory_fraction = 0.9;
-  double cache_retention_share_max = 0.25;  // share of all blocks, per tenant
+  // Maximum share of all cache blocks that one tenant may retain.
+  double cache_retention_share_max = 0.25;
   int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
   std::optional<int32_t> kv_blocks;
-  int64_t kv_memory = 0;  // in bytes; 0: a share of the free memory
+  // Memory of the cache in bytes; 0: a share of the free memory of the device.
+  int64_t kv_memory = 0;
 
-  std::optional<int32_t> step_tokens;  // absent: chosen by a measurement
+  std::optional<int32_t> step_tokens;  // absent: a measurement at the start chooses the value
   int32_t prompt_steps_max = 128;
-  std::optional<int32_t> steps_in_flight;  // absent: depends on the backend
+  std::optional<int32_t> steps_in_flight;  // absent: 2 on a GPU, 1 on the CPU
   int32_t running_max = 128;
   int32_t requests_max = 1024;
   int64_t waiting_prompt_tokens_max = 4'000'000;

@@ -103,8 +103,8 @@ class Endpoint {
 
   int port() const { return listener_->port(); }
   grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
-  // Stops listener and server. gRPC waits until `deadline` for calls to end, then cancels the other
-  // calls.
+  // Stops the listener and the gRPC server. gRPC waits until `deadline` for calls to end, then
+  // cancels the other calls.
   void Stop(std::chrono::system_clock::time_point deadline) {
     listener_.reset();
     server_->Shutdown(deadline);
@@ -124,9 +124,10 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// RequestCounter holds requests-max. A request that a stop string has ended gives its slot back at
-// once and stays in the engine until the step that runs is over, so the engine has room for twice
-// as many.
+// Returns `engine` with a limit of twice `requests_max` requests. RequestCounter applies the limit
+// of --requests-max. A request that a stop string ends releases its slot of RequestCounter at once,
+// but stays in the engine until the running step ends. The engine therefore needs room for more
+// requests than --requests-max.
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
   engine.requests_max = requests_max > std::numeric_limits<int32_t>::max() / 2
                             ? std::numeric_limits<int32_t>::max()
@@ -199,9 +200,9 @@ class Server::Parts {
   ~Parts();
 
   absl::Status Listen();
-  // No call of Inference is in progress, or `longest` is over.
+  // Waits until no call of Generate or Chat is in progress, but at most for the time `longest`.
   void AwaitIdle(Duration longest);
-  // Returns the time that a step is expected to take at most.
+  // Returns the maximum time that a step is expected to take.
   Duration StepLongest() const;
 
   const Options options;
@@ -215,7 +216,8 @@ class Server::Parts {
   Health health;
   CallTracker calls;
   Metrics metrics;
-  RequestCounter requests;  // before the dispatcher, whose sessions hold slots of it
+  // Constructed before `dispatcher`, whose sessions hold slots of `requests`.
+  RequestCounter requests;
   TokenDispatcher dispatcher;
   Engine engine;
   DrainSwitch drain;

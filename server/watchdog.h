@@ -29,8 +29,8 @@ class Watchdog {
     std::function<void()> on_stuck;
   };
   static constexpr Duration kPeriod = std::chrono::seconds(1);  // time between two checks
-  // The engine hangs after a time without progress of kSteps times `step_longest`, but at least
-  // kSilenceMin and at most kSilenceMax.
+  // The watchdog reports a hang after a time without progress of kSteps times `step_longest`, but
+  // at least kSilenceMin and at most kSilenceMax.
   static constexpr Duration kSilenceMin = std::chrono::seconds(5);
   static constexpr Duration kSilenceMax = std::chrono::minutes(2);
   static constexpr int kSteps = 20;
@@ -52,7 +52,7 @@ class Watchdog {
   const Hooks hooks_;
   // After Start, `last_beat_`, `silence_`, `hangs_` and `is_stuck_` are used by `thread_` only.
   std::optional<Time> last_beat_;  // heartbeat of the previous check
-  Duration silence_{};             // time without progress
+  Duration silence_{};             // time since the last progress of the engine
   bool hangs_ = false, is_stuck_ = false;
 
   Mutex mutex_;

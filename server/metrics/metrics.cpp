@@ -68,7 +68,7 @@ class Metrics::State {
     MetricsFacts facts;
     {
       // The lock is held while the source is called, so that SetLoadSource cannot reset the source
-      // meanwhile.
+      // during the call.
       const MutexLock lock(mutex_);
       if (load_source_) facts_.load = load_source_();
       facts = facts_;
@@ -103,7 +103,7 @@ void Metrics::OnStep(const StepEvents& events) {
   const StepStats& stats = events.stats;
   Add(values.preemptions, stats.num_preemptions);
   AddCache(stats.cache, values);
-  if (stats.num_tokens == 0) return;  // no tokens were computed: requests ended without a step
+  if (stats.num_tokens == 0) return;  // no step ran: requests ended without a step
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);
   Add(values.plan_seconds, ToSeconds(stats.plan));

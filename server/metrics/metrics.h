@@ -27,7 +27,7 @@ struct MetricsOptions {
 // from the operator or the model, never from a client.
 struct ModelMetrics {
   std::string name, architecture, dtype, kv_dtype;
-  std::string backend;  // "cpu" or "cuda"
+  std::string backend;  // name of the backend: "cpu" or "cuda"
   int32_t max_model_len = 0;
   int32_t block_size = 0, num_blocks = 0;
 };

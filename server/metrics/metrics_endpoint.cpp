@@ -127,8 +127,9 @@ void MetricsEndpoint::Serve() {
 bool MetricsEndpoint::Accept(Time now) {
   OwnedSocket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket.fd() < 0) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  // A complete request gets its response in the next round of Serve. The oldest of many clients
-  // therefore has sent no complete request, or does not read its response.
+  // If too many clients are connected, disconnects the oldest client. Serve responds to a complete
+  // request in the next round, so the oldest client has sent no complete request or does not read
+  // its response.
   if (clients_.size() >= kConnectionsMax) clients_.pop_front();
   clients_.push_back({std::move(socket), {}, {}, 0, now + kClientTimeout});
   return true;

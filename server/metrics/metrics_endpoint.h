@@ -17,9 +17,9 @@
 namespace incipit {
 
 // Serves GET and HEAD requests for /metrics until destruction. Each connection is closed after one
-// response. At most kConnectionsMax clients are connected at a time: a further client replaces the
-// client with the oldest connection. A client that has not sent a request and read the
-// response within kClientTimeout is disconnected.
+// response. At most kConnectionsMax clients are connected at a time. If a further client connects,
+// the client with the oldest connection is disconnected. A client that has not sent a request and
+// read the response within kClientTimeout is disconnected.
 class MetricsEndpoint {
  public:
   static constexpr size_t kConnectionsMax = 64;
@@ -56,7 +56,8 @@ class MetricsEndpoint {
   const OwnedSocket listener_, wake_;
   const std::function<std::string()> text_;
   int port_ = 0;
-  std::list<Client> clients_;  // in the order of arrival; used by `thread_` only
+  // Connected clients, in the order of their arrival; used by `thread_` only.
+  std::list<Client> clients_;
   std::thread thread_;
 };
 

@@ -13,7 +13,8 @@
 namespace incipit {
 namespace {
 
-// Binds the address, listens, and closes the socket. Returns 0 or the errno of the failed call.
+// Binds a socket to the address `info`, listens, and closes the socket. Returns 0 or the errno of
+// the failed call.
 int TryBind(const addrinfo& info) {
   const int fd = socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
   if (fd < 0) return errno;

@@ -24,9 +24,10 @@
 namespace incipit {
 namespace {
 
-// Connections of one socket before the others, and the end, are looked at.
+// Maximum number of connections that are accepted from one socket before the other sockets and the
+// wake-up event are checked.
 constexpr int kAcceptsMax = 64;
-// Before accepting again when there was no descriptor.
+// Time in milliseconds to wait before the next accept if no file descriptor was free.
 constexpr int kPauseMs = 100;
 constexpr Duration kWarnEvery = std::chrono::seconds(10);  // minimum time between two warnings
 
@@ -75,8 +76,8 @@ absl::StatusOr<OwnedSocket> Listen(const addrinfo& info, int port, Duration unac
   if (socket.fd() < 0 || !Set(socket, SOL_SOCKET, SO_REUSEADDR, 1) ||
       !Set(socket, IPPROTO_TCP, TCP_NODELAY, 1) ||
       !Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience)) ||
-      // A socket at [::] then also accepts IPv4 connections. For other IPv6 addresses, the option
-      // has no effect.
+      // If IPV6_V6ONLY is 0, a socket at [::] also accepts IPv4 connections. For other IPv6
+      // addresses, IPV6_V6ONLY has no effect.
       (info.ai_family == AF_INET6 && !Set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0)) ||
       bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), info.ai_addrlen) != 0 ||
       listen(socket.fd(), SOMAXCONN) != 0) {
@@ -171,7 +172,8 @@ bool ConnectionListener::AcceptSome(int listening) {
       Warn();
       return false;
     }
-    // The system assigns the lowest free descriptor, so its number shows how many are in use.
+    // The system assigns the lowest free file descriptor, so the value of the descriptor shows how
+    // many descriptors are in use.
     if (connection.fd() < FilesMax() - kReservedFiles) {
       on_connection_(listening, connection.Release());
     } else {

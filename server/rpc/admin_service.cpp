@@ -18,7 +18,8 @@
 #include "server/session/request_error.h"
 
 namespace incipit {
-// A call that something else completes later, or its cancellation, whichever comes first.
+// The reactor of a unary call that ends after the handler has returned. The call ends at the first
+// call of Complete or at a cancellation by the client, whichever is first.
 class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
  public:
   static std::shared_ptr<DeferredReactor> Open() {
@@ -40,7 +41,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     Finish(ToGrpcStatus(status));
   }
 
-  // Sets what to call if the call is cancelled before it is completed; calls it now if it was.
+  // Sets the callback that runs when the client cancels the call. If the client has already
+  // cancelled the call, runs `on_cancel` now.
   void OnCancelCall(std::function<void()> on_cancel) {
     {
       MutexLock lock(mutex_);
@@ -52,7 +54,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     on_cancel();
   }
 
-  // Sets what to call on gRPC's thread when the call is over; calls it now if it is.
+  // Sets the callback that runs on a gRPC thread when the call is done. If the call is already
+  // done, runs `on_done` now on the calling thread.
   void OnDoneCall(std::function<void()> on_done) {
     {
       MutexLock lock(mutex_);
@@ -93,7 +96,7 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
  private:
   DeferredReactor() = default;
 
-  std::shared_ptr<DeferredReactor> self_;  // until OnDone
+  std::shared_ptr<DeferredReactor> self_;  // keeps the reactor alive until OnDone
   Mutex mutex_;
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -103,13 +106,16 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
 
 namespace {
 
-// A message of GetLoad up to this size is read on gRPC's thread: it costs no more than the call.
+// Maximum size in bytes of a GetLoad request that is parsed on the gRPC thread. Parsing a request
+// of this size takes no more time than the rest of the call.
 constexpr size_t kShortMessageBytes = 1024;
 
-// A preview or a reset that was refused finds most of the others gone after this delay.
+// Retry delay of a preview or a reset that is refused because too many previews or resets wait.
+// After this delay, most of the waiting previews and resets have ended.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
-// Returns `status` as the client gets it if a limit on previews or resets caused it.
+// Returns `status`, with a retry delay if `status` is RESOURCE_EXHAUSTED. A limit on waiting
+// previews or resets causes RESOURCE_EXHAUSTED.
 absl::Status RetryLater(absl::Status status) {
   if (!absl::IsResourceExhausted(status)) return status;
   return WithRetryDelay(status, kRetryDelay);
@@ -138,7 +144,8 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
   ToBytes(out, response);
 }
 
-// Returns the admission preview of a prompt of `num_tokens` tokens if the cache holds none of them.
+// Returns the admission preview of a prompt of `num_tokens` tokens, assuming that no prefix of the
+// prompt is cached.
 AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
   const int64_t num_needed = (int64_t{num_tokens} + load.block_size - 1) / load.block_size;
   const int32_t num_free = load.num_blocks - load.num_used_blocks;
@@ -250,7 +257,8 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
     return reactor.get();
   }
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
-    // Not on the engine's thread: a log that is not read would stall its steps.
+    // Logs when the call is done, and not on the engine thread. A log whose reader has stalled
+    // would delay the steps of the engine thread.
     if (was_reset) reactor->OnDoneCall([] { spdlog::info("the prefix cache was reset"); });
     reactor->Complete(was_reset
                           ? absl::OkStatus()

@@ -26,7 +26,7 @@ struct AdminContext {
   const ServedModel& served;
   v1::GetModelInfoResponse model;
   v1::GetServerInfoResponse server;  // response of GetServerInfo without the uptime
-  Time start{};                      // start of the server, for the uptime
+  Time start{};                      // time when the server started
   Engine& engine;
   const SessionStarter& starter;
   TextPool& text_pool;
@@ -36,8 +36,9 @@ struct AdminContext {
   const Clock& clock;
 };
 
-// GetLoad takes and gives bytes, since its message may be a whole prompt: see
-// server/rpc/message_bytes.h.
+// The Admin service with serialized messages as request and response of GetLoad (see
+// server/rpc/message_bytes.h). A request of GetLoad may contain a whole prompt, so a text thread
+// parses long requests.
 using RawAdminService =
     v1::Admin::WithRawCallbackMethod_GetLoad<v1::Admin::WithCallbackMethod_GetModelInfo<
         v1::Admin::WithCallbackMethod_GetServerInfo<v1::Admin::WithCallbackMethod_ResetPrefixCache<
@@ -73,13 +74,17 @@ class AdminService final : public RawAdminService {
  private:
   class DeferredReactor;
 
-  // PERMISSION_DENIED if `call` came to the port of Inference from another machine.
+  // Returns PERMISSION_DENIED if the Admin service has no separate address and the client is on
+  // another machine.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
-  // Answers GetLoad. The call may have ended meanwhile, so nothing of it but `reactor` is there.
+  // Completes a call of GetLoad with the request message `bytes`. If the call has already ended,
+  // `response` no longer exists and is not accessed.
   void AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
                   const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
                   grpc::ByteBuffer& response) const;
-  // What GetLoad says of a prompt that is known by its ids.
+  // Returns a request for an admission preview. The prompt of the request is the token ids of
+  // `message`. The cache namespace of the request follows from `tenant` and the cache salt of
+  // `message`.
   absl::StatusOr<Request> LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                      const v1::GetLoadRequest& message) const;
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kDomain = "incipit";
 constexpr const char* kTypePrefix = "type.googleapis.com/";
-constexpr size_t kMessageBytesMax = 1024;  // a longer message is cut
+// Maximum size of a message in bytes; a longer message is cut.
+constexpr size_t kMessageBytesMax = 1024;
 
 grpc::StatusCode GrpcCodeOf(Reason reason) {
   switch (reason) {

@@ -18,7 +18,8 @@ class CallbackServerContext;
 
 namespace incipit {
 
-// Owned by gRPC from Open to OnDone, and by its session. Either owner may release the stream first.
+// A stream has two owners: gRPC, from Open to OnDone, and the session of the stream. Either owner
+// may release the stream first.
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OutputSink {
  public:
   // Creates a stream with its session. `context` and `clock` must outlive the call.
@@ -47,7 +48,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   grpc::CallbackServerContext& context_;
   std::function<void()> on_finish_, on_done_;
   std::shared_ptr<GenerateStream> self_;  // keeps the stream alive until OnDone
-  std::shared_ptr<Session> session_;      // released by OnDone
+  std::shared_ptr<Session> session_;      // session of the call; released by OnDone
   grpc::ByteBuffer bytes_;                // message of the write in flight
 };
 

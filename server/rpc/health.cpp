@@ -40,8 +40,8 @@ void Health::Stop() {
   services_.clear();
 }
 
-// Publishes the state. The lock is held meanwhile, so that clients see the changes in order. gRPC
-// does not call back into Health.
+// Publishes the state to all gRPC servers. The caller holds the lock during Publish, so that
+// clients see the changes in order. No deadlock is possible, because gRPC does not call Health.
 void Health::Publish() {
   const bool serving = !hanging_ && !draining_ && !stopped_;
   for (auto* const service : services_) {

@@ -27,7 +27,7 @@ namespace incipit {
 struct InferenceContext {
   const Options& options;
   const ServedModel& model;
-  const Tokenizer* tokenizer;  // may be null
+  const Tokenizer* tokenizer;  // null if the model has no tokenizer
   const PromptEncoder& encoder;
   SessionStarter& starter;
   TextPool& text_pool;

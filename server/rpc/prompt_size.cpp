@@ -21,19 +21,23 @@ constexpr uint32_t kTextTag = BytesTag(v1::GenerateRequest::kTextFieldNumber);
 constexpr uint32_t kTokenIdsTag = BytesTag(v1::GenerateRequest::kTokenIdsFieldNumber);
 constexpr uint32_t kIdsTag = BytesTag(v1::TokenIds::kIdsFieldNumber);
 
-// Reads the outline of a message. A copy of a ByteBuffer is a reference: reading consumes it.
+// Reads the tags and lengths of a serialized GenerateRequest. Reading consumes only `copy_`, which
+// shares its data with the buffer of the caller.
 class Outline {
  public:
   explicit Outline(const grpc::ByteBuffer& bytes)
       : num_bytes_(bytes.Length()), copy_(bytes), reader_(&copy_), stream_(&reader_) {}
 
-  // Returns false if there are more fields than kFieldsMax, or the end of a field is unknown.
+  // Sets `size` to the size of the prompt. Returns false if the message has more than kFieldsMax
+  // fields, or if a tag or a length is malformed.
   bool Read(PromptSize& size) {
     int64_t id_bytes = 0;
     while (const uint32_t tag = stream_.ReadTag()) {
       uint32_t length = 0;
       if (!Enter(tag, length)) return false;
-      // Of the fields of a oneof the last one counts; ids that come in parts are put together.
+      // `text` and `token_ids` belong to one oneof, so a later field replaces an earlier field of
+      // the other kind. protobuf merges several `token_ids` fields, so ReadIds adds the sizes of
+      // all ids.
       if (tag == kTextTag) {
         size.text_bytes = length;
         id_bytes = 0;
@@ -49,12 +53,13 @@ class Outline {
   }
 
  private:
-  // Comes to the contents of the field with `tag`, of `length` bytes, or to the end of a field of
-  // another kind, with a `length` of 0.
+  // Advances to the contents of the field with `tag`, and sets `length` to the size of the contents
+  // in bytes. If the field is not length-delimited, skips the whole field and leaves `length`
+  // unchanged. Returns false if the field is malformed or not supported.
   bool Enter(uint32_t tag, uint32_t& length) {
     if (++num_fields_ > kFieldsMax) return false;
     const auto type = WireFormatLite::GetTagWireType(tag);
-    // Skipping a group visits every field in it.
+    // Refuses groups, because skipping a group would visit every field in the group.
     if (type == WireFormatLite::WIRETYPE_START_GROUP) return false;
     if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       return WireFormatLite::SkipField(&stream_, tag);
@@ -62,7 +67,8 @@ class Outline {
     return stream_.ReadVarint32(&length) && length <= num_bytes_;
   }
 
-  // Adds the bytes of the packed ids in a TokenIds of `length` bytes.
+  // Reads a TokenIds message of `length` bytes and adds the size of its packed ids, in bytes, to
+  // `id_bytes`. Returns false if the message is malformed.
   bool ReadIds(uint32_t length, int64_t& id_bytes) {
     const auto limit = stream_.PushLimit(static_cast<int>(length));
     while (const uint32_t tag = stream_.ReadTag()) {

@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Builds a JSON value from the SAX events of nlohmann's parser. The builder of the library compares
-// all members before it, which takes quadratic time, and copies members when an object grows.
+// each new member of an object with all previous members, which takes quadratic time. The builder
+// of the library also copies members when an object grows.
 class Builder {
  public:
   explicit Builder(int64_t& num_left) : num_left_(num_left) {}
@@ -39,15 +40,15 @@ class Builder {
 
   bool too_deep() const { return too_deep_; }
   bool too_many() const { return num_left_ < 0; }
-  Json& root() { return children_.front().value; }  // REQUIRES: the text is JSON
+  Json& root() { return children_.front().value; }  // REQUIRES: the parsed text is valid JSON
 
  private:
   struct Child {
-    std::string name;  // of a member
+    std::string name;  // name of the child if the child is a member of an object
     Json value;
   };
-  // An array or object that is not closed. Its own entry in the list of children precedes the
-  // entries of its children.
+  // An array or object whose end has not been read yet. The entry of the array or object in
+  // `children_` is directly before the entry `first_child`.
   struct Level {
     bool is_object;
     size_t first_child;
@@ -62,7 +63,7 @@ class Builder {
 
   int64_t& num_left_;
   bool too_deep_ = false;
-  std::string name_;  // of the member that is being read
+  std::string name_;  // name of the member that is being read
   std::vector<Level> levels_;
   std::vector<Child> children_;
 };
@@ -99,7 +100,8 @@ Json Builder::MakeArray(Children children) {
 }
 
 Json Builder::MakeObject(Children children) {
-  constexpr size_t kIndexedMembers = 16;  // below, a scan is faster than an index
+  // Maximum number of members for which a scan is faster than an index.
+  constexpr size_t kIndexedMembers = 16;
   Json object = Json::object();
   auto& members = object.get_ref<Json::object_t&>();
   members.reserve(children.size());

@@ -14,7 +14,7 @@ namespace incipit {
 
 class BoundedJsonReader {
  public:
-  static constexpr int kDepthMax = 32;  // maximum number of nested objects and arrays
+  static constexpr int kDepthMax = 32;  // maximum nesting depth of objects and arrays
 
   // `bytes_max` is the maximum size of one text. `members_max` is the maximum number of object
   // members and array elements in all texts of this reader together.
@@ -22,14 +22,14 @@ class BoundedJsonReader {
       : bytes_max_(bytes_max), members_max_(members_max), num_left_(members_max) {}
 
   // Parses `text`, which must be a JSON object. If several members have the same name, the last
-  // value replaces the first value and keeps its position, as in Python. An error names `field` and
-  // the bound.
+  // value replaces the first value at the position of the first value, as in Python. An error names
+  // `field` and the bound.
   absl::StatusOr<nlohmann::ordered_json> Read(absl::FunctionRef<std::string()> field,
                                               std::string_view text);
 
  private:
   const int64_t bytes_max_, members_max_;
-  int64_t num_left_;  // members and elements that the next texts may still have
+  int64_t num_left_;  // number of members and elements that later texts together may have
 };
 
 }  // namespace incipit

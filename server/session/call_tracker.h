@@ -44,9 +44,9 @@ class CallTracker {
  private:
   const CallLimits limits_;
   Mutex mutex_;
-  int32_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;    // number of calls before End
-  int32_t num_counted_ ABSL_GUARDED_BY(mutex_) = 0;  // number of calls before Release
-  // Number of calls before Release, by connection.
+  int32_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;    // number of calls between Begin and End
+  int32_t num_counted_ ABSL_GUARDED_BY(mutex_) = 0;  // number of calls between Begin and Release
+  // Number of calls between Begin and Release, by connection.
   std::unordered_map<std::string, int32_t> by_connection_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;
   // Callbacks of WhenIdle that have not been called, by ticket.

@@ -44,7 +44,8 @@ struct OutputOptions {
 
 struct CheckedRequest {
   std::string label;  // request_id of the client; if empty, the server generates a label
-  // A text, token ids (at least one; each is a token of the model) or a conversation.
+  // The prompt: a text, token ids (at least one; each is a token id of the model) or a
+  // conversation.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
   // The request for the engine. Id, prompt, arrival, deadline, namespace and tenant are not set
   // yet. Before SetPrompt, `output_tokens_max` is the number that the client requested, and 0 means

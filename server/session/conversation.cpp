@@ -33,7 +33,8 @@ constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "mask_token",
                                                                  "additional_special_tokens"};
 
-// Returns the path of a part of what is checked, which errors name: ".name" to "tools[3].name".
+// A callback that returns the path of `part` in the request, for error messages. For example, the
+// path of the part ".name" of a tool is "tools[3].name".
 using FieldOf = absl::FunctionRef<std::string(std::string_view part)>;
 
 absl::Status CheckName(FieldOf field, std::string_view part, std::string_view name) {
@@ -55,20 +56,22 @@ absl::Status CheckRole(FieldOf field, std::string_view role) {
                       "has a byte that is not a lower-case letter, a digit, '_' or '-'");
 }
 
-// An object with room for its members, which would be copied if they had to move.
+// Returns an empty object with memory reserved for `num_members` members. Without reserved memory,
+// the library would copy members when the object grows.
 Json ObjectOf(size_t num_members) {
   Json object = Json::object();
   object.get_ref<Json::object_t&>().reserve(num_members);
   return object;
 }
 
-// REQUIRES: `object` has no such member.
+// Appends a member to `object`. REQUIRES: `object` has no member `name`.
 void Put(Json& object, std::string_view name, Json value) {
   object.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
 }
 
-// Empties containers from the inside. The library's destructor would move what they hold to a list
-// of its own first, which takes as long as making them.
+// Empties `json`, beginning with the innermost arrays and objects. Without Clear, the destructor of
+// the library would first move all values to a temporary list. Moving the values takes as long as
+// creating the values.
 void Clear(Json& json) {
   if (json.is_object()) {
     auto& members = json.get_ref<Json::object_t&>();
@@ -158,7 +161,8 @@ absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Js
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
   INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read([&] { return std::string(kField); }, text));
-  // The names are distinct and not in `variables` yet, so push_back needs no search for duplicates.
+  // The names in `arguments` are distinct and not in `variables` yet, so no search for duplicates
+  // is necessary.
   auto& members = variables.get_ref<Json::object_t&>();
   members.reserve(members.size() + arguments.size());
   for (auto& [name, value] : arguments.get_ref<Json::object_t&>()) {
@@ -187,7 +191,6 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
   INCIPIT_RETURN_IF_ERROR(CheckCounts(draft, limits));
   BoundedJsonReader reader(limits.template_arguments_bytes_max, limits.json_values_max);
   Conversation out;
-  // If the request has no tools, `tools` is null: templates distinguish null from undefined.
   Json::array_t messages, tools;
   messages.reserve(draft.messages.size());
   tools.reserve(draft.tools.size());
@@ -208,7 +211,8 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
   }
   out.variables = ObjectOf(4);
   Put(out.variables, "messages", std::move(messages));
-  // Absent lists are null rather than undefined, which templates tell apart.
+  // If the request has no tools, the variable `tools` is null. Without this Put, the variable would
+  // be undefined, and templates distinguish null from undefined.
   Put(out.variables, "tools", tools.empty() ? Json() : Json(std::move(tools)));
   Put(out.variables, "documents", nullptr);
   Put(out.variables, "add_generation_prompt", draft.add_generation_prompt);

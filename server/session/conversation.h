@@ -18,7 +18,9 @@ struct Conversation {
   Conversation& operator=(Conversation&&) = default;
   ~Conversation();
 
-  nlohmann::ordered_json variables;  // nested as deep as BoundedJsonReader allows, and a few levels
+  // The variables of the template. Values are nested a few levels deeper than kDepthMax of
+  // BoundedJsonReader.
+  nlohmann::ordered_json variables;
 };
 
 // A callback that returns an error if the client has cancelled or disconnected, or if the deadline

@@ -17,13 +17,15 @@ inline absl::Status CheckBytes(std::string_view field, size_t size, int64_t max)
                    max);
 }
 
-// Adds `max` to `status`, the error of a `value`, if that is larger.
+// Returns `status`, which is the error for `value`. If `value` is larger than `max`, the returned
+// status has the bound `max`.
 template <typename T>
 absl::Status WithBoundOf(const T& value, int64_t max, const absl::Status& status) {
   return value > static_cast<T>(max) ? WithBound(status, max) : status;
 }
 
-// Refuses NaN too, for which every comparison is false.
+// Returns INVALID_FIELD unless `value` is at least `min` and at most `max`. NaN is refused, because
+// every comparison with NaN is false.
 inline absl::Status CheckRange(std::string_view field, float value, int min, int max) {
   if (value >= static_cast<float>(min) && value <= static_cast<float>(max)) return absl::OkStatus();
   return WithBoundOf(value, max,

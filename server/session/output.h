@@ -43,14 +43,14 @@ struct OutputDelta {
   std::optional<TokenId> stop_token;
 };
 
-// Number of tokens and times of one request.
+// The numbers of tokens and the times of one request.
 struct OutputUsage {
   int32_t num_prompt_tokens = 0;
   int32_t num_output_tokens = 0;  // output tokens of all choices, including stop tokens
   int32_t num_cached_tokens = 0;  // prompt tokens that were found in the cache
   int32_t num_copied_tokens = 0;  // cached tokens that were copied from another block
   std::optional<Miss> miss;  // reason for the first cache miss; absent if the cache was not read
-  double queue_seconds = 0;  // time in the queue
+  double queue_seconds = 0;  // time that the request waited in the queue
   std::optional<double> first_token_seconds;  // time from arrival to the first token
   double total_seconds = 0;                   // time from arrival to the end of the request
 };
@@ -61,7 +61,7 @@ struct OutputPart {
   // Log probabilities of prompt positions, in order. All parts with log probabilities of the prompt
   // are sent before the first delta.
   std::vector<ScoredPosition> prompt_logprobs;
-  std::optional<OutputUsage> usage;  // set in the last part
+  std::optional<OutputUsage> usage;  // usage of the request; set only in the last part
 
   bool empty() const { return deltas.empty() && prompt_logprobs.empty() && !usage; }
   // Returns the delta of `choice`. Adds an empty delta if the part has none for `choice`.

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Maximum size of a merged part, estimated. The limit is much smaller than 4 MiB, the default
-// maximum size of a message that a gRPC client accepts.
+// Maximum estimated size of a merged part, in bytes. The limit is much smaller than 4 MiB, the
+// default maximum size of a message that a gRPC client accepts.
 constexpr size_t kPartBytes = 256 << 10;
 
 template <typename T>

@@ -12,8 +12,8 @@ class OutputSink {
  public:
   virtual ~OutputSink() = default;
 
-  // Sends `part`. The sink must call Session::OnDelivered when it is ready for the next part. The
-  // call of OnDelivered may happen before Deliver returns.
+  // Sends `part`. The sink must call Session::OnDelivered when the sink is ready for the next part.
+  // The call of OnDelivered may happen before Deliver returns.
   virtual void Deliver(OutputPart part) = 0;
   // Ends the call with `status`. If `status` is an error, ErrorOf returns its details.
   virtual void End(const absl::Status& status) = 0;

@@ -10,7 +10,7 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kTemplateMessageBytesMax = 200;  // maximum size before escaping
+constexpr size_t kTemplateMessageBytesMax = 200;  // maximum size in bytes, before escaping
 
 // Returns `status` of the tokenizer with `field` added if the error is INVALID_ARGUMENT.
 absl::Status AboutField(const absl::Status& status, std::string_view field) {
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeConversation(
   INCIPIT_RETURN_IF_ERROR(check_wanted());
   INCIPIT_RETURN_IF_ERROR(check_text(rendered->text));
   EncodeOptions options;
-  options.add_special_tokens = false;  // the rendered template contains them already
+  options.add_special_tokens = false;  // the rendered template already contains the special tokens
   if (!special_tokens_in_chat_) options.literal_ranges = rendered->literal_ranges;
   auto tokens = tokenizer_->Encode(rendered->text, options);
   if (!tokens.ok()) return AboutField(tokens.status(), "messages");

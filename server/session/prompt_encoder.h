@@ -42,11 +42,12 @@ class PromptEncoder {
 
   // Returns a lower bound of the number of tokens in a text of `num_bytes` bytes; 0 if unknown.
   int64_t NumTokensMin(int64_t num_bytes) const;
-  // Returns true if `prompt` has a token that is not a special token.
+  // Returns true if the tokenizer is not null and `prompt` has a token that is not a special token.
   bool ShowsText(std::span<const TokenId> prompt) const;
 
  private:
-  // An error of the length of a text before its tokens are known.
+  // A callback that returns an error if `text` is too long for a prompt. The callback is called
+  // before the tokens of `text` are known.
   using CheckText = absl::FunctionRef<absl::Status(std::string_view text)>;
   absl::StatusOr<std::vector<TokenId>> EncodeConversation(const Conversation& conversation,
                                                           CheckText check_text,

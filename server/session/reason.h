@@ -29,7 +29,7 @@ enum class Reason : uint8_t {
   kDeadline,
   kCancelled,
   kEngineFailed,  // the engine has failed and accepts no request
-  kInternal,      // values of the request were not finite, or the server has a bug
+  kInternal,      // the model computed values that are not finite, or the server has a bug
   // The following reasons occur in the Admin service only.
   kBlocksInUse,
   kAdminNotLocal,

@@ -29,13 +29,13 @@ struct SamplingDraft {
 };
 
 struct OutputDraft {
-  uint32_t max_tokens = 0;  // 0: as many as the rest of the context holds
+  uint32_t max_tokens = 0;  // maximum number of output tokens; 0: the rest of the context
   uint32_t min_tokens = 0;
   std::vector<std::string> stop;
   size_t num_stop = 0;  // number of stop strings that the client sent; 0: `stop.size()`
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
-  uint32_t num_choices = 0;  // 0 means 1 choice
+  uint32_t num_choices = 0;  // number of choices; 0 means 1 choice
   std::optional<uint32_t> logprobs, prompt_logprobs;
 };
 
@@ -63,7 +63,7 @@ struct ToolCallDraft {
 struct MessageDraft {
   std::string role, content, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
-  size_t num_tool_calls = 0;  // number of calls that the client sent; 0: `tool_calls.size()`
+  size_t num_tool_calls = 0;  // number of tool calls that the client sent; 0: `tool_calls.size()`
 };
 
 struct ToolDraft {
@@ -73,7 +73,7 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
-  // Numbers of messages and tools that the client sent. 0: the size of the list.
+  // Numbers of messages and tools that the client sent. 0: the size of `messages` or `tools`.
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;

@@ -19,7 +19,8 @@ struct RequestError {
   // Text for people. Contains no data of the client except numbers and an escaped excerpt of the
   // error message of a chat template.
   std::string message = {};
-  std::string field = {};  // path such as "sampling.top_p" or "stop[3]"; empty if no field is wrong
+  // Path of the invalid field, such as "sampling.top_p" or "stop[3]". Empty if no field is invalid.
+  std::string field = {};
   std::optional<int64_t> bound = {};         // limit that a field or a count exceeds
   std::optional<Duration> retry_delay = {};  // time after which a client may repeat the request
 };

@@ -13,10 +13,11 @@ namespace incipit {
 inline constexpr int32_t kToolCallsMax = 128;  // maximum number of tool calls in one message
 
 struct RequestLimits {
-  int32_t prompt_tokens_max = 0;  // 0: limited by the context only
+  int32_t prompt_tokens_max = 0;  // maximum number of prompt tokens; 0: limited by the context only
   int32_t choices_max = 16;
   int32_t logprobs_max = 20;
-  // Maximum size of the log probabilities of the prompt in messages, estimated.
+  // Maximum estimated size of the log probabilities of a prompt in the messages to the client, in
+  // bytes.
   int64_t prompt_logprobs_bytes_max = 32 << 20;
   int32_t stop_strings_max = 16;
   int32_t stop_string_bytes_max = 1024;
@@ -25,7 +26,8 @@ struct RequestLimits {
   int32_t messages_max = 1000;
   int32_t tools_max = 128;
   int64_t template_arguments_bytes_max = 64 << 10;
-  int64_t json_values_max = 65'536;  // members and elements in all JSON texts of one request
+  // Maximum number of members and elements in all JSON texts of one request together.
+  int64_t json_values_max = 65'536;
   int64_t detokenize_bytes_max = 32 << 20;
   int32_t cache_salt_bytes_max = 256;
   Duration cache_ttl_max = std::chrono::hours(24);

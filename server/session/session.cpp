@@ -76,7 +76,9 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    is_resetting_ = true;  // Advance does not call End, so the call of the sink stays valid
+    // While `is_resetting_` is true, Advance does not end the call, so the call of the sink stays
+    // valid.
+    is_resetting_ = true;
     pending_.Clear();
     if (!end_) end_ = Refuse(Reason::kCancelled, "the client read no output");
   }

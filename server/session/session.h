@@ -25,7 +25,7 @@ namespace incipit {
 // no lock while calling the sink or the cancellation callback.
 class Session {
  public:
-  // `clock` outlives the session.
+  // `clock` must outlive the session.
   Session(std::shared_ptr<OutputSink> sink, const Clock& clock, Time arrival, Time deadline)
       : arrival_(arrival), deadline_(deadline), clock_(clock), sink_(std::move(sink)) {}
 
@@ -45,7 +45,8 @@ class Session {
   // now. `on_cancel` is called at most once.
   void OnCancelCall(std::function<void()> on_cancel);
   // Merges `part` with the output that waits to be sent. Does nothing after End or a cancellation.
-  // estimated bytes that `part` adds to the output that waits.
+  // Returns the estimated number of bytes that `part` adds to the waiting output. Returns 0 if
+  // Write does nothing or passes a part to the sink.
   size_t Write(OutputPart part);
   // Ends the call with `status` after all written output is sent. Later calls of End have no
   // effect.
@@ -55,7 +56,7 @@ class Session {
   // Ends the call without waiting for the client to read the part in flight.
   void Reset();
 
-  // Estimated bytes of the output that waits behind the part in flight.
+  // Returns the estimated size of the output that waits behind the part in flight, in bytes.
   size_t num_waiting_bytes() const;
   bool cancelled() const;
   // Returns CANCELLED if the client has cancelled or disconnected, DEADLINE_EXCEEDED if the

@@ -28,12 +28,12 @@ namespace incipit {
 struct RequestArrival {
   std::string connection;  // connection of the request; text threads serve connections in turn
   std::string tenant;      // tenant name, checked by CheckTenant
-  int64_t num_bytes = 0;   // of the unread request, held until it is read
+  int64_t num_bytes = 0;   // size of the unread request in bytes
 };
 
-// What an unread request tells of its prompt.
+// The properties of a prompt that are known before the request is read.
 struct PromptEstimate {
-  int64_t num_tokens_min = 0;         // 0 if nothing is known
+  int64_t num_tokens_min = 0;         // lower bound of the number of prompt tokens; 0: unknown
   std::string_view field = "prompt";  // name of the field of the prompt, for errors
 };
 
@@ -53,9 +53,10 @@ struct SessionContext {
 // Starts the sessions of arriving requests. Thread-safe. No function blocks.
 class SessionStarter {
  public:
-  // Reads the request. Called at most once, on a text thread.
+  // A callback that reads the request. Called at most once, on a text thread.
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
-  // Looks at the unread request; called before Start returns, if there is room for the request.
+  // A callback that returns the estimate for the unread request. Start calls the callback before
+  // Start returns, and only if the number of requests is below --requests-max.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
 
   explicit SessionStarter(const SessionContext& context);
@@ -82,12 +83,13 @@ class SessionStarter {
     Read read;
   };
 
-  // Takes a slot for `session` and checks the limits that depend on `arrival` only.
-  // Returns the load of the request, and how many prompt tokens wait in the engine.
+  // The result of CheckRoom for a request that may be queued.
   struct Room {
-    TextLoad load;
-    int64_t tokens_behind = 0;
+    TextLoad load;              // load of the request on the text queue
+    int64_t tokens_behind = 0;  // number of prompt tokens that wait in the engine
   };
+  // Adds a slot of RequestCounter to `session`, and checks the limits that can be checked before
+  // the request is read. Returns an error for the client if a limit is exceeded.
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
   // Reads, checks and submits the request of `job`. Runs on a text thread.

@@ -32,9 +32,10 @@ class StallWatch {
   // last part.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Abandons or resets the stalled sessions among the sessions of AddEnded.
+  // Abandons or resets the stalled sessions among the sessions of AddEnded. Also abandons sessions
+  // whose deadline has passed.
   void CheckEnded(Time now);
-  // The sessions of AddEnded whose client may not have taken the last part.
+  // Returns the sessions of AddEnded whose client may not have read the last part.
   std::vector<EndedSession>& ended() { return ended_; }
 
  private:

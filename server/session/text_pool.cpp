@@ -69,7 +69,7 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // A line as it would be without its last tasks.
+  // A line, and the load of the line without the last tasks that are chosen to be displaced.
   struct Rest {
     Lines::iterator line;
     TextLoad load;

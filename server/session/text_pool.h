@@ -20,21 +20,25 @@
 
 namespace incipit {
 
-// What bounds the queue.
+// A limit of the queue of a TextPool: on the number of tasks, on the bytes of the messages or on
+// the number of prompt tokens.
 enum class TextQueueLimit : uint8_t { kTasks, kBytes, kTokens };
 
 struct TextPoolOptions {
   int32_t num_threads = 2;
   int32_t tasks_max = 256;  // maximum number of waiting tasks
-  int64_t bytes_max = 0;    // of the messages of the tasks that wait; one task always has room
-  // Prompt tokens of the tasks that wait and of the requests that wait behind this queue.
+  // Maximum size of the messages of all waiting tasks together, in bytes. If no task waits, a
+  // larger task is also accepted.
+  int64_t bytes_max = 0;
+  // Maximum number of prompt tokens of the waiting tasks and of the requests that wait for the
+  // engine, together.
   int64_t tokens_max = std::numeric_limits<int64_t>::max();
 };
 
-// What tasks take of the queue.
+// The load of one or more tasks on the queue of a TextPool.
 struct TextLoad {
-  int64_t num_bytes = 0;   // of memory
-  int64_t num_tokens = 0;  // of prompts, at least; 0: nothing is known
+  int64_t num_bytes = 0;   // size of the messages in bytes
+  int64_t num_tokens = 0;  // lower bound of the number of prompt tokens; 0: unknown
   int64_t num_tasks = 1;
 
   TextLoad& operator+=(const TextLoad& other) {
@@ -51,20 +55,25 @@ struct TextLoad {
   }
 };
 
-// The queue is bounded in tasks, bytes and prompt tokens, and fair between connections: threads
-// take one task of each connection in turn, and if the queue is full, a connection with a smaller
-// part of it takes the place of the last task of the connection with the largest part.
+// A pool of threads with one queue of tasks. The queue has limits on tasks, bytes and prompt
+// tokens, and treats connections fairly. The threads run one task of each connection in turn. If
+// the queue is full, a new task may displace the last task of the connection with the largest share
+// of the queue. A task is displaced only if the connection of the new task, including the new task,
+// has a smaller share.
 class TextPool {
  public:
-  // Called once: on a thread of the pool with nothing, or, if the task is displaced, on the thread
-  // of another Run with the limit that this Run met.
+  // A task, which the pool calls once. A thread of the pool calls the task with nullopt. If the
+  // task of another call of Run displaces this task, that call of Run calls this task with the
+  // limit that the queue had reached.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
 
-  // Queues `task`, which takes `load`; `tokens_behind` wait behind this queue. Thread-safe; does
-  // not wait. If there is no room, returns the limit that is met and leaves `task` as it is.
+  // Queues `task` of `connection`, which has the load `load`. `tokens_behind` is the number of
+  // prompt tokens that wait for the engine. Returns nullopt if `task` was queued. If the queue has
+  // no room, returns the limit that is reached and leaves `task` unchanged. Thread-safe; does not
+  // wait.
   [[nodiscard]] std::optional<TextQueueLimit> Run(std::string_view connection, const TextLoad& load,
                                                   int64_t tokens_behind, Task&& task);
   // Runs the queued tasks, then ends the threads. Idempotent. Must always be called by the same
@@ -85,15 +94,19 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  // The limit that a task with `load` would meet beside tasks with `queued`.
+  // Returns the limit that a task with `load` would exceed if tasks with the total load `queued`
+  // wait. Returns nullopt if the task has room. `tokens_behind` is the number of prompt tokens that
+  // wait for the engine.
   std::optional<TextQueueLimit> LimitMet(const TextLoad& queued, const TextLoad& load,
                                          int64_t tokens_behind) const;
-  // Makes room for a task of `connection`: takes the last task of the connection with the largest
-  // part, again and again, while that part is larger than the one that `connection` would have.
-  // Takes nothing and returns false if that does not make enough room.
+  // Makes room for a new task of `connection` with `load`. Moves tasks to `displaced` until the new
+  // task has room, each time the last task of the connection with the largest share of the queue.
+  // The largest share must exceed the share that `connection` would have with the new task.
+  // Otherwise, MakeRoom returns false and displaces no task.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The part of the queue that `load` takes, in thousandths of a full queue.
+  // Returns the share of the queue that `load` occupies, in thousandths of a full queue. The share
+  // is the maximum of the shares of tasks, bytes and prompt tokens.
   int64_t PartOf(const TextLoad& load) const;
   // Removes and returns the first task of `line`, or the last task if `first` is false.
   Item Take(Lines::iterator line, bool first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -101,9 +114,9 @@ class TextPool {
   const TextPoolOptions options_;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  Lines lines_ ABSL_GUARDED_BY(mutex_);  // waiting tasks, in the order of service
+  Lines lines_ ABSL_GUARDED_BY(mutex_);  // waiting tasks by connection, in the order of service
   absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
-  TextLoad load_ ABSL_GUARDED_BY(mutex_) = {.num_tasks = 0};  // of all lines
+  TextLoad load_ ABSL_GUARDED_BY(mutex_) = {.num_tasks = 0};  // total load of all waiting tasks
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -12,18 +12,19 @@ struct TokenDispatcher::Call {
   RequestId id{};
   PendingOutput output;
   std::vector<OutputChoice> choices;
-  std::vector<Time> last_token;            // time of the last token, by choice
-  OutputPart part;                         // output that the session has not received yet
-  size_t part_bytes = 0;                   // estimated size of the log probabilities in `part`
-  bool is_touched = false;                 // true if the call is in `touched_`
-  int32_t num_open = 0;                    // choices
+  std::vector<Time> last_token;  // time of the last token, by choice
+  OutputPart part;               // output that the session has not received yet
+  size_t part_bytes = 0;         // estimated size of the log probabilities in `part`, in bytes
+  bool is_touched = false;       // true if the call is in `touched_`
+  int32_t num_open = 0;          // number of choices that have not ended
   int32_t num_cached = 0, num_copied = 0;  // numbers of cached and copied prompt tokens
   Miss miss;
-  bool is_abandoned = false;                  // the client has stopped reading output
-  std::optional<absl::Status> end_status;     // replaces the status CANCELLED
-  FinishReason finish = FinishReason::kStop;  // the most severe reason of all ended choices
+  bool is_abandoned = false;               // true after Abandon: the client reads too little output
+  std::optional<absl::Status> end_status;  // status of the call instead of CANCELLED
+  FinishReason finish = FinishReason::kStop;  // most severe finish reason of all ended choices
   FinishReason last_finish = FinishReason::kStop;
-  std::optional<double> queue_seconds;  // from its admission on
+  // Time that the request waited in the queue. Absent before the admission of the request.
+  std::optional<double> queue_seconds;
   std::optional<Time> first_token;
   Time last_token_of_all{};
 
@@ -40,9 +41,9 @@ struct TokenDispatcher::Call {
 
 namespace {
 
-// Maximum estimated size of the log probabilities in one part. kPartBytes is much smaller than the
-// maximum size of a gRPC message. A long prompt, or many steps handled at once, can have more log
-// probabilities than one message holds.
+// Maximum estimated size of the log probabilities in one part, in bytes. kPartBytes is much smaller
+// than the maximum size of a gRPC message. A long prompt, or many steps handled at once, can have
+// more log probabilities than one message holds.
 constexpr size_t kPartBytes = 64 << 10;
 
 // Appends the rows of `from` to `to`. Returns the index of the first appended row.
@@ -318,8 +319,8 @@ void TokenDispatcher::Flush() {
   touched_.clear();
 }
 
-// Runs before the messages with the tokens are sent, so that a client that has a token finds this
-// token in the metrics.
+// Adds `num_generated_` tokens to the metrics. Runs before the tokens are sent, so that a client
+// that has received a token finds the token counted in the metrics.
 void TokenDispatcher::CountGenerated() {
   if (num_generated_ > 0) metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
 }
@@ -399,7 +400,7 @@ void TokenDispatcher::BoundWaitingOutput() {
   if (waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
-    Call* call = nullptr;  // null: the session has ended
+    Call* call = nullptr;  // null: the request has ended, and `ended` is set
     StallWatch::EndedSession* ended = nullptr;
   };
   std::vector<Holder> holders;

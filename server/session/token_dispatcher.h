@@ -33,14 +33,15 @@ struct PendingOutput {
   OutputOptions options;
   int32_t num_choices = 1;
   int32_t num_prompt_tokens = 0;
-  bool after_prompt = true;  // the prompt has text before the output (see Detokenizer)
-  bool reads_cache = true;   // the request may use cached prefixes
+  bool after_prompt = true;  // true if the prompt has text before the output (see Detokenizer)
+  bool reads_cache = true;   // true if the request may use cached prefixes
 };
 
 struct DispatcherOptions {
   const Tokenizer* tokenizer = nullptr;  // null: outputs have token ids and no text
   Duration write_stall_timeout{};
-  int64_t output_queue_bytes_max = 512 << 20;              // of what clients have not taken
+  // Maximum estimated size of the output that waits for clients, in bytes.
+  int64_t output_queue_bytes_max = 512 << 20;
   std::function<void(const absl::Status&)> on_fatal = {};  // called on the dispatcher thread
 };
 
@@ -107,9 +108,11 @@ class TokenDispatcher final : public EngineListener {
   static OutputUsage UsageOf(const Call& call, Time now);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
-  // Abandons the sessions with the most waiting output while that of all is beyond its limit.
+  // Abandons the sessions with the most waiting output until the waiting output of all sessions is
+  // within `output_queue_bytes_max`.
   void BoundWaitingOutput();
-  // Cancels the request and drops its output.
+  // Ends the session of `call` with `status`, discards the waiting output and cancels the request
+  // in the engine.
   void Abandon(Call& call, absl::Status status);
   void Touch(Call& call);
   Call* Find(RequestId id);
@@ -126,7 +129,9 @@ class TokenDispatcher final : public EngineListener {
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
   int64_t num_generated_ = 0;  // output tokens that `metrics_` has not counted yet
-  int64_t waiting_bytes_ = 0;  // of output, at most: what clients took since the last sum counts
+  // Upper bound of the estimated size of the output that waits in all sessions, in bytes. Output
+  // that clients have read since the last exact sum is still included.
+  int64_t waiting_bytes_ = 0;
   StallWatch stalls_;
   Time stall_check_{};  // time of the next check for stalled clients
   // Time of the last end of a request, or of the first request after a time without requests.

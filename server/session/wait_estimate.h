@@ -12,7 +12,7 @@ namespace incipit {
 class WaitEstimate {
  public:
   // Reports that a request ended `interval` after the previous end, or after the server became
-  // busy. Called by one thread.
+  // busy. Only one thread may call OnFinish.
   void OnFinish(Duration interval);
 
   // Returns the expected waiting time of a request behind `num_waiting` other requests. Returns 0

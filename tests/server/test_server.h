@@ -82,7 +82,8 @@ struct TestServerConfig {
   bool has_tokenizer = true;
   // Chat templates; bos_token and eos_token are defined. Empty: no template.
   std::string chat_template, tool_chat_template;
-  std::vector<TokenId> eos_ids;      // end-of-sequence ids; the fake model samples all token ids
+  // Ids of end-of-sequence tokens. The fake model may sample every token id.
+  std::vector<TokenId> eos_ids;
   HostPort address{"127.0.0.1", 0};  // address of the Inference service
 };
 
@@ -147,9 +148,9 @@ Reply Collect(grpc::ClientReader<v1::GenerateResponse>& reader);
 Reply Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
           const std::string& tenant = "");
 
-// Returns the reason in the error details of `status`, or an empty text.
+// Returns the name of the reason in the error details of `status`, or an empty text.
 std::string ReasonOf(const grpc::Status& status);
-// Returns the wrong field in the error details of `status`, or an empty text.
+// Returns the name of the invalid field in the error details of `status`, or an empty text.
 std::string FieldOf(const grpc::Status& status);
 // Returns the retry delay in the error details of `status`, in seconds; -1 if absent.
 double RetrySecondsOf(const grpc::Status& status);
