@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the cost of the prefix cache if the cache never finds anything: pairs of runs with the cache on and off.
+"""Measures the run time that the prefix cache adds if no lookup hits, by pairs of runs with the cache on and off.
 
 Serves a model of 125M parameters with random bf16 weights, which this program writes, and sends prompts that share no
 tokens. Prints the ratio of the run times with and without the cache, with a 95 % confidence interval. Also prints the
@@ -22,7 +22,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 from make_checkpoint import write_checkpoint  # noqa: E402
 
-# Quantiles of Student's t distribution for a two-sided 95 % interval, by the number of pairs.
+# Quantiles of Student's t distribution for a two-sided 95 % confidence interval, by the number of pairs.
 T_95 = {2: 12.706, 5: 2.776, 10: 2.262, 20: 2.093, 40: 2.023}
 
 

@@ -1,12 +1,12 @@
-// Benchmarks of the CPU backend's operations at the shapes of models of 125M and 0.5B parameters,
-// and of the machine's maximum rates: multiply-adds and bytes per second.
+// Measures the operations of the CPU backend at the shapes of models with 125M and 0.5B parameters.
+// Also measures the maximum rates of the machine: operations and read bytes per second.
 //
 //   kernels_bench [--benchmark_filter=Product] ...
 //
-// The counters gflops and gbytes are rates per second. With one thread they use the CPU time of the
-// process, so that other programs do not affect them; with more threads they use wall time. gbytes
-// counts the bytes that must be read: weights, or keys and values. Weights and KV pools are larger
-// than the processor's caches, as in a real model.
+// The counters gflops and gbytes are rates in 10^9 operations or bytes per second. With one thread,
+// the rates use the CPU time of the process, so that other programs do not affect the rates. With
+// more threads, the rates use wall time. gbytes counts the bytes of weights, or of keys and values.
+// Weights and KV pools are larger than the processor's caches, as in a real model.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::unique_ptr<Backend> CreateBackend(int64_t num_threads) {
   return *std::move(backend);
 }
 
-// Returns random values around zero. Denormal or special numbers would distort the times.
+// Returns random values in [-1, 1). Denormal or special numbers would distort the times.
 std::vector<std::byte> RandomElements(DType dtype, int64_t count, uint64_t seed) {
   std::vector<std::byte> bytes(static_cast<size_t>(count) * ByteSize(dtype));
   for (int64_t i = 0; i < count; ++i) {
@@ -59,7 +59,7 @@ void SetRates(benchmark::State& state, double operations, double bytes) {
       benchmark::Counter(bytes * iterations * 1e-9, benchmark::Counter::kIsRate);
 }
 
-// A further value of the argument `type`: f32 weights rounded to eight bits
+// A value of the argument `type` in addition to the values of DType: weights rounded to 8 bits.
 constexpr int64_t kInt8 = 3;
 
 // Returns a buffer allocated by the backend, as in the engine.
@@ -70,7 +70,8 @@ std::unique_ptr<Buffer> BufferOf(Backend& backend, std::span<const std::byte> co
   return *std::move(buffer);
 }
 
-// Arguments: threads, rows, outputs, inputs, type.
+// Measures a matrix product. Arguments: number of threads, rows, outputs and inputs; type of the
+// weights.
 void Product(benchmark::State& state) {
   const int64_t rows = state.range(1), outputs = state.range(2), inputs = state.range(3);
   const bool is_int8 = state.range(4) == kInt8;
@@ -115,8 +116,8 @@ struct Matrix {
   int64_t outputs, inputs;
 };
 constexpr Matrix kMatrices[] = {
-    {1280, 768}, {4096, 768}, {768, 2048},  // model of 125M parameters: q|k|v, gate|up, down
-    {1152, 896}, {9728, 896}, {896, 4864},  // model of 0.5B parameters: q|k|v, gate|up, down
+    {1280, 768}, {4096, 768}, {768, 2048},  // q|k|v, gate|up, down; 125M parameters
+    {1152, 896}, {9728, 896}, {896, 4864},  // q|k|v, gate|up, down; 0.5B parameters
 };
 
 void ProductArguments(benchmark::internal::Benchmark* benchmark) {
@@ -135,7 +136,7 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(Product)->Apply(ProductArguments);
 
 // Returns the highest machine rates measured so far with `num_threads` threads. REQUIRES: `backend`
-// has that many threads.
+// has `num_threads` threads.
 const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
   static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];
@@ -146,13 +147,15 @@ const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
 struct Heads {
   int32_t num_heads, num_kv_heads, head_dim;
 };
-// Models of 0.5B, 125M and 8B parameters
+// Attention heads of models with 0.5B, 125M and 8B parameters.
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
-// Arguments: threads, sequences, tokens of each sequence in the step, positions before these
-// tokens, type of keys and values, index into kHeads, 1 for scattered blocks or 0 for blocks in
-// order. The counters of_read, of_fma and (if the CPU has a bf16 dot instruction) of_dot are shares
-// of the machine's rates with the same number of threads.
+// Measures attention. Arguments: numbers of threads, of sequences, of tokens of each sequence in
+// the step, and of positions before these tokens. Then the type of keys and values, the index into
+// kHeads, and 1 for scattered blocks or 0 for blocks in order.
+//
+// The counters of_read, of_fma and of_dot are shares of the machine's maximum rates with the same
+// number of threads. of_dot exists only if the CPU has a dot instruction for bf16.
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];
@@ -263,13 +266,14 @@ BENCHMARK(Attention)->Apply(AttentionArguments<2>)->UseRealTime();
 
 enum class Rule : int64_t { kGreedy, kTemperature, kTopK, kTopP, kTopKTopP, kPenalties, kLogprobs };
 
-// Arguments: threads, rows, vocabulary, rule.
+// Measures sampling. Arguments: number of threads, number of rows of logits, size of the
+// vocabulary, and the Rule of sampling.
 void Sampling(benchmark::State& state) {
   const int64_t rows = state.range(1), vocab = state.range(2);
   const auto backend = CreateBackend(state.range(0));
   auto logits = RandomElements(DType::kF32, rows * vocab, 5);
   auto* values = reinterpret_cast<float*>(logits.data());
-  // A bell curve with a long upper tail, similar to real logits.
+  // Change the uniform values to a distribution with a long upper tail, similar to real logits.
   for (int64_t i = 0; i < rows * vocab; ++i) values[i] = -2.5f * std::log(1.0001f - values[i]) - 1;
 
   SamplingParams params;

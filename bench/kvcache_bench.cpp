@@ -1,5 +1,5 @@
-// Benchmarks of the cache's cost per token, block and prompt, with one thread and mostly 100,000
-// blocks of 16 tokens.
+// Measures the time of cache operations per token, block and prompt, on one thread. Most benchmarks
+// use a pool of 100,000 blocks of 16 tokens.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -21,12 +21,13 @@ constexpr int32_t kNumBlocks = 100'000;
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
-// Number of prompts between two stops of the timer. A stop costs as much as some tens of blocks.
+// Number of prompts between two stops of the timer. A stop takes as long as the work for tens of
+// blocks.
 constexpr size_t kPromptsPerStop = 8;
-// Clock time that the cache sees between two prompts
+// Time between two prompts on the clock that is passed to the cache.
 constexpr std::chrono::milliseconds kTimePerPrompt(70);
 
-// Reports the time per item: token, probe, block or prompt.
+// Reports the time per item in nanoseconds. An item is a token, a lookup, a block or a prompt.
 void CountItems(benchmark::State& state, int64_t items_per_iteration) {
   state.counters["ns_per_item"] =
       benchmark::Counter(static_cast<double>(state.iterations() * items_per_iteration) * 1e-9,
@@ -39,7 +40,8 @@ std::vector<TokenId> Prompt(int32_t number) {
   return tokens;
 }
 
-// Returns a prompt's block table with its hashes computed and its memory reserved.
+// Returns a block table for the prompt `tokens`. The hashes of the blocks are computed, and the
+// memory of the table is reserved.
 BlockTable TableOf(const KvCacheManager& cache, const std::vector<TokenId>& tokens) {
   BlockTable table;
   table.root = cache.hasher().Root({});
@@ -85,8 +87,8 @@ BENCHMARK_CAPTURE(Hash, xxh3, HashAlgorithm::kXxh3)->Name("hash_xxh3");
 BENCHMARK_CAPTURE(Hash, sha256_cbor, HashAlgorithm::kSha256Cbor)->Name("hash_sha256_cbor");
 BENCHMARK_CAPTURE(Hash, xxh3_cbor, HashAlgorithm::kXxh3Cbor)->Name("hash_xxh3_cbor");
 
-// A lower bound for the key of 16 tokens by sha256: two compressions of chunks in memory, the
-// second from the state after the first.
+// Measures a lower bound for the time to hash a block of 16 tokens by SHA-256: two compressions of
+// chunks of 64 bytes in memory. The second compression starts from the state after the first.
 void TwoCompressions(benchmark::State& state) {
   const Sha256Implementation& sha256 = Sha256Implementations().front();
   std::array<uint8_t, 2 * kSha256ChunkBytes> chunks{};
@@ -105,7 +107,7 @@ KvCacheOptions OptionsOf(int64_t num_blocks, EvictionPolicyKind policy) {
       .num_blocks = static_cast<int32_t>(num_blocks), .block_size = kBlockSize, .policy = policy};
 }
 
-// A full pool: every block is published and free, except a few that no lookup can find.
+// A cache whose pool is full: all blocks except a few are published (findable by lookups) and free.
 struct FullCache {
   FullCache(int64_t num_blocks, EvictionPolicyKind policy)
       : cache(OptionsOf(num_blocks, policy)),
@@ -131,8 +133,8 @@ void LookupMiss(benchmark::State& state) {
 }
 BENCHMARK(LookupMiss)->Name("lookup_miss");
 
-// Looks up, allocates and frees the blocks of stored prompts in turn: of one prompt if `hot`, else
-// of all prompts.
+// Measures lookup, allocation and freeing of the blocks of a stored prompt. If `hot` is set, uses
+// the same prompt each time. Otherwise, uses all stored prompts in turn.
 void Hit(benchmark::State& state, bool hot, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   const size_t num_used = hot ? 1 : full.prompts.tokens.size();
@@ -157,14 +159,15 @@ BENCHMARK_CAPTURE(Hit, cold_lru, false, kLru, kNumBlocks)->Name("hit_cold_lru");
 BENCHMARK_CAPTURE(Hit, cold_10k, false, kAdaptive, 10'000)->Name("hit_cold_10k");
 BENCHMARK_CAPTURE(Hit, cold_1m, false, kAdaptive, 1'000'000)->Name("hit_cold_1m");
 
-// New prompts, as many as run between two stops of the timer.
+// The prompts between two stops of the timer. Renew() replaces all prompts by new prompts, which
+// share no block with older prompts.
 struct NewPrompts {
   explicit NewPrompts(const KvCacheManager& cache) : prompts(cache, kPromptsPerStop) {}
 
   void Renew(const KvCacheManager& cache) {
     for (size_t i = 0; i < kPromptsPerStop; ++i) {
       BlockTable& table = prompts.tables[i];
-      prompts.tokens[i].front() = --number;  // every hash of the chain changes
+      prompts.tokens[i].front() = --number;  // changes the hash of every block
       table.hashes.clear();
       cache.hasher().Extend(table.root, prompts.tokens[i], table.hashes);
     }
@@ -173,7 +176,7 @@ struct NewPrompts {
   TokenId number = 0;
 };
 
-// Every allocated block is evicted from a full pool.
+// Measures the allocation of blocks from a full pool. The cache evicts each allocated block.
 void AllocateEvict(benchmark::State& state, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   NewPrompts fresh(full.cache);
@@ -205,8 +208,8 @@ BENCHMARK_CAPTURE(AllocateEvict, adaptive_10k, kAdaptive, 10'000)
 BENCHMARK_CAPTURE(AllocateEvict, adaptive_1m, kAdaptive, 1'000'000)
     ->Name("allocate_evict_adaptive_1m");
 
-// Publishes the blocks that a step fills: announces them when the step is planned, and confirms
-// them when the step is committed. The keys are already computed.
+// Measures the publication of the blocks that a step fills. Announce() makes the blocks findable
+// when the step is planned, and CacheBlocks() confirms the blocks when the step is committed.
 void Publish(benchmark::State& state, int64_t num_blocks) {
   FullCache full(num_blocks, kAdaptive);
   NewPrompts fresh(full.cache);
@@ -233,9 +236,9 @@ BENCHMARK_CAPTURE(Publish, all, kNumBlocks)->Name("publish");
 BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
 BENCHMARK_CAPTURE(Publish, all_1m, 1'000'000)->Name("publish_1m");
 
-// Runs all cache operations of a prompt that has no hit, hashing included. If `evicting`, the pool
-// is full and every block is evicted from an older prompt. Otherwise the pool is empty, and is
-// reset when it is full.
+// Measures all cache operations of a prompt that has no cache hit, including hashing. If `evicting`
+// is set, the pool is full, and the cache evicts blocks of older prompts. Otherwise, the pool has
+// free blocks, and the benchmark resets the cache whenever the pool is full.
 void PromptAllMiss(benchmark::State& state, bool evicting) {
   constexpr int32_t kPromptsInPool = kNumBlocks / (kPromptBlocks + 1);
   auto cache = std::make_unique<KvCacheManager>(OptionsOf(kNumBlocks, kAdaptive));
@@ -245,7 +248,7 @@ void PromptAllMiss(benchmark::State& state, bool evicting) {
   Time now;
   const auto pass = [&] {
     cache->Advance(now += kTimePerPrompt);
-    tokens.front() = ++number;  // every hash of the chain changes
+    tokens.front() = ++number;  // changes the hash of every block
     table.hashes.clear();
     cache->hasher().Extend(table.root, tokens, table.hashes);
     const ComputedBlocks computed = cache->GetComputedBlocks(tokens, table);

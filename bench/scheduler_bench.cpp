@@ -1,4 +1,4 @@
-// Benchmarks of planning and committing a step, without a model.
+// Measures the time of planning and committing steps, without a model.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ Request MakeRequest(uint64_t id, int32_t num_prompt, int32_t num_output) {
   return request;
 }
 
-// A scheduler whose every draw is token 1.
+// Plans and commits the steps of a scheduler without a model. Every sampled token is token 1.
 class Stepper {
  public:
   Stepper(const KvCacheOptions& cache, const SchedulerOptions& limits)
@@ -54,9 +54,9 @@ class Stepper {
   std::vector<std::unique_ptr<SequenceGroup>> ended_;
 };
 
-// Each of `num_running` sequences, all longer than 1,024 tokens, decodes one token. The steps
-// include those in which a block becomes full. If `builds`, BatchBuilder also builds the batch's
-// arrays.
+// Measures a step in which 16 or 256 sequences each decode one token. Each sequence has a prompt of
+// 1,024 tokens. In some of the steps, blocks of 16 tokens become full. If `builds` is set, also
+// measures BatchBuilder::Build().
 void DecodeStep(benchmark::State& state, bool builds) {
   const auto num_running = static_cast<int32_t>(state.range(0));
   constexpr int32_t kPrompt = 1024, kOutput = 4096;
@@ -96,8 +96,8 @@ BENCHMARK_CAPTURE(DecodeStep, plan_build_commit, true)
     ->Arg(256)
     ->Unit(benchmark::kMicrosecond);
 
-// A prompt of 4,096 tokens in chunks of 512, from its submission to its end. Evicts the blocks of
-// older prompts.
+// Measures all steps of a request with a prompt of 4,096 tokens and 1 output token. Each step
+// computes at most 512 tokens. When the pool is full, the cache evicts blocks of older prompts.
 void PromptInChunks(benchmark::State& state) {
   Stepper stepper({.num_blocks = 10'000}, {.step_tokens_max = 512, .running_max = 16});
   uint64_t id = 0;

@@ -1,5 +1,5 @@
-// Benchmarks of stop strings per output token, with the maximum of a request: 16 strings of 1,024
-// bytes each. The texts keep partial matches alive as long as possible.
+// Measures the search for stop strings, in time per output token. Uses the maximum number and size
+// of stop strings in a request: 16 strings of 1,024 bytes. Most texts keep partial matches long.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -61,8 +61,8 @@ void BM_StopStrings(benchmark::State& state) {
     if (at == text.size()) at = 0;
   }
 }
-// Arguments: shape of the strings, bytes of a token. A letter has 1 byte, the longest token of
-// common vocabularies 128.
+// Arguments: shape of the stop strings, and number of bytes in each token. The largest number is
+// the length of the longest token in common vocabularies, 128 bytes.
 BENCHMARK(BM_StopStrings)
     ->ArgsProduct({{kOneLetter, kNearMatch, kPeriods, kUnrelated}, {1, 4, 16, 128}});
 

@@ -12,7 +12,7 @@
 
 namespace incipit {
 
-// The stop strings of one request, as an automaton that finds all of them at once (Aho and
+// The stop strings of one request, as an automaton that finds all strings in one pass (Aho and
 // Corasick, "Efficient string matching", CACM 18, 1975). Uses 24 bytes of memory for each byte of
 // the strings. Immutable.
 class StopStringSet {
@@ -28,8 +28,8 @@ class StopStringSet {
 
   // A prefix of at least one string. Most nodes have one child, which needs one comparison.
   struct Node {
-    int32_t child = kNone;     // first child
-    int32_t sibling = kNone;   // next child of the same parent
+    int32_t child = kNone;     // index of the first child node
+    int32_t sibling = kNone;   // index of the next child of the same parent
     int32_t fallback = kRoot;  // node of the longest proper suffix of the prefix
     int32_t depth = 0;         // length of the prefix in bytes
     char byte = 0;             // last byte of the prefix
@@ -52,7 +52,8 @@ class StopStringSet {
 
   std::vector<std::string> strings_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::vector<int32_t> matched_;   // for each node: longest string that ends there, or kNone
+  // For each node: the index of the longest stop string that ends at the node, or kNone.
+  std::vector<int32_t> matched_;
   std::vector<int32_t> children_;  // for each byte: child of the root, or kRoot
 };
 
@@ -64,7 +65,7 @@ class StopStrings {
   explicit StopStrings(std::shared_ptr<const StopStringSet> set) : set_(std::move(set)) {}
 
   struct Result {
-    std::string text;               // text to send; no stop string begins in it and ends later
+    std::string text;  // text to send; no stop string begins in the text and ends later
     std::optional<size_t> matched;  // index of the found stop string; later text is ignored
   };
   // Searches `text` and returns the text to send. If a stop string matches, Result::text ends after
@@ -73,7 +74,7 @@ class StopStrings {
   // Adds `text` without reporting a stop string that ends in `text`. A stop string that begins in
   // `text` and ends in later text is still found. Returns the text to send.
   std::string Pass(std::string_view text);
-  // Returns the text that was held back because a stop string might have begun in it.
+  // Returns the text that was held back as the possible start of a stop string.
   std::string Flush();
 
  private:

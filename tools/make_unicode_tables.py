@@ -175,16 +175,16 @@ def python_tables(proc):
     assert mapped(str.casefold) == proc.fold()
     uppercase = having(str.isupper) - of(categories, "Lt")
     return [
-        category_table("kPythonCategories", "General categories, of Python.", categories, proc.categories),
-        set_table("kPythonDigit", "str.isdigit, beside Nd.", having(str.isdigit), of(categories, "Nd")),
-        set_table("kPythonNumeric", "str.isnumeric, beside N.", having(str.isnumeric), of(categories, "N")),
-        set_table("kPythonLowercase", "str.islower, beside Ll.", having(str.islower), of(categories, "Ll")),
-        set_table("kPythonUppercase", "str.isupper without Lt, beside Lu.", uppercase, of(categories, "Lu")),
-        set_table("kPythonCaseIgnorable", "Case_Ignorable, beside Mn, Me, Cf, Lm and Sk.",
+        category_table("kPythonCategories", "Exceptions to the general categories of utf8proc: the categories of Python.", categories, proc.categories),
+        set_table("kPythonDigit", "Characters for which str.isdigit() of Python differs from category Nd.", having(str.isdigit), of(categories, "Nd")),
+        set_table("kPythonNumeric", "Characters for which str.isnumeric() of Python differs from the categories N.", having(str.isnumeric), of(categories, "N")),
+        set_table("kPythonLowercase", "Characters for which str.islower() of Python differs from category Ll.", having(str.islower), of(categories, "Ll")),
+        set_table("kPythonUppercase", "Characters outside Lt for which str.isupper() of Python differs from category Lu.", uppercase, of(categories, "Lu")),
+        set_table("kPythonCaseIgnorable", "Characters for which Case_Ignorable differs from the categories Mn, Me, Cf, Lm and Sk.",
                   having(case_ignorable), of(categories, "Mn", "Me", "Cf", "Lm", "Sk")),
-        mapping_table("kPythonLower", "str.lower.", mapped(str.lower), proc.map("lower")),
-        mapping_table("kPythonUpper", "str.upper.", mapped(str.upper), proc.map("upper")),
-        mapping_table("kPythonTitle", "str.title.", mapped(str.title), proc.map("title")),
+        mapping_table("kPythonLower", "Exceptions to the lower case of utf8proc: str.lower() of Python.", mapped(str.lower), proc.map("lower")),
+        mapping_table("kPythonUpper", "Exceptions to the upper case of utf8proc: str.upper() of Python.", mapped(str.upper), proc.map("upper")),
+        mapping_table("kPythonTitle", "Exceptions to the title case of utf8proc: str.title() of Python.", mapped(str.title), proc.map("title")),
     ]
 
 
@@ -231,16 +231,16 @@ def tokenizer_tables(proc):
     stripped, lower = normalizers.StripAccents(), normalizers.Lowercase()
     marks = {c for c in CODE_POINTS if not stripped.normalize_str(chr(c))}
     return [
-        category_table("kRegexCategories", "General categories, of expressions.", reference_categories(), base),
-        set_table("kRustNumeric", "Rust's is_numeric, beside N.",
+        category_table("kRegexCategories", "Exceptions to the general categories of utf8proc: the categories of regular expressions.", reference_categories(), base),
+        set_table("kRustNumeric", "Characters for which char::is_numeric() of Rust differs from the categories N.",
                   isolated(pre_tokenizers.Digits(individual_digits=True)), of(base, "N")),
-        set_table("kRustPunctuation", "Punctuation, beside P.",
+        set_table("kRustPunctuation", "Characters for which the punctuation of tokenizers differs from the categories P.",
                   isolated(pre_tokenizers.Punctuation("isolated")), of(base, "P")),
-        set_table("kRustWord", r"\w of Rust's expressions, beside L, M, Nd, Nl and Pc.",
+        set_table("kRustWord", r"Characters for which \w of Rust differs from the categories L, M, Nd, Nl and Pc.",
                   reference_words(), of(base, "L", "M", "Nd", "Nl", "Pc")),
-        set_table("kRustMark", "Combining marks, beside M.", marks, of(base, "M")),
-        set_table("kInertInNormalForms", "Newer than the normal forms.", inert_in_normal_forms(proc, marks), set()),
-        mapping_table("kRustLower", "Rust's to_lowercase.",
+        set_table("kRustMark", "Characters for which the combining marks of tokenizers differ from the categories M.", marks, of(base, "M")),
+        set_table("kInertInNormalForms", "Characters newer than the Unicode version of the normal forms of tokenizers.", inert_in_normal_forms(proc, marks), set()),
+        mapping_table("kRustLower", "Exceptions to the lower case of utf8proc: char::to_lowercase() of Rust.",
                       {c: lower.normalize_str(chr(c)) for c in CODE_POINTS}, proc.map("lower")),
     ]
 
@@ -278,8 +278,8 @@ def rendered_properties(tables):
     for table in tables:
         names.append(f'"{table.name}", {{kPropertyData + {len(rows)}, {len(table.rows)}}}')
         rows += rows_of(table)
-    return (array("UnicodeException", "kProperty", "Scripts and other properties of expressions, by name.", rows) +
-            array("NamedExceptions", "kRegexProperties", "Their names.", names) +
+    return (array("UnicodeException", "kProperty", "Exceptions to the properties of PCRE2: scripts and other properties of regular expressions.", rows) +
+            array("NamedExceptions", "kRegexProperties", "Names of the properties, and their exceptions in kPropertyData.", names) +
             "const std::span<const NamedExceptions> kRegexProperties(kRegexPropertiesData);\n")
 
 

@@ -17,10 +17,10 @@ namespace {
 using jinja::Heap;
 using jinja::Value;
 
-constexpr size_t kRoleSizeMax = 64;
+constexpr size_t kRoleSizeMax = 64;  // maximum length of a role in bytes
 
 // Returns true if `role` is one plain word, which cannot contain a special token. A template may
-// build a special token around such a role ("<|" + role + "|>").
+// build a special token around a plain role ("<|" + role + "|>").
 bool IsPlainRole(std::string_view role) {
   return !role.empty() && role.size() <= kRoleSizeMax &&
          std::all_of(role.begin(), role.end(), [](char c) {
@@ -29,7 +29,8 @@ bool IsPlainRole(std::string_view role) {
          });
 }
 
-// Reads all of the object, also what the template does not use.
+// Returns the variables of `json` that the template `code` uses. Also reads all other values of
+// `json`, so that an invalid value is an error for every template.
 absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::ordered_json& json,
                                                const jinja::Program& code) {
   jinja::Variables variables(code.context.size());
@@ -44,10 +45,13 @@ absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::order
   return variables;
 }
 
-// They are the model's own, so that in the prompt they are tokens.
+// Sets the template variables that hold special tokens of the model, such as bos_token. The special
+// tokens count as text of the template, not of the request. Therefore the tokenizer does not encode
+// the special tokens as ordinary text.
 absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const jinja::Program& code,
                               jinja::Variables& variables) {
-  // Null if the template does not use it or the request has it.
+  // Returns the variable `name`. Returns null if the template does not use the variable or if the
+  // request has set the variable.
   const auto free_variable = [&](std::string_view name) -> Value* {
     const auto found = code.context.find(name);
     if (found == code.context.end()) return nullptr;
@@ -73,7 +77,8 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  std::optional<jinja::Program> code, tool_code;  // at least one of them has a value
+  // The programs for requests without and with tools. At least one of the programs has a value.
+  std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;
 };

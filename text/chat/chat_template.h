@@ -1,4 +1,4 @@
-// Converts a conversation to the prompt format of a model, with the chat template of the model.
+// Converts a conversation to the prompt of a model, with the chat template of the model.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ namespace incipit {
 
 struct RenderedPrompt {
   std::string text;
-  // Ranges of `text` that come from the messages, tools and arguments of the request, not from the
-  // template itself. Special tokens in these ranges must stay ordinary text. Ascending, without
-  // overlaps.
+  // Ranges of `text` that contain text of the request (messages, tools and arguments), not of the
+  // template. The tokenizer must encode special tokens inside the ranges as ordinary text. The
+  // ranges are in ascending order and do not overlap.
   std::vector<ByteRange> literal_ranges;
 };
 
-// A parsed chat template in the subset of Jinja that published chat templates use. Rendering is
-// sandboxed and has no I/O. Immutable; Render() is thread-safe.
+// A parsed chat template in the subset of Jinja that published chat templates use. Rendering a
+// template has no side effects and no I/O. Immutable; Render() is thread-safe.
 class ChatTemplate {
  public:
   // Parses one template. Returns UNIMPLEMENTED for an unsupported construct and INVALID_ARGUMENT

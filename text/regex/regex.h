@@ -21,9 +21,9 @@ using SpanSink = absl::FunctionRef<absl::Status(const Span&)>;
 class Regex {
  public:
   enum class Engine : uint8_t {
-    kAutomaton,      // linear time; not for all constructs
-    kBacktracking,   // all constructs; the number of steps is limited
-    kBestAvailable,  // automaton if possible, otherwise backtracking
+    kAutomaton,      // linear time; does not support all constructs
+    kBacktracking,   // supports all constructs; the number of steps is limited
+    kBestAvailable,  // kAutomaton if it supports the pattern, otherwise kBacktracking
   };
 
   // Compiles `pattern`. Returns INVALID_ARGUMENT for a syntax error, and UNIMPLEMENTED for an

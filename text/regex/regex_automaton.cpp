@@ -21,12 +21,12 @@ void CollectSets(const RegexNode& node, std::vector<const CodePointSet*>& sets) 
 
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 
-// Maximum number of steps of a search: a number per byte of the text, plus a fixed number. A step
-// takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
+// The maximum number of steps of a search is kStepsPerByteMax for each byte of the text, plus
+// kStepsMax. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// Maximum number of steps per byte of text that may lead to no match. After more such steps, Search
-// computes all positions where a match begins.
+// Maximum number of steps per byte of text that may lead to no match. After more steps without a
+// match, Search computes all positions where a match begins.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -223,8 +223,8 @@ class AutomatonRegex::Search {
 
   const AutomatonRegex& regex_;
   std::string_view text_;
-  // For each position: one bit for the result of each look-around. Empty if the expression has
-  // none.
+  // For each position of the text: one bit for the result of each look-around. Empty if the
+  // expression has no look-around.
   std::vector<uint8_t> conditions_;
   std::vector<bool> starts_;  // for each position: true if a match begins there; empty until needed
   size_t steps_left_;

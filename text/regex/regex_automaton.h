@@ -20,7 +20,7 @@ namespace incipit {
 // an expression share a symbol. One additional symbol is the edge (start or end) of the text.
 class SymbolMap {
  public:
-  static constexpr size_t kSymbolsMax = 250;
+  static constexpr size_t kSymbolsMax = 250;  // maximum number of symbols, without the edge
 
   // Creates the map for all sets of an expression. Returns nothing if the sets distinguish more
   // than kSymbolsMax kinds of characters.
@@ -51,7 +51,8 @@ class SymbolMap {
 // `conditions` is 1 if condition i holds.
 class Automaton {
  public:
-  using Entry = uint32_t;  // row of the next state, and one bit: a match ends before the symbol
+  // The row of the next state, and one bit that is 1 if a match ends before the symbol.
+  using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
   uint32_t start() const { return start_; }
@@ -73,8 +74,9 @@ class Automaton {
 // text before matching begins. Immutable.
 class AutomatonRegex {
  public:
-  // Returns null if no automaton of limited size can match the expression: backreferences, atomic
-  // groups, large counts, and repetition of an item that may match the empty string.
+  // Returns null if no automaton of limited size can match the expression. Examples are
+  // backreferences, atomic groups, large counts, and repetition of an item that may match the empty
+  // string.
   static std::unique_ptr<const AutomatonRegex> Create(const RegexNode& root);
 
   // Finds all matches, like Regex::FindAll(). The number of steps is limited in proportion to the
@@ -93,8 +95,9 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // For each symbol, one bit for each condition that holds after the symbol was read. One table is
-  // for automata that read forwards, one for automata that read backwards.
+  // For each symbol, one bit for each condition that holds after the symbol was read. The first
+  // table is for automata that read forwards, and the second table is for automata that read
+  // backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if the matcher has conditions of any kind
   // Condition i is the result of look-around i. Look-around i may use the conditions [0, i).

@@ -12,9 +12,9 @@
 namespace incipit {
 namespace {
 
-// Maximum number of steps of a search: a fixed number plus a number per byte of the text. One step
-// is one item of the expression that is tried, or one byte that is skipped. A step takes about 10
-// ns. A search therefore takes at most about 0.4 s, plus 0.3 s for each MiB of text.
+// The maximum number of steps of a search is kCalloutsMax, plus kCalloutsPerByteMax for each byte
+// of the text. In one step, PCRE2 tries one item of the expression or skips one byte. A step takes
+// about 10 ns, so a search takes at most about 0.4 s, plus 0.3 s for each MiB of text.
 constexpr int64_t kCalloutsMax = 40'000'000;
 constexpr int64_t kCalloutsPerByteMax = 32;
 

@@ -17,7 +17,7 @@ char32_t FoldOf(char32_t character) {
       utf8proc_tolower(utf8proc_toupper(static_cast<utf8proc_int32_t>(character))));
 }
 
-// No code point at or after U+1E944 has upper and lower case.
+// No code point from U+1E944 on has both an upper-case and a lower-case form.
 constexpr char32_t kCasedEnd = 0x1E944;
 
 }  // namespace
@@ -41,14 +41,14 @@ CodePointSet CaseFolding::Fold(const CodePointSet& set) {
   return result;
 }
 
-// Parses a class, from the position after the opening bracket to the position after the closing
-// bracket.
+// Parses a class such as [a-z]. The current position is after the opening bracket, and moves to the
+// position after the closing bracket.
 absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
   if (++depth_ > kRegexDepthMax) {
     return NotSupported(fmt::format("more than {} nested classes", kRegexDepthMax));
   }
   const bool negative = Take("^");
-  std::optional<CodePointSet> common;  // intersection of the parts that && has joined so far
+  std::optional<CodePointSet> common;  // intersection of the parts so far, separated by &&
   bool is_first = true;
   do {
     CodePointSet part;
@@ -178,8 +178,8 @@ absl::StatusOr<std::optional<CodePointSet>> RegexParser::ParseClassEscape() {
   return std::optional(std::move(set));
 }
 
-// Parses a property, from the position after the opening brace to the position after the closing
-// brace.
+// Parses a property such as \p{L}. The current position is after the opening brace, and moves to
+// the position after the closing brace.
 absl::StatusOr<CodePointSet> RegexParser::ParseProperty(bool negative) {
   if (Take("^")) negative = !negative;
   const size_t end = pattern_.find('}', position_);

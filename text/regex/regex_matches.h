@@ -11,7 +11,7 @@ namespace incipit {
 
 // Passes all matches in `text` and the parts between them to `sink`, as Regex::FindAll() promises.
 // `Search` has `bool Find(size_t from, Span& match)`. `Search` also has `bool has_given_up()`,
-// which returns true if Find() stopped because it had no steps left.
+// which returns true if Find() stopped because Find() had no steps left.
 template <typename Search>
 absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) {
   size_t from = 0, done = 0;

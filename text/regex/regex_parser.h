@@ -1,5 +1,6 @@
-// Recursive-descent parser of regular expressions. The class is in a header because two files
-// implement it: regex_syntax.cpp (groups and quantifiers) and regex_class_parser.cpp (classes).
+// Recursive-descent parser of regular expressions. RegexParser is in a header because two files
+// implement the class: regex_syntax.cpp (groups and quantifiers) and regex_class_parser.cpp
+// (classes).
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@ class CaseFolding {
   CodePointSet Fold(const CodePointSet& set);
 
  private:
-  // Each group: characters that are equal if case is ignored.
+  // Each group consists of all characters that are equal to each other if case is ignored.
   std::vector<std::vector<char32_t>> groups_;
 };
 
@@ -38,7 +39,7 @@ class RegexParser {
   // One character, or a set of characters, written in a class or as an escape.
   struct ClassItem {
     CodePointSet set = {};
-    std::optional<char32_t> character = {};  // the character, if `set` has exactly one
+    std::optional<char32_t> character = {};  // the only character of `set`, if it has only one
   };
 
   // The following functions are implemented in regex_syntax.cpp.

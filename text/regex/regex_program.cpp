@@ -14,8 +14,9 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // Maximum number of conditions of an automaton. An automaton with n conditions has a table of 2^n
 // rows for each state.
 constexpr size_t kConditionsMax = 5;
-// First number of the conditions on characters while programs are compiled. Build() renumbers these
-// conditions to follow the look-arounds, so that a look-around has the same bit in both directions.
+// First number of the conditions on characters while programs are compiled. Build() renumbers the
+// conditions on characters to follow the look-arounds. Therefore a look-around has the same bit
+// forwards and backwards.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -41,7 +42,7 @@ bool MayMatchNothing(const RegexNode& node) {
 std::optional<Automaton> AutomatonBuilder::Build(uint32_t num_symbols, uint32_t num_conditions) {
   num_symbols_ = num_symbols;
   row_size_ = num_symbols << num_conditions;
-  StateIndex({});  // creates the dead state
+  StateIndex({});  // creates the dead state, which has no instructions
   Automaton automaton;
   automaton.num_symbols_ = num_symbols;
   automaton.start_ = static_cast<uint32_t>(StateIndex({start_})) * row_size_;
@@ -194,7 +195,7 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   int num_required = node.min;
   if (node.max < 0) {
     // An iteration that matches the empty string would have to end the repetition. The states of an
-    // automaton cannot express this rule.
+    // automaton cannot express the end of a repetition by an empty match.
     if (MayMatchNothing(child)) {
       failed_ = true;
       return 0;

@@ -32,10 +32,10 @@ struct RegexInstruction {
 };
 using RegexProgram = std::vector<RegexInstruction>;
 
-// The question that an automaton answers at each position.
+// The condition that an automaton checks at each position of the text.
 enum class AutomatonGoal : uint8_t {
-  kMatchFromStart,  // does the match that began at the first symbol end here?
-  kAnyMatch,        // does any match end here?
+  kMatchFromStart,  // the match that begins at the first symbol ends at the position
+  kAnyMatch,        // any match ends at the position
 };
 
 // Builds the automaton of one program.
@@ -43,11 +43,11 @@ class AutomatonBuilder {
  public:
   AutomatonBuilder(const RegexProgram& program, int32_t start, AutomatonGoal goal)
       : program_(program), start_(start), goal_(goal) {}
-  // Builds the automaton. Returns nothing if its table would be too large.
+  // Builds the automaton. Returns nothing if the table of the automaton would be too large.
   std::optional<Automaton> Build(uint32_t num_symbols, uint32_t num_conditions);
 
  private:
-  using State = std::vector<int32_t>;  // instructions to continue at, in order of preference
+  using State = std::vector<int32_t>;  // indices of next instructions, in order of preference
 
   int32_t StateIndex(const State& state);
   // Returns the kRead and kMatch instructions that `state` leads to before `symbol` if `conditions`

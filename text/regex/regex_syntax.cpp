@@ -50,8 +50,9 @@ RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   return Both(Kind::kAlternate, std::move(after_word), std::move(after_other));
 }
 
-// Returns the possessive form of `repeat`, such as `x*+`, which never gives matched characters
-// back. If `x` is a single character, the possessive form means that no further `x` follows.
+// Returns the possessive form of `repeat`, such as `x*+`. The possessive form never matches fewer
+// repetitions than possible. If `x` is a single character, the possessive form means that no
+// further `x` follows.
 RegexNode Possessive(RegexNode repeat) {
   if (repeat.children[0].kind != Kind::kSet || repeat.min > 1) {
     RegexNode atomic{.kind = Kind::kAtomic};
@@ -109,7 +110,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseAlternatives() {
     INCIPIT_ASSIGN_OR_RETURN(RegexNode sequence, ParseSequence());
     node.children.push_back(std::move(sequence));
   } while (Take("|"));
-  flags_ = flags;  // flags set by (?i) end with the group
+  flags_ = flags;  // flags that (?i) sets end with the group
   if (node.children.size() > 1) return node;
   RegexNode only = std::move(node.children[0]);
   return only;
@@ -147,7 +148,7 @@ RegexNode RegexParser::Literal(char32_t character) {
 }
 
 // Rejects characters such as `ß`, which equals the two characters `ss` if case is ignored. A set of
-// characters cannot express this equality.
+// characters cannot express the equality with two characters.
 absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
   if (!flags_.ignore_case) return absl::OkStatus();
   constexpr std::string_view kPairs[] = {"ss", "ff", "fi", "fl", "st"};
@@ -295,7 +296,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseFlags() {
     return group;
   }
   if (!Take(")")) return NotSupported("this kind of group");
-  // The flags also apply to the alternatives after them: a(?i)b|c is a(?i:b|c).
+  // The flags also apply to the alternatives after the flags: a(?i)b|c is a(?i:b|c).
   auto rest = ParseAlternatives();
   flags_ = outer;
   return rest;
@@ -344,7 +345,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseEscape() {
     ++position_;
     return *std::move(assertion);
   }
-  if (letter == 'R') {  // any kind of line break
+  if (letter == 'R') {  // \R matches any kind of line break
     ++position_;
     const CodePointSet carriage_return({{'\r', '\r'}});
     RegexNode node{.kind = Kind::kAlternate};

@@ -16,16 +16,16 @@ inline constexpr size_t kRegexBytesMax = 1 << 16;
 inline constexpr int kRegexDepthMax = 100;  // maximum nesting of groups and classes
 inline constexpr int kRegexRepeatMax = 1000;
 
-// A parsed expression. A search goes from left to right and tries alternatives in order.
+// A parsed expression. A search reads the text from left to right and tries alternatives in order.
 struct RegexNode {
   enum class Kind : uint8_t {
     kEmpty,
-    kSet,        // one character of `set`
-    kConcat,     // all children, in order
-    kAlternate,  // the first child with which the rest of the expression matches
-    kRepeat,     // children[0], `min` to `max` times
-    kAtomic,     // children[0], only in the first way in which it matches
-    kCapture,    // children[0], whose text is stored as group `group`
+    kSet,        // matches one character of `set`
+    kConcat,     // matches all children, in order
+    kAlternate,  // matches the first child with which the rest of the expression matches
+    kRepeat,     // matches children[0] at least `min` and at most `max` times
+    kAtomic,     // matches children[0] only in the first possible way
+    kCapture,    // matches children[0] and stores the matched text as group `group`
     kBackreference,
     // The following kinds match at a position between two characters.
     kNext,        // before a character of `set`, or at the end of the text if `at_edge`
@@ -38,7 +38,7 @@ struct RegexNode {
   Kind kind = Kind::kEmpty;
   CodePointSet set = {};
   std::vector<RegexNode> children = {};
-  int min = 0, max = 0;  // counts of kRepeat; max = -1: no limit
+  int min = 0, max = 0;  // numbers of repetitions of kRepeat; `max` is -1 for no limit
   Greed greed = Greed::kGreedy;
   int group = 0;
   bool at_edge = false;

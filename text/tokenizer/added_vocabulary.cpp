@@ -175,7 +175,7 @@ bool AddedVocabulary::IsPartOfWord(std::string_view text, size_t begin, size_t e
 absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral is_literal,
                                     PartSink sink) const {
   const Trie& trie = tries_[static_cast<size_t>(pass)];
-  size_t done = 0;    // [0, done) was passed to `sink`
+  size_t done = 0;    // bytes [0, done) of `text` were passed to `sink`
   size_t search = 0;  // the next match begins at or after `search`
   while (!trie.empty()) {
     const auto match = trie.Find(text, search);

@@ -48,7 +48,7 @@ class Trie {
   int32_t ChildOf(int32_t node, unsigned char byte) const;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::vector<bool> is_first_ = std::vector<bool>(256);  // first bytes of the strings
+  std::vector<bool> is_first_ = std::vector<bool>(256);  // by byte: true if a string begins so
 };
 
 // The added tokens of a tokenizer. Immutable after Create().
@@ -83,8 +83,8 @@ class AddedVocabulary {
   // Returns true if a special token in [begin, end) must be treated as ordinary text.
   using IsLiteral = absl::FunctionRef<bool(size_t begin, size_t end)>;
   using PartSink = absl::FunctionRef<absl::Status(const Part&)>;
-  // Splits `text` into added tokens and the parts between them, and passes all of them to `sink` in
-  // order.
+  // Splits `text` into added tokens and the parts between added tokens. Passes all tokens and parts
+  // to `sink` in order.
   absl::Status Split(Pass pass, std::string_view text, IsLiteral is_literal, PartSink sink) const;
 
  private:

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kRememberedMax = 4096;
-constexpr size_t kRememberFromBytes = 2048;
+constexpr size_t kRememberedMax = 4096;      // number of slots of a cache
+constexpr size_t kRememberFromBytes = 2048;  // minimum length of a text that gets caches
 
 std::string_view BytesOf(std::span<const TokenId> ids) {
   return {reinterpret_cast<const char*>(ids.data()), ids.size_bytes()};
@@ -76,8 +76,8 @@ absl::Status BpeEncoder::EncodeNew(std::string_view word, std::vector<TokenId>& 
 }
 
 // Merges the symbols of a word in segments. The border between two segments lies between two
-// symbols that no merge ever joins. A segment is often in the cache: without a pre-tokenizer, the
-// whole text is one word, and the words of the text are its segments.
+// symbols that no merge ever joins. A segment is often in the cache. For example, without a
+// pre-tokenizer, the whole text is one word, and the segments are the words of the text.
 void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   const MergeTable& merges = model_.merges();
   const std::span<TokenId> symbols(ids.data() + begin, ids.size() - begin);

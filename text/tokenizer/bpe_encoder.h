@@ -26,7 +26,7 @@ class BpeEncoder {
   absl::Status Encode(std::string_view word, std::vector<TokenId>& ids);
 
  private:
-  static constexpr size_t kRememberedBytesMax = 48;
+  static constexpr size_t kRememberedBytesMax = 48;  // maximum length of a key of the cache
 
   // An entry of the cache: bytes that were encoded, and the range of their tokens in the output.
   struct Remembered {
@@ -46,8 +46,8 @@ class BpeEncoder {
 
   const BpeModel& model_;
   BpeMerger merger_;
-  Memory words_;     // key: bytes of the word
-  Memory segments_;  // key: bytes of the ids of the symbols
+  Memory words_;     // cache of words; the key is the bytes of the word
+  Memory segments_;  // cache of segments; the key is the bytes of the symbol ids
 };
 
 }  // namespace incipit

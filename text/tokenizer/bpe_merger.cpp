@@ -10,19 +10,22 @@ namespace {
 // A merge is frequent if it applies at least once per 8 symbols on average. For a frequent merge,
 // one pass over all symbols is efficient.
 constexpr size_t kEverywhereSpacing = 8;
-// Rare merges also use passes over all symbols, because a frequent merge often follows them. All
-// passes for rare merges together read at most 6 times the number of symbols of the word.
+// Rare merges also use passes over all symbols, because a frequent merge often follows a rare
+// merge. All passes for rare merges together read at most 6 times the number of symbols of the
+// word.
 constexpr size_t kRarePassesMax = 6;
-// Symbols of a window, as long as its tokens fit to those before it, and how many at its end are
-// left to the next one, because what comes later may change them.
+// Minimum number of symbols in a window of MergeInWindows().
 constexpr size_t kWindowMin = 64;
+// Number of symbols at the end of a window of kWindowMin symbols whose tokens are not kept. The
+// symbols after the window may change the tokens near the end.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
 
-// Symbols stay where they are, as a linked list. The key of a place is the rank of the merge of its
-// symbol and the next one, and then the place, so that the least key is the merge that comes next.
-// Keys stand in blocks, of which the least ones are known.
+// Merges the symbols of one short word. The symbols form a linked list and keep their positions in
+// the word. The key of a position is 64 times the rank of the merge of its symbol with the next
+// symbol, plus the position. Therefore the least key belongs to the next merge. The keys are stored
+// in blocks of 4 keys, and `least_` holds the least key of each block.
 class BpeMerger::ShortWord {
  public:
   ShortWord(const MergeTable& merges, std::span<TokenId> symbols)
@@ -37,7 +40,7 @@ class BpeMerger::ShortWord {
     }
   }
 
-  // Returns how many symbols are left, at the front.
+  // Writes the tokens of the word to the front of `symbols_` and returns the number of tokens.
   size_t Merge() {
     for (uint32_t key = LeastKey(); key != kNoKey; key = LeastKey()) MergeAt(key % kPlaces);
     size_t num_left = 0;
@@ -48,7 +51,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Any merge may join the two.
+  // The pair of a symbol without an entry in FindCommon(). The rank_across -1 is less than every
+  // rank, because any merge may join a pair that has no entry.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -63,11 +67,12 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges the symbols that will merge with each other whatever else happens, because every merge
-  // that may join one of them with a neighbour comes later. Returns how many are left.
+  // Merges each pair of symbols whose merge applies before every merge that may join a symbol of
+  // the pair with another neighbour. Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
-    std::array<const MergeTable::SymbolPair*, kShortSymbolsMax + 2> pairs;  // [i + 1]: from i on
+    // pairs[i + 1] is the pair of the symbols i and i + 1.
+    std::array<const MergeTable::SymbolPair*, kShortSymbolsMax + 2> pairs;
     const size_t num_symbols = symbols_.size();
     pairs[0] = pairs[num_symbols] = pairs[num_symbols + 1] = &kNoPair;
     for (size_t i = 1; i < num_symbols; ++i) {
@@ -87,7 +92,7 @@ class BpeMerger::ShortWord {
     return num_left;
   }
 
-  // Adds the key of `place`, which has none.
+  // Sets the key of position `place`, unless `rank` is kNoRank. REQUIRES: the position has no key.
   void AddKey(uint32_t place, int32_t rank, TokenId merged) {
     if (rank == MergeTable::kNoRank) return;
     const uint32_t key = static_cast<uint32_t>(rank) * kPlaces + place;
@@ -125,7 +130,7 @@ class BpeMerger::ShortWord {
   uint32_t size_;
   std::array<uint32_t, kShortSymbolsMax> keys_;
   std::array<uint32_t, kNumBlocks> least_;
-  std::array<TokenId, kShortSymbolsMax> merged_;  // by place
+  std::array<TokenId, kShortSymbolsMax> merged_;  // merged_[i]: token of the merge at position i
   std::array<uint8_t, kShortSymbolsMax> next_, previous_;
 };
 
@@ -133,7 +138,9 @@ size_t BpeMerger::MergeShort(std::span<TokenId> symbols) const {
   return ShortWord(model_.merges(), symbols).Merge();
 }
 
-// Tokens of one repeated symbol may be longer than a window, and are made in few passes.
+// Returns true if MergeInWindows() supports the word and is fast. If at least half of the symbols
+// are equal to their previous symbol, tokens may be longer than a window, and MergeLong() is
+// faster.
 bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
   const PairCheck* check = model_.pair_check();
   if (check == nullptr) return false;
@@ -145,16 +152,19 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
          std::ranges::none_of(symbols, [&](TokenId symbol) { return check->IsMerged(symbol); });
 }
 
-// Merges some symbols as if there were no others, and keeps the tokens but for those near the end:
-// mostly, what comes later does not change them. The next window begins behind them. If its first
-// token is not compatible with the last one kept, it begins earlier, and is twice as long from the
-// second time on. So each window brings the word forward by a part of its size, and at worst
-// becomes the whole word.
+// Merges a word window by window. A window (a range of symbols) is merged as if the word had no
+// other symbols. All tokens except the tokens near the end of the window are kept, because later
+// symbols rarely change kept tokens. The next window begins after the last kept token.
+//
+// If the first token of a window is not compatible (pair_check.h) with the last kept token, the
+// result would be wrong. In case of failure, the last kept tokens are split into symbols again, and
+// the next window begins at the first of the split symbols. If windows fail again and again, their
+// size doubles, up to the size of the word.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
-  size_t furthest = 0;  // that `begin` was
-  size_t num_kept = 0;  // tokens, at the front of `symbols`; they are made of `begin` symbols
+  size_t furthest = 0;  // maximum value of `begin` so far
+  size_t num_kept = 0;  // number of kept tokens, which replace the first `begin` symbols
   while (begin < symbols.size()) {
     const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
     window_.assign(symbols.begin() + static_cast<ptrdiff_t>(begin),
@@ -176,7 +186,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // A token may be longer than a window: only getting further makes windows shorter again.
+    // Halve the size only if `begin` is larger than ever before. A token may be longer than a small
+    // window, and small windows would then fail again and again.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -189,7 +200,9 @@ int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
   return merge == nullptr ? MergeTable::kNoRank : merge->rank;
 }
 
-// Applies the next merge as long as it applies at many places; returns how many symbols are left.
+// Applies merges in the order of their ranks, each by one pass over all symbols. Stops if the
+// passes for rare merges have read kRarePassesMax times the symbols of the word. Returns the number
+// of remaining symbols.
 size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
@@ -208,12 +221,13 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   }
 }
 
-// One pass from left to right that merges all pairs of `rank`, the lowest there is. What a merge
-// makes may have a lower rank, or the same further left; then it is next. Everything behind the
-// pass therefore has a higher rank.
+// Merges all pairs of `rank` in one pass from left to right, and returns the number of remaining
+// symbols. If a new token forms a pair of at most `rank` with a neighbour, the pair merges at once.
+// Therefore all pairs before the read position have a higher rank. REQUIRES: no pair of the word
+// has a lower rank than `rank`.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
-  size_t num_done = 1;  // symbols[0 .. num_done) are done but for the last one
+  size_t num_done = 1;  // number of written symbols; only the last of them may still merge
   for (size_t read = 1; read < symbols.size();) {
     int32_t right = ranks_[read - 1];
     if (right > rank) {
@@ -223,7 +237,8 @@ size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
       ++read;
       continue;
     }
-    // Merge the last symbol with the one that is read next, and then whatever that makes possible.
+    // Merge the last written symbol with the next symbol to read. Then merge the new token with its
+    // neighbours as long as a pair has at most `rank`.
     int32_t left = MergeTable::kNoRank;
     while (std::min(left, right) <= rank) {
       if (left <= right) {
@@ -261,7 +276,7 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
   while (!candidates_.empty()) {
     const auto [rank, place] = candidates_.top();
     candidates_.pop();
-    // The pair may have changed since then.
+    // Skip the candidate if a later merge has removed or replaced a symbol of the candidate.
     const int32_t gone = symbols[place] < 0 ? -1 : next_[place];
     if (gone < 0) continue;
     const MergeTable::Entry* merge = model_.merges().Find(symbols[place], symbols[gone]);

@@ -10,14 +10,14 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kPageSize = 256;
+constexpr size_t kPageSize = 256;  // code points in a page of `character_ids_`
 
 }  // namespace
 
-// Collects the tokens of one word with unknown characters, as Hugging Face tokenizers does. A
-// pending unknown token is written when a known character follows. Without fuse_unk, the pending
-// token is also written when another unknown character follows. Tokens of byte fallback do not
-// write the pending token.
+// Collects the tokens of one word that has unknown characters, as Hugging Face tokenizers does. An
+// unknown token stays pending until a known character follows or the word ends. Without fuse_unk,
+// another unknown character also ends the pending state. With byte fallback, the byte tokens of an
+// unknown character are written before the pending token.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}
@@ -57,12 +57,12 @@ class BpeModel::Unknown {
 
   const BpeModel& model_;
   std::vector<TokenId>& ids_;
-  TokenId pending_ = -1;  // unknown token that may also cover the next character; -1 for none
+  TokenId pending_ = -1;  // unknown token that is not written yet; -1 for none
 };
 
 absl::StatusOr<BpeModel> BpeModel::Create(const JsonFields& model, bool prefer_bytes) {
   INCIPIT_ASSIGN_OR_RETURN(const auto type, model.OptionalString("type"));
-  // Old files have no type. Only BPE models have merges.
+  // In old tokenizer.json files, the model has no `type`. Only BPE models have `merges`.
   if (type.has_value() ? *type != "BPE" : model.Find("merges") == nullptr) {
     return Unimplemented("{} is {}; only BPE is supported", model.PathOf("type"),
                          type.value_or("missing"));

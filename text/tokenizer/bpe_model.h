@@ -1,4 +1,4 @@
-// The model of a byte-pair encoding (BPE): its vocabulary, its merges, and the tokens for
+// The model of a byte-pair encoding (BPE): the vocabulary, the merges, and the tokens for
 // characters outside the vocabulary.
 #pragma once
 
@@ -20,11 +20,11 @@
 namespace incipit {
 
 inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
-inline constexpr size_t kMergesMax = 1 << 22;
+inline constexpr size_t kMergesMax = 1 << 22;  // maximum number of merges of a model
 
 // Form in which the model receives words: as text in the byte alphabet (byte_alphabet.h), or as the
-// bytes for which these characters stand. Both forms give the same tokens; the form with bytes is
-// shorter.
+// bytes for which the characters of the alphabet stand. Both forms result in the same tokens. The
+// bytes take less memory.
 enum class WordForm : uint8_t { kText, kBytes };
 
 // The vocabulary and the merges of a BPE model. Hash maps find tokens by their text, as in Hugging
@@ -42,18 +42,18 @@ class BpeModel {
   TokenId id_end() const { return static_cast<TokenId>(tokens_.size()); }
 
   // Returns the form in which the encoder passes words to the model. The form is kText if the model
-  // marks the ends of words, because bytes cannot express these marks.
+  // marks the ends of words, because bytes cannot express the marks.
   WordForm word_form() const { return word_form_; }
   const MergeTable& merges() const { return merges_; }
-  // Returns the check of neighbouring tokens (pair_check.h). Returns null if the order of the
-  // merges does not allow the check.
+  // Returns the check of neighbouring tokens (pair_check.h). Returns null if two different merges
+  // can make the same token.
   const PairCheck* pair_check() const { return pair_check_.get(); }
 
-  // Returns the token that is equal to the whole word, if the model prefers whole words to merges
-  // (ignore_merges).
+  // Returns the token whose text is `word`. Returns nothing if there is no such token or if the
+  // model does not prefer whole words to merges (ignore_merges).
   std::optional<TokenId> WholeWord(std::string_view word) const;
-  // Returns the token for one byte of a word. Returns nothing if words are text or if the
-  // vocabulary has no such token.
+  // Returns the token of a single `byte`. Returns nothing if words are text or if the vocabulary
+  // has no token for `byte`.
   std::optional<TokenId> ByteToken(char byte) const {
     const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
     return word_form_ == WordForm::kBytes && id >= 0 ? std::optional(id) : std::nullopt;
@@ -89,17 +89,18 @@ class BpeModel {
   WordForm word_form_ = WordForm::kText;
   IdMap ids_;
   IdMap ids_of_bytes_;  // tokens of whole words, if ignore_merges is set and words are bytes
-  std::vector<std::string> tokens_;  // vocabulary entry of each id; empty if no token has the id
+  std::vector<std::string> tokens_;  // by id: text of the token; empty if no token has the id
   MergeTable merges_;
   std::unique_ptr<const PairCheck> pair_check_;
-  // character_pages_[c / 256] is the index in `character_ids_` of the first entry of the page of
-  // code point c, or -1. character_ids_ holds tokens of one character, or -1.
+  // Tokens of single characters, in pages of 256 code points. character_pages_[c / 256] is the
+  // index in `character_ids_` of the first entry of the page, or -1. An entry is a token, or -1 for
+  // none.
   std::vector<int32_t> character_pages_;
   std::vector<TokenId> character_ids_;
-  // Tokens of the characters that stand for the 256 bytes; -1 for none.
+  // For each byte: the token of the character that stands for the byte, or -1 for none.
   std::array<TokenId, 256> byte_ids_{};
   bool has_all_bytes_ = false;
-  std::array<TokenId, 256> byte_fallbacks_{};  // tokens `<0x00>` to `<0xFF>`; -1 for none
+  std::array<TokenId, 256> byte_fallbacks_{};  // tokens `<0x00>` to `<0xFF>`, or -1
 };
 
 }  // namespace incipit

@@ -21,7 +21,7 @@ constexpr std::array<char16_t, 256> kCharacterOf = [] {
   return table;
 }();
 
-// The byte for which a character stands, or -1.
+// For each code point: the byte for which the character stands, or -1.
 constexpr std::array<int16_t, 0x144> kByteOf = [] {
   std::array<int16_t, 0x144> table{};
   for (int16_t& byte : table) byte = -1;

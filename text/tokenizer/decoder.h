@@ -19,19 +19,19 @@ class TokenSink {
   virtual void EndToken() = 0;
   virtual void EndList() = 0;
 
-  // A whole token.
+  // Receives a whole token: the text and then the end of the token.
   virtual void Token(std::string_view text) {
     Text(text);
     EndToken();
   }
 };
 
-// The state of the list of tokens at the start of a decoding stage.
+// The state of a list of tokens when a decoding stage begins.
 struct DecodeStart {
-  // True if other tokens precede the list and are decoded already.
+  // True if tokens before the list were already decoded.
   bool is_continued = false;
-  // True if an earlier stage joins all tokens into one token. A continued list then begins inside a
-  // token.
+  // True if an earlier stage joins all tokens into one token. If `is_continued` is also true, the
+  // list begins inside a token.
   bool is_joined = false;
 };
 
@@ -39,9 +39,10 @@ struct DecodeStart {
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
-  // Returns a stage that decodes the tokens it receives. The stage passes text to `next` as soon as
-  // no later token can change the text.
+  // Returns a stage that decodes all received tokens. The stage passes text to `next` as soon as no
+  // later token can change the text.
   virtual std::unique_ptr<TokenSink> Begin(DecodeStart start, TokenSink& next) const = 0;
+  // Returns true if the stage joins all tokens of a list into one token.
   virtual bool joins() const { return false; }
 };
 
@@ -52,10 +53,10 @@ class TokenDecoding {
   ~TokenDecoding();
 
   void Add(std::string_view token);
-  // Ends the list.
+  // Ends the list of tokens. All text that the stages held back is then available to Take().
   void Finish();
-  // Returns the text that became certain since the last call. All of it together is the text of all
-  // tokens.
+  // Returns the text that no later token can change and that no earlier call returned. The texts of
+  // all calls together are the text of the list.
   std::string Take();
 
  private:
@@ -73,7 +74,7 @@ struct TokenDecoder {
 };
 
 // Creates the decoder from `fields`, the object `decoder`. If `fields` is null, the decoder puts a
-// space between tokens. Returns UNIMPLEMENTED for an unsupported type.
+// space between tokens. Returns UNIMPLEMENTED for an unsupported type of step.
 absl::StatusOr<TokenDecoder> CreateTokenDecoder(const JsonFields* fields);
 
 // Returns the byte of a token such as `<0x0A>`, or -1 for another token.

@@ -35,8 +35,8 @@ class WholeTokenStage : public TokenSink {
   std::string token_;
 };
 
-// Decodes tokens of the byte alphabet to bytes. A token with a character that stands for no byte
-// keeps its text.
+// Decodes tokens of the byte alphabet (byte_alphabet.h) to bytes. If a character of a token stands
+// for no byte, the token keeps its text.
 class ByteLevelStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -152,8 +152,8 @@ class ReplaceStage : public WholeTokenStage {
   std::string_view content_;
 };
 
-// Removes up to `start` characters `content` at the front of every token, and up to `stop` at its
-// end.
+// Removes at most `start` copies of the character `content` at the start of every token, and at
+// most `stop` copies at the end of every token.
 class StripStage : public TokenSink {
  public:
   struct Options {
@@ -197,8 +197,8 @@ class StripStage : public TokenSink {
 
   const Options& options_;
   TokenSink& next_;
-  uint64_t to_strip_;  // number of characters that may still be removed at the front
-  uint64_t held_ = 0;  // number of held characters, passed on if the token does not end here
+  uint64_t to_strip_;  // number of characters that may still be removed at the start of the token
+  uint64_t held_ = 0;  // number of held characters, removed if the token ends after them
 };
 
 class MetaspaceStage : public TokenSink {
@@ -229,7 +229,8 @@ class MetaspaceStage : public TokenSink {
   TokenSink& next_;
 };
 
-// Removes the spaces before English punctuation marks and contractions.
+// Removes the spaces before English punctuation marks and contractions, and replaces " do not" by
+// " don't".
 void CleanUp(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -315,8 +316,8 @@ class SpacesBetweenStage : public WholeTokenStage {
   bool is_first_;
 };
 
-// A step that creates its stage with the function `make_stage`, so that no kind of step needs its
-// own class.
+// A decoding step that creates its stage with the function `make_stage`. Therefore no type of step
+// needs a class of its own.
 template <typename MakeStage>
 class Step : public DecoderStep {
  public:

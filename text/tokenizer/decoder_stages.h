@@ -1,4 +1,4 @@
-// Functions that create the decoding steps of a tokenizer.json.
+// Functions that create the decoding steps of tokenizer.json, one function for each type of step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Decodes token ids to text while they arrive, always in whole characters and with correct spaces.
+// Decodes token ids to text while the token ids arrive. The text always has whole characters and
+// correct spaces.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@ class TokenDecoding;
 
 // Decodes one output. The texts of Push() and Flush() together are equal to Tokenizer::Decode() of
 // all ids. If `after_prompt` is set, the output continues a prompt, and the first token keeps its
-// leading space; Decode() of the output alone would remove that space.
+// leading space. Decode() of the output alone would remove the leading space.
 class Detokenizer {
  public:
   // REQUIRES: `tokenizer` outlives the detokenizer.

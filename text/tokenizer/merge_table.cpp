@@ -44,11 +44,12 @@ void MergeTable::Finish(size_t num_tokens) {
   if (knows_ends_) IndexCommonSymbols(joined);
 }
 
-// A token begins with what the left one of its merge begins with, and ends with what the right one
-// ends with; following that leads to symbols that no merge makes.
+// Returns all pairs of symbols that may meet at the border between the two tokens of a merge. Sets
+// knows_ends_ to false if the first or the last symbol of a token is not unique.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
   // A token ends with the last symbol of the right token of its merge, and begins with the first
-  // symbol of the left token. Following these links leads to symbols that no merge makes.
+  // symbol of the left token. Following the links from token to token leads to symbols that no
+  // merge makes.
   std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
   for (const Merge& merge : merges_) {
     left_of[merge.merged] = merge.left;
@@ -74,7 +75,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     if (known.emplace(left, right).second) {
       joined.push_back({.left = left, .right = right, .rank = merge.rank});
     }
-    // A token may be made in several ways.
+    // If several merges make one token, every merge must result in the same first and last symbol
+    // of the token.
     knows_ends_ = knows_ends_ && first_of[merge.merged] == first_of[merge.left] &&
                   last_of[merge.merged] == last_of[merge.right];
   }

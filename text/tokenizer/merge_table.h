@@ -1,4 +1,4 @@
-// The merges of a byte-pair encoding (BPE), found by the two tokens that a merge joins.
+// The merges of a byte-pair encoding (BPE). A lookup finds a merge by the two tokens that it joins.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace incipit {
 
-// Hash table from two neighbouring tokens to their merge; BPE spends most of its time in this
-// lookup. The table also contains all pairs of symbols (tokens that no merge makes) that can meet
-// at the border of a merge.
+// Maps two neighbouring tokens to their merge. BPE spends most of the time in lookups of merges.
+// The table also contains every pair of symbols (tokens that no merge makes) that may meet at the
+// border between the two tokens of a merge.
 class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
@@ -21,28 +21,31 @@ class MergeTable {
     TokenId left = -1, right = -1, merged = -1;
     int32_t rank = kNoRank;
   };
-  // A merge as the table of its left token has it.
+  // An entry of the hash table of one left token: the merge with the token `right`.
   struct Entry {
     TokenId right = -1, merged = -1;
-    int32_t rank = kNoRank;  // kNoRank: the two tokens are joined only as parts of longer tokens
+    int32_t rank = kNoRank;  // kNoRank: merges join the two tokens only inside longer tokens
   };
 
-  // What the table has of two symbols that no merge makes.
+  // The merges that may join two neighbouring symbols.
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // The least rank of a merge of a token that ends with the left symbol and one that begins with
-    // the right one; kNoRank if no merge joins the two.
+    // Least rank of the merges whose left token ends with the left symbol and whose right token
+    // begins with the right symbol; kNoRank if no merge joins the two symbols.
     int32_t rank_across = kNoRank;
   };
 
-  // A later merge of the same pair replaces an earlier one, but the rank of the earlier one is not
-  // used again. REQUIRES: not finished.
+  // Adds the merge of `left` and `right` to the token `merged`, with the next rank. A later merge
+  // of the same two tokens replaces the earlier merge; the rank of the earlier merge then stays
+  // unused. REQUIRES: Finish() was not called.
   void Add(TokenId left, TokenId right, TokenId merged);
-  // Makes the merges that were added findable. `num_tokens` is greater than any id.
+  // Builds the tables for lookups of all added merges. REQUIRES: `num_tokens` is greater than every
+  // token id.
   void Finish(size_t num_tokens);
 
-  // Returns null if no merge ever joins the two. REQUIRES: finished.
+  // Returns the entry of the tokens `left` and `right`. Returns null if no merge ever joins `left`
+  // and `right`. REQUIRES: Finish() was called.
   const Entry* Find(TokenId left, TokenId right) const {
     const Group& group = groups_[left];
     const uint64_t hash = HashOf(right);
@@ -54,39 +57,41 @@ class MergeTable {
       if (entry.right < 0) return nullptr;
     }
   }
-  // Returns null if one of the two is not among the symbols that are merged first, which are the
-  // common ones.
+  // Returns the pair of the symbols `left` and `right`. Returns null if `left` or `right` is not a
+  // common symbol. The common symbols are the first kCommonMax symbols in the order of merges.
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
     const uint16_t row = common_[left], column = common_[right];
     if (row == kCommonMax || column == kCommonMax) return nullptr;
     return &common_pairs_[row * kCommonMax + column];
   }
-  // Returns false if no merge ever joins the two.
+  // Returns false if no merge ever joins the symbols `left` and `right`, not even inside longer
+  // tokens.
   bool MayJoin(TokenId left, TokenId right) const {
     const SymbolPair* pair = FindCommon(left, right);
     return pair != nullptr ? pair->rank_across != kNoRank : Find(left, right) != nullptr;
   }
-  // Brings into the core's cache what looks up the merges of this left token.
+  // Prefetches the description of the hash table of `left` into the processor cache.
   void Prefetch(TokenId left) const { __builtin_prefetch(&groups_[left]); }
-  // Returns the merges by rank. One that a later merge has replaced has no rank of its own.
+  // Returns the merges in order of rank. A merge that a later merge has replaced has the rank
+  // kNoRank.
   std::span<const Merge> in_order() const { return merges_; }
 
  private:
-  static constexpr uint16_t kCommonMax = 256;  // symbols
+  static constexpr uint16_t kCommonMax = 256;  // maximum number of common symbols
 
-  // Symbols that merges join.
+  // Two symbols that merges join, directly or inside longer tokens.
   struct Joined {
     TokenId left = -1, right = -1;
-    int32_t rank = kNoRank;  // the least rank of these merges
+    int32_t rank = kNoRank;  // least rank of the merges that join the two symbols
   };
 
-  // A hash table of the merges with one left token: neighbours are looked up one after the other,
-  // so that what one look-up brings into a core's cache serves the next. Most look-ups find nothing
-  // and are answered by a filter, which has a bit for each entry, by hash.
+  // The hash table of the merges with one left token, with linear probing. One table for each left
+  // token keeps the entries of consecutive lookups close together in memory. Most lookups find
+  // nothing and end at the filter, a bit set with one bit for the hash of each entry.
   struct Group {
-    uint64_t filter = 0;  // of a large group: where it begins in `filters_`, a word for eight slots
-    uint32_t begin = 0;   // in `entries_`
-    uint32_t mask = 0;    // one less than the number of slots, of which one is free
+    uint64_t filter = 0;  // small group: its filter; large group: index of its filter in `filters_`
+    uint32_t begin = 0;   // index of the first slot in `entries_`
+    uint32_t mask = 0;    // number of slots minus 1; at least one slot is free
 
     bool is_empty() const { return is_small() && filter == 0; }
     bool is_small() const { return mask < 16; }
@@ -104,13 +109,13 @@ class MergeTable {
   void Insert(TokenId left, const Entry& entry);
   void IndexCommonSymbols(std::span<const Joined> joined);
 
-  std::vector<Merge> merges_;  // by rank
-  std::vector<Group> groups_;  // by left token
-  std::vector<uint64_t> filters_;
-  std::vector<Entry> entries_;    // open addressing, group by group
-  std::vector<uint16_t> common_;  // by token: which common symbol it is; kCommonMax for others
-  std::vector<SymbolPair> common_pairs_;  // by left and right one
-  bool knows_ends_ = true;                // for each token, which symbols it begins and ends with
+  std::vector<Merge> merges_;             // in order of rank
+  std::vector<Group> groups_;             // indexed by left token
+  std::vector<uint64_t> filters_;         // filters of large groups, one word for 8 slots
+  std::vector<Entry> entries_;            // slots of all groups
+  std::vector<uint16_t> common_;          // by token: index of the common symbol, or kCommonMax
+  std::vector<SymbolPair> common_pairs_;  // by common_[left] * kCommonMax + common_[right]
+  bool knows_ends_ = true;  // true if every token has one possible first and one last symbol
 };
 
 }  // namespace incipit

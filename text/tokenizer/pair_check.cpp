@@ -13,17 +13,15 @@ std::unique_ptr<const PairCheck> PairCheck::Create(const MergeTable& merges, siz
   return result->FindOrigins(merges, num_tokens) ? std::move(result) : nullptr;
 }
 
-// Finds the merge that makes each token. Returns false if two merges can make one token, or if a
-// merge can apply before the merges that make its tokens. Of several merges with the same result,
-// at most one ever applies: merging the symbols of the token alone always ends with the same merge,
-// whatever text is around the symbols.
+// Finds the last merge that makes each token. Skips every merge that never applies, because its two
+// tokens never exist side by side. Returns false if two other merges make the same token.
 bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
   for (const MergeTable::Merge& merge : merges.in_order()) is_merged_[merge.merged] = true;
-  // Merges with a token of which it is not known how it is made.
+  // Merges with a token whose origin is not known yet, grouped by that token.
   absl::flat_hash_map<TokenId, std::vector<MergeTable::Merge>> waiting;
-  // Merges listed before the merges that make their two tokens.
+  // Merges to process next. The origin of a token may release merges that wait for the token.
   std::vector<MergeTable::Merge> next;
   for (const MergeTable::Merge& in_order : merges.in_order()) {
     if (in_order.rank == MergeTable::kNoRank) continue;
@@ -50,8 +48,9 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // Nothing comes between a hasty merge and the one that made the last of its tokens, which is the
-  // right one if both were made at that rank. The other token has waited while that rank was next.
+  // A hasty merge applies immediately after the merge that makes the later of its two tokens. If
+  // both tokens are made at rank `time`, the right token is the later one, because merges of one
+  // rank apply from left to right. Only the earlier token waits while merges of rank `time` apply.
   const bool behind_waits = right.time < time;
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
@@ -67,14 +66,14 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return (across == nullptr || across->rank == MergeTable::kNoRank) && DoMeet(merges, left, right);
 }
 
-// Takes the merges of both tokens back, the last one first, and looks whether at any time the two
-// symbols on both sides of the border would rather have merged with each other. Of two merges with
-// the same rank, the left one comes first.
+// Undoes the merges of `left` and `right`, the latest merge first, until only symbols are left.
+// After each undone merge, looks up the merge across the border of the two current tokens. Returns
+// false if a merge across the border would have applied before the undone merge.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    int32_t limit;  // a merge across must have this rank at least
+    int32_t limit;  // minimum rank of a merge across the border that applies later
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;
       left = left_origin.right;

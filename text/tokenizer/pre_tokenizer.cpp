@@ -50,7 +50,7 @@ class PatternSplit : public PreTokenizer {
   bool invert_;
 };
 
-// Splits at the characters of a set; each such character is a match of its own.
+// Splits at the characters of a set. Each character of the set is a separate match.
 class CharacterSplit : public PreTokenizer {
  public:
   CharacterSplit(const CodePointSet& set, SplitBehavior behavior) : behavior_(behavior) {

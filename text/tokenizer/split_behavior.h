@@ -36,7 +36,7 @@ class SpanMerger {
 
   SplitBehavior behavior_;
   SpanSink sink_;
-  std::optional<Span> held_;  // last part, held while the next span may join it
+  std::optional<Span> held_;  // last part, held back because the next span may extend the part
   bool previous_matched_ = false;
 };
 

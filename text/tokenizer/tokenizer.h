@@ -25,8 +25,8 @@ struct ByteRange {
 struct EncodeOptions {
   bool add_special_tokens = true;  // adds the tokens of the post-processor, such as BOS
   // Ranges of the text in which special tokens are ordinary text: the parts of a prompt that a
-  // client wrote into a chat message. A special token is recognised only outside of these ranges.
-  // REQUIRES: `literal_ranges` is ascending and without overlaps.
+  // client wrote into a chat message. A special token is recognised only outside of
+  // `literal_ranges`. REQUIRES: `literal_ranges` is ascending and without overlaps.
   std::span<const ByteRange> literal_ranges = {};
   bool parse_special_tokens = true;  // false: special tokens are ordinary text in the whole text
 };

@@ -95,7 +95,7 @@ class Tokenizer::Pipeline::Encoding {
   BpeEncoder encoder_;
   std::vector<TokenId>* ids_ = nullptr;
   size_t section_begin_ = 0;
-  // Origins of the bytes of the section; empty if no part needs them.
+  // Origins of the bytes of the section; empty if no part of the tokenizer needs origins.
   std::vector<uint32_t> origins_;
 };
 
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
                                   ? parts_.post_processing.with_special_tokens
                                   : parts_.post_processing.without_special_tokens;
   std::vector<TokenId> ids;
-  // The range [first, second) in `ids` with the tokens of the text itself.
+  // The tokens of the text itself are the range [own->first, own->second) of `ids`.
   std::optional<std::pair<size_t, size_t>> own;
   for (const std::optional<TokenId>& item : items) {
     if (item) {

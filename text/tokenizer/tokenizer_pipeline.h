@@ -20,11 +20,11 @@
 
 namespace incipit {
 
-// Holds all parts of one tokenizer and applies them. Immutable.
+// Holds all parts of one tokenizer, and applies the parts to texts. Immutable.
 class Tokenizer::Pipeline {
  public:
   struct Parts {
-    std::unique_ptr<const Normalizer> normalizer;  // may be null
+    std::unique_ptr<const Normalizer> normalizer;  // null if the tokenizer has no normalizer
     PreTokenization pre_tokenization;
     BpeModel model;
     AddedVocabulary added;
@@ -52,8 +52,8 @@ class Tokenizer::Pipeline {
   std::optional<size_t> FindTokenBytesMax() const;
 
   Parts parts_;
-  std::vector<const std::string*> tokens_;  // by id, as they are decoded; null for an unknown id
-  std::vector<bool> has_special_text_;      // by id
+  std::vector<const std::string*> tokens_;  // by id: text to decode; null for an unknown id
+  std::vector<bool> has_special_text_;      // by id: true if a special token has the same text
   std::optional<size_t> token_bytes_max_;
 };
 

@@ -56,7 +56,8 @@ class CodePointMap {
 
   uint8_t& ValueOf(char32_t code_point);
 
-  // For each 128 characters: the page of their values in `values_`. Page 0 holds only zeros.
+  // For each range of 128 characters: the number of the page in `values_` that holds their values.
+  // Page 0 holds only zeros.
   std::vector<uint16_t> pages_;
   std::vector<uint8_t> values_;
 };

@@ -15,7 +15,7 @@
 namespace incipit {
 namespace {
 
-constexpr char32_t kHangulFirst = 0xAC00, kHangulLast = 0xD7A3;  // syllables
+constexpr char32_t kHangulFirst = 0xAC00, kHangulLast = 0xD7A3;  // Hangul syllables
 
 bool Composes(NormalForm form) { return form == NormalForm::kNfc || form == NormalForm::kNfkc; }
 
@@ -24,12 +24,13 @@ bool HasDecomposition(const utf8proc_property_t& property) {
   return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Returns false for some characters that are stable.
+// Returns true only if `character` is stable: normalization to `form` neither changes `character`
+// nor combines `character` with the preceding character. May return false for a stable character.
 bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
   if (character < 0xA0) return true;
   if (form == NormalForm::kNfc && character < 0x300) return true;
   if (character >= kHangulFirst && character <= kHangulLast) return Composes(form);
-  if (character >= 0x1160 && character <= 0x11FF) return false;  // Hangul letters
+  if (character >= 0x1160 && character <= 0x11FF) return false;  // may combine
   const bool is_mark =
       property.category >= UTF8PROC_CATEGORY_MN && property.category <= UTF8PROC_CATEGORY_ME;
   return !is_mark && !HasDecomposition(property);
@@ -42,7 +43,8 @@ utf8proc_option_t OptionsOf(NormalForm form) {
                                         (is_compatible ? UTF8PROC_COMPAT : 0));
 }
 
-// Returns true if the next eight bytes are ASCII, of which each character is stable in each form.
+// Returns true if the eight bytes of `text` from `position` on exist and are ASCII. Every ASCII
+// character is stable in every normal form.
 bool AreAscii(std::string_view text, size_t position) {
   uint64_t bytes;
   if (position + sizeof(bytes) > text.size()) return false;
@@ -53,7 +55,7 @@ bool AreAscii(std::string_view text, size_t position) {
 }  // namespace
 
 Normalization::Normalization(NormalForm form) : form_(form) {
-  // No character of the planes in between has any property that matters here.
+  // No code point in [0x40000, 0xE0000) decomposes or combines with other characters.
   const CodePointSet with_properties({{0, 0x3FFFF}, {0xE0000, 0xE0FFF}});
   for (const auto& [first, last] : with_properties.ranges()) {
     for (char32_t c = first; c <= last; ++c) {
@@ -66,7 +68,8 @@ Normalization::Normalization(NormalForm form) : form_(form) {
       }
     }
   }
-  // One before the first trailing consonant of Hangul, which utf8proc composes as if it were one.
+  // U+11A7 is the code point before the first trailing consonant of Hangul. utf8proc composes
+  // U+11A7 as if U+11A7 were a trailing consonant, so U+11A7 must not be passed to utf8proc.
   constexpr char32_t kHangulTrailingBase = 0x11A7;
   kinds_.AddBits(kHangulTrailingBase, kInert);
   for (const UnicodeException& inert : kInertInNormalForms) {
@@ -74,7 +77,8 @@ Normalization::Normalization(NormalForm form) : form_(form) {
   }
 }
 
-// The normal form of a part that neither begins nor ends between characters that combine.
+// Normalizes one part of a text at a time. REQUIRES: no character at the border of a part combines
+// with a character outside of the part.
 class Normalization::Part {
  public:
   explicit Part(const Normalization& tables) : tables_(tables), options_(OptionsOf(tables.form_)) {}
@@ -111,7 +115,8 @@ class Normalization::Part {
     return tables_.classes_[static_cast<char32_t>(character)];
   }
 
-  // Canonical order: runs of combining characters are sorted by their class.
+  // Sorts each run of combining characters by combining class (Unicode Standard, section 3.11,
+  // "Canonical Ordering Algorithm").
   void Order() {
     size_t begin = 0;
     uint8_t last_class = 0;
@@ -139,7 +144,7 @@ class Normalization::Part {
       return;
     }
     run_.assign(first, last);
-    std::array<size_t, 257> places{};  // by class, where its next character goes
+    std::array<size_t, 257> places{};  // by class: index of its next character
     for (const auto character : run_) ++places[ClassOf(character) + 1];
     for (size_t i = 1; i < places.size(); ++i) places[i] += places[i - 1];
     for (const auto character : run_) {
@@ -169,7 +174,7 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
   Part normalizer(*this);
   std::string part;
   size_t emitted = 0;
-  size_t previous = 0;  // start of the character before `position`
+  size_t previous = 0;  // offset of the character before `position`
   for (size_t position = 0; position < text.size();) {
     if (AreAscii(text, position)) {
       position += sizeof(uint64_t);

@@ -19,30 +19,30 @@ inline bool IsWhitespace(char32_t character) {
 
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
-// Brings texts into one of the normal forms. Immutable.
+// Converts texts to one of the Unicode normal forms. Immutable.
 class Normalization {
  public:
   explicit Normalization(NormalForm form);
 
-  // Receives parts of a text, in order: [begin, end) of it and what they become. Parts that stay as
-  // they are come with their own text.
+  // Receives the parts of a text, in order. The part [begin, end) of the original text becomes
+  // `text`, which may be equal to the part.
   using Sink = absl::FunctionRef<void(size_t begin, size_t end, std::string_view text)>;
   void Apply(std::string_view text, Sink emit) const;
 
  private:
   class Part;
 
-  // What CodePointMap `kinds_` has of a character:
+  // Bits of a character in `kinds_`.
   enum Kind : uint8_t {
-    kUnstable = 1,    // may not be its own normal form, or may combine with what is before it
-    kDecomposes = 2,  // is not its own decomposition
-    kInert = 4,       // neither changes nor combines nor is put in order
+    kUnstable = 1,    // normalization may change the character or combine it with the previous one
+    kDecomposes = 2,  // the decomposition of the character differs from the character
+    kInert = 4,       // normalization never changes, combines or reorders the character
   };
   bool IsStable(char32_t character) const { return (kinds_[character] & kUnstable) == 0; }
 
   NormalForm form_;
   CodePointMap kinds_;
-  CodePointMap classes_;  // canonical combining classes
+  CodePointMap classes_;  // canonical combining class of each character
 };
 
 }  // namespace incipit

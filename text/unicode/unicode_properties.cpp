@@ -169,7 +169,7 @@ std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name)
   if (name == "alpha") return ScriptOrProperty("alphabetic");
   if (name == "upper") return ScriptOrProperty("uppercase");
   if (name == "lower") return ScriptOrProperty("lowercase");
-  if (name == "word") {  // also includes letters in circles and squares, which are symbols
+  if (name == "word") {  // includes letters in circles and squares, which are symbols
     const CodePointSet symbols(
         {{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}});
     return Join(Categories(kWord), symbols);

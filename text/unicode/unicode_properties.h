@@ -1,5 +1,5 @@
 // Sets of characters with a Unicode property, in the Unicode versions that the parts of Hugging
-// Face tokenizers use. Creating a set takes milliseconds, so callers should keep it.
+// Face tokenizers use. Creating a set takes milliseconds, so callers should keep the set.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace incipit {
 
-// Sets as defined by Rust. Hugging Face tokenizers uses them everywhere except in the regular
+// Sets as defined by Rust. Hugging Face tokenizers uses these sets everywhere except in the regular
 // expressions of tokenizer.json.
 CodePointSet NumericCharacters();      // general categories Nd, Nl, No
-CodePointSet PunctuationCharacters();  // general categories of group P, and ASCII symbols
+CodePointSet PunctuationCharacters();  // general categories P, and ASCII symbols
 CodePointSet WordCharacters();         // Alphabetic, Join_Control, and categories M, Nd, Pc
-CodePointSet CombiningMarks();         // general categories of group M
+CodePointSet CombiningMarks();         // general categories M
 
 CodePointSet WhitespaceCharacters();  // characters with the property White_Space
 

@@ -14,15 +14,14 @@ namespace incipit {
 // The value of a property for the characters from `first` to `last`:
 // - general category: the number of the category;
 // - set: 1 if the set contains the characters, 0 if not;
-// - case mapping: the characters to which `first` maps, at most three. Each character takes 20
-// bits,
-//   and the first character takes the lowest bits. From one character of the range to the next, the
-//   value grows by 1.
+// - case mapping: the characters to which `first` maps, at most three. Each of these characters
+//   takes 20 bits, and the first takes the lowest 20 bits. From one character of the range to the
+//   next, the value grows by 1.
 struct UnicodeException {
   char32_t first, last;
   int64_t value;
 };
-using UnicodeExceptions = std::span<const UnicodeException>;  // in ascending order
+using UnicodeExceptions = std::span<const UnicodeException>;  // ranges in ascending order
 
 // Returns the exception that covers `character`, or null.
 inline const UnicodeException* FindException(UnicodeExceptions exceptions, char32_t character) {
@@ -33,7 +32,7 @@ inline const UnicodeException* FindException(UnicodeExceptions exceptions, char3
 // Exceptions to the general categories of utf8proc.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Exceptions to the sets that the comments in unicode_tables.cpp name.
+// Exceptions to sets of general categories. unicode_tables.cpp names the categories of each set.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;
@@ -43,7 +42,7 @@ extern const UnicodeExceptions kRustLower, kPythonLower, kPythonUpper, kPythonTi
 
 // Exceptions to the scripts and other properties of PCRE2, for regular expressions.
 struct NamedExceptions {
-  std::string_view name;  // lower case
+  std::string_view name;  // name of the property, in lower case
   UnicodeExceptions exceptions;
 };
 extern const std::span<const NamedExceptions> kRegexProperties;

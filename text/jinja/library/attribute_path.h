@@ -17,12 +17,12 @@ class AttributePath {
   // item itself. Returns INVALID_ARGUMENT for a part of digits that Python cannot convert to an
   // integer.
   static absl::StatusOr<AttributePath> Make(Interpreter& in, const Value& attribute);
-  // Creates one path for each of the names that commas separate in `attribute`.
+  // Creates one path for each part of `attribute` between commas.
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,
                                                                 const Value& attribute);
 
-  // Returns the part of `item` at this path. `otherwise` replaces every undefined value on the
-  // path, unless `otherwise` is missing or none.
+  // Returns the part of `item` that the path selects. If `otherwise` is neither missing nor none,
+  // `otherwise` replaces every undefined value on the path.
   absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
   // Returns the key by which filters compare `item`. If `case_sensitive` is false, a string is
   // converted to lower case.

@@ -13,7 +13,7 @@ constexpr NamedBuiltin kRefusedFilters[] = {
     {"forceescape"}, {"pprint"}, {"random"},   {"striptags"},
     {"urlencode"},   {"urlize"}, {"wordwrap"}, {"xmlattr"},
 };
-// Attributes of Python's types that this interpreter does not support.
+// Methods of Python's str that this interpreter does not support.
 constexpr NamedBuiltin kRefusedOfString[] = {
     {"casefold"}, {"encode"},    {"expandtabs"}, {"format_map"}, {"isidentifier"},
     {"istitle"},  {"maketrans"}, {"swapcase"},   {"translate"},

@@ -21,7 +21,7 @@ struct NamedBuiltin {
   static constexpr size_t kParametersMax = 5;
 
   std::string_view name;
-  // Null if Jinja2 or Python has this name and this interpreter does not support it.
+  // Null if Jinja2 or Python has the name `name`, and this interpreter does not support the name.
   absl::StatusOr<Value> (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
   // If there are no parameters, the function accepts all arguments.
@@ -40,16 +40,16 @@ class Arguments {
   std::vector<std::pair<Value, Value>> keyword;  // pairs of name and value; each name is a string
 
   // Removes the keyword argument `name` and returns its value. Returns a missing value if there is
-  // no such argument.
+  // no keyword argument `name`.
   Value TakeKeyword(std::string_view name);
   // Returns INVALID_ARGUMENT if there are keyword arguments.
   absl::Status RefuseKeywords(std::string_view function) const;
 
-  // The following functions are for bound arguments. `index` is the index of a parameter.
+  // The following functions are for arguments that were bound to parameters.
   //
-  // Returns the argument of parameter `index`. REQUIRES: the parameter is required, or its argument
-  // was given.
+  // Returns the argument of the parameter with index `index`. REQUIRES: Has(index) is true.
   const Value& operator[](size_t index) const { return positional[index]; }
+  // Returns true if the caller passed an argument for the parameter with index `index`.
   bool Has(size_t index) const {
     return index < positional.size() && !positional[index].is(Kind::kMissing);
   }
@@ -72,17 +72,18 @@ class Arguments {
   const NamedBuiltin* builtin_ = nullptr;
 };
 
-// Returns the filter or the test `name`, or nullptr if there is none. The `function` in the result
-// is null if this interpreter does not support the filter or test.
+// Return the filter or the test `name`. Return null if there is no filter or test of this name.
+// `function` in the result is null if this interpreter does not support the filter or test.
 const NamedBuiltin* FindFilter(std::string_view name);
 const NamedBuiltin* FindTest(std::string_view name);
-// Returns the method `name` of values of the kind `self`.
+// Returns the method `name` of values of the kind `self`. Returns null if there is no such method.
 const NamedBuiltin* FindMethod(Kind self, std::string_view name);
 
 // Returns true if the method `name` of values of the kind `self` changes a list or a dict. The
-// sandbox forbids such methods.
+// sandbox of Jinja2 forbids methods that change a list or a dict.
 bool IsMutatingMethod(Kind self, std::string_view name);
-// Returns true if a type of Python has the method `name` and no type of this interpreter has it.
+// Returns true if a type of Python has the method `name` and no type of this interpreter has the
+// method.
 bool IsRefusedMethod(std::string_view name);
 // Returns true if the macros of Jinja2 have the attribute `name`, which this interpreter does not
 // support.
@@ -102,7 +103,8 @@ Builtins StringSearchMethods();
 Builtins DictMethods();
 Builtins ListMethods();
 
-// Returns the globals range, dict, namespace, ... Called once per rendering.
+// Returns the global `name`, such as range, dict or namespace. Returns a missing value if there is
+// no such global.
 Value FindGlobal(Heap& heap, std::string_view name);
 
 }  // namespace incipit::jinja

@@ -29,7 +29,7 @@ struct PercentDirective {
   FormatSpec spec;
 };
 
-// Parses the directive after the percent sign before `pos`, and moves `pos` to the end of the
+// Parses the directive at `pos`, which follows a percent sign, and moves `pos` to the end of the
 // directive.
 absl::StatusOr<PercentDirective> ParseDirective(std::string_view format, size_t& pos) {
   const auto at = [&] { return pos < format.size() ? format[pos] : '\0'; };
@@ -162,7 +162,7 @@ class PercentFormatter {
   TextBuilder out_;
 };
 
-// The next part of a format with braces: a text and then, if `has_field`, a field.
+// One part of a format with braces: a text, followed by a field if `has_field` is true.
 struct BracesPart {
   ByteRange text = {0, 0};
   bool has_field = false;

@@ -9,14 +9,14 @@
 
 namespace incipit::jinja {
 
-// Returns format % arguments. REQUIRES: `format` is a string.
+// Returns `format % arguments` of Python. REQUIRES: `format` is a string.
 absl::StatusOr<Value> FormatPercent(Interpreter& in, const Value& format, const Value& arguments);
 
 // Returns format.format(*positional, **keyword). positional[0] is the format itself.
 absl::StatusOr<Value> FormatBraces(Interpreter& in, Arguments& arguments);
 
-// Return UNIMPLEMENTED if `format` has a directive of Python that this interpreter does not
-// support. For any other fault in `format`, return the error that formatting returns.
+// Check `format` without arguments. Return UNIMPLEMENTED if this interpreter does not support a
+// directive of `format`. For any other fault, return the error that formatting returns.
 absl::Status CheckPercentFormat(std::string_view format);
 absl::Status CheckBracesFormat(std::string_view format);
 

@@ -1,5 +1,5 @@
 // Python's format specifications, `[[fill]align][sign][0][width][,][.precision][type]`, and their
-// output for numbers and strings. The operator % and str.format() both use these specifications.
+// output for numbers and strings. The operator % and str.format() use format specifications.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 namespace incipit::jinja {
 
 struct FormatSpec {
-  std::string fill = " ";  // exactly one character
-  char align = '\0';       // one of < > ^ = or none
-  char sign = '-';         // one of - + or space
-  bool zero = false;
-  bool grouping = false;
+  std::string fill = " ";  // fill character; exactly one
+  char align = '\0';       // one of < > ^ =; \0 if the specification has no alignment
+  char sign = '-';         // one of - and + and space
+  bool zero = false;       // true to pad with zeros
+  bool grouping = false;   // true to separate groups of three digits by commas
   std::optional<int64_t> width, precision;
   char type = '\0';
 };
@@ -25,11 +25,11 @@ struct FormatSpec {
 // UNIMPLEMENTED for a specification of Python that has more than the form at the top of this file.
 absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text);
 
-// Parses the digits at `pos` and moves `pos` to their end. Returns nullopt if there are no digits.
-// A number above 2^40 becomes 2^40, which exceeds every limit.
+// Parses the digits of `text` at `pos`, and moves `pos` to the end of the digits. Returns nullopt
+// if no digit is at `pos`. A number above 2^40 becomes 2^40, which exceeds every limit.
 std::optional<int64_t> ParseFormatNumber(std::string_view text, size_t& pos);
 
-// Appends format(value, spec). REQUIRES: `value` is a number or a string.
+// Appends format(value, spec) of Python. REQUIRES: `value` is a number or a string.
 absl::Status AppendFormatted(Interpreter& in, const Value& value, const FormatSpec& spec,
                              TextBuilder& out);
 

@@ -13,7 +13,8 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-// Bound for arguments, so that no arithmetic on ranges overflows.
+// Maximum absolute value of the arguments of range(). With smaller arguments, no arithmetic on
+// ranges overflows.
 constexpr Int kRangeBound = Int{1} << 61;
 
 Result MakeRange(Interpreter& in, Arguments& args) {
@@ -95,8 +96,8 @@ Result RaiseException(Interpreter& in, Arguments& arguments) {
   return in.Raise(std::string(message.bytes()));
 }
 
-// Returns strftime_now(format) in local time. Like Python, replaces %f by the microseconds. Also
-// like Python, replaces %z and %Z by nothing, because the time has no zone.
+// Returns the time `now` of the rendering in local time, in the format of the argument. Like
+// Python, replaces %f by the microseconds, and removes %z and %Z, because the time has no zone.
 Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(const Value given, arguments.String(0));
   const auto since_epoch = in.now().time_since_epoch();

@@ -1,6 +1,6 @@
 // Filters that return Python generators, and the filter `attr`. `map`, `select`, `reject`,
-// `selectattr` and `rejectattr` process an item only when it is requested. The other generators
-// process all items when the first item is requested.
+// `selectattr` and `rejectattr` process an item only when the item is requested. The other
+// generators process all items when the first item is requested.
 #include <algorithm>
 
 #include "base/status.h"
@@ -52,8 +52,8 @@ Value TakeFirst(std::vector<Value>& values) {
   return first;
 }
 
-// Returns an iterator over `value`, or nullptr if `value` is false. If `value` is false, a filter
-// does not read its other arguments.
+// Returns an iterator over `value`. Returns null if `value` is false. For a false `value`, the
+// filters of Jinja2 do not read their other arguments.
 absl::StatusOr<Iterator*> IterateIfTrue(Interpreter& in, const Value& value) {
   INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
   if (!truth) return nullptr;
@@ -86,8 +86,8 @@ absl::StatusOr<Produce> StartMap(Interpreter& in, Arguments args) {
   });
 }
 
-// Starts a selection. If `keeps` is true, the items that pass the test are kept, otherwise all
-// other items.
+// Starts a selection of items by a test. If `keeps` is true, selects the items that pass the test.
+// Otherwise, selects the items that fail the test.
 template <bool keeps, bool by_attribute>
 absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));
@@ -136,8 +136,8 @@ Items MakeItems(Interpreter& in, const Arguments& args) {
   return ToVector(in, Value::OfIterator(in.heap().New<ValueIterator>(args[0], DictPart::kItems)));
 }
 
-// Returns lists of args[1] items. args[1] is only compared with the lengths, as in Python, and need
-// not be an integer.
+// Returns the items of args[0] in lists of args[1] items. As in Python, args[1] is only compared
+// with lengths of lists, and need not be an integer.
 Items MakeBatches(Interpreter& in, const Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, args[0]));
   std::vector<Value> batches, batch;

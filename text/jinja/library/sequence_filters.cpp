@@ -30,7 +30,7 @@ Result First(Interpreter& in, Arguments& args) {
   return item ? *item : in.heap().MakeUndefined("No first item, sequence was empty.");
 }
 
-// Returns true if Python's reversed() accepts the value.
+// Returns true if reversed() of Python accepts `value`.
 bool IsReversible(const Value& value) {
   return value.is_undefined() || value.is_string() || value.is_sequence() ||
          value.is(Kind::kDict) || value.is(Kind::kRange) || As<DictView>(value) != nullptr;

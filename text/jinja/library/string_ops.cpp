@@ -15,7 +15,8 @@ namespace {
 
 constexpr uint32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2;
 
-// Returns true if the sigma at `offset` is the last letter of a word.
+// Returns true if the letter sigma at `offset` of `bytes` is the last letter of a word (Unicode
+// Standard, section 3.13, condition Final_Sigma).
 bool IsFinalSigma(std::string_view bytes, size_t offset) {
   size_t i = offset;
   bool cased_before = false;
@@ -91,7 +92,7 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipSpace(bytes, end, true);
   }
   if (from_right && words.size() > words_max) {
-    const size_t rest = words.size() - words_max;  // number of words that stay in one part
+    const size_t rest = words.size() - words_max;  // number of words in the first part
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }

@@ -13,8 +13,8 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-// Returns the range in bytes of the text to search, from the optional arguments start and end.
-// Returns nullopt if the start is after the end.
+// Returns the range of bytes to search, as the optional arguments `start` and `end` of a method
+// define. Returns nullopt if `start` is after `end`.
 absl::StatusOr<std::optional<ByteRange>> SearchedPart(Interpreter& in, const Arguments& args) {
   const Text& text = args[0].text();
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(2 * text.bytes.size()));
@@ -86,7 +86,8 @@ Result HasAffix(Interpreter& in, Arguments& args) {
   return Value::Bool(false);
 }
 
-// Returns true if the string is not empty and `predicate` holds for all its characters.
+// Returns true if `predicate` is true for every character of the string. For an empty string,
+// returns true only if `predicate` is IsPrintable, as in Python.
 template <bool (*predicate)(uint32_t)>
 Result All(Interpreter& in, Arguments& args) {
   const std::string_view bytes = args[0].bytes();
@@ -96,8 +97,6 @@ Result All(Interpreter& in, Arguments& args) {
     if (!predicate(c.value)) return Value::Bool(false);
     i += c.size;
   }
-  // For an empty string, isprintable() of Python returns true, and all other predicates return
-  // false.
   return Value::Bool(!bytes.empty() || predicate == &IsPrintable);
 }
 

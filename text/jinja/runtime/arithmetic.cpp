@@ -79,7 +79,7 @@ absl::StatusOr<Range> ResolveSlice(const Value& start, const Value& stop, const 
   if (!step.is_none()) {
     INCIPIT_ASSIGN_OR_RETURN(indices.step, ToIndex(step, "slice step"));
     if (indices.step == 0) return InvalidArgument("slice step cannot be zero");
-    indices.step = std::max(indices.step, -std::numeric_limits<Int>::max());  // can be negated
+    indices.step = std::max(indices.step, -std::numeric_limits<Int>::max());  // so -step fits
   }
   const bool forward = indices.step > 0;
   const Int lower = forward ? 0 : -1;
@@ -106,7 +106,7 @@ absl::StatusOr<Value> SliceString(Interpreter& in, const Value& string, const Ra
     INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(end));
     return in.heap().Substring(string, begin, end);
   }
-  std::vector<size_t> offsets;  // offset of each character, then the end
+  std::vector<size_t> offsets;  // byte offset of each character, then of the end
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge(static_cast<int64_t>(text.num_chars / 16)));
   offsets.reserve(text.num_chars + 1);
   for (size_t i = 0; i < text.bytes.size(); i += DecodeAt(text.bytes, i).size) {

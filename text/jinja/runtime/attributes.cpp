@@ -9,7 +9,8 @@
 namespace incipit::jinja {
 namespace {
 
-// The attribute if the sandbox lets it through, else undefined; nullopt if there is none.
+// Returns the attribute `name` of `object`. Returns an undefined value if the sandbox forbids the
+// attribute, and nullopt if `object` has no such attribute.
 absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name) {
   if (object.is_undefined()) return UndefinedError(object);

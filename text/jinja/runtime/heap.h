@@ -1,5 +1,5 @@
 // The memory and the limits of one rendering. A template charges every allocation and every unit of
-// work to the heap in advance, so that no template exceeds its limits.
+// work to the heap in advance, so that no template exceeds the limits.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace incipit::jinja {
 
-// Owns the values of one rendering. Destroying the heap destroys all values except finished strings
-// that are still shared. REQUIRES: no finished string outlives the heap. Not thread-safe.
+// Owns the containers and strings of one rendering, and counts the memory and the steps of the
+// rendering. REQUIRES: every value of a string is destroyed before the heap. Not thread-safe.
 class Heap {
  public:
   explicit Heap(const ChatTemplateLimits& limits) : limits_(limits) {}
@@ -28,7 +28,7 @@ class Heap {
   const ChatTemplateLimits& limits() const { return limits_; }
   int32_t value_depth_max() const { return 2 * limits_.depth_max; }
 
-  // Bytes charged for an entry of a dict and its index.
+  // Number of bytes charged for one entry of a dict, including the entry in the dict's index.
   static constexpr size_t kEntryBytes = 8 * sizeof(Value);
 
   // Charges `steps` steps before the work: one step for each node, element or KiB. Returns
@@ -39,34 +39,41 @@ class Heap {
       return CheckMemory(0);
     return TooManySteps();
   }
-  // Before text of this size is made or searched.
+  // Charges the steps for creating or searching `bytes` bytes of text: one step for each KiB. Call
+  // ChargeBytes() before the work.
   absl::Status ChargeBytes(size_t bytes);
-  absl::Status CheckSize(size_t bytes) const {  // of one string
+  // Returns INVALID_ARGUMENT if a string of `bytes` bytes exceeds output_bytes_max.
+  absl::Status CheckSize(size_t bytes) const {
     if (bytes <= limits_.output_bytes_max) [[likely]]
       return absl::OkStatus();
     return TooLongString(bytes);
   }
+  // Returns INVALID_ARGUMENT if `more_bytes` additional bytes would exceed memory_bytes_max.
   absl::Status CheckMemory(size_t more_bytes) const {
     if (cell_bytes_ + string_bytes_ + more_bytes <= limits_.memory_bytes_max) [[likely]] {
       return absl::OkStatus();
     }
     return TooMuchMemory();
   }
-  // Memory that something on this heap is about to take, and keeps.
+  // Counts `bytes` bytes of memory that a value on this heap will allocate and keep. Returns
+  // INVALID_ARGUMENT if these bytes would exceed memory_bytes_max.
   absl::Status Take(size_t bytes);
 
-  // Returns the text of `builder` as a string. `builder` is then empty.
+  // Returns the text of `builder` as a string, marked safe if `markup` is set. `builder` is then
+  // empty.
   absl::StatusOr<Value> Finish(TextBuilder& builder, bool markup = false);
+  // Returns a string of `bytes`, all with the origin `origin`.
   absl::StatusOr<Value> MakeString(std::string_view bytes, Origin origin = Origin::kTemplate);
   // Returns the bytes [begin, end) of `string`, with the marks of their origin. If the range is the
   // whole string, the result shares the memory of `string`.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
-  // The right string behind the left one. Takes time linear in `right` if `left` is the latest of
-  // several concatenations, so that adding to a string again and again is linear too.
+  // Returns `left` followed by `right`. If no other string extends `left` and the memory of `left`
+  // has room, `right` is appended in place. The time is then linear in the size of `right`.
+  // Therefore a loop that extends one string takes time linear in the final size.
   absl::StatusOr<Value> Concatenate(const Value& left, const Value& right);
 
-  // Returns a list or a tuple. `is_group` marks the pairs of groupby, whose two items are also
-  // attributes.
+  // Returns a list or a tuple. `is_group` marks a pair of the filter groupby, whose two items are
+  // also the attributes `grouper` and `list`.
   absl::StatusOr<Value> MakeSequence(Kind kind, std::vector<Value> items,
                                      Origin origin = Origin::kTemplate, bool is_group = false);
   absl::StatusOr<Value> MakeList(std::vector<Value> items) {
@@ -83,6 +90,7 @@ class Heap {
     return Value::Undefined(New<UndefinedReason>(std::forward<Args>(reason)...));
   }
 
+  // Creates a cell (a container or another object) that lives as long as the heap.
   template <typename T, typename... Args>
   T* New(Args&&... args) {
     static_assert(alignof(T) <= alignof(std::max_align_t));
@@ -94,14 +102,15 @@ class Heap {
 
  private:
   friend class Value;
-  static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);  // of the list of cells
-  static constexpr size_t kBlockBytes = 64 << 10;
+  // Number of bytes that `cells_` needs for one cell.
+  static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);
+  static constexpr size_t kBlockBytes = 64 << 10;  // size of a block of memory
 
-  // Memory for one object, which is not freed before the heap is.
+  // Returns memory for one object of `bytes` bytes. The memory is freed with the heap.
   void* Allocate(size_t bytes);
   template <typename... Args>
   Value NewText(bool markup, Args&&... args);
-  // Counts the memory of a string that is new or was added to.
+  // Updates the counted memory after `text` was created or extended.
   void Count(Text& text);
   void Free(Text& text);
 
@@ -112,13 +121,13 @@ class Heap {
 
   const ChatTemplateLimits limits_;
   int64_t steps_ = 0;
-  size_t uncharged_bytes_ = 0;
-  size_t cell_bytes_ = 0;
-  size_t string_bytes_ = 0;  // memory of all strings that exist
+  size_t uncharged_bytes_ = 0;  // bytes of text, less than 1 KiB, not yet charged as a step
+  size_t cell_bytes_ = 0;       // number of bytes of all cells and their contents
+  size_t string_bytes_ = 0;     // number of bytes of all existing strings
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t block_size_ = 0, block_used_ = 0;  // of the last block
+  size_t block_size_ = 0, block_used_ = 0;  // size and used bytes of the last block
   std::vector<Cell*> cells_;
-  std::vector<void*> free_texts_;  // memory of strings that are gone
+  std::vector<void*> free_texts_;  // memory of destroyed strings, reused for new strings
 };
 
 }  // namespace incipit::jinja

@@ -15,7 +15,8 @@
 
 namespace incipit::jinja {
 
-// The values of a program's context, in its order; missing what the request does not have.
+// The values of the variables in Program::context, by index. A variable that the request does not
+// set is missing.
 using Variables = std::vector<Value>;
 
 // The local variables of one call of a function: a template, a macro or the filter of a loop.
@@ -25,25 +26,26 @@ struct Activation final : Cell {
   std::vector<Value> slots;
 };
 
-// Executes one rendering and only reads the program. Not thread-safe.
+// Executes one rendering of a template. Never changes the program. Not thread-safe.
 class Interpreter {
  public:
   // strftime_now() formats `now` in local time. REQUIRES: `heap` owns the values of `variables`.
   Interpreter(Heap& heap, std::chrono::system_clock::time_point now) : heap_(heap), now_(now) {}
 
-  // Returns the output of `program`. If the template raises an error, the message of
-  // INVALID_ARGUMENT is only the template's message. Every other message begins with the line.
+  // Returns the output of `program`. If the template calls raise_exception(), returns
+  // INVALID_ARGUMENT with the message of the template. Every other error message begins with the
+  // line in the template.
   absl::StatusOr<Value> Render(const Program& program, Variables variables);
 
   // The following functions are for filters, methods and objects.
   Heap& heap() { return heap_; }
   std::chrono::system_clock::time_point now() const { return now_; }
-  // Applies a filter or a test. `kind` ("filter" or "test") and `name` are used in messages.
-  // `builtin` is null if no filter or test has that name.
+  // Applies the filter or test `builtin` to `arguments`. The error messages contain `kind`
+  // ("filter" or "test") and `name`. `builtin` is null if no filter or test has the name `name`.
   absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
                               const NamedBuiltin* builtin, Arguments& arguments);
-  // Increases the recursion depth by 1; Leave() decreases it. Returns INVALID_ARGUMENT if the depth
-  // or the number of steps exceeds its limit.
+  // Increases the recursion depth by 1; Leave() decreases the depth by 1. Returns INVALID_ARGUMENT
+  // if the depth or the number of steps exceeds the limit.
   absl::Status Enter() {
     if (++recursion_ <= kRecursionPerDepth * heap_.limits().depth_max) [[likely]] {
       return heap_.Charge();
@@ -54,12 +56,14 @@ class Interpreter {
   // Returns the error of raise_exception(message).
   absl::Status Raise(std::string message);
 
-  // Calls a macro or the body of a call block.
+  // Calls `code`, a macro or the body of a call block, and returns its output. `closure` is the
+  // activation in which `code` was defined.
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // Evaluations per level of depth_max that may be nested while a template runs. A call of a macro
-  // takes about ten of them; what they use of the stack stays below a few megabytes.
+  // Maximum number of nested evaluations for each level of depth_max. One call of a macro takes
+  // about ten nested evaluations. With the default depth_max, the stack stays below a few
+  // megabytes.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
@@ -102,17 +106,17 @@ class Interpreter {
                                    const Value* block);
   absl::StatusOr<Value> EvalTest(const CallExpr& node, Activation& activation);
   absl::StatusOr<std::vector<Value>> EvalAll(const Expr& node, Activation& activation);
-  // Evaluates all children of `node` except the first and appends them to `arguments`.
+  // Evaluates all children of `node` except the first, and appends the results to `arguments`.
   absl::Status EvalArguments(const CallExpr& node, Activation& activation, Arguments& arguments);
 
   Value& SlotAt(const SlotRef& ref, Activation& activation);
   Heap& heap_;
   const std::chrono::system_clock::time_point now_;
-  Variables context_;  // the variables, and globals in place of those that are missing
-  int line_ = 0;       // line of the last executed node
-  int recursion_ = 0;  // depth of nested Eval() and RunStatement()
-  int calls_ = 0;      // depth of nested macro calls
-  bool raised_ = false;
+  Variables context_;    // variables of the request; a global replaces a missing variable
+  int line_ = 0;         // line of the last executed node
+  int recursion_ = 0;    // depth of nested Eval() and RunStatement()
+  int calls_ = 0;        // depth of nested macro calls
+  bool raised_ = false;  // true if the template has called raise_exception()
 };
 
 }  // namespace incipit::jinja

@@ -25,7 +25,7 @@ class ValueIterator final : public Iterator {
 
   Value source_;
   DictPart part_;
-  size_t pos_ = 0;  // index of the next item; byte offset for a string
+  size_t pos_ = 0;  // index of the next item, or byte offset of the next character
 };
 
 // A generator. `start` is called when the first item is requested, and returns the function that

@@ -13,7 +13,7 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr double kIntEnd = 9223372036854775808.0;  // 2^63
+constexpr double kIntEnd = 9223372036854775808.0;  // 2^63, the least double above every Int
 
 absl::Status DivisionByZero() { return InvalidArgument("division by zero"); }
 
@@ -253,7 +253,7 @@ std::optional<double> ParseReal(std::string_view text) {
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
-    constexpr Int kHalf = 5'000'000'000'000'000'000;  // half of 10^19
+    constexpr Int kHalf = 5'000'000'000'000'000'000;  // half of the unit 10^19
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};
   }

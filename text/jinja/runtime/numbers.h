@@ -1,5 +1,5 @@
-// Python's arithmetic with numbers: overflow checks for integers, division that rounds down, exact
-// comparison, and the shortest decimals.
+// Arithmetic with numbers as in Python: division that rounds down, exact comparison, and the
+// shortest decimals. Integers have 64 bits, and an overflow is an error.
 #pragma once
 
 #include <string>
@@ -14,19 +14,21 @@ namespace incipit::jinja {
 // Returns the error for a number that does not fit into an Int.
 absl::Status IntegerTooLarge();
 
-// Return the result, or INVALID_ARGUMENT if the result does not fit into an Int.
+// Return the sum, the product or the negated value. Return INVALID_ARGUMENT if the result does not
+// fit into an Int.
 absl::StatusOr<Int> AddInts(Int left, Int right);
 absl::StatusOr<Int> MultiplyInts(Int left, Int right);
 absl::StatusOr<Int> NegateInt(Int value);
+// Returns the operator as written in a template, such as "//".
 std::string_view Spelling(ArithmeticOp op);
 
-// Returns the result of an operator on two numbers. REQUIRES: both values are numbers.
+// Returns the result of the operator `op`. REQUIRES: `left` and `right` are numbers.
 absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value& right);
 
-// Returns the value of a digit in any base up to 36. Returns 99 for any other character.
+// Returns the value of the digit `c` in any base up to 36. Returns 99 if `c` is not a digit.
 int DigitValue(char c);
 
-// Returns Python's repr(): the shortest decimal that reads back as the same double.
+// Returns repr(value) of Python: the shortest decimal that converts back to the same double.
 std::string FormatReal(double value);
 // Rounds `value` toward zero. Returns INVALID_ARGUMENT for NaN, for infinities and for a result
 // that does not fit into an Int.

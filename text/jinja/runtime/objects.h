@@ -1,4 +1,5 @@
-// The objects with behaviour that a template can use.
+// The callable and iterable objects of a template: macros, functions, namespaces, dict views,
+// loops.
 #pragma once
 
 #include <optional>
@@ -36,7 +37,7 @@ class MacroObject final : public Object {
   Activation* closure_;
 };
 
-// A global function, or a method together with the value that it belongs to.
+// A global function, or a method together with the value to which the method belongs.
 class BuiltinObject final : public Object {
  public:
   explicit BuiltinObject(const NamedBuiltin& builtin, Value self = Value())
@@ -48,7 +49,7 @@ class BuiltinObject final : public Object {
 
  private:
   const NamedBuiltin& builtin_;
-  Value self_;  // kMissing for a function
+  Value self_;  // value to which the method belongs; missing for a global function
 };
 
 // The result of dict.keys(), dict.values() or dict.items().
@@ -85,7 +86,9 @@ class LoopContext final : public Object {
   int64_t index() const { return index0_ + 1; }
 
  private:
-  absl::StatusOr<bool> HasNext(Interpreter& in);  // reads one item ahead
+  // Returns true if an item follows the current item. If there is a following item, reads the item
+  // ahead into `after_`.
+  absl::StatusOr<bool> HasNext(Interpreter& in);
 
   Value iterable_;
   Iterator* items_;

@@ -41,7 +41,8 @@ bool RangesEqual(const Range& left, const Range& right) {
   return left.start == right.start && (size == 1 || left.step == right.step);
 }
 
-// Returns the result of the operator `op` for two values whose three-way comparison is `order`.
+// Returns the result of the operator `op` for two values. `order` is negative, zero or positive if
+// the left value is less than, equal to or greater than the right value.
 bool Holds(CompareOp op, int order) {
   switch (op) {
     case CompareOp::kLess:

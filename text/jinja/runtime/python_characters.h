@@ -1,5 +1,5 @@
-// UTF-8, and the properties of characters that define Python's str methods. Escapes in a template
-// can create lone surrogates, which are stored in their three-byte form.
+// Functions for UTF-8 text and for the properties of characters on which Python's str methods
+// depend. Escapes in a template can create lone surrogates, which are stored as three bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace incipit::jinja {
 
 struct CodePoint {
   uint32_t value = 0;
-  size_t size = 0;  // number of bytes
+  size_t size = 0;  // number of bytes in UTF-8
 };
 
 // Returns the character at `offset`. REQUIRES: `offset` is less than bytes.size() and is the start
@@ -21,12 +21,13 @@ inline CodePoint DecodeAt(std::string_view bytes, size_t offset) {
   const char32_t value = NextCodePoint(bytes, end);
   return {value, end - offset};
 }
+// Returns the number of characters in `bytes`.
 size_t CountCodePoints(std::string_view bytes);
 // Returns the byte offset of the character that is `num_chars` characters after `offset`. Returns
 // bytes.size() at the end.
 size_t OffsetOfChar(std::string_view bytes, size_t offset, size_t num_chars);
 
-bool IsSpace(uint32_t c);      // as in str.isspace(), and \s of the module re
+bool IsSpace(uint32_t c);      // true if str.isspace() is true for the character
 bool IsLineBreak(uint32_t c);  // true if str.splitlines() splits at the character
 bool IsAlphabetic(uint32_t c);
 bool IsDecimal(uint32_t c);
@@ -39,6 +40,6 @@ bool IsTitlecase(uint32_t c);
 bool IsCased(uint32_t c);
 bool IsCaseIgnorable(uint32_t c);
 bool IsPrintable(uint32_t c);
-int DecimalValue(uint32_t c);  // -1 if the character is not a decimal digit
+int DecimalValue(uint32_t c);  // value of a decimal digit; -1 for any other character
 
 }  // namespace incipit::jinja

@@ -12,8 +12,9 @@
 
 namespace incipit::jinja {
 
-// Reads values of one request, which are marked as such. All functions return INVALID_ARGUMENT for
-// strings that are no UTF-8, integers beyond 64 bits and what is nested too deep.
+// Reads the values of one request. All values get the origin kRequest. All functions return
+// INVALID_ARGUMENT for strings that are not UTF-8, for integers of more than 64 bits, and for
+// values that are nested too deep.
 class JsonReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -21,7 +22,8 @@ class JsonReader {
   explicit JsonReader(Heap& heap) : heap_(heap) {}
 
   absl::StatusOr<Value> Read(const Json& json) { return Read(json, 1); }
-  // Messages are the request's, but for a role that `is_plain`, which is the template's.
+  // Reads the list of messages. A role for which `is_plain` returns true gets the origin kTemplate;
+  // everything else gets the origin kRequest.
   absl::StatusOr<Value> ReadMessages(const Json& json, bool (*is_plain)(std::string_view role));
 
  private:
@@ -33,7 +35,7 @@ class JsonReader {
   absl::StatusOr<Value> ReadKey(const std::string& name);
 
   Heap& heap_;
-  std::array<Value, 64> keys_;  // some of those that were read, by hash: most come again
+  std::array<Value, 64> keys_;  // cache of recently read keys of objects, by hash
 };
 
 }  // namespace incipit::jinja

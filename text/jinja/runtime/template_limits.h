@@ -15,11 +15,12 @@ struct ChatTemplateLimits {
   // Maximum nesting of blocks and expressions in the source, and of macro calls during rendering.
   // The nesting of variables may be twice as deep.
   int32_t depth_max = 100;
-  size_t output_bytes_max = 16 << 20;  // of the output and of each string created for it
+  size_t output_bytes_max = 16 << 20;  // maximum size of the output and of each created string
   // Maximum memory of all strings and containers that exist at the same time.
   size_t memory_bytes_max = 256 << 20;
-  size_t source_bytes_max = 1 << 20;
-  int64_t range_length_max = 100'000;  // of one range(); as Jinja2's sandbox
+  size_t source_bytes_max = 1 << 20;  // maximum size of the source of a template
+  // Maximum number of items of one range(), as in the sandbox of Jinja2.
+  int64_t range_length_max = 100'000;
 };
 
 }  // namespace incipit

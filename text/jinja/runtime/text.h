@@ -19,12 +19,13 @@ struct Text;
 // The origin of appended characters: the template itself, or the request of a client.
 enum class Origin : uint8_t { kTemplate, kRequest };
 
-// Collects a Text without a limit. Heap::Finish() and Heap::CheckSize() enforce the limits.
+// Collects the bytes of a Text. Has no size limit: Heap::Finish() and Heap::CheckSize() check the
+// limits.
 class TextBuilder {
  public:
   void Append(std::string_view bytes, Origin origin = Origin::kTemplate);
   void Append(const Text& text);
-  void Append(const Text& text, size_t begin, size_t end);  // bytes [begin, end)
+  void Append(const Text& text, size_t begin, size_t end);  // bytes [begin, end) of text
 
   size_t size() const { return bytes_.size(); }
   size_t capacity() const { return bytes_.capacity(); }
@@ -33,33 +34,39 @@ class TextBuilder {
 
  private:
   friend struct Text;
+  // Marks the bytes [begin, end) of the builder as written by a client.
   void Mark(size_t begin, size_t end);
-  // Marks what is about to be appended as the range of `text` is marked.
+  // Copies the marks of the bytes [begin, end) of `text` to the bytes that are appended next.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
-  absl::InlinedVector<ByteRange, 1> literal_;  // ascending, neither touching nor overlapping
+  absl::InlinedVector<ByteRange, 1> literal_;  // marked ranges in ascending order, with gaps
 };
 
-// The bytes of a Text never change and never move, but longer Texts may share them: a
-// concatenation appends to what its left operand begins, if there is room (Heap::Concatenate).
+// A string with marks. The bytes of a Text never change and never move. Longer Texts may share the
+// bytes: Heap::Concatenate() appends in the memory of its left operand if the memory has room.
 struct Text {
-  std::string_view bytes;  // UTF-8, lone surrogates in their three-byte form
-  size_t num_chars = 0;
+  std::string_view bytes;  // UTF-8; a lone surrogate is stored as three bytes
+  size_t num_chars = 0;    // number of characters
 
   explicit Text(TextBuilder&& text);
-  // The beginning of `shared`, which is as long as it is now.
+  // Creates a Text that shares all current bytes of `shared`. Later additions to `shared` do not
+  // belong to the new Text.
   Text(Text& shared, size_t num_characters);
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
 
   bool is_ascii() const { return num_chars == bytes.size(); }
-  // REQUIRES: char_index <= num_chars.
+  // Returns the byte offset of character `char_index`. REQUIRES: `char_index` is at most num_chars.
   size_t OffsetOf(size_t char_index) const;
+  // Returns the number of characters before the byte `offset`.
   size_t CharIndexOf(size_t offset) const;
+  // Returns true if a client wrote at least one byte of the text.
   bool has_literal() const;
+  // Returns the ranges of bytes that a client wrote, in ascending order.
   std::vector<ByteRange> LiteralRanges() const;
-  // The end of the longest part of one origin from `offset` on, and that origin.
+  // Returns the origin of the byte at `offset`, and the end of the longest range from `offset` on
+  // in which all bytes have this origin.
   std::pair<size_t, Origin> PartFrom(size_t offset) const;
 
  private:
@@ -69,11 +76,11 @@ struct Text {
 
   const TextBuilder& content() const { return owner_ == nullptr ? content_ : owner_->content_; }
 
-  Heap* heap_ = nullptr;         // that made it; null for a constant of a template
-  mutable size_t num_uses_ = 0;  // values and texts that keep it alive, if a heap made it
-  Text* owner_ = nullptr;        // whose content it is a part of, if not its own
+  Heap* heap_ = nullptr;         // heap of the string; null for a constant of a template
+  mutable size_t num_uses_ = 0;  // number of Values and Texts that use this Text
+  Text* owner_ = nullptr;        // Text that owns the bytes; null if this Text owns them
   TextBuilder content_;
-  size_t counted_bytes_ = 0;
+  size_t counted_bytes_ = 0;  // bytes that the heap has counted for this Text
 };
 
 }  // namespace incipit::jinja

@@ -9,7 +9,8 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr size_t kIndexedFrom = 9;  // with fewer entries, a scan is faster than an index
+// Minimum number of entries of a dict with an index. In a smaller dict, a scan is faster.
+constexpr size_t kIndexedFrom = 9;
 
 template <typename T>
 int ThreeWay(const T& left, const T& right) {
@@ -17,7 +18,7 @@ int ThreeWay(const T& left, const T& right) {
 }
 
 int CompareIntWithReal(Int integer, double real) {
-  constexpr double kBeyond = 9223372036854775808.0;  // 2^63
+  constexpr double kBeyond = 9223372036854775808.0;  // 2^63, the least double above every Int
   if (real >= kBeyond) return -1;
   if (real < -kBeyond) return 1;
   const Int floor = static_cast<Int>(std::floor(real));
@@ -25,7 +26,8 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// Returns the same rank for kinds whose values may be equal.
+// Returns the position of the kind of `value` in the order of keys. All numbers have one position,
+// because an integer, a float and a boolean may be equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }
@@ -46,7 +48,7 @@ Value Value::Shared(const Text* text, bool markup) {
 }
 
 void Value::Free() {
-  Text& text = const_cast<Text&>(*data_.text);  // nothing refers to it any more
+  Text& text = const_cast<Text&>(*data_.text);  // no other value uses the text
   text.heap_->Free(text);
 }
 

@@ -1,6 +1,6 @@
-// The values of templates: Python's values, as far as chat templates use them. Containers are
-// immutable after their creation, as in Jinja2's immutable sandbox. The Heap of a rendering owns
-// the containers. Strings are shared, because the constants of a template outlive a rendering.
+// The values of templates: the types of Python that chat templates use. Containers are immutable
+// after their creation, as in the immutable sandbox of Jinja2. The Heap of a rendering owns the
+// containers. Values count the uses of strings, so that an unused string is freed early.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace incipit::jinja {
 
-// Python's integers are unlimited. A result that does not fit into an Int is an error.
+// An integer of a template. Python's integers have no limit; here, a result that does not fit into
+// 64 bits is an error.
 using Int = int64_t;
 
 class Interpreter;
@@ -57,7 +58,8 @@ class Value {
   static Value Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
   static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
   static Value Real(double value) { return {Kind::kFloat, {.real = value}}; }
-  // A string that outlives the value.
+  // Returns the string `text` without counting the uses of `text`. REQUIRES: `text` outlives the
+  // value.
   static Value Constant(const Text& text) { return {Kind::kString, {.text = &text}}; }
   static Value OfList(const List* list) { return {Kind::kList, {.list = list}}; }
   static Value OfTuple(const List* tuple) { return {Kind::kTuple, {.list = tuple}}; }
@@ -106,15 +108,16 @@ class Value {
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
   bool is_markup() const { return markup_; }  // true for a string that is marked safe
 
-  // REQUIRES, for each accessor: the value has the kind in the accessor's name.
+  // Returns the content of the value. REQUIRES, also for the following accessors: the value has the
+  // kind in the name of the accessor.
   bool boolean() const { return data_.boolean; }
   Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
-  double real() const {  // for every number
+  double real() const {  // REQUIRES: is_number()
     return kind_ == Kind::kFloat ? data_.real : static_cast<double>(integer());
   }
   const Text& text() const { return *data_.text; }
   std::string_view bytes() const { return data_.text->bytes; }
-  const List& list() const { return *data_.list; }  // for lists and tuples
+  const List& list() const { return *data_.list; }  // REQUIRES: is_sequence()
   const Dict& dict() const { return *data_.dict; }
   const Range& range() const { return *data_.range; }
   Iterator& iterator() const { return *data_.iterator; }
@@ -123,8 +126,9 @@ class Value {
 
   // Returns the origin of a number, a boolean or none: the template or the request.
   Origin origin() const { return origin_; }
+  // Returns the same value with the origin `origin`.
   Value WithOrigin(Origin origin) const;
-  // Of a string: marked safe or not.
+  // Returns the same string, marked safe if `markup` is set. REQUIRES: the value is a string.
   Value WithMarkup(bool markup) const;
 
   // Returns the result of Python's `is`: true for the same object, and for equal values of kinds
@@ -149,13 +153,14 @@ class Value {
     const Text* text;
   };
   Value(Kind kind, Data data) : kind_(kind), data_(data) {}
-  // The first use of a string that a heap has just made.
+  // Returns the first Value of the string `text`, which a heap has just created.
   static Value Shared(const Text* text, bool markup);
+  // Frees the string of the value. REQUIRES: no other value uses the string.
   void Free();
 
   Kind kind_;
   bool markup_ = false;
-  bool is_shared_ = false;  // counted among the uses of its string
+  bool is_shared_ = false;  // true if Text::num_uses_ counts this value
   Origin origin_ = Origin::kTemplate;
   Data data_;
 };
@@ -164,8 +169,8 @@ class Value {
 struct List final : Cell {
   std::vector<Value> items;
   Origin origin = Origin::kTemplate;
-  int32_t depth = 1;      // nesting depth; limited, so that code can recurse into values
-  bool is_group = false;  // true for the tuple (grouper, list) of groupby
+  int32_t depth = 1;      // nesting depth; Heap limits the depth, so recursive functions are safe
+  bool is_group = false;  // true for a tuple (grouper, list) of the filter groupby
 };
 
 struct Range final : Cell {
@@ -181,12 +186,12 @@ struct Range final : Cell {
 // The reason why a value is undefined: the message of the error for a use of the value.
 struct UndefinedReason final : Cell {
   explicit UndefinedReason(std::string text) : message(std::move(text)) {}
-  // A value of this type has no attribute and no item `name`.
+  // Creates the reason that a value of the type `type_name` has no attribute and no item `name`.
   UndefinedReason(std::string_view type_name, Value name) : type(type_name), key(std::move(name)) {}
   std::string Message() const;
 
   std::string message;
-  std::string_view type;  // empty: the message is all
+  std::string_view type;  // name of the type; empty if `message` is the whole message
   Value key;
 };
 
@@ -198,22 +203,23 @@ struct KeyLess {
   bool operator()(const Value& left, std::string_view right) const;
   bool operator()(std::string_view left, const Value& right) const;
 };
+// Returns a negative number, 0 or a positive number, in the order of KeyLess.
 int CompareKeys(const Value& left, const Value& right);
-int CompareNumbers(const Value& left, const Value& right);  // REQUIRES: neither is NaN
+int CompareNumbers(const Value& left, const Value& right);  // REQUIRES: no operand is NaN
 
-// A dict in the order of insertion. A lookup takes logarithmic time at worst, for any keys that a
-// client chooses.
+// A dict that keeps the order of insertion. A lookup takes at most logarithmic time, whatever keys
+// a client chooses.
 class Dict final : public Cell {
  public:
   struct Entry {
     Value key, value;
   };
 
-  // REQUIRES: `key` is hashable, for both functions.
+  // Return the value of `key`, or null if the dict has no such key. REQUIRES: `key` is hashable.
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
   void Set(const Value& key, Value value);
-  // REQUIRES: the key is not among the dict's.
+  // Adds an entry at the end. REQUIRES: the dict does not contain `key`.
   void Append(Value key, Value value);
   void Reserve(size_t num_entries) { entries_.reserve(num_entries); }
 
@@ -221,7 +227,7 @@ class Dict final : public Cell {
   size_t size() const { return entries_.size(); }
 
   Origin origin = Origin::kTemplate;
-  int32_t depth = 1;
+  int32_t depth = 1;  // nesting depth: 1 plus the maximum depth of the keys and values
 
  private:
   using Index = std::map<Value, size_t, KeyLess>;
@@ -230,10 +236,11 @@ class Dict final : public Cell {
   std::optional<size_t> IndexOf(const Key& key) const;
 
   std::vector<Entry> entries_;
-  mutable std::unique_ptr<Index> index_;  // of all entries, once many have been searched
+  mutable std::unique_ptr<Index> index_;  // index of all entries; null before its first use
 };
 
-// Returns its values once, each as late as possible, like a Python generator.
+// A sequence of values that can be read only once, like a Python generator. A value is computed
+// only when Next() is called.
 class Iterator : public Cell {
  public:
   // Returns the next value. Returns nullopt at the end and in all later calls.
@@ -259,7 +266,8 @@ class Object : public Cell {
 // Returns the name of the type in messages, as in Python.
 std::string_view TypeName(const Value& value);
 
-int32_t DepthOf(const Value& value);  // 0 if `value` is not a container
+// Returns the nesting depth of a container, or 0 for any other value.
+int32_t DepthOf(const Value& value);
 
 // Returns false if `value` cannot be the key of a dict.
 bool IsHashable(const Value& value);

@@ -14,26 +14,27 @@
 namespace incipit::jinja {
 namespace {
 
-// What no style escapes.
+// Returns true if repr(), JSON and HTML all write `c` without an escape.
 bool IsPlain(char c) {
   return c >= ' ' && c < 0x7F && c != '"' && c != '\'' && c != '\\' && c != '&' && c != '<' &&
          c != '>';
 }
 
-// A backslash, `kind` and the last hexadecimal digits of `c`.
+// Returns a backslash, `kind` and the last `num_digits` hexadecimal digits of `c`.
 std::string HexEscape(char kind, uint32_t c, int num_digits) {
   std::string escape = {'\\', kind};
   while (num_digits-- > 0) escape += "0123456789abcdef"[c >> 4 * num_digits & 15];
   return escape;
 }
 
-// `escape_of`: the escape of a character, or nothing if it stands for itself.
+// Appends `text` with escapes. escape_of(c) returns the escape of the character `c`, or an empty
+// string if `c` needs no escape.
 template <typename EscapeOf>
 void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
   for (size_t i = 0; i < text.bytes.size();) {
     const auto [end, origin] = text.PartFrom(i);
     std::string escaped;
-    size_t begin = i;  // of the characters that stand for themselves
+    size_t begin = i;  // start of the characters that are not yet appended
     while (i < end) {
       if (IsPlain(text.bytes[i])) {
         ++i;
@@ -99,7 +100,7 @@ class ValueWriter {
   ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
       : in_(in), json_(style), out_(out) {}
 
-  // Writes `value`. Quotes, and other parts without a mark of their own, get the origin `origin`.
+  // Writes `value`. Characters without an origin of their own, such as quotes, get `origin`.
   absl::Status Write(const Value& value, Origin origin) {
     INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
@@ -260,7 +261,7 @@ class ValueWriter {
   const JsonStyle* json_;
   TextBuilder& out_;
   int level_ = 0;
-  std::string new_line_ = "\n";  // with indents for the deepest level so far
+  std::string new_line_ = "\n";  // newline and the indentation of the deepest level so far
   int namespace_depth_ = 0;
 };
 

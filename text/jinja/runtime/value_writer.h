@@ -1,5 +1,5 @@
-// Writes values as text: Python's str() and repr(), json.dumps, and HTML escapes. Text that came
-// with the request keeps its marks. Quotes and brackets have the origin of the string or the
+// Writes values as text: Python's str() and repr(), json.dumps, and HTML escapes. Text of the
+// request keeps its marks of origin (text.h). Quotes and brackets get the origin of their string or
 // container.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace incipit::jinja {
 
 class Interpreter;
 
-// The style of json.dumps.
+// Options of json.dumps in Python.
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
@@ -21,7 +21,9 @@ struct JsonStyle {
   std::string item_separator = ", ", key_separator = ": ";
 };
 
+// Appends repr(value).
 absl::Status AppendRepr(Interpreter& in, const Value& value, TextBuilder& out);
+// Appends json.dumps(value) in the style `style`.
 absl::Status AppendJson(Interpreter& in, const Value& value, const JsonStyle& style,
                         TextBuilder& out);
 // Appends str(value).

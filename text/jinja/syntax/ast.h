@@ -24,8 +24,8 @@ struct Stmt;
 using ExprPtr = std::unique_ptr<Expr>;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
-// The slot of a variable: slot `slot` in the activation of the function that is `functions_up`
-// functions further out.
+// The slot of a variable: the slot with index `slot` in the activation of an enclosing function.
+// `functions_up` counts the functions from the inner function outwards; 0 is the function itself.
 struct SlotRef {
   uint16_t functions_up = 0;
   uint16_t slot = 0;
@@ -34,21 +34,21 @@ struct SlotRef {
 // The value that a variable of a scope receives when the scope is entered.
 struct ScopeLoad {
   enum class Source : uint8_t {
-    kParameter,  // no value: the statement assigns the variable
-    kContext,    // the variable of the request, or the global, with this name
-    kOuter,      // the variable with this name in an outer scope
-    kMissing,
+    kParameter,  // no value: the statement itself assigns the variable
+    kContext,    // the request variable or the global with the same name
+    kOuter,      // the variable with the same name in an outer scope
+    kMissing,    // a missing value: no statement has assigned the variable yet
   };
   Source source = Source::kMissing;
   uint16_t slot = 0;
   SlotRef outer;
-  uint16_t context = 0;  // of kContext: the index of its name
+  uint16_t context = 0;  // for kContext: index of the variable in Program::context
 };
 using Scope = std::vector<ScopeLoad>;
 
-// Kinds of expressions. Each comment lists the class, if it is not Expr, and the children. The
-// children have the order of the node fields of Jinja2, because the scoping of Jinja2 depends on
-// this order.
+// Kinds of expressions. The comment of each kind names the class of the node, unless the class is
+// Expr, and the children. The children have the order of the node fields of Jinja2, because the
+// scoping of Jinja2 depends on this order.
 enum class ExprKind : uint8_t {
   kConst,         // class ValueExpr
   kName,          // class NameExpr
@@ -79,14 +79,14 @@ struct Expr {
 
   const ExprKind kind;
   int line = 0;
-  int depth = 1;  // nesting depth of the expression, at most depth_max
+  int depth = 1;  // nesting depth of the expression; maximum: ChatTemplateLimits::depth_max
   std::vector<ExprPtr> children;
 };
 
 struct ValueExpr final : Expr {
   ValueExpr(ExprKind k, Value v) : Expr(k), value(std::move(v)) {}
   Value value;
-  bool is_item = false;  // of kGetAttribute: dicts have no attribute of this name
+  bool is_item = false;  // for kGetAttribute: true if no dict has an attribute of this name
 };
 
 enum class NameContext : uint8_t { kLoad, kStore, kParameter };
@@ -95,9 +95,9 @@ struct NameExpr final : Expr {
   NameExpr(ExprKind k, std::string n);
   std::string name;
   NameContext context = NameContext::kLoad;
-  Value attribute;  // name of the attribute, if kNamespaceRef
+  Value attribute;  // for kNamespaceRef: name of the attribute
   SlotRef slot;
-  UndefinedReason undefined;  // message for a use of the variable while it has no value
+  UndefinedReason undefined;  // error message if the variable is used without a value
 };
 
 enum class ArithmeticOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
@@ -116,7 +116,9 @@ enum class CompareOp : uint8_t {
 // a long sum has no deep nesting.
 struct ChainExpr final : Expr {
   using Expr::Expr;
-  std::vector<uint8_t> ops;  // values of ArithmeticOp or CompareOp, if any; one fewer than children
+  // Operators between the children, as values of ArithmeticOp or CompareOp. Not used for kAnd, kOr
+  // and kConcat.
+  std::vector<uint8_t> ops;
 };
 
 struct ConditionExpr final : Expr {
@@ -127,9 +129,10 @@ struct ConditionExpr final : Expr {
 struct CallExpr final : Expr {
   using Expr::Expr;
   std::string name;  // name of the filter or test
-  // Null if no filter or test has the name; an error only when executed.
+  // The filter or test `name`; null if no filter or test has this name. A null `builtin` is an
+  // error only when the node is executed.
   const NamedBuiltin* builtin = nullptr;
-  std::vector<Value> keywords;  // names of the last children, which are keyword arguments
+  std::vector<Value> keywords;  // names of the keyword arguments, which are the last children
 };
 
 enum class StmtKind : uint8_t {
@@ -164,17 +167,17 @@ struct IfStmt final : Stmt {
     Body body;
   };
   explicit IfStmt(int l) : Stmt(StmtKind::kIf, l) {}
-  std::vector<Branch> branches;  // the branches `if`, `elif`, ...
-  Body otherwise;
+  std::vector<Branch> branches;  // the branch `if` and all branches `elif`, in order
+  Body otherwise;                // body of `else`
 };
 
 struct ForStmt final : Stmt {
   explicit ForStmt(int l) : Stmt(StmtKind::kFor, l) {}
   ExprPtr target, iterable, test;  // `test` is null if the loop has no `if`
   Body body, otherwise;
-  bool uses_loop = false;  // true if the body uses `loop`
+  bool uses_loop = false;  // true if the body uses the variable `loop`
   // ResolveNames() fills the following fields.
-  SlotRef loop_slot;    // slot of `loop`, if `uses_loop`
+  SlotRef loop_slot;    // slot of the variable `loop`, if `uses_loop` is true
   ExprPtr test_target;  // copy of `target` for the function that evaluates `test`
   Scope scope, test_scope, otherwise_scope;
   uint16_t num_test_slots = 0;  // number of slots of the function that evaluates `test`
@@ -189,8 +192,8 @@ struct SetStmt final : Stmt {
 struct BlockStmt final : Stmt {
   using Stmt::Stmt;
   ExprPtr target;
-  // A chain of filters; the first filter has no operand and receives the output of the block. May
-  // be null for kSetBlock.
+  // A chain of filters. The first filter has no operand child; its operand is the output of the
+  // block. May be null for kSetBlock.
   ExprPtr filter;
   Body body;
   Scope scope;
@@ -200,26 +203,26 @@ struct MacroStmt final : Stmt {
   MacroStmt(StmtKind k, int l, std::string n) : Stmt(k, l), name(std::move(n)) {}
   std::string name;
   std::vector<std::unique_ptr<NameExpr>> parameters;
-  std::vector<ExprPtr> defaults;  // default values of the last parameters
+  std::vector<ExprPtr> defaults;  // default values of the last defaults.size() parameters
   Body body;
   bool uses_caller = false;  // true if the body uses `caller` and no parameter has that name
-  ExprPtr call;              // the call of a kCallBlock; null for {% generation %}
+  ExprPtr call;              // the called expression of a kCallBlock; null for {% generation %}
   // ResolveNames() fills the following fields.
-  SlotRef slot;  // slot of the macro itself
+  SlotRef slot;  // slot of the variable that holds the macro
   Scope scope;
   uint16_t num_slots = 0;
-  SlotRef caller_slot;  // slot of `caller`, if `uses_caller`
+  SlotRef caller_slot;  // slot of the variable `caller`, if `uses_caller` is true
 };
 
-// A template's constant strings, which its nodes refer to.
+// The constant strings of a template. The nodes of the template refer to the constant strings.
 using Constants = std::vector<std::unique_ptr<const Text>>;
 
 struct Program {
   Constants constants;
-  std::map<std::string, uint16_t, std::less<>> context;  // the names of the request's variables
+  std::map<std::string, uint16_t, std::less<>> context;  // index of each context variable, by name
   Body body;
   Scope scope;
-  uint16_t num_slots = 0;
+  uint16_t num_slots = 0;  // number of slots of the template's own activation
 };
 
 // Copies the target of an assignment: a name, or a tuple of names.

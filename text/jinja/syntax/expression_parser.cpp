@@ -43,7 +43,7 @@ constexpr Operator kProduct[] = {{"*", ArithmeticOp::kMul},
                                  {"%", ArithmeticOp::kMod}};
 constexpr Operator kPower[] = {{"**", ArithmeticOp::kPow}};
 
-// A precedence level of binary operators. In kLevels, the level that binds least comes first.
+// A precedence level of binary operators. kLevels lists the levels in ascending precedence.
 struct Level {
   ExprKind kind;
   std::span<const Operator> operators;

@@ -14,8 +14,8 @@
 
 namespace incipit::jinja {
 
-// The current nesting depth of blocks and expressions. The parsers of statements and expressions
-// share the depth.
+// The current nesting depth of blocks and expressions. The statement parser and the expression
+// parser share one Nesting.
 struct Nesting {
   int depth = 0;
   int depth_max = 0;
@@ -41,21 +41,24 @@ class ExpressionParser {
   ExpressionParser(TokenStream& stream, Nesting& nesting, Constants& constants)
       : stream_(stream), nesting_(nesting), constants_(constants) {}
 
+  // Adds the string `bytes` to the constants of the template, and returns the string as a value.
   Value MakeConstant(std::string_view bytes);
 
+  // Parses an expression. `with_condition` allows the form `a if b else c` without parentheses.
   ParsedExpr ParseExpression(bool with_condition = true);
 
-  // Number of uses so far of each special variable: `loop`, `caller`, `kwargs`, `varargs`.
+  // The special variables of Jinja2. num_special() returns how often the template has used each
+  // special variable so far.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
   const std::array<int, 4>& num_special() const { return num_special_; }
 
   struct TupleOptions {
-    bool simplified = false;  // only names and literals, for targets of assignments
+    bool simplified = false;  // allow only names and literals, as in targets of assignments
     bool with_condition = true;
-    std::string_view end_name = {};  // a name that also ends the tuple
+    std::string_view end_name = {};  // name that ends the tuple, such as `in`; may be empty
     bool in_parentheses = false;
-    bool with_namespace = false;  // also `ns.attribute`
+    bool with_namespace = false;  // also allow `ns.attribute` as an item
   };
   // Parses one expression, or a tuple of several expressions separated by commas.
   ParsedExpr ParseTuple(const TupleOptions& options);
@@ -64,13 +67,14 @@ class ExpressionParser {
   ParsedExpr ParseTarget(std::string_view end_name = {}, bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
 
-  // Parses `|name(...)|name...`, which filters `operand`; `operand` may be null. If `start_inline`
-  // is set, the first filter has no `|` before it.
+  // Parses a chain of filters `|name(...)|name...` that is applied to `operand`. `operand` may be
+  // null. If `start_inline` is set, no `|` precedes the first filter.
   ParsedExpr ParseFilters(ExprPtr operand, bool start_inline);
 
  private:
   ParsedExpr ParseCondition();
-  // Parses a chain of operators of level `index`, whose operands are chains of higher levels.
+  // Parses a chain of operators of the precedence level kLevels[index]. The operands of the chain
+  // are chains of the next level.
   ParsedExpr ParseLevel(size_t index);
   ParsedExpr ParseSigned(bool with_filters);
   ParsedExpr ParsePrimary(bool with_namespace);

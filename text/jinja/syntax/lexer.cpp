@@ -8,7 +8,7 @@
 namespace incipit::jinja {
 namespace {
 
-// The operators, longer operators first, because the lexer tries them in this order.
+// All operators. The lexer tries the operators in this order, so longer operators are first.
 constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
@@ -71,8 +71,8 @@ class Lexer {
     return InvalidArgument("chat template line {}: {}", line_, message);
   }
 
-  // Returns the offset after `{%`, `name` and the white space around `name`. Returns npos if the
-  // tag at `offset` has another name. REQUIRES: a tag begins at `offset`.
+  // Returns the offset after `{%`, the name `name` and the white space around the name. Returns
+  // npos if the tag at `offset` has another name. REQUIRES: a tag begins at `offset`.
   size_t TagNameEnd(size_t offset, std::string_view name) const {
     offset += 2;
     if (AtOffset(offset, "-") || AtOffset(offset, "+")) ++offset;
@@ -80,7 +80,8 @@ class Lexer {
     return AtOffset(offset, name) ? SkipSpace(offset + name.size()) : std::string::npos;
   }
 
-  // Returns the offset after the tag `{% raw %}` at `offset`, or npos.
+  // Returns the offset after the tag `{% raw %}` at `offset`. Returns npos if `offset` has no such
+  // tag.
   size_t RawBegin(size_t offset) const {
     offset = TagNameEnd(offset, "raw");
     if (offset == std::string::npos) return offset;
@@ -88,7 +89,8 @@ class Lexer {
     return AtOffset(offset, "%}") ? offset + 2 : std::string::npos;
   }
 
-  // Returns the offset after the tag `{% endraw %}` at `offset`, or npos.
+  // Returns the offset after the tag `{% endraw %}` at `offset`. Returns npos if `offset` has no
+  // such tag.
   size_t RawEnd(size_t offset) const {
     offset = TagNameEnd(offset, "endraw");
     return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
@@ -116,7 +118,7 @@ class Lexer {
         text = text.substr(0, last);
       }
     } else if (sign != '+' && source_[tag + 1] != '{') {
-      const size_t line_begin = text.rfind('\n') + 1;  // npos + 1 is 0
+      const size_t line_begin = text.rfind('\n') + 1;  // 0 if `text` has no newline
       const bool starts_line = line_begin > 0 || begin == 0 || source_[begin - 1] == '\n';
       bool blank = starts_line;
       for (size_t i = line_begin; blank && i < text.size();) {
@@ -183,8 +185,8 @@ class Lexer {
     return Error("missing end of raw directive");
   }
 
-  // Returns the offset after the end of the tag, if the current position is the end of the tag.
-  // Returns npos otherwise.
+  // Returns the offset after `%}` or `}}` if the tag ends at the current position. Returns npos
+  // otherwise.
   size_t TagEnd(bool is_variable) const {
     if (!is_variable) return ClosingEnd(pos_, '%');
     if (At("-}}")) return SkipSpace(pos_ + 3);
@@ -192,7 +194,7 @@ class Lexer {
   }
 
   absl::Status LexTag(bool is_variable) {
-    std::string open;  // expected closing brackets of the open brackets
+    std::string open;  // closing brackets that are still expected, the innermost last
     while (pos_ < source_.size()) {
       if (open.empty()) {
         if (const size_t end = TagEnd(is_variable); end != std::string::npos) {

@@ -27,33 +27,33 @@ enum class TokenType : uint8_t {
 
 struct Token {
   TokenType type = TokenType::kEnd;
-  int line = 0;
-  std::string text;  // text, name, or string without escapes; spelling of an operator
-  Value number;
+  int line = 0;      // number of the line in the source; the first line is 1
+  std::string text;  // text, name, operator, or content of a string with escapes replaced
+  Value number;      // value of a kNumber token
 };
 
 // Returns the tokens of `source`; the last token is kEnd. Returns INVALID_ARGUMENT or UNIMPLEMENTED
 // with the line in the message.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
-// Returns the name of a token in messages.
+// Returns the name of a type of token, or of a token, for error messages.
 std::string_view Describe(TokenType type);
 std::string_view Describe(const Token& token);
 
-// A number in an expression, and the offset of its end in the source.
+// The value of a number in an expression, and the offset of the end of the number in the source.
 struct NumberLiteral {
   Value value;
   size_t end = 0;
 };
-// Returns the decimal integer or float at `offset`. Returns nullopt if no number begins there.
-// Returns INVALID_ARGUMENT outside the range of Int, and UNIMPLEMENTED for other bases and
-// underscores.
+// Returns the decimal integer or float at `offset`. Returns nullopt if no number begins at
+// `offset`. Returns INVALID_ARGUMENT for an integer outside the range of Int. Returns UNIMPLEMENTED
+// for a number in another base or with underscores.
 absl::StatusOr<std::optional<NumberLiteral>> ReadNumber(std::string_view source, size_t offset);
 
-// Returns the offset after the closing quote. Returns `offset`, the position of the opening quote,
-// if there is no closing quote.
+// Returns the offset after the closing quote of the string whose opening quote is at `offset`.
+// Returns `offset` if the string has no closing quote.
 size_t StringEnd(std::string_view source, size_t offset);
-// Returns the string that Python reads from `text`, the text between the quotes. Returns
+// Returns the value of a string literal of Python. `text` is the text between the quotes. Returns
 // UNIMPLEMENTED for \N{...} and octal escapes.
 absl::StatusOr<std::string> UnescapeLiteral(std::string_view text);
 

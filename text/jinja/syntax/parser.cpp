@@ -27,10 +27,10 @@ class Parser {
   }
 
  private:
-  // Parses statements up to one of the tags in `end`. The name of that tag is then the current
-  // token.
+  // Parses statements into `body`, up to a tag whose name is in `end`. The name of the tag is then
+  // the current token.
   absl::Status ParseUntil(Names end, Body& body) {
-    OutputStmt* output = nullptr;  // the last statement, if more output can be added to it
+    OutputStmt* output = nullptr;  // last statement of `body` if it is an output; otherwise null
     const auto add = [&](ExprPtr expr) {
       if (output == nullptr) {
         auto node = std::make_unique<OutputStmt>(expr->line);
@@ -63,7 +63,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Parses the end of the opening tag, then statements up to one of the tags in `end`.
+  // Parses the end of the opening tag, and then statements into `body`, up to a tag whose name is
+  // in `end`.
   absl::Status ParseBody(Names end, Body& body) {
     stream_.SkipOperator(":");
     INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kBlockEnd).status());
@@ -246,7 +247,7 @@ class Parser {
   TokenStream stream_;
   Nesting nesting_;
   ExpressionParser expressions_;
-  int num_loops_ = 0;  // number of loops around the current position in the same function
+  int num_loops_ = 0;  // number of loops of the current function around the current position
 };
 
 }  // namespace

@@ -32,14 +32,14 @@ absl::Status TooManyVariables() {
   return InvalidArgument("the chat template has more than {} variables", kSlotsMax);
 }
 
-// The constant string that the expression is; nullptr if it is none.
+// Returns the value of `expr` if `expr` is a constant string. Returns null otherwise.
 const Value* ConstantString(const Expr* expr) {
   if (expr == nullptr || expr->kind != ExprKind::kConst) return nullptr;
   const Value& value = static_cast<const ValueExpr*>(expr)->value;
   return value.is_string() ? &value : nullptr;
 }
 
-// Sets a flag to a value during its lifetime.
+// Sets `flag` to a value. The destructor of the guard restores the previous value.
 class FlagGuard {
  public:
   FlagGuard(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
@@ -230,7 +230,8 @@ class Resolver {
     const Expr& callee = *call.children[0];
     if (callee.kind == ExprKind::kName) {
       const std::string& name = static_cast<const NameExpr&>(callee).name;
-      // The call is allowed if the template itself defines a variable or a macro with this name.
+      // The call is allowed if the template itself defines a variable or a macro with the name
+      // `name`.
       if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
       return absl::OkStatus();
     }
@@ -241,7 +242,8 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  // If `soft` is set, an unknown filter or test in `body` is an error only when executed.
+  // Resolves the names in `body`. If `soft` is set, an unknown filter or test in `body` is an error
+  // only when the template executes the filter or test.
   absl::Status ResolveBody(const Body& body, const Symbols& symbols, bool soft) {
     const FlagGuard guard(soft_, soft);
     for (const auto& statement : body) {
@@ -378,13 +380,13 @@ class Resolver {
   std::vector<Function> functions_;
   std::map<std::string, uint16_t, std::less<>> context_;
   int num_loops_ = 0;  // number of loops around the current position, in all functions
-  bool soft_ = false;
-  // Line of the first call of an unsupported function, by name.
+  bool soft_ = false;  // true if an unknown filter or test is an error only when executed
+  // Line of the first call of each unsupported function, by the name of the function.
   std::map<std::string, int> refused_calls_;
-  // First use of an attribute of a macro, by name. The use is an error if the name is only a macro
-  // and not also a variable.
+  // First access to a macro attribute of each name, such as `name.arguments`. The access is an
+  // error if the name belongs only to a macro and not also to a variable.
   std::map<std::string, const ValueExpr*> macro_attributes_;
-  std::set<std::string> variables_, macros_;  // names to which the template assigns
+  std::set<std::string> variables_, macros_;  // names of assigned variables; names of macros
 };
 
 }  // namespace

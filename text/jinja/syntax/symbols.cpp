@@ -89,8 +89,8 @@ void Symbols::VisitStatement(const Stmt& statement) {
   }
 }
 
-// Visits branch `index` of an if statement. Jinja2 treats each elif as a separate if statement
-// without elif and else.
+// Adds the names of branch `index` of an if statement. Like Jinja2, treats each elif as a separate
+// if statement without elif and else.
 void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Visit(*node.branches[index].test);
   Symbols branches[3] = {*this, *this, *this};

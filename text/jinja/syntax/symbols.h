@@ -1,5 +1,5 @@
-// The names of one scope, as the module idtracking of Jinja2 collects them: the names that the
-// scope reads and writes. These names determine the values to load when the scope is entered.
+// The names that one scope of a template reads and writes, as in the module idtracking of Jinja2.
+// The names determine the values to load when the interpreter enters the scope.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ class Symbols {
  public:
   struct Load {
     ScopeLoad::Source source;
-    int outer_level = 0;  // level of the outer scope, if kOuter
+    int outer_level = 0;  // for kOuter: level of the outer scope
   };
 
   Symbols(const Symbols* parent, int level) : parent_(parent), level_(level) {}
@@ -44,9 +44,9 @@ class Symbols {
 
   const Symbols* parent_;
   int level_;
-  std::set<std::string> refs_;
-  std::map<std::string, Load> loads_;
-  std::set<std::string> stores_;
+  std::set<std::string> refs_;         // names of variables that the scope contains
+  std::map<std::string, Load> loads_;  // values to load, by the name of the variable
+  std::set<std::string> stores_;       // names that the scope writes
 };
 
 }  // namespace incipit::jinja

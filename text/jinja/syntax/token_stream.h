@@ -14,10 +14,11 @@ namespace incipit::jinja {
 
 class TokenStream {
  public:
-  // REQUIRES: the last token is kEnd, and no other token is kEnd.
+  // REQUIRES: the last token in `tokens` is kEnd, and no other token is kEnd.
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& current() const { return tokens_[pos_]; }
+  // Returns the token after the current token.
   const Token& Look() const { return tokens_[std::min(pos_ + 1, tokens_.size() - 1)]; }
   bool At(TokenType type) const { return current().type == type; }
   bool AtName(std::string_view name) const { return At(TokenType::kName, name); }
@@ -41,6 +42,7 @@ class TokenStream {
     return SkipOperator(op) ? absl::OkStatus() : Unexpected(op);
   }
 
+  // Returns INVALID_ARGUMENT with `line` and `message`.
   absl::Status Fail(int line, std::string_view message) const {
     return InvalidArgument("chat template line {}: {}", line, message);
   }
