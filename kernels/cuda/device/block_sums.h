@@ -1,6 +1,6 @@
-// Integer sums over the threads of a thread block, and a histogram of 64-bit sums in shared memory.
-// Integer sums do not depend on the order of additions. All threads of the thread block call each
-// function together, except Add.
+// Integer sums over the threads of a thread block, and a histogram in shared memory whose bins are
+// 64-bit sums. Integer sums do not depend on the order of additions. All threads of the thread
+// block call each function together, except Add.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,14 @@ template <int kThreads>
 class BlockSums {
  public:
   struct Scan {
-    // Sum of the values of lower-numbered threads; the thread's own value; sum of all threads
+    // `before`: sum over the threads with lower indices; `own`: this thread's value; `total`: sum
+    // over all threads of the thread block
     uint64_t before = 0, own = 0, total = 0;
   };
   struct Found {
     uint32_t bin = 0;
-    uint64_t wanted = 0;  // the part of the wanted sum that remains after the earlier bins
-    uint64_t sum = 0;     // sum in the bin
+    uint64_t wanted = 0;  // the wanted sum minus the sums of all bins below `bin`
+    uint64_t sum = 0;     // sum of the values that were added to `bin`
   };
 
   explicit INCIPIT_DEVICE BlockSums(BlockSumsMemory* memory) : memory_(memory) {}
@@ -72,7 +73,7 @@ class BlockSums {
     return value;
   }
 
-  // Sets all bins to zero.
+  // Sets all bins of the histogram to zero.
   INCIPIT_DEVICE void Clear() const {
     auto* const words = reinterpret_cast<dev::Vec4*>(memory_->low);
     for (int i = dev::Thread(); i < 2 * kBins / 4; i += kThreads) {
@@ -89,8 +90,8 @@ class BlockSums {
     if (high != 0) dev::AtomicAddShared(&memory_->high[bin], high);
   }
 
-  // Scans the bins; thread t sums bins [t * kBinsPerThread, (t + 1) * kBinsPerThread). Must be
-  // called after the last Add.
+  // Returns prefix sums over the bins of the histogram. Thread t contributes the sum of bins [t *
+  // kBinsPerThread, (t + 1) * kBinsPerThread). Must be called after the last Add.
   INCIPIT_DEVICE Scan ScanBins() const {
     dev::SyncBlock();
     uint64_t sum = 0;
@@ -98,8 +99,8 @@ class BlockSums {
     return ScanThreads(sum);
   }
 
-  // Returns the first bin at which the sum of the bins so far reaches `wanted`. REQUIRES: `wanted`
-  // is in [1, scan.total].
+  // Returns the lowest bin b for which the sum of bins [0, b + 1) reaches `wanted`. REQUIRES:
+  // `wanted` is in [1, scan.total].
   INCIPIT_DEVICE Found Find(uint64_t wanted, const Scan& scan) const {
     if (scan.before < wanted && wanted <= scan.before + scan.own) {
       Found found = {.bin = static_cast<uint32_t>(FirstBin()), .wanted = wanted - scan.before};

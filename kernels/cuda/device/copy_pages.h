@@ -1,5 +1,6 @@
-// Kernel CopyPages: copies the keys and values of the first tokens of a page to another page, in
-// all heads and layers. Sequences that continue from a shared page need the copy.
+// Kernel CopyPages: copies the keys and values of the first tokens of a page to another page, for
+// all heads and layers. A sequence that continues in the middle of a shared page needs its own copy
+// of the page's first tokens.
 //
 // pool    the KV pool, laid out as kernels/cuda/device/attention/page_layout.h describes. A page of
 //         a layer is tiles_per_page consecutive tiles of tile_bytes each. A tile has page_size rows

@@ -35,7 +35,8 @@
 
 #define INCIPIT_DEVICE __device__ __forceinline__
 #define INCIPIT_UNROLL _Pragma("unroll")
-#define INCIPIT_KEEP_LOOP _Pragma("unroll 1")  // for loops with a long body
+// Keeps the compiler from unrolling the loop that follows; used for loops with a long body
+#define INCIPIT_KEEP_LOOP _Pragma("unroll 1")
 
 namespace incipit::dev {
 
@@ -49,7 +50,8 @@ struct alignas(16) Vec4 {
   uint32_t word[4];
 };
 
-// ---- index of the running thread; grids and thread blocks have one dimension
+// ---- indices of the running thread and its thread block; grids and thread blocks have one
+// dimension
 INCIPIT_DEVICE int Thread() { return static_cast<int>(threadIdx.x); }
 INCIPIT_DEVICE int Lane() { return static_cast<int>(threadIdx.x & 31); }
 // Returns the index of the warp in its thread block. All 32 lanes must call Warp() together. The
@@ -60,8 +62,8 @@ INCIPIT_DEVICE int NumBlocks() { return static_cast<int>(gridDim.x); }
 
 // ---- memory
 
-// Returns the start of the thread block's kSharedBytes bytes of shared memory, aligned to 1,024
-// bytes. The contents are undefined when the kernel starts.
+// Returns the address of the thread block's shared memory: Kernel::kSharedBytes bytes, aligned to
+// 1,024 bytes. The contents are undefined when the kernel starts.
 INCIPIT_DEVICE char* SharedMemory() {
   extern __shared__ __align__(1024) char memory[];
   return memory;
@@ -84,8 +86,8 @@ template <class T>
 INCIPIT_DEVICE void StoreGlobal(T* address, T value) {
   *address = value;
 }
-// Loads constant data: weights, tables, plans. REQUIRES: neither this kernel nor an earlier kernel
-// that may still run writes the data at `address`.
+// Loads a value that does not change while the kernel runs, for example a weight. REQUIRES: neither
+// this kernel nor an earlier kernel that may still run writes the data at `address`.
 template <class T>
 INCIPIT_DEVICE T LoadConstant(const T* address) {
   return __ldg(address);
@@ -105,7 +107,7 @@ INCIPIT_DEVICE bf16 LoadConstant(const bf16* address) {
   return {__ldg(reinterpret_cast<const unsigned short*>(address))};
 }
 
-// ---- barriers and votes
+// ---- barriers for the threads of a thread block or a warp, and votes of a warp
 INCIPIT_DEVICE void SyncBlock() { __syncthreads(); }
 // Waits until `num_threads` threads (whole warps) have called SyncThreads with the same barrier
 // `id`, a number in [1, 16).
@@ -124,39 +126,39 @@ template <class T>
 INCIPIT_DEVICE T ShuffleWarp(T value, int lane) {
   return __shfl_sync(~0u, value, lane);
 }
-// Returns `value` of the lane whose index is lower by `distance`. If no such lane exists, returns
-// the calling lane's own `value`.
+// Returns the `value` of the lane whose index is lower by `distance`. In a lane with an index below
+// `distance`, returns the lane's own `value`.
 template <class T>
 INCIPIT_DEVICE T ShuffleUpWarp(T value, int distance) {
   return __shfl_up_sync(~0u, value, distance);
 }
 
-// ---- asynchronous 16-byte copies to shared memory; each thread commits and waits for its own
-// groups
+// ---- asynchronous 16-byte copies from global to shared memory (cp.async). Each thread commits its
+// copies in groups and waits for its own groups only.
 INCIPIT_DEVICE uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-// Starts a copy of the first `bytes` bytes (usually 0 or 16) and fills the rest of the 16 bytes
-// with zeros.
+// Starts an asynchronous copy of 16 bytes to `shared`: the first `bytes` bytes (0 or 16 in most
+// calls) from `global`, then zeros.
 INCIPIT_DEVICE void CopyAsync16(void* shared, const void* global, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(bytes)
                : "memory");
 }
 INCIPIT_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `kLeft` of this thread's latest copy groups are unfinished. Other threads see
-// the copied bytes after a barrier.
+// Waits until at most the latest `kLeft` copy groups of the calling thread are unfinished. Other
+// threads may read the copied bytes after the next barrier.
 template <int kLeft>
 INCIPIT_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// ---- mbarriers: 8 bytes of shared memory each. A phase of an mbarrier ends when the expected
-// number of threads has arrived and the expected number of bytes has been copied. The parity of the
-// phases is 0, 1, 0, 1 and so on.
+// ---- mbarriers: barriers of 8 bytes in shared memory. A phase of an mbarrier ends when the
+// expected number of threads has arrived and the expected number of bytes has been copied. The
+// parity of the phases is 0, 1, 0, 1 and so on.
 using Barrier = uint64_t;
-// Initialises `barrier`. REQUIRES: one thread calls InitBarrier, then FenceBarriers; then all
-// threads call SyncBlock.
+// Initialises `barrier` for phases of `num_arrivals` arrivals. REQUIRES: one thread calls
+// InitBarrier and then FenceBarriers; all threads then call SyncBlock before they use `barrier`.
 INCIPIT_DEVICE void InitBarrier(Barrier* barrier, int num_arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(num_arrivals)
                : "memory");
@@ -167,14 +169,15 @@ INCIPIT_DEVICE void FenceBarriers() {
 INCIPIT_DEVICE void Arrive(Barrier* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
-// Arrives at `barrier` and makes the current phase also wait for `bytes` bytes of bulk copies.
-// REQUIRES: the call precedes the copies.
+// Arrives at `barrier` and makes the current phase of `barrier` also wait for `bytes` bytes of bulk
+// copies. REQUIRES: the caller starts these bulk copies after the call.
 INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
                "r"(bytes)
                : "memory");
 }
-// Waits until the phase of `barrier` with parity `parity` has ended.
+// Waits until the phase of `barrier` with parity `parity` has ended. The parity of the phases is 0,
+// 1, 0, 1 and so on.
 INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN_%=:\n"
@@ -183,10 +186,12 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// Expected reuse of a bulk copy's source in the L2 cache
+// Expected later reads of the bytes that a bulk copy reads: with kNone, the L2 cache evicts the
+// bytes first.
 enum class Reuse : uint8_t { kNone, kSome };
-// Starts a bulk copy of `bytes` bytes; `barrier` counts the bytes that arrive. One thread calls
-// CopyBulk. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
+// Starts a bulk copy of `bytes` bytes from global to shared memory. `barrier` counts the bytes that
+// have been copied. One thread calls CopyBulk. REQUIRES: `bytes` is a multiple of 16; both
+// addresses are aligned to 16 bytes.
 template <Reuse kReuse = Reuse::kSome>
 INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, Barrier* barrier) {
   if constexpr (kReuse == Reuse::kNone) {
@@ -204,12 +209,12 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
         : "memory");
   }
 }
-// Orders this thread's ordinary accesses to global memory before later bulk copies of the same
-// bytes. Must be called after the thread has waited for the kernel that stored the bytes.
+// Orders this thread's ordinary accesses to global memory before its later bulk copies of the same
+// bytes. REQUIRES: the thread has waited for the kernel that stored the bytes.
 INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 // Orders this thread's ordinary accesses to shared memory before later bulk copies into the same
-// bytes, and before MultiplyAddWarpgroup reads the bytes. The fence names shared memory: a fence of
-// all memories would wait until all stores of the thread have left the multiprocessor.
+// bytes, and before MultiplyAddWarpgroup reads the bytes. The fence covers shared memory only: a
+// fence that covers all memory would also wait for the thread's stores to global memory.
 INCIPIT_DEVICE void FenceBulkShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -252,39 +257,41 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ---- tensor instructions of a warpgroup (the four warps [4w, 4w + 4)). The instructions run
-// asynchronously, in groups. Until a group has been waited for, no code may use its sums, and its
-// operands in shared memory must not change.
+// ---- tensor instructions of a warpgroup (the four warps [4w, 4w + 4) of a thread block). The
+// instructions run asynchronously, in groups. Until a thread has waited for a group, the sums of
+// the group must not be used, and the group's operands in shared memory must not change.
 #define INCIPIT_FLOATS(s, i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define INCIPIT_FLOATS8(s, i)                                                       \
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
       INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
       INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
-// Keeps the compiler from moving any use of `sums` across this call.
+// Keeps the compiler from moving a use of `sums` from before this call to after this call, or the
+// reverse.
 template <int kBlocks>
 INCIPIT_DEVICE void KeepInPlace(float (&sums)[kBlocks][4]) {
   INCIPIT_UNROLL
   for (int i = 0; i < kBlocks; ++i) asm volatile("" : INCIPIT_FLOATS(sums, i)::"memory");
 }
-// Must be called before the first MultiplyAddWarpgroup on `sums`, and again after any other code
-// has changed `sums`.
+// Orders other accesses to `sums` before the next MultiplyAddWarpgroup. Must be called before the
+// first MultiplyAddWarpgroup on `sums`, and again after any other code has changed `sums`.
 template <int kBlocks>
 INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
   KeepInPlace(sums);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-// Returns the tensor-core descriptor of a matrix in shared memory. REQUIRES: `matrix` is aligned to
-// 1,024 bytes; a row has 128 bytes; 16-byte chunk c of row r is stored at chunk position
-// c ^ (r % 8).
+// Returns the descriptor with which a tensor instruction reads `matrix` in shared memory. REQUIRES:
+// `matrix` is aligned to 1,024 bytes; a row has 128 bytes; 16-byte chunk c of row r is stored at
+// chunk position c ^ (r % 8).
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
-  constexpr uint64_t kUnused = 1 << 16;  // distance between parts of rows longer than 128 bytes
+  // Descriptor field for matrices whose rows are longer than 128 bytes; not used here
+  constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
 // Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, with N = 128 or
-// 192. `a` and `b` point to an even chunk of the first row of a matrix as DescribeMatrix requires.
-// Warp w of the warpgroup holds result rows [16w, 16w + 16). sums[i] holds columns [8i, 8i + 8) in
-// the order of MultiplyAddWarp.
+// 192. `a` and `b` each point to an even 16-byte chunk of the first row of a matrix that is stored
+// as DescribeMatrix requires. Warp w of the warpgroup holds rows [16w, 16w + 16) of the result.
+// sums[i] holds columns [8i, 8i + 8) in the element order of MultiplyAddWarp.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -309,16 +316,17 @@ INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[24][4], const char* a, co
       : "l"(DescribeMatrix(a)), "l"(DescribeMatrix(b))
       : "memory");
 }
-// Puts the multiplications since the previous CommitMultiplies into one group.
+// Puts all MultiplyAddWarpgroup calls since the previous CommitMultiplies into one group.
 INCIPIT_DEVICE void CommitMultiplies() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Waits until at most `kLeft` of the latest groups of multiplications are unfinished.
+// Waits until at most the latest `kLeft` groups of MultiplyAddWarpgroup calls are unfinished.
 template <int kLeft>
 INCIPIT_DEVICE void WaitMultiplies() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
-// Waits until all multiplications have finished. The caller may then use `sums`.
+// Waits until all MultiplyAddWarpgroup calls of the warpgroup have finished. The caller may then
+// use `sums`.
 template <int kBlocks>
 INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
   WaitMultiplies<0>();
@@ -326,14 +334,16 @@ INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
 }
 #undef INCIPIT_FLOATS8
 #undef INCIPIT_FLOATS
-// Lowers the number of registers of each thread to kRegisters, so that other warpgroups can raise
-// theirs. REQUIRES: all warps of the warpgroup make the call.
+// Lowers the number of registers of each thread of the warpgroup to kRegisters. Other warpgroups of
+// the thread block can then take the released registers (TakeRegisters). REQUIRES: all warps of the
+// warpgroup make the call.
 template <int kRegisters>
 INCIPIT_DEVICE void GiveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
-// Raises the number of registers of each thread to kRegisters. Waits until other warpgroups have
-// released enough registers. REQUIRES: all warps of the warpgroup make the call.
+// Raises the number of registers of each thread of the warpgroup to kRegisters. Waits until other
+// warpgroups of the thread block have released enough registers. REQUIRES: all warps of the
+// warpgroup make the call.
 template <int kRegisters>
 INCIPIT_DEVICE void TakeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -341,44 +351,44 @@ INCIPIT_DEVICE void TakeRegisters() {
 
 // ---- overlap of consecutive kernels (programmatic dependent launch)
 
-// Waits for the earlier kernels of the stream. A kernel calls WaitForEarlierKernels before it reads
-// memory that an earlier kernel wrote, and before it writes memory that an earlier kernel may still
-// read.
+// Waits until the earlier kernels of the stream have ended. A kernel calls WaitForEarlierKernels
+// before it reads memory that an earlier kernel wrote, and before it writes memory that an earlier
+// kernel may still read.
 INCIPIT_DEVICE void WaitForEarlierKernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-// Allows the next kernel to start. The next kernel's thread blocks may start when every thread
-// block of this kernel has called LetNextKernelStart or ended.
+// Allows the next kernel of the stream to start early: the next kernel's thread blocks may start
+// when every thread block of this kernel has called LetNextKernelStart or ended.
 INCIPIT_DEVICE void LetNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// ---- clusters: n consecutive thread blocks that can read each other's shared memory
+// ---- clusters: groups of consecutive thread blocks that can read each other's shared memory
 INCIPIT_DEVICE int ClusterRank() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return static_cast<int>(rank);
 }
-// Waits until all threads of the cluster have called SyncCluster. LoadCluster then sees the values
-// that a thread block stored in its own shared memory. SyncCluster orders neither accesses to
-// global memory nor loads of other thread blocks' shared memory: ordering such accesses would wait
-// until the thread's stores to global memory have reached the L2 cache.
+// Waits until all threads of the cluster have called SyncCluster. LoadCluster then returns the
+// values that a thread block stored in its own shared memory before the call. SyncCluster orders
+// neither accesses to global memory nor loads of other thread blocks' shared memory: ordering these
+// accesses would wait until the thread's stores to global memory have reached the L2 cache.
 INCIPIT_DEVICE void SyncCluster() {
   asm volatile(
       "fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
       "barrier.cluster.wait.acquire.aligned;" ::
           : "memory");
 }
-// First half of a barrier of the cluster; WaitCluster is the second half. REQUIRES: no LoadCluster
-// between the two calls.
+// Starts a barrier of all threads of the cluster; WaitCluster waits for the end of the barrier.
+// REQUIRES: the thread does not call LoadCluster between ArriveCluster and WaitCluster.
 INCIPIT_DEVICE void ArriveCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-// Waits until all threads of the cluster have called ArriveCluster. All memory accesses before
-// ArriveCluster are then complete, loads included.
+// Waits until all threads of the cluster have called ArriveCluster. All loads and stores before
+// ArriveCluster are then complete.
 INCIPIT_DEVICE void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Returns the address, in thread block `rank` of the cluster, of the variable that is at `shared`
-// in the calling thread block.
+// Returns the address, in the shared memory of thread block `rank` of the cluster, that corresponds
+// to address `shared` in the calling thread block.
 INCIPIT_DEVICE uint32_t ClusterAddress(const void* shared, int rank) {
   uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -403,8 +413,8 @@ INCIPIT_DEVICE Vec4 LoadCluster(const Vec4* shared, int rank) {
   return value;
 }
 
-// ---- atomics on integers only: the order of atomic additions is undefined, and integer sums do
-// not depend on the order
+// ---- atomic operations, on integers only: the order of atomic additions is undefined, and only
+// sums of integers do not depend on the order
 INCIPIT_DEVICE uint32_t AtomicAddShared(uint32_t* address, uint32_t value) {
   return atomicAdd(address, value);
 }
@@ -414,9 +424,9 @@ INCIPIT_DEVICE uint64_t AtomicAddShared(uint64_t* address, uint64_t value) {
 INCIPIT_DEVICE uint32_t AtomicMaxShared(uint32_t* address, uint32_t value) {
   return atomicMax(address, value);
 }
-// Returns the value before the addition. The stores that the thread block made before the call
-// (ordered by a SyncBlock) become visible to every thread block that calls AtomicAddGlobal on
-// `address` later and then SyncBlock.
+// Adds `value` to the integer at `address` and returns the value before the addition. The stores
+// that the thread block made before the call (ordered by a SyncBlock) become visible to every
+// thread block that calls AtomicAddGlobal on `address` later and then SyncBlock.
 INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
@@ -426,13 +436,14 @@ INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
   return before;
 }
 
-// ---- numbers
+// ---- arithmetic and conversions of numbers
 INCIPIT_DEVICE float ToFloat(bf16 value) {
   return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
 }
 INCIPIT_DEVICE float LowFloat(uint32_t pair) { return __uint_as_float(pair << 16); }
 INCIPIT_DEVICE float HighFloat(uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000); }
-// Packs two bf16 numbers, each rounded to nearest, ties to even.
+// Returns a word with two bf16 numbers: `low` in the lower 16 bits, `high` in the upper 16 bits.
+// Each number is rounded to nearest, ties to even.
 INCIPIT_DEVICE uint32_t PackBF16(float low, float high) {
   uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -441,9 +452,9 @@ INCIPIT_DEVICE uint32_t PackBF16(float low, float high) {
 INCIPIT_DEVICE bf16 ToBF16(float value) {
   return {static_cast<uint16_t>(PackBF16(value, 0) & 0xFFFF)};
 }
-// Returns `number`, but hides its origin from the compiler. The compiler then recomputes values
-// derived from the result where it needs them, instead of keeping them in registers for a whole
-// loop.
+// Returns `number`, but hides from the compiler how `number` was computed. The compiler then
+// recomputes values derived from the result at each use, instead of keeping the values in registers
+// for a whole loop.
 INCIPIT_DEVICE int Fresh(int number) {
   asm volatile("" : "+r"(number));
   return number;
@@ -467,8 +478,8 @@ INCIPIT_DEVICE float Reciprocal(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// Each of the following operations is rounded on its own; the compiler does not contract them into
-// fused operations.
+// Returns a + b, rounded separately. The compiler does not contract Add, Multiply, Divide, Fma and
+// SquareRoot into other fused operations.
 INCIPIT_DEVICE float Add(float a, float b) { return __fadd_rn(a, b); }
 INCIPIT_DEVICE float Multiply(float a, float b) { return __fmul_rn(a, b); }
 INCIPIT_DEVICE float Divide(float a, float b) { return __fdiv_rn(a, b); }

@@ -1,9 +1,9 @@
 // Kernel Embed: looks up the embedding of each token of a step: hidden[row] = table[token of row].
 //
-// step     the step's tokens. A token is a vocabulary entry, or -1 - i for sample i of the previous
-//          step
-// sampled  i32: the samples of the previous step. A sample outside the vocabulary (its logits were
-//          not finite) counts as token 0
+// step     the tokens of the step. A token is a vocabulary entry, or -1 - i, which stands for the
+//          token that the previous step sampled as sample i
+// sampled  i32: the tokens that the previous step sampled. A value outside the vocabulary (the
+//          logits were not finite) counts as token 0
 // table    bf16 [vocab, hidden_size], packed (kernels/cuda/device/product/packed_order.h) like the
 //          output head, because a model may use one weight as embedding and as head
 // hidden   f32 [rows, hidden_size]; hidden_size is a multiple of 8

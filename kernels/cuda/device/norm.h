@@ -5,15 +5,17 @@
 //          `rows` is null. Rows with a negative source are padding and are skipped
 // weight   f32 [hidden_size]
 // x        bf16 [num_rows, hidden_size], rounded once
-// squares  f32 [num_rows], or null. If `squares` is given, Norm stores the sum of squares of each
-//          row there, and x is hidden * weight without the scale. The product that reads x then
-//          scales its results (ProductInput in kernels/cuda/device/product/product.h). The sums
-//          have the same bits as those of AddToHidden, which stores them in parts
+// squares  f32 [num_rows], or null. If `squares` is not null, Norm stores the sum of squares of
+//          each row in `squares`, and x is hidden * weight without the scale. The product that
+//          reads
+//          x then scales its results (ProductInput in kernels/cuda/device/product/product.h). The
+//          sums have the same bits as the sums of epilogue AddToHidden, which stores one sum for
+//          every 16 columns
 //
 // A thread block processes rows Block(), Block() + NumBlocks(), Block() + 2 * NumBlocks() and so
-// on. A row is read twice; the second read hits a cache. Memory traffic:
-// num_rows * 6 * hidden_size + 4 * hidden_size bytes. Traffic from caches:
-// num_rows * 8 * hidden_size bytes more, for the second read and for the weight.
+// on. A row is read twice; the second read hits a cache. Memory traffic: num_rows * 6 * hidden_size
+// + 4 * hidden_size bytes. Traffic from caches: num_rows * 8 * hidden_size bytes more, for the
+// second read and for the weight.
 #pragma once
 
 #include <cstdint>
@@ -32,26 +34,31 @@ template <class Shape>
 struct Norm {
   static constexpr int kThreads = Shape::kThreads, kBlocksPerSm = 2;
   static constexpr int kMaxHiddenSize = 32768;
-  // Shared memory holds sums of squares, one for each 16 columns, of two rows. Rows alternate
-  // between the two halves, so a row does not overwrite sums that are still read.
+  // Shared memory holds the sums of squares of two rows, one sum for every 16 columns. Successive
+  // rows alternate between the two halves of shared memory, so a row does not overwrite sums of the
+  // previous row that other threads still read.
   static constexpr int kParts = kMaxHiddenSize / kUnitRows, kSharedBytes = 2 * kParts * 4;
 
   struct Args {
     const int32_t* num_rows = nullptr;
-    const int32_t* rows = nullptr;  // null: source(i) is i
+    // Output row i is computed from row rows[i] of hidden; null: from row i
+    const int32_t* rows = nullptr;
     const float* hidden = nullptr;
     const float* weight = nullptr;
     float epsilon = 0;
     int32_t hidden_size = 0;
     dev::bf16* x = nullptr;
-    float* squares = nullptr;  // null: x is scaled here
+    // Output: the sum of squares of each row; null: x is multiplied by the scale
+    float* squares = nullptr;
   };
 
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);
     dev::WaitForEarlierKernels();
-    int turn = 0;  // number of rows processed; its parity picks the half of shared memory
+    // Number of rows that this thread block has processed; its parity selects the half of shared
+    // memory
+    int turn = 0;
     for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
       const int source = args.rows == nullptr ? row : dev::LoadConstant(args.rows + row);
       if (source < 0) continue;
@@ -70,8 +77,9 @@ struct Norm {
 
  private:
   // Returns the sum of squares of a row. All threads of the thread block call SumOfSquares
-  // together. Four lanes add up 16 columns, then a warp adds up those sums: the same order as in
-  // AddToHidden and FindScalesWarp.
+  // together. Four lanes add up 16 columns, then each warp adds up the sums of all groups of 16
+  // columns. AddToHidden and FindScalesWarp together add in the same order, so the result has the
+  // same bits.
   static INCIPIT_DEVICE float SumOfSquares(const float* values, int size, int half) {
     float* const parts = reinterpret_cast<float*>(dev::SharedMemory()) + half * kParts;
     const int num_parts = (size + kUnitRows - 1) / kUnitRows;

@@ -1,6 +1,6 @@
 // Kernel PadRows: copies rows so that each row starts at a multiple of 16 bytes and is followed by
-// zeros. The product kernels load 16 bytes at a time and need this if the row length is not a
-// multiple of 8.
+// zeros. The product kernels load 16 bytes at a time, so they need the copy if the row length is
+// not a multiple of 8 elements.
 //
 // x    bf16 [num_rows, columns]; `columns` is even
 // out  bf16 [num_rows, padded]; `padded` is `columns` rounded up to a multiple of 8

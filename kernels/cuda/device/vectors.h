@@ -1,4 +1,5 @@
-// Loads, stores and conversions of 16 bytes: four floats or eight bf16 numbers.
+// Functions that load, store and convert vectors: four f32 numbers (16 bytes), stored as f32 or
+// bf16.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ INCIPIT_DEVICE void LoadFloats(const float* address, float (&values)[4]) {
 INCIPIT_DEVICE void LoadConstantFloats(const float* address, float (&values)[4]) {
   UnpackFloats(dev::LoadConstant(reinterpret_cast<const Vec4*>(address)), values);
 }
-// Adds the four constant floats at `address` to `values`.
+// Adds the four floats at `address`, which do not change during the kernel, to `values`.
 INCIPIT_DEVICE void AddConstantFloats(const float* address, float (&values)[4]) {
   float more[4];
   LoadConstantFloats(address, more);
@@ -44,8 +45,8 @@ INCIPIT_DEVICE void StoreBF16s(dev::bf16* address, const float (&values)[4]) {
   dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(address), pairs);
 }
 
-// Returns the sum of `value` over the 32 lanes, in all lanes. The order of additions is the same on
-// every machine.
+// Returns the sum of `value` over the 32 lanes of the warp, in every lane. The order of additions
+// is fixed.
 INCIPIT_DEVICE float SumWarp(float value) {
   INCIPIT_UNROLL
   for (int mask = 16; mask > 0; mask /= 2) {

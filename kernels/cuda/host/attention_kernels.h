@@ -1,4 +1,4 @@
-// Selects and launches the attention kernel for a shape of heads and pages.
+// Selects and launches the attention kernel for a head dimension and a page size.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,13 @@ namespace incipit::cuda {
 
 void LaunchAppend(Stream& stream, int32_t num_sms, int64_t rows_max, const AppendArgs& args);
 
-// Returns the size in bytes of PagedAttentionArgs::scratch for one launch.
+// Returns the size in bytes of PagedAttentionArgs::scratch, the workspace of one launch of
+// PrefillAttention.
 size_t AttentionScratchBytes(const KvPoolShape& shape, int32_t num_sms);
 
-// Launches attention for one list. `list` is the host's copy. A recorded graph depends on the
-// number of prefill tiles, but not on the number of decode items.
+// Launches the attention kernels for one AttentionList of the step's plan. `list` is the host's
+// copy of the AttentionList. For a given model, the launches depend only on whether `list` has
+// prefill tiles, so a recorded graph serves any number of decode items.
 void LaunchAttention(Stream& stream, int32_t num_sms, const AttentionList& list,
                      const PagedAttentionArgs& args);
 

@@ -1,4 +1,5 @@
-// Divides a step's attention into pieces of work for the device (step_plan.h defines them).
+// Divides the attention of a step into work items for the thread blocks of the device: DecodeItems
+// and PrefillTiles (step_plan.h).
 #pragma once
 
 #include <cstddef>
@@ -13,19 +14,22 @@ namespace incipit::cuda {
 
 struct AttentionPlanOptions {
   int32_t page_size = 16;
-  int32_t group = 1;  // query heads of a kv head
+  int32_t group = 1;  // number of query heads that share a kv head
   int32_t max_tokens = 0, max_sequences = 0;
-  int32_t max_pages = 0;  // maximum entries of all page tables of a step
-  // List i is for layers with windows[i]; 1 to kMaxWindows windows
+  int32_t max_pages = 0;  // maximum number of entries of all page tables of a step
+  // List i of the plan is for the layers whose sliding window is windows[i]. REQUIRES: the number
+  // of windows is in [1, kMaxWindows].
   std::vector<int32_t> windows = {0};
-  int32_t max_decode_tokens = 16;   // sequences with more tokens in a step use prefill tiles
-  int32_t max_decode_items = 8192;  // maximum for one list
-  // Maximum for one list: rows of results of splits that are combined later
+  // A sequence with more than max_decode_tokens tokens in a step is computed in prefill tiles
+  int32_t max_decode_tokens = 16;
+  int32_t max_decode_items = 8192;  // maximum number of decode items of a list
+  // Maximum number of partial rows of a list. A partial row is the result of one attention row
+  // (token and query head) over one split (range of positions).
   int32_t max_partial_rows = 64 * 1024;
 };
 
-// Builds the plan of a step. Work beyond max_decode_items or max_partial_rows becomes prefill
-// tiles, which are slower and give the same bits.
+// Builds the plan of a step (a batch of prefill and decode). Work beyond max_decode_items or
+// max_partial_rows becomes prefill tiles, which are slower and compute the same bits.
 class AttentionPlan {
  public:
   explicit AttentionPlan(const AttentionPlanOptions& options);
@@ -33,13 +37,13 @@ class AttentionPlan {
   const AttentionPlanOptions& options() const { return options_; }
   // Returns the maximum number of bytes that Build writes.
   size_t max_bytes() const { return max_bytes_; }
-  // Returns the maximum number of tiles of one list. Each tile has a counter of finished items for
-  // every kv head.
+  // Returns the maximum number of groups of decode items with the same attention rows, in one list.
+  // Each group has a counter of finished items for every kv head.
   int32_t max_decode_tiles() const { return options_.max_decode_items; }
   int32_t max_partial_rows() const { return options_.max_partial_rows; }
 
-  // Writes the plan of a step to `out` and returns the number of bytes written. Allocates nothing.
-  // REQUIRES: the step is within the limits; `out` is aligned to 16 bytes.
+  // Writes the plan of `step` to `out` and returns the number of bytes written. Allocates no
+  // memory. REQUIRES: the step is within the limits of the options; `out` is aligned to 16 bytes.
   size_t Build(const Step& step, std::span<std::byte> out);
 
  private:
@@ -51,7 +55,7 @@ class AttentionPlan {
 
   AttentionPlanOptions options_;
   size_t max_bytes_ = 0;
-  // The list that is being built.
+  // The items of the list (one of the sliding windows) that Build is computing.
   std::vector<DecodeItem> decode_items_, sorted_items_;
   std::vector<PrefillTile> prefill_tiles_;
   int32_t num_decode_tiles_ = 0, num_partial_rows_ = 0;

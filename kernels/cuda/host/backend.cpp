@@ -20,14 +20,17 @@
 namespace incipit::cuda {
 namespace {
 
-// Bounds of steps until the runner calls Reserve.
+// Limits of a step (numbers of tokens, sequences, blocks and samples) until the caller calls
+// Reserve.
 constexpr StepBounds kFirstBounds = {
     .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .samples_max = 512};
 
-// The hidden size must be a multiple of kHiddenMultiple. limits() has the multiple of other widths.
+// The hidden size must be a multiple of kHiddenMultiple. BackendLimits::width_multiple has the
+// multiple for all other widths.
 constexpr int32_t kHiddenMultiple = 8;
 
-// Returns the size of an array of copies: one element for their number, then one for each copy.
+// Returns the size in bytes of an array of page copies: one element that holds the number of
+// copies, then one element for each copy.
 size_t CopyBytes(size_t num_copies) { return (num_copies + 1) * sizeof(dev::Vec4); }
 
 const DeviceWeight& WeightOf(const Weight* weight) {
@@ -101,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
   ForgetGraphs();
   INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
   if (format != WeightFormat::kAsStored) {
-    return Unimplemented("8-bit weights: the backend cuda multiplies bf16 only");
+    return Unimplemented("8-bit weights are not supported: the backend cuda multiplies bf16 only");
   }
   const bool takes_hidden = role != WeightRole::kOutput && role != WeightRole::kDown;
   const int32_t multiple = takes_hidden ? kHiddenMultiple : limits().width_multiple;
@@ -110,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::PackWeight(
                          parts.front().cols, Norm<NormShape>::kMaxHiddenSize);
   }
   if (parts.front().cols % multiple != 0) {
-    return Unimplemented("a weight of {} columns; the backend cuda needs a multiple of {}",
+    return Unimplemented("a weight has {} columns; the backend cuda needs a multiple of {}",
                          parts.front().cols, multiple);
   }
   const auto head = head_memory_.lock();
@@ -162,7 +165,8 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   return library_products_.Reserve(bounds.tokens_max, stream_);
 }
 
-// Allocates all scratch memory that operations use. If memory is missing, one error has the sum.
+// Allocates all scratch memory that the operations use. If there is too little free device memory,
+// returns one error with the number of bytes of all these allocations together.
 absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
   struct Wanted {
     Memory* memory;
@@ -219,7 +223,7 @@ bool CudaBackend::Note(const absl::Status& status) {
 bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
   if (scratch.byte_size() >= bytes) return true;
   INCIPIT_CHECK(!is_recording_);
-  // Work in flight may use the old memory.
+  // Kernels in flight may use the old memory.
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
   scratch = Memory();
@@ -233,12 +237,12 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
   return PersistentShape(num_blocks, device_.num_sms, blocks_per_sm);
 }
 
-// ---- steps
+// ---- start and end of a step
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // A fed token (-1 - i) must refer to a sample of the previous step. After a failure samples are
-  // missing, but nothing reads them.
+  // A token -1 - i refers to sample i of the previous step. After a failure the samples may be
+  // missing, but no kernel reads them.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -299,7 +303,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (step_is_planned_ && form == has) return status_.ok();
   INCIPIT_CHECK(!is_recording_);
   if (form != has && !Rebuild(step_.bounds(), form)) return false;
-  // The step's pinned memory must not be in use by a copy.
+  // No copy from the step's pinned memory may be in flight while Upload writes to the memory.
   if (!Note(stream_.Wait())) return false;
   step_is_planned_ = step_.Upload(uploaded_, logits_.rows, packed_samples_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
@@ -307,7 +311,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  next_norm_ = {};  // the host may change the hidden state from which it was computed
+  next_norm_ = {};  // the host may change the hidden state from which the norm was computed
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
     return status_;
@@ -320,7 +324,7 @@ absl::Status CudaBackend::Synchronize() {
   return status_;
 }
 
-// ---- operations
+// ---- operations of a step
 
 void CudaBackend::CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) {
   if (copies.empty() || !status_.ok()) return;
@@ -358,7 +362,7 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   INCIPIT_CHECK(table.order() == RowOrder::kPlain);
   next_norm_ = {};
   if (rows_ == 0 || !status_.ok()) return;
-  // The first kernel of a step follows a copy, so it cannot overlap with a previous kernel.
+  // The first kernel of a step follows a copy, so the kernel cannot overlap the previous kernel.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
                                   {.step = step_.header(),
                                    .sampled = sampled_.as<int32_t>(),
@@ -424,7 +428,7 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // A graph also serves steps with fewer rows, so it never uses cuBLASLt.
+  // A recorded graph also serves steps with fewer rows, so recorded products never use cuBLASLt.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -508,7 +512,8 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // With more rows, every tile would add up the squares of its rows again (FindScalesWarp).
+  // With more rows, product kernels with large tiles run. Every tile would then add up the sums of
+  // squares of its rows again (FindScalesWarp).
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -543,7 +548,8 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // A graph must serve any step, so its kernels read the rows of logits at a fixed address.
+    // A recorded graph must serve any step, so its kernels read the rows of logits at a fixed
+    // address.
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

@@ -1,5 +1,5 @@
-// The Backend on an H100 or H200, or on the emulated device; the linked runtime decides which. All
-// work is enqueued on one stream. At most two steps are in flight.
+// The Backend on an H100 or H200, or on the emulated device, depending on the linked runtime. All
+// work is enqueued on one stream. At most two steps are in flight (between Upload and Synchronize).
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ class CudaBackend final : public Backend {
   LibraryProducts& library_products() { return library_products_; }
 
  private:
-  // A step after its Upload and before its Synchronize.
+  // A step that has been uploaded and for which Synchronize has not been called.
   struct StepInFlight {
     std::optional<Event> end;
     bool is_recorded = false;
@@ -65,15 +65,16 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The norm that ProjectAdd announced with next_norm; the next product uses the norm. `is_begun`:
-  // x_ and squares_ already contain the result for this norm. An operation that changes x_ or
-  // hidden clears NextNorm.
+  // The norm that ProjectAdd received as next_norm; the next product applies the norm. If
+  // `is_begun` is true, x_ and squares_ already contain the input of this product. An operation
+  // that changes x_ or the hidden state clears NextNorm.
   struct NextNorm {
     const void* hidden = nullptr;
-    const Buffer* weight = nullptr;  // null: no norm was announced
+    const Buffer* weight = nullptr;  // null: ProjectAdd received no next_norm
     bool is_begun = false;
   };
-  // The input of a product, as in ProductInput.
+  // The activations that a product multiplies by a weight. The fields have the meaning of those in
+  // ProductInput.
   struct ProductRows {
     const dev::bf16* x = nullptr;
     const float* squares = nullptr;
@@ -83,32 +84,35 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
-  // Logs once that weights are rounded, if `dtype` is not bf16.
+  // If `dtype` is not bf16, logs once that the weights are rounded to bf16.
   void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
-  // Keeps the first error. Returns true if there is none.
+  // Records `status` as the backend's error, unless there is an earlier error. Returns true if
+  // there is no error.
   bool Note(const absl::Status& status);
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Makes the step's plan fit this pool and these heads. Returns false if that fails.
+  // Rebuilds the step's plan of attention if the plan does not fit this pool, number of heads and
+  // sliding window. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
-  // Returns the rows of the graph for a step of `num_tokens` tokens, or 0 if there is no such
-  // graph.
+  // Returns the number of rows of the graph that serves a step of `num_tokens` tokens, or 0 if no
+  // graph is large enough.
   static int32_t GraphRowsFor(int32_t num_tokens);
-  // Discards all graphs. REQUIRES: nothing is being recorded.
+  // Discards all recorded graphs. REQUIRES: no graph is being recorded.
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
-  // Writes bf16 [rows, columns of hidden] to x_: normalised, or without the scale if `squares` is
-  // given (Norm). `rows`: device array of the rows of hidden, or null.
+  // Writes rows of `hidden` to x_ as bf16: normalised, or only multiplied by the norm weight if
+  // `squares` is not null (kernel Norm). `rows`: device array with the indices of the rows, or null
+  // for all rows.
   bool NormalizeRows(const TensorView& hidden, const NormArgs& norm, const int32_t* num_rows,
                      const int32_t* rows, int64_t rows_max, float* squares);
-  // Returns the step's rows of hidden as input of a product, or nullopt if there is no memory.
+  // Returns the step's rows of `hidden` as input of a product, or nullopt if an allocation fails.
   std::optional<ProductRows> Normalized(const TensorView& hidden, const NormArgs& norm);
-  // Copies the rows to padded_, where each row begins at a multiple of 16 bytes. Returns nullptr if
-  // there is no memory.
+  // Copies the rows of `x` to padded_, where each row begins at a multiple of 16 bytes. Returns
+  // nullptr if an allocation fails.
   const dev::bf16* PadRowsOf(const TensorView& x);
   template <class Epilogue>
   void Multiply(const DeviceWeight& weight, const ProductRows& x, const int32_t* num_rows,
@@ -118,39 +122,44 @@ class CudaBackend final : public Backend {
   Stream stream_;
   RowSampler sampler_;
   LibraryProducts library_products_;
-  // Null after the message that weights are rounded
+  // Logs a message for the operator; null after the message that weights are rounded
   std::function<void(std::string_view, bool)> note_;
   absl::Status status_;
   Step uploaded_;
-  StepLogits logits_;  // logits of the uploaded step
+  StepLogits logits_;  // rows and samples of the uploaded step that need logits
   StepMemory step_;
-  std::optional<PackedSamples> packed_samples_;  // samples of the step, if they are copied with it
+  // Samples of the step, if they are copied to the device together with the step
+  std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
-  int32_t rows_ = 0;  // rows of launches: the step's tokens, or those of its graph
-  // True if a graph serves the step: enqueued work must fit any step of rows_
+  // Number of rows of kernel launches: the step's tokens, or the rows of the step's graph
+  int32_t rows_ = 0;
+  // True if a recorded graph serves the step. Enqueued work must then be valid for any step of at
+  // most rows_ tokens.
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // The tokens that the latest step sampled, and their number. The next step's Embed reads the
-  // tokens before its own samples replace them.
+  // The tokens that the latest step sampled (device array). The next step's Embed reads these
+  // tokens before the next step's samples replace them.
   Memory sampled_;
   int64_t num_sampled_ = 0;
   NextNorm next_norm_;
-  // Largest logits of units, and their tokens, of the latest logits (BestOfUnits).
+  // The largest logit of every 16 tokens, and its token id, for the latest logits (BestOfUnits).
   Memory best_logits_, best_tokens_;
-  // Scratch memory: grows to the largest step and is kept.
+  // Scratch memory of operations. Each allocation grows to the size that the largest step needs.
   Memory x_, squares_, padded_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_,
       copies_;
-  Memory staging_;  // pinned memory for weights; released by Reserve
+  Memory staging_;  // pinned memory through which weights are copied; released by Reserve
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  std::map<GraphKey, std::optional<Graph>> graphs_;  // nullopt: a step with the key has run once
-  int64_t num_forgotten_ = 0;                        // how often all graphs were discarded
+  // nullopt: a step with this key has run once, and no graph is recorded
+  std::map<GraphKey, std::optional<Graph>> graphs_;
+  int64_t num_forgotten_ = 0;  // number of times that all graphs were discarded
   bool is_recording_ = false;
-  // True if some product stores queries, keys and values in qkv_ before Append stores them in their
-  // pages.
+  // True if some product stores queries, keys and values in qkv_. Kernel Append then copies them to
+  // their final memory.
   bool has_plain_qkv_ = false;
-  // The head that was packed last. An embedding with the same matrix shares its memory.
+  // Address of the checkpoint's matrix that was packed last as output head. An embedding with the
+  // same matrix shares the memory of the head.
   const void* head_source_ = nullptr;
   std::weak_ptr<Memory> head_memory_;
 };

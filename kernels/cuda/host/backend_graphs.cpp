@@ -1,5 +1,5 @@
-// Graphs of the CUDA backend: a decode-only step is recorded once for each bucket of rows, then
-// replayed.
+// CUDA graphs of the backend. A step without prefill is recorded once as a graph for each number of
+// rows in kGraphRows; later steps launch the graph.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Numbers of rows for which graphs exist. A step uses the graph of the smallest number that is not
-// below its number of tokens.
+// Numbers of rows for which graphs exist. A step uses the graph with the smallest number of rows
+// that is not below the step's number of tokens.
 constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
 }  // namespace
@@ -36,7 +36,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // An operation that needs more memory allocates the memory now, which discards all graphs.
+    // The first step with this key runs without a graph. If an operation allocates memory, all
+    // graphs are discarded (ForgetGraphs).
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
@@ -56,8 +57,8 @@ absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, con
   for (const int32_t rows : kGraphRows) {
     if (rows > most) break;
     Upload(step, logits);
-    // The first run is not recorded: a kernel's first launch may load or allocate, which recording
-    // does not allow.
+    // The first run is not recorded: the first launch of a kernel may load code or allocate memory,
+    // which CUDA does not allow during recording.
     const int64_t num_forgotten = num_forgotten_;
     rows_ = rows;
     has_graph_ = true;
@@ -77,7 +78,7 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  next_norm_ = {};  // a graph must compute its own norm
+  next_norm_ = {};  // the graph must contain the norm that its first product needs
   enqueue();
   is_recording_ = false;
   auto recorded = Graph::End(stream_);

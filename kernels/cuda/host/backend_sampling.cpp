@@ -1,4 +1,4 @@
-// Samples and scores of the CUDA backend's steps.
+// Sampling and scoring of tokens in the CUDA backend.
 #include <utility>
 
 #include "base/check.h"
@@ -6,7 +6,8 @@
 
 namespace incipit::cuda {
 
-// Grows sampled_ and keeps the samples of the step's earlier calls.
+// Makes sampled_ large enough for `num_samples` tokens. Keeps the tokens that earlier Sample calls
+// of the step have stored.
 bool CudaBackend::GrowSampled(int64_t num_samples) {
   const size_t bytes = static_cast<size_t>(num_samples) * sizeof(int32_t);
   if (sampled_.byte_size() >= bytes) return true;
@@ -39,7 +40,7 @@ void CudaBackend::Sample(const SampleArgs& args) {
   if (!GrowSampled(num_sampled_)) return;
   const int64_t vocab_size = sampler_.vocab_size();
   Note(sampler_.Sample(args, best, sampled_.as<int32_t>() + first, latest_, stream_));
-  // The graphs contain pointers to the sampler's old memory
+  // The graphs contain pointers to memory that the sampler has replaced
   if (sampler_.vocab_size() != vocab_size) ForgetGraphs();
 }
 

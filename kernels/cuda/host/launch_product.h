@@ -1,4 +1,4 @@
-// Selects the product kernel for a number of rows.
+// Selects and launches the matrix-product kernel for a number of rows.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace incipit::cuda {
 
-// Maximum number of rows of a SkinnyProduct.
+// Maximum number of rows of kernel SkinnyProduct.
 constexpr int64_t kSkinnyRowsMax = 64;
 
 template <int kTokens, class Epilogue>
@@ -29,10 +29,10 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles that a product needs for 64 columns if it is computed in tiles of this
-// shape. The estimate is the maximum of three times: the tensor instructions, the traffic of shared
-// memory (copies into it, and the reads of each warpgroup's multiplications), and the traffic of
-// L2.
+// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of a product with tiles
+// of this shape. The estimate is the maximum of three times: the tensor instructions; the traffic
+// of shared memory (copies into shared memory, and the reads of each warpgroup's multiplications);
+// the traffic of L2.
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;
@@ -56,8 +56,8 @@ void LaunchTiled(Stream& stream, int32_t num_sms, int64_t rows_max,
       stream, {.num_blocks = static_cast<int32_t>(std::min(tiles, most)), .dependent = true}, args);
 }
 
-// Launches the product. REQUIRES: `rows_max` is at least the value of *num_rows when the kernel
-// runs.
+// Launches the kernel that computes the product. REQUIRES: `rows_max` is at least the value of
+// *num_rows at the time when the kernel runs.
 template <class Epilogue>
 void LaunchProduct(Stream& stream, int32_t num_sms, int64_t rows_max,
                    const ProductArgs<Epilogue>& args) {

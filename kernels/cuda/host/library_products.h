@@ -1,6 +1,7 @@
-// Computes large products with cuBLASLt where cuBLASLt is faster than our own kernel. The weight is
-// unpacked into scratch memory. cuBLASLt then multiplies a part of the rows at a time, and our
-// epilogues finish the sums of each part. Only one stream may use a LibraryProducts.
+// Computes large matrix products with cuBLASLt if cuBLASLt is faster than our own kernel. The
+// weight is unpacked into scratch memory. cuBLASLt then multiplies a part of the rows at a time,
+// and our kernel FinishProduct finishes the sums of each part. Only one stream may use a
+// LibraryProducts.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// AppendRows is measured as StoreRows<float>. The measured product stores twice the bytes of
-// results, both with cuBLASLt and with our kernel.
+// Products with epilogue AppendRows are measured as products with StoreRows<float>. The measured
+// product stores twice the bytes of results, both with cuBLASLt and with our kernel.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -42,17 +43,18 @@ class LibraryProducts {
  public:
   LibraryProducts(const CudaOptions& options, const DeviceProperties& device);
 
-  // Registers a weight that steps multiply. Reserve allocates memory for its products, and measures
-  // them if the weight still exists.
+  // Registers a weight that steps multiply. Reserve allocates memory for products with the weight.
+  // If the weight still exists, Reserve also measures these products.
   void Add(const DeviceWeight& weight, WeightRole role);
 
-  // Allocates memory for steps of up to `rows_max` rows. For each product size, decides between
-  // cuBLASLt and our kernel, from the tuning file or by measuring. Returns RESOURCE_EXHAUSTED like
-  // Memory::Allocate. REQUIRES: the stream is idle.
+  // Allocates memory for steps of up to `rows_max` rows. Selects cuBLASLt or our own kernel for
+  // each product size, from the tuning file or by measuring. If there is too little memory, returns
+  // RESOURCE_EXHAUSTED as Memory::Allocate does. REQUIRES: the stream is idle.
   absl::Status Reserve(int64_t rows_max, Stream& stream);
 
-  // Enqueues the product and returns true if cuBLASLt computes it. Returns false if our own kernel
-  // must compute it. REQUIRES: `rows` is the value of *num_rows.
+  // Enqueues the product and returns true if cuBLASLt was selected for its size. Enqueues nothing
+  // and returns false if our own kernel must compute the product. REQUIRES: `rows` is the value of
+  // *num_rows.
   template <class Epilogue>
   absl::StatusOr<bool> Multiply(Stream& stream, const ProductArgs<Epilogue>& args, int64_t rows) {
     if constexpr (!kKindOf<Epilogue>.has_value()) {
@@ -69,7 +71,7 @@ class LibraryProducts {
 
   // Returns true if cuBLASLt has been loaded. With LargeProducts::kOwn, cuBLASLt is not loaded.
   bool is_there() const { return library_.has_value(); }
-  // Changes the implementation of large products from now on.
+  // Selects the implementation of all later large products.
   void Use(LargeProducts whose) { whose_ = whose; }
 
  private:
@@ -83,15 +85,16 @@ class LibraryProducts {
   };
 
   ProductKey KeyOf(ProductKind kind, const ProductInput& input, int64_t rows) const;
-  // Returns the number of rows of each part except the last.
+  // cuBLASLt computes a product in parts of rows. Returns the number of rows of each part except
+  // the last.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
-  // Returns the maximum of PartRows for up to `rows` rows.
+  // Returns the maximum of PartRows(n, outputs) for n in [1, rows].
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Returns true if an algorithm can compute products with any number of rows that `key` stands
+  // Returns true if `algorithm` can compute products with every number of rows that `key` stands
   // for. Only a few numbers of rows are checked.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
@@ -100,8 +103,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // If no choice is known for `key`, measures and stores the fastest. If the choice is cuBLASLt,
-  // computes the product once, which loads the kernel.
+  // If no choice is known for `key`, measures our kernel and the algorithms of cuBLASLt, and stores
+  // the fastest. If the known choice is cuBLASLt, computes the product once, which loads the
+  // kernel.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>
@@ -129,8 +133,8 @@ class LibraryProducts {
   Memory weight_, sums_, workspace_;
 };
 
-// Returns epilogue arguments without a bias or a next norm. `out` receives the results of a weight
-// with `outputs` rows.
+// Returns arguments of the epilogue without bias and without next_norm. `out` is the address for
+// the results of a product whose weight has `outputs` rows.
 template <class Epilogue>
 typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
   typename Epilogue::Args args;

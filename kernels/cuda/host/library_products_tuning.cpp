@@ -1,4 +1,4 @@
-// Decides for each product size whether LibraryProducts uses cuBLASLt or our own kernel.
+// Selects cuBLASLt or our own kernel for each product size of LibraryProducts.
 #include <algorithm>
 
 #include "kernels/cuda/host/launch_product.h"
@@ -7,7 +7,8 @@
 namespace incipit::cuda {
 namespace {
 
-constexpr int32_t kAlgorithmsMax = 4;  // maximum number of algorithms measured for a size
+// Maximum number of cuBLASLt algorithms that are measured for a product size
+constexpr int32_t kAlgorithmsMax = 4;
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Size in bytes of the pinned memory through which a weight is copied to the device.
+// Size in bytes of the pinned memory through which the parts of a weight are copied to the device.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
 absl::Status GrowStaging(size_t bytes, Memory& staging) {
@@ -27,7 +27,7 @@ absl::Status OutOfMemory(Place place, size_t bytes) {
   if (place == Place::kPinned)
     return ResourceExhausted("{} bytes of pinned host memory are not available", bytes);
   const size_t free = FreeDeviceBytes();
-  // The free bytes may be fragmented.
+  // If enough bytes are free but fragmented, the allocation fails too, and 0 bytes are missing.
   return ResourceExhausted("{} bytes of device memory were asked for, {} are free: {} are missing",
                            bytes, free, bytes > free ? bytes - free : 0);
 }
@@ -42,20 +42,22 @@ DeviceKvPool::DeviceKvPool(const KvPoolShape& shape, Memory memory)
 absl::StatusOr<std::unique_ptr<DeviceKvPool>> DeviceKvPool::Create(const KvPoolShape& shape,
                                                                    const BackendLimits& offered) {
   if (std::ranges::find(offered.block_sizes, shape.block_size) == offered.block_sizes.end()) {
-    return Unimplemented("block size is {}; the backend cuda supports {}", shape.block_size,
+    return Unimplemented("block size is {} tokens; the backend cuda supports {}", shape.block_size,
                          fmt::join(offered.block_sizes, ", "));
   }
   if (shape.dtype != DType::kBF16) {
-    return Unimplemented("keys and values as {}: the backend cuda stores bf16",
-                         NameOf(shape.dtype));
+    return Unimplemented(
+        "keys and values of type {} are not supported: the backend cuda stores bf16",
+        NameOf(shape.dtype));
   }
   if (shape.head_dim % offered.head_dim_multiple != 0 || shape.head_dim > kMaxHeadDim) {
     return Unimplemented("head_dim is {}; the backend cuda needs a multiple of {}, at most {}",
                          shape.head_dim, offered.head_dim_multiple, kMaxHeadDim);
   }
   if (int64_t{shape.num_blocks} * shape.block_size > std::numeric_limits<int32_t>::max()) {
-    return Unimplemented("{} blocks of {} tokens; the backend cuda supports at most {} tokens",
-                         shape.num_blocks, shape.block_size, std::numeric_limits<int32_t>::max());
+    return Unimplemented(
+        "the KV pool has {} blocks of {} tokens; the backend cuda supports at most {} tokens",
+        shape.num_blocks, shape.block_size, std::numeric_limits<int32_t>::max());
   }
   const KvLayout layout = {.page_size = shape.block_size,
                            .num_kv_heads = shape.num_kv_heads,

@@ -1,4 +1,4 @@
-// Objects that the backend returns to its caller: buffers, the KV pool and weights on the device.
+// Objects on the device that the backend returns to its caller: buffers, the KV pool and weights.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ class DeviceBuffer final : public Buffer {
   Memory memory_;
 };
 
-// The KV pool: [layer][page][K | V][kv_head][tile] of bf16 (page_layout.h).
+// The keys and values of all pages: [layer][page][K | V][kv_head][tile] of bf16 (page_layout.h).
 class DeviceKvPool final : public KvPool {
  public:
-  // Returns UNIMPLEMENTED, and names the unsupported property, if the backend does not support the
-  // shape.
+  // Allocates a pool. If the backend does not support the shape, returns UNIMPLEMENTED with a
+  // message that names the unsupported property.
   static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape,
                                                               const BackendLimits& offered);
 
@@ -49,14 +49,16 @@ class DeviceKvPool final : public KvPool {
   Memory memory_;
 };
 
-// A packed bf16 matrix (packed_order.h). A tied embedding shares the memory of its head.
+// A bf16 matrix in packed order (packed_order.h). An embedding that is tied to the output head
+// shares the memory of the head.
 class DeviceWeight final : public Weight {
  public:
-  // Rounds the parts to bf16 and packs them through `staging`, pinned memory that grows as needed
-  // and is reused for the next weight.
+  // Rounds the parts to bf16 and copies them, packed, to the device through `staging`: pinned
+  // memory that grows if needed and is reused for the next weight.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
                                                             Memory& staging, Stream& stream);
-  // Returns a weight that shares `memory`, which holds the same matrix packed in plain order.
+  // Returns a weight that shares `memory`, which holds the same matrix packed with
+  // RowOrder::kPlain.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
 
@@ -67,10 +69,10 @@ class DeviceWeight final : public Weight {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
   RowOrder order() const { return order_; }
-  int32_t head_dim() const { return head_dim_; }  // used with kRotary
+  int32_t head_dim() const { return head_dim_; }  // used with RowOrder::kRotary only
   int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
-  // Number of columns as products read them (ProductInput::columns). Columns beyond the matrix are
-  // zero.
+  // Returns the number of columns that products read (ProductInput::columns): columns_ rounded up
+  // to a multiple of 8. Columns beyond the matrix are zero.
   int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
 
  private:
@@ -79,10 +81,11 @@ class DeviceWeight final : public Weight {
   RowOrder order_ = RowOrder::kPlain;
   int32_t head_dim_ = 0;
   int64_t rows_ = 0, columns_ = 0;
-  std::shared_ptr<Memory> memory_;  // shared by a head and a tied embedding
+  std::shared_ptr<Memory> memory_;  // may be shared by an output head and a tied embedding
 };
 
-// Stores the parts one after the other, widened to f32. `staging` is used as in DeviceWeight::Pack.
+// Copies the parts one after the other to the device as f32. `staging` is pinned memory that grows
+// if needed and is reused for the next call.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
                                                       Memory& staging, Stream& stream);
 

@@ -1,4 +1,4 @@
-// Converts a checkpoint's matrices into the packed order
+// Converts matrices of a checkpoint into the packed order
 // (kernels/cuda/device/product/packed_order.h) and back.
 #pragma once
 
@@ -10,12 +10,13 @@
 
 namespace incipit::cuda {
 
-// Matrices that are multiplied together as one matrix: the rows of one part after those of the
-// other. All parts have the same number of columns. A part may start at any address.
+// Matrices that are multiplied as one matrix, which consists of the rows of all parts in order. All
+// parts have the same number of columns. A part may start at any address.
 struct UnpackedWeight {
   std::span<const ConstTensorView> parts;
   RowOrder order = RowOrder::kPlain;
-  int32_t head_dim = 0;  // used with kRotary; the rows are whole heads
+  // Used with RowOrder::kRotary only; the number of rows is a multiple of head_dim
+  int32_t head_dim = 0;
 
   int64_t rows() const;
   int64_t columns() const;
@@ -26,11 +27,11 @@ struct UnpackedWeight {
   int64_t packed_bytes() const { return num_units() * unit_elements() * 2; }
 };
 
-// Packs units from `first_unit` on, as many whole units as `out` can hold. Rounds to bf16. Uses all
-// CPUs of this process.
+// Packs as many units (16 packed rows each) as `out` can hold, from unit `first_unit` on. Rounds
+// numbers to bf16. Uses all CPUs of this process.
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out);
 
-// Copies row `row` of the matrix out of the whole packed weight.
+// Copies row `row` of the matrix to `out`. `packed` is the whole packed weight.
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
                std::span<uint16_t> out, int64_t head_dim = 0);
 

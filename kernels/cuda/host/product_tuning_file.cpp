@@ -78,22 +78,23 @@ const ProductChoice* ProductChoices::Find(const ProductKey& key) const {
 absl::StatusOr<ProductChoices> ProductChoices::Read(const std::string& path,
                                                     const std::string& machine) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("{} does not exist", path);
+  if (!file) return NotFound("the tuning file {} does not exist", path);
   std::string text(kBytesMax, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   std::vector<std::string_view> lines = Split(text, '\n');
-  if (lines.front() != kTitle) return InvalidArgument("{} is not a tuning file", path);
+  if (lines.front() != kTitle) return InvalidArgument("the file {} is not a tuning file", path);
   if (lines.size() < 4 || lines.back() != "" || lines[lines.size() - 2] != kLast) {
-    return InvalidArgument("{} is truncated", path);
+    return InvalidArgument("the tuning file {} is truncated", path);
   }
-  if (lines[1] != machine) return FailedPrecondition("{} was measured on another machine", path);
+  if (lines[1] != machine)
+    return FailedPrecondition("the tuning file {} was measured on another machine", path);
   ProductChoices choices;
   for (size_t i = 2; i + 2 < lines.size(); ++i) {
     ProductKey key;
     ProductChoice choice;
     if (!ParseLine(lines[i], key, choice)) {
-      return InvalidArgument("line {} of {} is invalid", i + 1, path);
+      return InvalidArgument("line {} of the tuning file {} is invalid", i + 1, path);
     }
     choices.Set(key, choice);
   }
@@ -118,7 +119,7 @@ absl::Status ProductChoices::Write(const std::string& path, const std::string& m
   if (!error) return absl::OkStatus();
   std::error_code ignored;
   std::filesystem::remove(part, ignored);
-  return Unavailable("{} cannot be written: {}", path, error.message());
+  return Unavailable("the tuning file {} cannot be written: {}", path, error.message());
 }
 
 }  // namespace incipit::cuda

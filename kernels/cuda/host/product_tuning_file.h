@@ -1,5 +1,5 @@
-// Stores for each product size whether cuBLASLt or our own kernel is faster. The file has lines of
-// text and is valid for one machine.
+// Stores for each product size whether cuBLASLt or our own kernel is faster. The tuning file is a
+// text file and is valid for one machine.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 namespace incipit::cuda {
 
-// What the epilogue does with the results (product.h).
+// The way in which the epilogue uses the results of a product: stores them, adds them to the hidden
+// state, or computes SiLU(gate) * up.
 enum class ProductKind : uint8_t { kStore, kAdd, kGate };
 
 struct ProductKey {
   ProductKind kind = ProductKind::kStore;
   int64_t outputs = 0, columns = 0;
-  int64_t rows = 0;  // the key stands for [rows, 2 * rows) rows
+  int64_t rows = 0;  // the choice for this key holds for numbers of rows in [rows, 2 * rows)
 
   auto operator<=>(const ProductKey&) const = default;
 };
 
 struct ProductChoice {
   bool is_library = false;
-  ProductAlgorithm algorithm = {};  // used if is_library is true
+  ProductAlgorithm algorithm = {};  // used only if is_library is true
 
   bool operator==(const ProductChoice&) const = default;
 };
@@ -36,11 +37,12 @@ class ProductChoices {
   void Set(const ProductKey& key, const ProductChoice& choice) { choices_[key] = choice; }
   const std::map<ProductKey, ProductChoice>& all() const { return choices_; }
 
-  // Reads the file. `machine` is one line that names everything on which a choice depends. Returns
-  // NOT_FOUND if there is no file, FAILED_PRECONDITION if the file is for another machine,
-  // INVALID_ARGUMENT if the file has another format or is incomplete.
+  // Reads the tuning file at `path`. `machine` is one line with the names and versions of all
+  // things on which a choice depends. Returns NOT_FOUND if the file does not exist,
+  // FAILED_PRECONDITION if the file is for another machine, INVALID_ARGUMENT if the file has
+  // another format or is incomplete.
   static absl::StatusOr<ProductChoices> Read(const std::string& path, const std::string& machine);
-  // Writes the file atomically and creates its folder.
+  // Writes the tuning file atomically. Creates the folder of the file if the folder does not exist.
   absl::Status Write(const std::string& path, const std::string& machine) const;
 
  private:

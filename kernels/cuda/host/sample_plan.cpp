@@ -12,8 +12,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Reserves `bytes` at the end of a memory range and returns their offset. The next array starts at
-// a multiple of 16.
+// Reserves `bytes` bytes at offset `end` of a memory range and returns the offset. Sets `end` to
+// the next multiple of 16 after the reserved bytes.
 size_t Place(size_t& end, size_t bytes) {
   const size_t begin = end;
   end = (end + bytes + 15) / 16 * 16;
@@ -33,7 +33,8 @@ int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
 
 constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
 
-// Iterates over a list that is sorted by token. Several iterators are merged by their next tokens.
+// Iterates over a list that is sorted by token id. CollectPatches merges several lists by the
+// iterators' next token ids.
 template <class List>
 class SortedTokens {
  public:
@@ -135,7 +136,8 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
   return i;
 }
 
-// Creates one patch for each token to which a penalty, a bias or a ban applies.
+// Stores in patches_ one LogitPatch for each token of the vocabulary to which a penalty, a bias or
+// a ban applies.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());
@@ -186,7 +188,7 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
   return entry;
 }
 
-// Stores the samples sorted by row of logits, and one group for each row.
+// Stores the samples of the round sorted by row of logits, and one SampleGroup for each row.
 void SamplePlan::StoreSamples() {
   std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);

@@ -1,11 +1,11 @@
 // Converts the rows of a SampleArgs or ScoreArgs into the arrays that the kernels of sample.h and
 // score.h read. Converts the kernels' outputs into tokens, statuses and log probabilities.
 //
-// Inputs and outputs are one memory range each. The offsets in a range depend on the capacity only.
-// The caller copies input_bytes() from the host's range to the device, launches the kernel, and
-// copies output_bytes() back. Rows that do not fit are left for another round. Samples may also be
-// copied to the device together with other data: samples() returns the part of the range that holds
-// the samples.
+// The inputs are one memory range, and the outputs are one memory range. The offsets in a range
+// depend on the capacity only. The caller copies input_bytes() bytes from the host to the device,
+// launches the kernel, and copies output_bytes() bytes back: one round. Rows that do not fit are
+// packed in a later round. Samples may also be copied to the device together with other data:
+// samples() returns the arrays of the samples.
 #pragma once
 
 #include <cstddef>
@@ -20,26 +20,29 @@
 namespace incipit::cuda {
 
 struct SampleCapacity {
-  int32_t rows = 0;  // maximum rows of a round
-  // Penalized, biased and banned tokens of all rows; at least the vocabulary size
+  int32_t rows = 0;  // maximum number of rows in a round (one launch of a sampling kernel)
+  // Maximum number of penalized, biased and banned tokens of all rows in a round; at least the
+  // vocabulary size
   int32_t patches = 0;
-  int32_t tops = 0;  // likeliest tokens of all rows; at least kTopMax or the vocabulary size
+  // Maximum number of likeliest tokens of all rows in a round; at least kTopMax or the vocabulary
+  // size
+  int32_t tops = 0;
 };
-// Maximum number of log probabilities of one row, limited by the shared memory of a thread block.
+// Maximum number of log probabilities of one row. The limit is the shared memory of a thread block.
 inline constexpr int32_t kTopMax = 4096;
 
-// The arrays of some samples, as views.
+// Views of the arrays that describe some samples to kernel Sample.
 struct PackedSamples {
   int32_t num_groups = 0;
   std::span<const std::byte> groups, entries, patches;
 };
 
-// The offsets of the arrays of samples or scores in their memory ranges.
+// Computes the offsets of the arrays of samples or scores in their memory ranges.
 class SampleLayout {
  public:
   explicit SampleLayout(const SampleCapacity& capacity);
 
-  // Sizes in bytes of the memory ranges, which must be aligned to 16 bytes.
+  // Maximum size in bytes of the inputs of a round. The memory range must be aligned to 16 bytes.
   size_t max_input_bytes() const { return input_bytes(capacity_.patches); }
   size_t max_output_bytes() const { return output_bytes(true, capacity_.tops); }
   size_t original_bytes() const { return capacity_.patches * sizeof(float); }
@@ -48,45 +51,47 @@ class SampleLayout {
   SampleOutputs OutputsAt(std::byte* block) const;
 
   const SampleCapacity& capacity() const { return capacity_; }
-  // Offsets in the range of inputs.
+  // Offset in bytes of SampleGroup[] in the inputs.
   size_t groups() const { return groups_; }
   size_t entries() const { return entries_; }
   size_t patches() const { return patches_; }
   size_t input_bytes(int32_t num_patches) const {
     return patches_ + static_cast<size_t>(num_patches) * sizeof(LogitPatch);
   }
-  // Returns the size of the outputs: tokens and statuses, then scores, then the likeliest tokens.
+  // Returns the size in bytes of the outputs: tokens and statuses, then scores if `has_scores`,
+  // then `num_tops` likeliest tokens.
   size_t output_bytes(bool has_scores, int32_t num_tops) const {
     return has_scores ? tops_ + static_cast<size_t>(num_tops) * sizeof(TopLogit) : scores_;
   }
 
  private:
   SampleCapacity capacity_;
-  size_t groups_ = 0, entries_ = 0, patches_ = 0;  // offsets in the inputs
-  size_t status_ = 0, scores_ = 0, tops_ = 0;      // offsets in the outputs
+  size_t groups_ = 0, entries_ = 0, patches_ = 0;  // offsets in bytes in the inputs
+  size_t status_ = 0, scores_ = 0, tops_ = 0;      // offsets in bytes in the outputs
 };
 
-// Working memory that successive steps reuse. A SamplePlan allocates nothing after the first full
-// round.
+// Packs the rows of one round and unpacks the outputs. Successive steps reuse a SamplePlan, which
+// allocates no memory after the first full round.
 class SamplePlan {
  public:
-  // Writes into `inputs` and reads `outputs`: memory on the host, of the sizes that the layout
-  // returns.
+  // The plan writes into `inputs` and reads `outputs`. Both are host memory. REQUIRES: their sizes
+  // are layout().max_input_bytes() and layout().max_output_bytes().
   SamplePlan(const SampleCapacity& capacity, std::byte* inputs, std::byte* outputs);
 
   const SampleLayout& layout() const { return layout_; }
 
-  // Packs rows from `begin` on, as many as fit (at least one). Returns the index of the first row
-  // that was not packed.
+  // Packs rows from `begin` on, as many as fit in a round (at least one). Returns the index of the
+  // first row that was not packed.
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
-  // Returns the arrays of the samples that were packed last.
+  // Returns views of the arrays of the samples that the latest Pack stored.
   PackedSamples samples() const;
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 
-  // Unpacks the outputs of rows [begin, end), the round that began with row `begin`. REQUIRES: the
-  // outputs have been copied back; rounds are unpacked in order.
+  // Stores the results of rows [begin, end) in `args`; these rows are the round that Pack packed
+  // from row `begin` on. REQUIRES: the outputs have been copied to the host; the earlier rounds of
+  // `args` have been unpacked.
   void Unpack(const SampleArgs& args, size_t begin, size_t end) const;
   void Unpack(const ScoreArgs& args, size_t begin, size_t end) const;
 
@@ -107,9 +112,9 @@ class SamplePlan {
   SampleLayout layout_;
   std::byte* inputs_;
   SampleOutputs outputs_;
-  std::vector<LogitPatch> patches_;  // patches of the current row
+  std::vector<LogitPatch> patches_;  // patches of the row that is being packed
   std::vector<TokenId> banned_;
-  std::vector<RowEntry> samples_;  // samples of the current round
+  std::vector<RowEntry> samples_;  // samples of the round that is being packed
   int32_t num_groups_ = 0, num_patches_ = 0, num_tops_ = 0;
   bool has_scores_ = false;
 };

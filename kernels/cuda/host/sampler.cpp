@@ -13,7 +13,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Maximum patches and maximum likeliest tokens of one round.
+// Maximum number of patches (changed logits) and maximum number of likeliest tokens in one round.
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 
 }  // namespace

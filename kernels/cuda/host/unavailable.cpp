@@ -1,4 +1,4 @@
-// Replaces the CUDA backend in a build without CUDA.
+// Implements CreateCudaBackend for a build without CUDA: returns an error.
 #include "base/status.h"
 #include "kernels/cuda/cuda_options.h"
 

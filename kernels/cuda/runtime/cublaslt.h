@@ -1,6 +1,6 @@
-// Declares the part of cuBLASLt that this project uses. The library is loaded at run time, so its
-// header is not needed for a build. If the header is installed, cublaslt_check.cpp compares these
-// declarations with it.
+// Declares the part of cuBLASLt (NVIDIA's library of matrix products) that this project uses. The
+// library is loaded at run time, so a build does not need the library's header. If the header is
+// installed, cublaslt_check.cpp compares these declarations with the header.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,20 @@
 
 namespace incipit::cuda::lt {
 
-// ---- enumerators, all of the size of int
+// ---- values of cuBLASLt's enumerations, all of the size of int
 inline constexpr int kSuccess = 0;
-inline constexpr int kF32 = 0, kBF16 = 14;          // cudaDataType_t
-inline constexpr int kComputeF32 = 68;              // cublasComputeType_t
-inline constexpr int kTransposed = 1, kAsItIs = 0;  // cublasOperation_t
+inline constexpr int kF32 = 0, kBF16 = 14;          // values of cudaDataType_t
+inline constexpr int kComputeF32 = 68;              // value of cublasComputeType_t
+inline constexpr int kTransposed = 1, kAsItIs = 0;  // values of cublasOperation_t
 inline constexpr int kDescTransA = 3, kDescTransB = 4;
-inline constexpr int kPreferWorkspaceBytes = 1;    // its value is a uint64_t
-inline constexpr int kPreferReductionSchemes = 3;  // its value is a uint32_t
-inline constexpr int kConfigSplits = 2;            // its value is an int32_t
-inline constexpr int kConfigReductionScheme = 3;   // its value is a uint32_t
+// Attribute of a preference; the attribute's value is a uint64_t
+inline constexpr int kPreferWorkspaceBytes = 1;
+// Attribute of a preference; the attribute's value is a uint32_t
+inline constexpr int kPreferReductionSchemes = 3;
+// Attribute of an algorithm; the attribute's value is an int32_t
+inline constexpr int kConfigSplits = 2;
+// Attribute of an algorithm; the attribute's value is a uint32_t
+inline constexpr int kConfigReductionScheme = 3;
 inline constexpr uint32_t kNoReduction = 0;
 
 struct Algorithm {
@@ -31,11 +35,12 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-// Opaque pointers to a descriptor or to the library's state.
+// Opaque pointer to a descriptor or to the state of the library.
 using Handle = void*;
 using Stream = void*;
 
-// ---- functions; all except GetVersion and GetStatusName return a cublasStatus_t
+// ---- types of cuBLASLt's functions; all functions except GetVersion and GetStatusName return a
+// cublasStatus_t
 using GetVersion = size_t();
 using GetStatusName = const char*(int status);
 using Create = int(Handle* library);

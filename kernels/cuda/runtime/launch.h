@@ -14,8 +14,8 @@
 
 namespace incipit::cuda {
 
-// The entry point of a kernel. The template arguments put the launch parameters into the symbol
-// name, where tools/cuda_gates.py reads them.
+// The __global__ function of a kernel. The template arguments put the launch parameters into the
+// symbol name, where tools/cuda_gates.py reads the parameters.
 template <class Kernel, int kThreads = Kernel::kThreads, int kSharedBytes = Kernel::kSharedBytes,
           int kBlocksPerSm = Kernel::kBlocksPerSm>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   Kernel::Run(args);
 }
 
-// Returns the list of all kernels that this program may launch. OpenDevice loads these kernels.
+// Returns the list of all kernels that this program may launch. OpenDevice loads the kernels of the
+// list.
 std::vector<const void*>& Entries();
 template <class Kernel>
 struct Listed {
@@ -36,17 +37,18 @@ const Listed<Kernel> Listed<Kernel>::kOne;
 // Records `error` as the stream's first error, unless the stream already has one.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
-// Returns true if a kernel may start before the previous kernel has ended. If the environment
-// variable INCIPIT_CUDA_IN_ORDER is set, returns false: this shows whether a fault is caused by the
-// overlap.
+// Returns true if a kernel may start before the previous kernel has ended. Returns false if the
+// environment variable INCIPIT_CUDA_IN_ORDER is set; a fault that then disappears is caused by
+// overlapping kernels.
 bool MayStartEarly();
 
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
   static_assert(sizeof(typename Kernel::Args) <= 4096);
   static_cast<void>(Listed<Kernel>::kOne);
-  // Every kernel uses the maximum share of the multiprocessor's memory as shared memory. A change
-  // of the share between two kernels would force the multiprocessor to become idle first.
+  // Every kernel uses the maximum share of the multiprocessor's on-chip memory as shared memory. If
+  // two successive kernels used different shares, the multiprocessor would have to become idle
+  // between the kernels.
   static const cudaError_t prepared = [] {
     const auto error = cudaFuncSetAttribute(
         Entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kSharedBytes);

@@ -25,11 +25,12 @@ inline constexpr size_t kProductAlignment = 256;
 inline constexpr size_t kProductWorkspaceBytes = size_t{32} << 20;
 
 struct ProductSize {
-  int64_t rows = 0, outputs = 0, columns = 0;  // `columns` is a multiple of 8
+  // y[rows, outputs] from x[rows, columns]; `columns` is a multiple of 8
+  int64_t rows = 0, outputs = 0, columns = 0;
 };
 
-// The library's description of how it computes a product. Another version of the library does not
-// understand the words.
+// The library's description of an algorithm for a product. The words are valid for one version of
+// the library only.
 struct ProductAlgorithm {
   std::array<uint64_t, 8> words = {};
 
@@ -40,27 +41,30 @@ struct ProductOperands {
   const dev::bf16* x = nullptr;
   const dev::bf16* w = nullptr;
   float* y = nullptr;
-  void* workspace = nullptr;  // kProductWorkspaceBytes; no other stream uses it meanwhile
+  // kProductWorkspaceBytes bytes; no other stream may use them during the product
+  void* workspace = nullptr;
 };
 
-// REQUIRES: a device has been opened. The library allocates device memory.
+// A loaded library of matrix products. The library allocates device memory. REQUIRES: a device has
+// been opened.
 class ProductLibrary {
  public:
-  // Loads the library. Returns UNAVAILABLE, and names the missing part, if that fails.
+  // Loads the library. If loading fails, returns UNAVAILABLE with a message that names the missing
+  // library or function.
   static absl::StatusOr<ProductLibrary> Load();
   ~ProductLibrary();
   ProductLibrary(ProductLibrary&&) noexcept;
   ProductLibrary& operator=(ProductLibrary&&) noexcept;
 
-  // Returns the versions of the library and the driver. An algorithm and its speed are valid only
-  // for these versions.
+  // Returns a text with the versions of the library and the driver. An algorithm and its measured
+  // speed are valid only for these versions.
   const std::string& version() const;
-  // Returns at most `count` algorithms, the one with the best expected speed first. The list is
-  // empty if the library has none.
+  // Returns at most `count` algorithms for products of this size, in descending order of expected
+  // speed. The list is empty if the library has no algorithm for the size.
   std::vector<ProductAlgorithm> FindAlgorithms(const ProductSize& size, int32_t count) const;
   // Returns true if the algorithm can compute products of this size.
   bool Offers(const ProductSize& size, const ProductAlgorithm& algorithm) const;
-  // Enqueues a product. REQUIRES: Offers(size, algorithm).
+  // Enqueues a product on `stream`. REQUIRES: Offers(size, algorithm) is true.
   absl::Status Multiply(Stream& stream, const ProductSize& size, const ProductAlgorithm& algorithm,
                         const ProductOperands& operands) const;
 

@@ -1,6 +1,6 @@
 // Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt stores matrices column
-// by column, so a row-major matrix is the transpose of what cuBLASLt sees. Its operand A is
-// therefore w (transposed), its operand B is x, and its result D is y.
+// by column, so cuBLASLt reads a row-major matrix as its transpose. Therefore the operand A of
+// cuBLASLt is w (transposed), the operand B is x, and the result D is y.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ class Product {
 
 }  // namespace
 
-// The state of the library. cuBLASLt stays loaded until the process ends, because it holds
+// The state of the library. cuBLASLt stays loaded until the process ends, because cuBLASLt holds
 // resources of the device.
 struct ProductLibrary::State {
   Functions f;
@@ -114,7 +114,8 @@ struct ProductLibrary::State {
     if (handle != nullptr) f.destroy(handle);
   }
 
-  // Returns true if the algorithm does not split the sum of a result.
+  // Returns true if the algorithm computes each result as one sum, which is not split among thread
+  // blocks.
   bool IsWhole(const lt::Algorithm& algorithm) const {
     int32_t splits = 0;
     uint32_t scheme = 0;
@@ -144,12 +145,13 @@ absl::StatusOr<ProductLibrary> ProductLibrary::Load() {
     }
     auto state = std::make_unique<State>();
     if (!FindAll(library, state->f)) {
-      return Unavailable("{} does not have all the functions of cuBLASLt", name);
+      return Unavailable("the library {} does not have all the functions of cuBLASLt", name);
     }
     const int status = state->f.create(&state->handle);
     if (status != lt::kSuccess) {
       state->handle = nullptr;
-      return Unavailable("{}: cublasLtCreate returned {}", name, state->f.get_status_name(status));
+      return Unavailable("cublasLtCreate of the library {} returned {}", name,
+                         state->f.get_status_name(status));
     }
     const size_t version = state->f.get_version();
     state->version = fmt::format("cuBLASLt {}", version);
@@ -211,8 +213,8 @@ absl::Status ProductLibrary::Multiply(Stream& stream, const ProductSize& size,
                               product.x, &zero, operands.y, product.y, operands.y, product.y,
                               &words, operands.workspace, kProductWorkspaceBytes, HandleOf(stream));
   if (status == lt::kSuccess) return absl::OkStatus();
-  return Internal("cublasLtMatmul of {} x {} by {} returned {}", size.rows, size.columns,
-                  size.outputs, f.get_status_name(status));
+  return Internal("cublasLtMatmul of a product with {} rows, {} columns and {} outputs returned {}",
+                  size.rows, size.columns, size.outputs, f.get_status_name(status));
 }
 
 }  // namespace incipit::cuda

@@ -1,8 +1,8 @@
 // The few services of the CUDA runtime that the backend uses. There are two implementations, and
 // the linker selects one: runtime_cuda.cpp for a GPU and kernels/emulator/runtime.cpp for the host
-// emulator. Work that is enqueued on a stream runs later and in order. The memory that enqueued
-// work reads must not change until the work has run. The first error of the device is kept, and
-// every later Wait returns that error.
+// emulator. Work that is enqueued on a stream runs later, in the order of enqueueing. The memory
+// that enqueued work reads must not change until the work has run. The runtime keeps the first
+// error of the device, and every later Wait returns this error.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +24,10 @@ struct DeviceProperties {
   size_t memory_bytes = 0, l2_bytes = 0;
 };
 
-// Makes device `ordinal` the current device of this thread. Returns UNAVAILABLE if the driver is
-// missing, if the device does not exist, or if its compute capability is not 9.0. Our own kernels
-// are loaded at once. `loads_all`: all kernels of the process are loaded at once; otherwise a
-// library's kernel is loaded at its first use, because a library's kernels take hundreds of
+// Makes device `ordinal` the current device of this thread and loads our own kernels. Returns
+// UNAVAILABLE if the driver is missing, if the device does not exist, or if its compute capability
+// is not 9.0. If `loads_all` is true, all kernels of the process are loaded too. Otherwise a kernel
+// of a library is loaded at its first use, because the kernels of a library take hundreds of
 // megabytes.
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
@@ -36,17 +36,19 @@ size_t FreeDeviceBytes();
 
 enum class Place : uint8_t {
   kDevice,
-  kPinned,  // host memory that the device can copy from and to; kernels may read it too
+  kPinned,  // host memory that the device can copy from and to; kernels may read pinned memory too
 };
 
-// Returns RESOURCE_EXHAUSTED with the number of bytes requested and missing.
+// Returns a RESOURCE_EXHAUSTED error for a failed allocation of `bytes` bytes. For device memory,
+// the message has the numbers of bytes requested and missing.
 absl::Status OutOfMemory(Place place, size_t bytes);
 
-// Owns memory. The memory is zero after its allocation.
+// Owns a range of device memory or pinned memory. All bytes are zero after the allocation.
 class Memory {
  public:
   Memory() = default;
-  // Returns RESOURCE_EXHAUSTED (see OutOfMemory) if the memory is not available.
+  // Allocates `bytes` zeroed bytes. Returns RESOURCE_EXHAUSTED (see OutOfMemory) if so much memory
+  // is not available.
   static absl::StatusOr<Memory> Allocate(Place place, size_t bytes);
   ~Memory() { Release(); }
   Memory(Memory&& other) noexcept { *this = std::move(other); }
@@ -76,13 +78,14 @@ class Memory {
 
 struct LaunchShape {
   int32_t num_blocks = 1;
-  int32_t cluster = 1;     // thread blocks that can read each other's shared memory
-  bool dependent = false;  // may start before the previous kernel has ended (WaitForEarlierKernels)
+  int32_t cluster = 1;  // number of thread blocks that can read each other's shared memory
+  // True: the kernel may start before the previous kernel has ended (WaitForEarlierKernels)
+  bool dependent = false;
 };
 
-// Returns the launch shape of a kernel with enough work for `num_blocks` thread blocks. Each thread
-// block processes several pieces of work one after the other, so no more thread blocks are launched
-// than can run at once.
+// Returns the launch shape of a kernel with enough work for `num_blocks` thread blocks. The shape
+// has no more thread blocks than can run at the same time, because each thread block processes
+// several pieces of work one after the other.
 inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t blocks_per_sm) {
   const int64_t at_once = int64_t{num_sms} * blocks_per_sm;
   return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
@@ -97,13 +100,15 @@ class Stream {
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
 
-  // Copies between device memory and pinned memory, in either direction, or within device memory.
+  // Enqueues a copy between device memory and pinned memory, in either direction, or within device
+  // memory.
   void Copy(void* to, const void* from, size_t bytes);
   void Clear(void* device, size_t bytes);
-  // Waits until all work enqueued before has run.
+  // Waits until all work that was enqueued on this stream before the call has run. Returns the
+  // first error of the stream.
   absl::Status Wait();
 
-  // The state that the implementations of Launch, Event and Graph use.
+  // State that the implementations of Launch, Event and Graph read.
   struct State;
   State& state() { return *state_; }
 
@@ -112,12 +117,12 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-// Launches a kernel (kernels/cuda/device/device.h defines kernels). Instantiated in
-// kernels/cuda/device/*.cu.
+// Enqueues a launch of `Kernel` (kernels/cuda/device/device.h defines the form of a kernel). Launch
+// is instantiated in kernels/cuda/device/*.cu.
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args);
 
-// A point in a stream.
+// Marks a point in the work of a stream, for which a thread can wait.
 class Event {
  public:
   static absl::StatusOr<Event> Create();
@@ -126,7 +131,8 @@ class Event {
   Event& operator=(Event&&) noexcept;
 
   void Record(Stream& stream);
-  // Waits until the work before the latest Record has run. Returns at once if nothing was recorded.
+  // Waits until the work that was enqueued before the latest Record has run. Returns immediately if
+  // Record has never been called.
   absl::Status Wait();
 
   struct State;
@@ -136,11 +142,12 @@ class Event {
   std::unique_ptr<State> state_;
 };
 
-// The work that was enqueued between Begin and End. Launch enqueues all of it again with the same
-// arguments. Every pointer in the arguments must stay valid as long as the graph exists.
+// The work that was enqueued on a stream between Begin and End. Graph::Launch enqueues all of this
+// work again with the same arguments. Every pointer in the arguments must stay valid as long as the
+// graph exists.
 class Graph {
  public:
-  // Makes `stream` record enqueued work instead of running the work.
+  // Makes `stream` record the work that is enqueued from now on, instead of running the work.
   static void Begin(Stream& stream);
   static absl::StatusOr<Graph> End(Stream& stream);
   ~Graph();

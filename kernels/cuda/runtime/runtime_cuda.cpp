@@ -32,9 +32,10 @@ std::string Version(int number) { return fmt::format("{}.{}", number / 1000, num
 }  // namespace
 
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
-  // Our own kernels take two megabytes of device memory. EAGER loads the kernels with the device. A
-  // kernel that is loaded later, between two steps, may find no free memory, because the KV cache
-  // occupies the memory. The variable must be set before the first call of the driver.
+  // EAGER loads all kernels when the device is opened; our own kernels take two megabytes of device
+  // memory. A kernel that is loaded later, between two steps, may find no free memory, because the
+  // KV cache occupies the memory. The environment variable must be set before the first call of the
+  // driver.
   (void)setenv("CUDA_MODULE_LOADING", loads_all ? "EAGER" : "LAZY", /*overwrite=*/0);
   int driver = 0, runtime = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
@@ -51,7 +52,8 @@ absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
   }
   cudaDeviceProp found = {};
   if (const cudaError_t error = cudaGetDeviceProperties(&found, ordinal); error != cudaSuccess) {
-    return Unavailable("CUDA device {}: {}", ordinal, cudaGetErrorString(error));
+    return Unavailable("the properties of CUDA device {} cannot be read: {}", ordinal,
+                       cudaGetErrorString(error));
   }
   if (found.major != 9) {
     return Unavailable(
@@ -60,7 +62,8 @@ absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
         ordinal, found.name, found.major, found.minor);
   }
   if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess) {
-    return Unavailable("CUDA device {} ({}): {}", ordinal, found.name, cudaGetErrorString(error));
+    return Unavailable("CUDA device {} ({}) cannot be used: {}", ordinal, found.name,
+                       cudaGetErrorString(error));
   }
   for (const void* const entry : Entries()) {
     cudaFuncAttributes loaded = {};
@@ -87,7 +90,8 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
   const cudaError_t error = on_device ? cudaMalloc(&memory.data_, bytes)
                                       : cudaHostAlloc(&memory.data_, bytes, cudaHostAllocDefault);
   if (error != cudaSuccess) {
-    (void)cudaGetLastError();  // clears the error, which does not concern a stream
+    // Clears the runtime's last error, so that a later launch on a stream does not return the error
+    (void)cudaGetLastError();
     memory.data_ = nullptr;
     if (error != cudaErrorMemoryAllocation) return Failure(error, "allocating memory");
     return OutOfMemory(place, bytes);
@@ -98,16 +102,16 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
     return memory;
   }
   INCIPIT_RETURN_IF_ERROR(Failure(cudaMemset(memory.data_, 0, bytes), "clearing memory"));
-  // Waits for the default stream, which clears the memory: our streams do not wait for the default
-  // stream.
+  // Waits for the default stream, on which cudaMemset clears the memory. Our own streams do not
+  // wait for the default stream.
   INCIPIT_RETURN_IF_ERROR(Failure(cudaDeviceSynchronize(), "clearing memory"));
   return memory;
 }
 
 void Memory::Release() {
   if (data_ == nullptr) return;
-  // When the process exits, the device may be released before the last Memory; the error is
-  // ignored.
+  // The error is ignored: when the process exits, the CUDA runtime may release the device before
+  // the last Memory is destroyed.
   (void)(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_));
   data_ = nullptr;
 }

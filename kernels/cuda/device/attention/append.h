@@ -1,14 +1,14 @@
-// Finishes the product that computes queries, keys and values: adds the bias, applies RMSNorm to
-// each head of queries and keys, and applies rotary embedding (rotated halves). Queries are stored
-// in an array, keys and values in the pages of the KV pool. AppendHead processes one head of one
-// token whose numbers are in registers. Kernel Append processes a product that is in memory. If
-// heads have no norm and head_dim is a multiple of 16, the product does the same work itself
-// (append_rows.h).
+// Code that finishes the product of queries, keys and values: adds the bias, applies RMSNorm to
+// each head of queries and keys, applies rotary embedding (rotated halves), and stores the results.
+// Queries are stored in an array, keys and values in the pages of the KV pool. AppendHead processes
+// one head of one token whose numbers are in registers. Kernel Append processes a product that is
+// stored in global memory. If heads have no norm and head_dim is a multiple of 16, the product
+// kernel does the same work in its epilogue instead (append_rows.h).
 //
-// LanesPerHead(head_dim) lanes of a warp process a head. Each lane has four numbers of the first
-// half and the four numbers of the second half with which they are rotated. Memory traffic for each
-// token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes, and head_dim * 4 bytes
-// of the rope table for each head of queries and keys.
+// LanesPerHead(head_dim) lanes of a warp process a head. Each lane has four numbers of the head's
+// first half and the four numbers of the second half with which they are rotated. Memory traffic
+// for each token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes, and head_dim *
+// 4 bytes of the rope table for each head of queries and keys.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -17,8 +17,8 @@
 
 namespace incipit::cuda {
 
-// Numbers [4 * chunk, 4 * chunk + 4) of a head's first half and the numbers at the same indices of
-// its second half.
+// Eight numbers of a head: numbers [4 * chunk, 4 * chunk + 4) of the first half, and the numbers at
+// the same indices of the second half.
 struct HeadChunk {
   float low[4], high[4];
 };
@@ -29,15 +29,15 @@ INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   return lanes;  // at most 32, because head_dim is at most kMaxHeadDim
 }
 
-// Returns number `x` of a head, rotated with the number `other` at the same index of the other
-// half. `sine` is negated for the first half.
+// Returns `x`, a number of one half of a head, rotated with `other`, the number at the same index
+// of the other half. REQUIRES: if `x` is in the first half, `sine` is the negated sine.
 INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Returns the address where number `dim` of head `head` of token `token` of the step is stored.
-// Heads are numbered: queries, then keys, then values. Numbers up to the next multiple of 8 are
-// neighbours. `slot` is the token's StepRow::slot.
+// Returns the address where element `dim` of head `head` of token `token` of the step is stored.
+// `head` counts the query heads first, then the key heads, then the value heads. The elements from
+// `dim` to the next multiple of 8 have consecutive addresses. `slot` is the token's StepRow::slot.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;
@@ -60,7 +60,7 @@ INCIPIT_DEVICE StepRow RowAt(const dev::Vec4* rows, int token) {
   return dev::BitCast<StepRow>(dev::LoadConstant(rows + token));
 }
 
-// Loads four neighbouring numbers of a product, f32 or bf16.
+// Loads four consecutive f32 numbers of a product.
 INCIPIT_DEVICE void LoadProduct(const float* address, float (&x)[4]) { LoadFloats(address, x); }
 INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   const dev::Vec2 pairs = dev::LoadGlobal(reinterpret_cast<const dev::Vec2*>(address));
@@ -71,9 +71,9 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   }
 }
 
-// Processes head `head` (queries, then keys, then values) of token `token` of the step. A whole
-// warp calls AppendHead; every LanesPerHead lanes process one head. A lane with
-// `chunk` >= head_dim / 8, or with `row.slot` -1 because it has no token, takes part but stores
+// Processes head `head` (query heads first, then key heads, then value heads) of token `token` of
+// the step. A whole warp calls AppendHead; every LanesPerHead lanes process one head. A lane with
+// `chunk` >= head_dim / 8 stores nothing. A lane without a token has `row.slot` -1 and stores
 // nothing. The order of all sums depends on head_dim only.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
@@ -128,8 +128,8 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
   StoreBF16s(ElementOf(args, row.slot, token, head, high), x.high);
 }
 
-// Kernel Append: processes a product of type T, float or dev::bf16. The number of thread blocks is
-// arbitrary.
+// Kernel Append: processes the product of queries, keys and values; its numbers have type T, float
+// or dev::bf16. The kernel works with any number of thread blocks.
 template <class T>
 struct Append {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 4;

@@ -1,12 +1,14 @@
-// One attention step, shared by the two kernels that use tensor instructions. In a step a warp
-// computes 16 attention rows (a row is a token and a query head) over 64 positions. Steps begin at
-// absolute multiples of 64 and are combined one after the other with a running maximum. The order
-// of all operations is fixed here, so a row has the same bits in any tile, step and kernel.
+// Attention of one warp over 64 positions, shared by the two kernels that use tensor instructions.
+// In one iteration a warp computes 16 attention rows (a row is a token and a query head) over 64
+// positions that begin at a multiple of 64. The iterations of a row are combined one after the
+// other with a running maximum. This file fixes the order of all operations, so a row has the same
+// bits in every kernel and beside any other rows.
 //
-// Fragments have the layout of dev::MultiplyAddWarp: with g = lane / 4 and q = lane % 4, a lane
-// holds rows g and g + 8. Of each 8 columns, a lane holds columns 2q and 2q + 1. Keys and values in
-// shared memory have the layout of the pool (page_layout.h): 64 positions of one kv head are
-// 64 / page size consecutive tiles.
+// Operands in registers have the layout of dev::MultiplyAddWarp: with g = lane / 4 and q = lane %
+// 4, a lane holds rows g and g + 8. Of each 8 columns, a lane holds columns 2q and 2q + 1. Keys and
+// values in shared memory have the layout of the KV pool (page_layout.h): 64 positions of one kv
+// head are 64 / page size consecutive tiles (a tile is the keys or the values of a page for one kv
+// head).
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -14,34 +16,35 @@
 
 namespace incipit::cuda {
 
-// Parameters of an attention kernel, and the decisions that the kernel makes. Tests replace the
-// decisions one by one with wrong ones and expect to detect each.
+// Parameters of an attention kernel, and small functions that make decisions for the kernel. Tests
+// replace one function at a time with a wrong version and check that the error is detected.
 template <int kDims, int kPage>
 struct AttentionShape {
   static constexpr int kHeadDim = kDims, kPageSize = kPage;
-  // True if values at positions outside the range that is read are set to zero. A page may hold NaN
-  // there, and a weight of zero times NaN is NaN.
+  // True if a kernel sets the values to zero at positions outside the range [begin, end) that the
+  // work item reads. A page may hold NaN at these positions, and the weight zero times NaN is NaN.
   static constexpr bool kClearsValues = true;
 
   static INCIPIT_DEVICE bool Sees(int lowest, int highest, int position) {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Returns the index of the split that is added to the sum as number `turn`.
+  // Returns the index of the split (range of positions) whose sums are added as number `turn`.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
   }
 };
 
-// Statistics of a lane's two rows: the highest score so far, in units of log 2, and the sum of the
-// weights 2^(score - maximum). Until SumWeights, each lane has the weight of its own columns only.
+// Softmax statistics of a lane's two attention rows: the highest score of the positions processed,
+// multiplied by log2(e), and the sum of the weights 2^(score - maximum). Until SumWeights, the sum
+// of weights covers the columns of this lane only.
 struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Returns the offset of a part's row in the arrays of queries and results (step_plan.h defines
-// parts and rows).
+// Returns the index, in the arrays of queries and of results, of the first element of attention row
+// `row` (token and query head) of the part (range of tokens) that begins with token `first_token`.
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -49,15 +52,16 @@ INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, i
   return (int64_t{token} * args.num_heads + head) * head_dim;
 }
 
-// The positions that up to 16 rows of a part attend to. `lowest` and `highest` are those of the
-// lane's two rows.
+// The positions that up to 16 attention rows of a part attend to. `lowest[i]` and `highest[i]` are
+// the first and the last position that this lane's row i attends to.
 struct RowView {
   int lowest[2], highest[2];
-  int common_begin, common_end;  // positions [begin, end) that every row attends to
+  int common_begin, common_end;  // positions [begin, end) that all of the rows attend to
 };
 
-// Returns the view of rows [first_row, first_row + num_rows) of the part that begins at `position`.
-// REQUIRES: num_rows >= 1. Lanes without a row get the view of the first row.
+// Returns the view of attention rows [first_row, first_row + num_rows) of the part (range of
+// tokens) whose first token is at `position`. A lane whose row does not exist gets the view of the
+// part's row `first_row`. REQUIRES: num_rows >= 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -75,19 +79,20 @@ INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int 
   return view;
 }
 
-// Returns the factor that converts sums relative to maximum `from` into sums relative to maximum
-// `to`. REQUIRES: to >= from.
+// Returns the factor that converts sums of 2^(score - from) into sums of 2^(score - to). REQUIRES:
+// to >= from.
 INCIPIT_DEVICE float FactorTo(float to, float from) {
   return dev::Exp2(dev::Add(from, to == -kInfinity ? 0 : -to));
 }
 
-// Merges the sums of two sets of positions: sum * keep + added * take.
+// Returns the sum over two sets of positions: sum * keep + added * take, where `keep` and `take`
+// convert the two sums to the same maximum.
 INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
   return dev::Fma(sum, keep, dev::Multiply(added, take));
 }
 
-// Returns the final result sum * inverse_weight. Adding 0 turns -0 into +0, so merges with empty
-// sums do not change the bits of a zero.
+// Returns the final result, sum * inverse_weight. The addition of 0 turns -0 into +0, so a merge
+// with an empty sum does not change the bits of a zero.
 INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
@@ -96,21 +101,23 @@ template <class Shape>
 struct AttentionStep {
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kPagesPerStep = kStepPositions / kPageSize;
-  static constexpr int kTileBytes = kPageSize * kHeadDim * 2;  // bytes of a page's keys, or values
-  // Bytes of a step's keys, or values
+  // Bytes of a tile: the keys or the values of one page for one kv head
+  static constexpr int kTileBytes = kPageSize * kHeadDim * 2;
+  // Number of bytes of the keys (or of the values) of 64 positions for one kv head
   static constexpr int kStepBytes = kStepPositions * kHeadDim * 2;
   static constexpr int kDimSteps = kHeadDim / 16, kScoreTiles = kStepPositions / 8;
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes, from the start of a step's keys or values, of rows [16 * block,
-  // 16 * block + 16) and dimensions [64 * (pair / 4), 64 * (pair / 4) + 64).
+  // Returns the offset in bytes, from the start of the keys (or values) of 64 positions, of
+  // positions [16 * block, 16 * block + 16) and dimensions [64 * (pair / 4), 64 * (pair / 4) + 64).
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
-  // Returns the offset in bytes, from BlockOffset, of the key row that lane `lane` addresses, for
-  // 16-byte chunks 0 and 1. Chunks 2 * i and 2 * i + 1 are at this offset ^ (32 * i).
+  // Returns the offset in bytes, from BlockOffset of a block of 16 positions, of the 16 bytes of
+  // keys that lane `lane` addresses for dimensions [0, 16). For dimensions [16 * i, 16 * i + 16)
+  // with i < 4, the offset is the returned offset ^ (32 * i).
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;
@@ -120,8 +127,8 @@ struct AttentionStep {
     return row * 128 + (chunk ^ (lane & 7)) * 16;
   }
 
-  // Adds the products of dimensions [16 * dims, 16 * dims + 16) to the scores of positions
-  // [16 * block, 16 * block + 16).
+  // Adds query * key, summed over dimensions [16 * dims, 16 * dims + 16), to the scores of
+  // positions [16 * block, 16 * block + 16).
   static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
                                        const uint32_t (&query)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -131,8 +138,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, query, k[2], k[3]);
   }
 
-  // Adds the weighted values of positions [16 * block, 16 * block + 16) to dimensions [16 * pair,
-  // 16 * pair + 16).
+  // Adds the weighted values of positions [16 * block, 16 * block + 16) to the sums of dimensions
+  // [16 * pair, 16 * pair + 16).
   static INCIPIT_DEVICE void AddValues(const char* values, int value_lane, int block, int pair,
                                        const uint32_t (&weights)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -143,8 +150,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, weights, v[2], v[3]);
   }
 
-  // Sets the scores of positions that a row does not attend to to -infinity. The old scores may be
-  // NaN.
+  // Sets the scores of all positions that an attention row does not attend to to -infinity. These
+  // scores may be NaN before the call.
   static INCIPIT_DEVICE void Mask(float (&scores)[kScoreTiles][4], int first_position,
                                   const RowView& view) {
     const int first = first_position + 2 * (dev::Lane() & 3);
@@ -160,9 +167,9 @@ struct AttentionStep {
     }
   }
 
-  // Computes the weights of scores, rounded to bf16, as left operands of products: weights[i] holds
-  // positions [16 * i, 16 * i + 16). `keep` receives the factor for the older sums. REQUIRES:
-  // factor > 0.
+  // Computes the softmax weights of 64 positions from `scores`, rounded to bf16, as left operands
+  // of MultiplyAddWarp: weights[i] holds positions [16 * i, 16 * i + 16). `keep` receives the
+  // factor by which the caller multiplies the sums of earlier positions. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -192,7 +199,8 @@ struct AttentionStep {
     }
   }
 
-  // Adds up the weights of the four lanes that share a row. All four lanes get the sum.
+  // Adds up the weights of the four lanes that share an attention row. All four lanes receive the
+  // sum.
   static INCIPIT_DEVICE void SumWeights(RowStats& stats) {
     INCIPIT_UNROLL
     for (int row = 0; row < 2; ++row) {
@@ -202,8 +210,8 @@ struct AttentionStep {
     }
   }
 
-  // Sets 16-byte chunks [first_chunk, first_chunk + num_chunks) of the values to zero at positions
-  // of the step outside [begin, end). One warp calls ClearValues.
+  // Sets 16-byte chunks [first_chunk, first_chunk + num_chunks) of `values` to zero at those of the
+  // 64 positions that are outside [begin, end). One warp calls ClearValues.
   static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
                                          int num_chunks) {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
@@ -216,9 +224,10 @@ struct AttentionStep {
   }
 };
 
-// One item of a list for one kv head. The longest items come first. A thread block takes its items
-// in rounds, alternately in ascending and descending order, so all thread blocks have about the
-// same work. If a round has no item for a thread block, no later round has one.
+// One work item (a DecodeItem or a PrefillTile) for one kv head. A list of work items begins with
+// the longest items. A thread block takes one item in each round, alternately in ascending and in
+// descending order of thread blocks, so all thread blocks have about the same work. If a round has
+// no item for a thread block, no later round has an item for the thread block.
 struct Turn {
   int item, kv_head;
   bool exists;

@@ -1,16 +1,18 @@
-// Kernel DecodeAttention: attention of few tokens of a sequence over its pages. The kernel
-// processes the DecodeItems of a list, each for every kv head. Items with the same rows are splits
-// of the rows' positions. If there is more than one split, each thread block stores its sums in the
-// workspace; the thread block that finishes last adds up all splits in order.
+// Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values in the
+// pages of the sequence. The kernel processes the DecodeItems of an AttentionList, each item for
+// every kv head. Items with the same attention rows cover different splits (ranges of positions) of
+// these rows. If there is more than one split, each thread block stores its sums in the workspace;
+// the thread block that finishes last adds up the sums of all splits in order.
 //
-// One warp copies pages into a ring of steps of 64 positions, one bulk copy for each tile of a
-// page. Four warps attend: in each step a warp computes the scores of 16 positions for all 16 rows,
-// and the warps exchange the scores through shared memory. Every warp then has all weights, in the
-// same order as a warp of prefill_attention.h, and sums a quarter of the dimensions.
+// One warp copies pages into a ring of stages (buffers for the keys and values of 64 positions),
+// with one bulk copy for each tile of a page. Four warps compute: for each 64 positions a warp
+// computes the scores of 16 positions for all 16 attention rows, and the warps exchange the scores
+// through shared memory. Every warp then has all weights, in the same order as a warp of
+// prefill_attention.h, and sums a quarter of the dimensions.
 //
-// Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the pages from
-// `begin` to `end`, and 4 * head_dim bytes for each row. If there is more than one split,
-// 8 * (head_dim + 2) bytes for each row and split are additional.
+// Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the pages that
+// overlap [begin, end), and 4 * head_dim bytes for each attention row. If there is more than one
+// split, each row and split moves 8 * (head_dim + 2) bytes more.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -26,7 +28,7 @@ struct DecodeAttention {
   using Args = PagedAttentionArgs;
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
-  // Number of warps and of threads that attend
+  // Number of warps that compute attention, and number of their threads. One more warp copies.
   static constexpr int kWarps = 4, kAttending = 32 * kWarps;
   static constexpr int kThreads = kAttending + 32, kBlocksPerSm = 2;
   static constexpr int kStages = 384 / kHeadDim;
@@ -37,7 +39,7 @@ struct DecodeAttention {
   static constexpr int kBarriersAt = kScoresAt + 2 * kScoreBytes;
   static constexpr int kLastAt = kBarriersAt + 2 * kStages * int{sizeof(dev::Barrier)};
   static constexpr int kSharedBytes = kLastAt + 16;
-  // Pairs of eight dimensions that a warp sums
+  // Number of groups of 16 dimensions that each warp sums
   static constexpr int kPairs = kHeadDim / 16 / kWarps;
   static_assert(kSharedBytes <= 112 * 1024);
 
@@ -70,7 +72,8 @@ struct DecodeAttention {
     const int32_t* page_tables;
     int num_items;
   };
-  // Position in the ring of stages. The parity changes with every turn of the ring.
+  // Position in the ring of stages (buffers in shared memory). The parity changes whenever the
+  // position returns to stage 0.
   struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
@@ -98,9 +101,10 @@ struct DecodeAttention {
     return dev::BitCast<DecodeItem>(words);
   }
 
-  // ---- the copying warp; each lane copies one of a step's tiles
+  // ---- the copying warp: for each 64 positions, a lane copies at most one tile (the keys or the
+  // values of one page)
   static INCIPIT_DEVICE void Bring(const Args& args, const Work& work) {
-    dev::FenceBulkGlobal();  // Append stored keys and values with ordinary stores
+    dev::FenceBulkGlobal();  // orders the bulk copies after the ordinary stores of kernel Append
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;
     const KvPart part = (dev::Lane() & 1) == 0 ? KvPart::kKey : KvPart::kValue;
@@ -137,7 +141,8 @@ struct DecodeAttention {
     dev::LetNextKernelStart();
   }
 
-  // Returns the page of this lane's tile, or -1 if no position of the tile is read.
+  // Returns the number of the page whose tile this lane copies, or -1 if the work item reads no
+  // position of the page.
   static INCIPIT_DEVICE int PageAt(const int32_t* table, int position, int page_of_step, int first,
                                    int last) {
     const int index = Shape::PageOf(position) + page_of_step;
@@ -145,7 +150,7 @@ struct DecodeAttention {
     return dev::LoadConstant(table + index);
   }
 
-  // ---- the attending warps
+  // ---- the four warps that compute attention
   static INCIPIT_DEVICE void Attend(const Args& args, const Work& work) {
     const float factor = dev::Multiply(args.scale, kLog2E);
     RingPosition ring;
@@ -178,7 +183,7 @@ struct DecodeAttention {
     }
   }
 
-  // Loads the whole query into the registers of every warp.
+  // Loads the queries of all attention rows of the item into the registers of each warp.
   static INCIPIT_DEVICE void LoadQuery(const Args& args, const DecodeItem& item, int kv_head,
                                        uint32_t (&query)[Step::kDimSteps][4]) {
     char* const shared = dev::SharedMemory() + kQueryAt;
@@ -239,7 +244,8 @@ struct DecodeAttention {
     }
   }
 
-  // Adds the weighted values of dimensions [16 * d, 16 * d + 16), with d = kPairs * Warp() + pair.
+  // Adds the weighted values of 16 positions to this warp's sums of dimensions [16 * d, 16 * d +
+  // 16), with d = kPairs * Warp() + pair.
   static INCIPIT_DEVICE void AddWarpsValues(const char* values, int value_lane, int block, int pair,
                                             const uint32_t (&weights)[4],
                                             float (&sums)[2 * kPairs][4]) {
@@ -252,8 +258,9 @@ struct DecodeAttention {
     dev::MultiplyAddWarp(sums[2 * pair + 1], weights, v[2], v[3]);
   }
 
-  // Computes the scores of this warp's 16 positions, then loads the scores of all warps. The buffer
-  // of scores has two halves. Half `half` is free: since its last use, all warps have passed the
+  // In each warp, computes the scores of 16 of the 64 positions; then loads the scores of all 64
+  // positions into each warp. The buffer of scores in shared memory has two halves. When ScoreAll
+  // is called, half `half` is free: since the last use of this half, all warps have passed the
   // barrier of the other half.
   static INCIPIT_DEVICE void ScoreAll(const char* keys, int half,
                                       const uint32_t (&query)[Step::kDimSteps][4],
@@ -278,7 +285,7 @@ struct DecodeAttention {
     }
   }
 
-  // ---- results
+  // ---- storing the results of a work item
 
   // Returns the first dimension that this lane sums. All lanes of the warp call FirstDim together,
   // because dev::Warp requires it.
@@ -335,8 +342,8 @@ struct DecodeAttention {
     dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(to), pair);
   }
 
-  // Returns true if this split is the last one to finish. The last split resets the counter for the
-  // next step.
+  // Returns true if all other splits of the item's attention rows have finished. The last split to
+  // finish resets the counter of finished splits to zero for the next step.
   static INCIPIT_DEVICE bool IsLast(const Args& args, const DecodeItem& item, int kv_head) {
     auto* const last = reinterpret_cast<uint32_t*>(dev::SharedMemory() + kLastAt);
     SyncAttending();

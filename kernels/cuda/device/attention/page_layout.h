@@ -1,12 +1,14 @@
 // Defines where a key or a value is stored in the KV pool: [layer][page][K | V][kv_head][tile] of
-// bf16. A tile has the page_size x head_dim numbers of one page, part (K or V) and head. A tile is
-// contiguous, so one plain bulk copy loads it into shared memory. Sizes and offsets count elements.
+// bf16. A tile has the page_size x head_dim numbers of one page, part (K or V) and kv head. A tile
+// is contiguous, so one plain bulk copy loads a tile into shared memory. Sizes and offsets count
+// elements.
 //
 // If head_dim is 64 or 128, a tile consists of one or two consecutive half tiles of 64 dimensions
 // each. The rows of a half tile have 128 bytes, and 16-byte chunk c of row r is stored at chunk
 // position c ^ (r & 7). The same chunk of eight consecutive rows therefore lies in eight different
-// banks. With any other head_dim (a multiple of 8), rows of head_dim elements follow each other
-// without a swizzle; every chunk of 8 elements is aligned to 16 bytes.
+// groups of shared-memory banks. With any other head_dim (a multiple of 8), rows of head_dim
+// elements are stored one after the other in plain order; every chunk of 8 elements is aligned to
+// 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,8 @@ inline constexpr int32_t kMaxHeadDim = 256;
 
 enum class KvPart : uint8_t { kKey, kValue };
 
-// Returns the offset of element (row, dim) in a tile of `page_size` rows.
+// Returns the offset, in elements, of dimension `dim` of token row `row` in a tile of page_size x
+// head_dim numbers.
 INCIPIT_ANYWHERE constexpr int32_t OffsetInTile(int32_t page_size, int32_t head_dim, int32_t row,
                                                 int32_t dim) {
   if (head_dim != 64 && head_dim != 128) return row * head_dim + dim;
@@ -37,7 +40,8 @@ struct KvLayout {
   INCIPIT_ANYWHERE constexpr int64_t LayerSize(int32_t num_pages) const {
     return PageSize() * num_pages;
   }
-  // Returns the offset of a tile from the start of the layer.
+  // Returns the offset, in elements from the start of the layer, of the tile that holds `part`
+  // (keys or values) of page `page` for head `kv_head`.
   INCIPIT_ANYWHERE constexpr int64_t TileOffset(int32_t page, KvPart part, int32_t kv_head) const {
     return PageSize() * page +
            int64_t{TileSize()} * ((part == KvPart::kValue ? num_kv_heads : 0) + kv_head);

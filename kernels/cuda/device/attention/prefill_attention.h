@@ -1,15 +1,16 @@
-// Kernel PrefillAttention: causal attention of many tokens of a sequence, a whole prompt or a chunk
-// of one, over its pages. The kernel processes the PrefillTiles of a list, each for every kv head.
-// The positions of a tile are split where decode_attention.h splits them, and the splits are added
-// in the same order. A thread keeps the sums of the earlier splits in `scratch`.
+// Kernel PrefillAttention: causal attention of many tokens of a sequence (a prompt or a chunk of a
+// prompt) to the keys and values in the pages of the sequence. The kernel processes the
+// PrefillTiles of an AttentionList, each tile for every kv head. The positions of a tile are split
+// where decode_attention.h splits them, and the sums of the splits are added in the same order. A
+// thread keeps the sums of the earlier splits in `scratch`.
 //
-// Each of eight warps has 16 rows. Every warp processes all steps of 64 positions that at least one
-// row of the tile attends to. The first warp also copies keys and values into two rings, one bulk
-// copy for each tile of a page.
+// Each of eight warps has 16 attention rows. Every warp processes all positions that at least one
+// row of the tile attends to, 64 positions in an iteration. The first warp also copies keys and
+// values into two rings of stages (buffers for 64 positions), with one bulk copy for each page.
 //
-// Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the pages from
-// `begin` to `end`, and 4 * head_dim bytes for each row. Each split but one adds 2 * kScratchBytes,
-// which stay in L2.
+// Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the pages that
+// overlap [begin, end), and 4 * head_dim bytes for each attention row. Each split except one adds 2
+// * kScratchBytes of traffic, which stays in L2.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -26,7 +27,8 @@ struct PrefillAttention {
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kWarps = kPrefillRows / 16, kThreads = 32 * kWarps, kBlocksPerSm = 2;
-  static constexpr int kStages = 256 / kHeadDim;  // stages of each of the two rings
+  // Number of stages (buffers for 64 positions) of the ring of keys, and of the ring of values
+  static constexpr int kStages = 256 / kHeadDim;
   static constexpr int kWarpQueryBytes = 16 * kHeadDim * 2;
   static constexpr int kKeysAt = kWarps * kWarpQueryBytes;
   static constexpr int kValuesAt = kKeysAt + kStages * Step::kStepBytes;
@@ -35,7 +37,7 @@ struct PrefillAttention {
   static constexpr int kStatsAt = kNotesAt + kWarps * 64;
   static constexpr int kSharedBytes = kStatsAt + kThreads * 16;
   static constexpr int kSumTiles = kHeadDim / 8;
-  // Bytes for each thread block
+  // Number of bytes of PagedAttentionArgs::scratch for each thread block
   static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;
   static_assert(kSharedBytes <= 112 * 1024);
 
@@ -58,13 +60,13 @@ struct PrefillAttention {
 
   INCIPIT_DEVICE void DoTiles() {
     dev::WaitForEarlierKernels();
-    dev::FenceBulkGlobal();  // Append stored keys and values with ordinary stores
+    dev::FenceBulkGlobal();  // orders the bulk copies after the ordinary stores of kernel Append
     for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
     dev::LetNextKernelStart();
   }
 
-  // Returns the warp's index, hidden from the compiler: keeping values derived from the index would
-  // cost registers.
+  // Returns the index of the warp, and hides from the compiler that the index is known. Otherwise
+  // the compiler would keep values derived from the index in registers.
   INCIPIT_DEVICE int Warp() const { return dev::Fresh(warp_); }
 
   static INCIPIT_DEVICE dev::Barrier* Full(KvPart part, int stage) {
@@ -74,7 +76,8 @@ struct PrefillAttention {
   static INCIPIT_DEVICE dev::Barrier* Empty(KvPart part, int stage) {
     return Full(part, stage) + 2 * kStages;
   }
-  // Returns the stage of the thread block's step number `turn`.
+  // Returns the stage (buffer in the ring) that iteration `turn` uses. A thread block numbers its
+  // iterations over 64 positions consecutively through all its tiles.
   static INCIPIT_DEVICE int StageOf(int turn) { return turn % kStages; }
   static INCIPIT_DEVICE uint32_t ParityOf(int turn) {
     return static_cast<uint32_t>(turn / kStages) & 1;
@@ -84,16 +87,18 @@ struct PrefillAttention {
            StageOf(turn) * Step::kStepBytes;
   }
 
-  // ---- the notes of a warp on its tile, in shared memory because registers are scarce
+  // ---- the data of a warp's current tile, stored in shared memory because registers are scarce
   struct alignas(8) Bounds {
     int begin, end;
   };
   struct TileNotes {
     PrefillTile tile;
-    const int32_t* pages;  // page table of the tile's sequence
-    Bounds common;         // positions that all rows of the warp attend to
+    const int32_t* pages;  // page table of the sequence to which the tile belongs
+    Bounds common;         // positions [begin, end) that all rows of the warp attend to
     int kv_head;
-    int first_turn;  // number of the thread block's step that position 0 would have
+    // Number that the iteration over positions [0, 64) has when the thread block counts its
+    // iterations
+    int first_turn;
     int unused[2];
   };
   static_assert(sizeof(TileNotes) == 64);
@@ -114,7 +119,8 @@ struct PrefillAttention {
     return ViewOf(args_, Note(&PrefillTile::position), FirstRow(), num_rows < 1 ? 1 : num_rows);
   }
 
-  // Notes the tile of round `round`. Returns false if the round has no tile.
+  // Stores the data of the tile of round `round` in this warp's TileNotes; a thread block processes
+  // one tile in each round. Returns false if the round has no tile.
   INCIPIT_DEVICE bool NoteTile(int round) {
     const char* const step = reinterpret_cast<const char*>(args_.step);
     const AttentionList* const list = &args_.step->lists[args_.list];
@@ -122,7 +128,7 @@ struct PrefillAttention {
     if (!turn.exists) return false;
     const auto* const tile = reinterpret_cast<const dev::Vec4*>(
         step + dev::LoadGlobal(&list->prefill_tiles) + turn.item * int{sizeof(PrefillTile)});
-    dev::SyncWarp();  // all lanes have read the previous tile's notes
+    dev::SyncWarp();  // all lanes have read the notes on the previous tile
     if (dev::Lane() < 2) {
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(Notes()) + dev::Lane(),
                        dev::LoadGlobal(tile + dev::Lane()));
@@ -140,7 +146,8 @@ struct PrefillAttention {
     return true;
   }
 
-  // ---- copying pages; only the first warp copies; each lane copies one tile of a step
+  // ---- copying pages: only the first warp copies. In one call of Bring, a lane copies the keys or
+  // the values of at most one page.
   INCIPIT_DEVICE void Bring(KvPart part, int turn, int position) {
     const KvLayout layout = {kPageSize, dev::Fresh(args_.num_kv_heads), kHeadDim};
     const int index = Shape::PageOf(position) + dev::Lane();
@@ -162,8 +169,8 @@ struct PrefillAttention {
     }
   }
 
-  // ---- computing a tile; `turn` is the number of the thread block's next step, DoTile returns the
-  // number after the tile
+  // ---- computing a tile. `turn` is the number of the thread block's next iteration over 64
+  // positions. DoTile returns the number of the first iteration after the tile.
   INCIPIT_DEVICE int DoTile(int turn) {
     const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
     if (dev::Lane() == 0) {
@@ -193,13 +200,14 @@ struct PrefillAttention {
     return TurnAt(position);
   }
 
-  // Returns the number of the thread block's step that contains the tile's position `position`.
+  // Returns the number of the thread block's iteration that processes position `position` of the
+  // current tile.
   INCIPIT_DEVICE int TurnAt(int position) {
     return position / kStepPositions + dev::LoadShared(&Notes()->first_turn);
   }
 
-  // Returns the address of this thread's statistics, which are in shared memory because registers
-  // are scarce.
+  // Returns the address of this thread's RowStats, which are stored in shared memory because
+  // registers are scarce.
   static INCIPIT_DEVICE dev::Vec4* Stats() {
     return reinterpret_cast<dev::Vec4*>(dev::SharedMemory() + kStatsAt) + dev::Thread();
   }
@@ -210,9 +218,10 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Returns true if a split of the tile's positions begins at `position`.
+  // Returns true if a split (a range of positions that is summed alone) begins at `position` and
+  // `position` is not the first position of the tile.
   INCIPIT_DEVICE bool HasCutAt(int position) {
-    // The split length is a power of two
+    // The bit mask computes position % split_length, because the split length is a power of two.
     const int inside = position & (Note(&PrefillTile::split_length) - 1);
     return inside == 0 && position > Note(&PrefillTile::begin);
   }
@@ -225,8 +234,9 @@ struct PrefillAttention {
     }
   }
 
-  // Starts the copies that reuse free stages: the keys stage of this step, which all warps have
-  // scored, and the values stage of the previous step, which all warps have summed.
+  // Starts copies of later keys and values. The keys reuse the stage of the keys at `position`; the
+  // values reuse the stage of the values of the previous iteration. Bring waits until all warps
+  // have released the stage.
   INCIPIT_DEVICE void BringNext(int position, int turn) {
     constexpr int kAhead = kStages * kStepPositions;
     const int end = Note(&PrefillTile::end);
@@ -267,8 +277,9 @@ struct PrefillAttention {
     if (Warp() == 0) BringNext(position, turn);
   }
 
-  // Waits for the values of the step. If some positions of the step are not read, all warps
-  // together set their values to zero.
+  // Waits until the values of the 64 positions from `position` on have been copied. If the tile
+  // does not read some of these positions, all warps together set the values at the unread
+  // positions to zero.
   INCIPIT_DEVICE void TakeValues(int position) {
     const int turn = TurnAt(position);
     dev::WaitBarrier(Full(KvPart::kValue, StageOf(turn)), ParityOf(turn));
@@ -282,7 +293,8 @@ struct PrefillAttention {
     }
   }
 
-  // ---- each warp's rows of the query, later of the result
+  // ---- each warp's part of shared memory, which holds the queries of its rows and later the
+  // results
   INCIPIT_DEVICE char* WarpsRows() { return dev::SharedMemory() + Warp() * kWarpQueryBytes; }
 
   INCIPIT_DEVICE int64_t OffsetOf(int row) {
@@ -293,7 +305,7 @@ struct PrefillAttention {
   INCIPIT_DEVICE void LoadQuery() {
     const int num_rows = NumRows();
     constexpr int kChunks = kHeadDim / 8;
-    dev::SyncWarp();  // all lanes have read the previous tile's result from these rows
+    dev::SyncWarp();  // all lanes have loaded the previous tile's result from this shared memory
     INCIPIT_KEEP_LOOP
     for (int i = 0; i < kChunks / 2; ++i) {
       const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;
@@ -322,8 +334,9 @@ struct PrefillAttention {
     }
   }
 
-  // Adds the weighted values of all four blocks of 16 positions. The loop over blocks is not
-  // unrolled: loads of all blocks at once would need more registers than there are.
+  // Adds the weighted values of 64 positions, in four blocks of 16 positions. The loop over blocks
+  // is not unrolled: the loads of all four blocks together would need more registers than a thread
+  // has.
   static INCIPIT_DEVICE void AddAllValues(const char* values, uint32_t (&weights)[4][4],
                                           float (&sums)[kSumTiles][4]) {
     const int value_lane = Step::ValueLane(dev::Fresh(dev::Lane()));
@@ -360,7 +373,7 @@ struct PrefillAttention {
     }
   }
 
-  // ---- this thread's sums of the earlier splits
+  // ---- memory in which this thread stores its sums of the earlier splits
   INCIPIT_DEVICE float* Scratch(int index) {
     return static_cast<float*>(args_.scratch) +
            (int64_t{dev::Block()} * (kSumTiles + 1) + index) * (kThreads * 4) +
@@ -374,7 +387,7 @@ struct PrefillAttention {
                 {stats.maximum[0], stats.maximum[1], stats.weight[0], stats.weight[1]});
   }
 
-  // Adds the kept sums of the earlier splits and the sums of this split, with the same operations
+  // Adds the stored sums of the earlier splits to the sums of this split, with the same operations
   // as DecodeAttention::Combine.
   INCIPIT_DEVICE void Merge(RowStats& stats, float (&sums)[kSumTiles][4]) {
     float before[4], keep[2], take[2];
@@ -398,8 +411,8 @@ struct PrefillAttention {
     }
   }
 
-  // Stores the result in `out`. The rows are first stored in the shared memory of the warp's query.
-  // They can then be stored to global memory in pieces of 16 bytes.
+  // Stores the results of this warp's rows in `out`. The results are first stored in shared memory,
+  // in place of the queries. Each lane can then store 16 bytes at a time to global memory.
   INCIPIT_DEVICE void StoreResult(const RowStats& stats, const float (&sums)[kSumTiles][4]) {
     const int group_of_lanes = dev::Lane() / 4, column = 2 * (dev::Lane() & 3);
     INCIPIT_UNROLL

@@ -2,10 +2,10 @@
 // kMaxHeadDim; the number of query heads per kv head is arbitrary. The kernel serves the shapes
 // that decode_attention.h and prefill_attention.h do not support.
 //
-// A warp processes one head of one token. A warp processes the positions in runs of 32 that begin
-// at absolute multiples of 32. A lane first computes the score of one position, then eight
-// dimensions of the sum of values. Memory traffic: each token reads the keys and values that it
-// attends to (num_heads / num_kv_heads) times.
+// A warp processes one head of one token. A warp processes the positions in groups of 32 that begin
+// at multiples of 32. For each group a lane first computes the score of one position, then adds the
+// weighted values of all 32 positions for eight dimensions. Memory traffic: each token reads the
+// keys and values that the token attends to (num_heads / num_kv_heads) times.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -45,7 +45,8 @@ struct SimpleAttention {
     bool empty = true;
   };
 
-  // Computes the row at `offset` of the arrays of queries and results.
+  // Computes attention for one query head of one token. `offset` is the index of the head's first
+  // element in the arrays of queries and results.
   static INCIPIT_DEVICE void DoHead(const Args& args, int position, const int32_t* pages, int head,
                                     int64_t offset) {
     float* query = reinterpret_cast<float*>(dev::SharedMemory()) + dev::Warp() * kMaxHeadDim;
@@ -92,7 +93,7 @@ struct SimpleAttention {
       }
       dev::StoreGlobal(reinterpret_cast<dev::Vec4*>(args.out + offset + lane * 8), packed);
     }
-    dev::SyncWarp();  // the next head's query overwrites this one
+    dev::SyncWarp();  // the query of the next head overwrites this query in shared memory
   }
 
   static INCIPIT_DEVICE void Unpack(const dev::Vec4& from, float (&to)[8]) {
@@ -111,7 +112,8 @@ struct SimpleAttention {
     return dev::LoadGlobal(reinterpret_cast<const dev::Vec4*>(args.pool + offset));
   }
 
-  // Returns the score of this lane's position. The sum runs in the order of dimensions.
+  // Returns the unscaled score of `position`: the sum of query * key, added in ascending order of
+  // dimensions.
   static INCIPIT_DEVICE float Score(const Args& args, const KvLayout& layout, const int32_t* pages,
                                     int kv_head, int position, const float* query) {
     float sum = 0;
@@ -124,7 +126,8 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Merges a run of scores, in units of log 2, into `sums`. Returns this lane's weight.
+  // Merges the scores of 32 positions into `sums`. `score` is the score of this lane's position,
+  // multiplied by log2(e). Returns the weight of this lane's position.
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {

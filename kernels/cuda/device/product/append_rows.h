@@ -1,12 +1,12 @@
 // Epilogue AppendRows (product.h) of the product that computes queries, keys and values: adds the
 // bias, rotates queries and keys, and stores the results. The stored bits are the same as those of
 // a plain product followed by kernel Append (append.h) without head norms. The weight is packed
-// with RowOrder::kRotary. The four lanes of a token therefore hold 8 numbers of a head's first
-// half, and the 8 numbers of the second half for their rotation. Rows of the product are tokens of
-// the step.
+// with RowOrder::kRotary. The four lanes that finish a token therefore hold 8 numbers of a head's
+// first half, and the 8 numbers of the second half with which they are rotated. Rows of the product
+// are tokens of the step.
 //
 // Memory traffic for each row and head: 2 * head_dim bytes of results, in pieces of 16 bytes. For
-// each unit of 16 numbers: at most the row's StepRow and, except for values, 64 bytes of the rope
+// each 16 numbers of a head: at most the row's StepRow and, except for values, 64 bytes of the rope
 // table. The loads of the StepRow and the rope table do not wait for the results.
 #pragma once
 
@@ -19,7 +19,8 @@
 namespace incipit::cuda {
 
 struct AppendRows {
-  using Args = AppendArgs;  // `product` and the norms are not read; head_dim is a multiple of 16
+  // `product`, `query_norm` and `key_norm` are not used; head_dim is a multiple of 16
+  using Args = AppendArgs;
 
   struct Row {
     int position = 0, slot = -1;
@@ -32,7 +33,8 @@ struct AppendRows {
 
   struct Early {
     int slot = -1;
-    float cosine[4] = {}, sine[4] = {};  // set if the head is rotated
+    // Entries of the rope table; set only if the head is a query or a key head
+    float cosine[4] = {}, sine[4] = {};
   };
   static INCIPIT_DEVICE Early Begin(const Args& args, const Results& at, Row row) {
     Early early;
@@ -52,7 +54,8 @@ struct AppendRows {
     const int dim = position.in_half + (position.is_high ? head_dim / 2 : 0);
     float(&y)[4] = results.y;
     if (args.bias != nullptr) AddConstantFloats(args.bias + position.head * head_dim + dim, y);
-    if (position.is_rotated) {  // the same for all lanes: a warp has one unit
+    // All lanes take the same branch: a warp processes 16 numbers of one head
+    if (position.is_rotated) {
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
         const float sine = position.is_high ? early.sine[i] : -early.sine[i];
@@ -65,7 +68,9 @@ struct AppendRows {
 
  private:
   struct HeadPosition {
-    int head, in_half;  // index among the heads of queries, keys, values; first index in the half
+    // Index among the query, key and value heads; index in the half head of the first of four
+    // numbers
+    int head, in_half;
     bool is_rotated, is_high;
 
     INCIPIT_DEVICE HeadPosition(const Args& args, const Results& at) {

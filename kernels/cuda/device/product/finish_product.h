@@ -4,9 +4,9 @@
 //
 // sums  f32 [max_rows, 16 * num_units]: x * transpose of W, with the rows of W in packed order
 //
-// A warp processes 8 rows of 32 units at a time. A lane has four neighbouring results of a row, in
-// four units at once. Memory traffic: 4 * rows * 16 * num_units bytes of sums, and the traffic of
-// the epilogue.
+// A unit is 16 packed rows of W, that is 16 columns of `sums`. A warp processes 8 rows of 32 units
+// at a time. A lane loads four neighbouring results of a row from each of four units together.
+// Memory traffic: 4 * rows * 16 * num_units bytes of sums, and the traffic of the epilogue.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ template <class Epilogue>
 struct FinishProduct {
   static constexpr int kThreads = 256, kBlocksPerSm = 4;
   static constexpr int kWarps = kThreads / 32, kRows = 8, kUnits = 32, kUnitsAtOnce = 4;
-  static constexpr int kSharedBytes = kWarps * kRows * 4;  // one scale for each row of each warp
+  // One scale for each of the 8 rows that a warp processes
+  static constexpr int kSharedBytes = kWarps * kRows * 4;
 
   struct Args {
-    ProductArgs<Epilogue> product;  // x and weight are not read
+    ProductArgs<Epilogue> product;  // `product.input.x` and `product.input.weight` are not read
     const float* sums = nullptr;
     int32_t first_row = 0, max_rows = 0;
   };
@@ -55,8 +56,9 @@ struct FinishProduct {
   }
 
  private:
-  // Finishes units [first, first + kUnitsAtOnce) of a row, up to `end`. Lanes without a valid row
-  // take part too, because the lanes of an epilogue exchange results.
+  // Finishes units [first, first + kUnitsAtOnce) of row `row`, but no unit from `end` on (a unit is
+  // 16 columns of the sums). Lanes without a valid row take part too, because the lanes of an
+  // epilogue exchange results.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

@@ -3,18 +3,18 @@
 // Packed rows are divided into units of 16 rows, columns into tiles of 64 columns. A tile has 16 x
 // 64 bf16 elements = 2,048 bytes. Row r of a tile starts at byte 128 * r. 16-byte chunk c of row r
 // is stored at chunk position c ^ (r % 8). The same chunk of eight consecutive rows therefore lies
-// in eight different banks of shared memory. Elements outside the matrix are zero.
+// in eight different groups of shared-memory banks. Elements outside the matrix are zero.
 //
-// The n tiles of a unit form four runs. The first n % 4 runs have n / 4 + 1 tiles each, the other
-// runs n / 4. Every product kernel sums each run alone and then adds the four sums in order. A
-// result therefore does not depend on the number of rows of x. The runs are interleaved in memory,
-// because four warps read the four runs in parallel: tile 0 of each run, then tile 1 of each run,
-// and so on.
+// The n tiles of a unit form four runs of consecutive tiles. The first n % 4 runs have n / 4 + 1
+// tiles each, the other runs have n / 4. Every product kernel sums each run alone and then adds the
+// four sums in order. A result therefore does not depend on the number of rows of x. The runs are
+// interleaved in memory, because four warps read the four runs in parallel: tile 0 of each run,
+// then tile 1 of each run, and so on.
 //
 // RowOrder::kGateUp and RowOrder::kRotary interleave two halves of the matrix rows: a packed unit
 // holds 8 rows of the first half, then the corresponding 8 rows of the second half. With kGateUp
-// the halves are gate and up: unit u holds rows [8u, 8u + 8) of each. With kRotary each head has
-// two halves: head_dim is a multiple of 16, and the units of a head are consecutive.
+// the halves are gate and up: unit u holds rows [8u, 8u + 8) of gate and of up. With kRotary each
+// head has two halves: head_dim is a multiple of 16, and the units of a head are consecutive.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   const int longer = num_tiles % kNumRuns;
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
-// Returns the index, among the tiles of a unit, of tile `index` of run `run`.
+// Returns the index, among the tiles of a unit (16 packed rows), of tile `index` of run `run` (one
+// of four ranges of tiles).
 INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
@@ -44,12 +45,13 @@ INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   return run;
 }
 
-// Returns the offset of an element in elements from the start of its tile.
+// Returns the offset, in elements from the start of a 16 x 64 tile, of the element at (`row`,
+// `column`) of the tile.
 INCIPIT_ANYWHERE constexpr int ElementInTile(int row, int column) {
   return row * kTileColumns + ((column / 8 ^ (row & 7)) * 8) + column % 8;
 }
-// Returns the offset of an element in elements from the start of the packed weight. `row` is a
-// packed row.
+// Returns the offset, in elements from the start of the packed weight, of the element at (`row`,
+// `column`). `row` is a row in packed order.
 INCIPIT_ANYWHERE constexpr int64_t PackedElement(int num_tiles, int64_t row, int column) {
   const int tile = column / kTileColumns;
   const int run = RunOfTile(num_tiles, tile);
@@ -62,12 +64,13 @@ enum class RowOrder : uint8_t { kPlain, kGateUp, kRotary };
 INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
   return order == RowOrder::kGateUp ? (rows / 2 + 7) / 8 : (rows + kUnitRows - 1) / kUnitRows;
 }
-// Returns the matrix row that packed row `packed_row` holds, or -1 for a padding row. The result
-// may lie beyond the matrix if `packed_row` does. `head_dim` is used with kRotary only.
+// Returns the row of the matrix that is stored as packed row `packed_row`, or -1 for a padding row.
+// If `packed_row` lies beyond the packed weight, the result may lie beyond the matrix. `head_dim`
+// is used with kRotary only.
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // Number of rows that have two halves
+  // Number of consecutive rows that form two halves: all rows, or the rows of a head
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

@@ -1,5 +1,5 @@
-// The common parts of the matrix-product kernels. A product computes
-// y[row] = scale(row) * x[row] * transpose of W. Then an epilogue processes four neighbouring
+// The common parts of the matrix-product kernels. A product computes y[row] = scale(row) * x[row] *
+// transpose of W. Then an epilogue (a class that stores the results) processes four neighbouring
 // results of a row at a time.
 //
 // x        bf16 [num_rows, columns]; `columns` is a multiple of 8
@@ -27,7 +27,8 @@ struct ProductInput {
   const dev::bf16* x = nullptr;
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  const float* squares = nullptr;  // or none
+  // Parts of the sum of squares of each row of hidden; null: rows are not scaled
+  const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
 };
@@ -38,29 +39,29 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// The 32 lanes of a warp share the 16 results of a unit for 8 tokens: each lane has four results (a
-// quad) of one token. The assignment lets neighbouring lanes read different banks of the results in
-// shared memory.
+// Assigns results to the 32 lanes of a warp. A warp finishes the 16 results of a unit (16 packed
+// rows of the weight) for 8 tokens: each lane finishes four consecutive results (a quad) of one
+// token. With this assignment neighbouring lanes read different banks of shared memory.
 struct LanePosition {
-  int token, quad;  // token in [0, 8), quad in [0, 4)
+  int token, quad;  // token in [0, 8); quad (four consecutive results) in [0, 4)
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {
   const int lane = dev::Lane();
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
 
-// Four results of a product: packed rows [16 * unit + 4 * quad, 16 * unit + 4 * quad + 4) of the
-// weight for row `row` of x. `valid` is true if `row` exists. All lanes of a warp call an epilogue
-// together, with the same unit.
-//
-// An epilogue has three functions. LoadRow and Begin load constants before the results exist, so
-// these loads overlap the multiplication. LoadRow is called once for a row, with any unit. Begin is
-// called for each unit and quad. Run then gets the results and the value that Begin returned.
+// Four results of a product for row `row` of x: the products with rows [r, r + 4) of the packed
+// weight, where r = 16 * unit + 4 * quad. `valid` is true if `row` exists.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;
   float y[4];
 };
+// Base of an epilogue that loads no constants before the results exist. All lanes of a warp call an
+// epilogue together, for the same unit (16 packed weight rows). An epilogue has three functions.
+// LoadRow and Begin load constants before the results exist, so these loads overlap the
+// multiplication. LoadRow is called once for each row, with any unit. Begin is called for each unit
+// and quad (four of the 16 rows). Run then receives the results and the value that Begin returned.
 struct BeginsWithResults {
   struct Row {};
   struct Early {};
@@ -74,14 +75,14 @@ struct BeginsWithResults {
   }
 };
 
-// Epilogue StoreRows: stores y + bias in `out`.
+// Epilogue StoreRows: stores product + bias in `out`.
 template <class OutputType>
 struct StoreRows : BeginsWithResults {
-  using Output = OutputType;  // float or bf16
+  using Output = OutputType;  // type of the stored results, float or bf16
   struct Args {
     Output* out = nullptr;        // [num_rows, width]
-    const float* bias = nullptr;  // [width], or null
-    int32_t width = 0;            // number of rows of the weight
+    const float* bias = nullptr;  // f32 [width], or null: no bias
+    int32_t width = 0;  // number of rows of the weight, equal to the number of columns of `out`
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
@@ -115,18 +116,22 @@ struct StoreRows : BeginsWithResults {
   }
 };
 
-// Epilogue AddToHidden: adds y + bias to `hidden`. If next_norm is given, the epilogue also stores
-// the input of the next product: x = hidden * next_norm, and the sums of squares of `hidden`, one
-// sum for each unit of 16 columns. Memory traffic: 8 bytes for each result; with next_norm also 2
-// bytes for each result and 4 bytes for each unit and row.
+// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, the epilogue
+// also stores the input of the next product: x = hidden * next_norm, and the sums of squares of
+// `hidden`, one sum for every 16 columns. Memory traffic: 8 bytes for each result; with next_norm
+// also 2 bytes for each result and 4 bytes for each row and 16 columns.
 struct AddToHidden : BeginsWithResults {
   struct Args {
-    float* hidden = nullptr;           // [num_rows, hidden_size], hidden_size a multiple of 8
-    const float* bias = nullptr;       // [hidden_size], or null
-    const float* next_norm = nullptr;  // [hidden_size], or null
-    // [num_rows, hidden_size], used with next_norm; differs from the input's x
+    // Input and output: [num_rows, hidden_size]; hidden_size is a multiple of 8
+    float* hidden = nullptr;
+    const float* bias = nullptr;  // f32 [hidden_size], or null: no bias
+    // RMSNorm weight of the next product's input, [hidden_size], or null
+    const float* next_norm = nullptr;
+    // Output [num_rows, hidden_size], stored if next_norm is not null. Must not be the x that this
+    // product reads.
     dev::bf16* x = nullptr;
-    float* squares = nullptr;  // [num_rows, units], used with next_norm
+    // Output [num_rows, hidden_size / 16 rounded up], if next_norm is not null
+    float* squares = nullptr;
     int32_t hidden_size = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -168,13 +173,15 @@ INCIPIT_DEVICE float Silu(float x) {
   return dev::Multiply(x, dev::Reciprocal(dev::Add(1, dev::Exp2(dev::Multiply(-x, kLog2E)))));
 }
 
-// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias). REQUIRES: the weight is packed with
-// RowOrder::kGateUp.
+// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias), where gate and up are the two halves
+// of the results. REQUIRES: the weight is packed with RowOrder::kGateUp.
 struct SiluGate : BeginsWithResults {
   struct Args {
-    dev::bf16* out = nullptr;     // [num_rows, width]
-    const float* bias = nullptr;  // [2 * width]: the biases of gate, then those of up; or null
-    int32_t width = 0;            // a multiple of 8
+    dev::bf16* out = nullptr;  // output: bf16 [num_rows, width]
+    // f32 [2 * width]: the biases of gate, then the biases of up; or null
+    const float* bias = nullptr;
+    // Number of rows of gate, equal to the number of rows of up; a multiple of 8
+    int32_t width = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * 8 + results.quad % 2 * 4;
@@ -194,14 +201,16 @@ struct SiluGate : BeginsWithResults {
   }
 };
 
-// Epilogue StoreLogits: stores the logits. If best_logits is given, the epilogue also stores the
-// largest logit of each unit of 16 tokens, and its token. Of equal logits the lowest token is
-// stored. A NaN counts as larger than any number.
+// Epilogue StoreLogits: stores the logits. If `best_logits` is not null, the epilogue also stores
+// the largest logit of every 16 consecutive token ids, and its token id. Of equal logits the
+// epilogue stores the lowest token id. A NaN counts as larger than any number.
 struct StoreLogits : BeginsWithResults {
   struct Args {
-    float* logits = nullptr;         // [num_rows, vocab]
-    float* best_logits = nullptr;    // [num_rows, units], or null
-    int32_t* best_tokens = nullptr;  // [num_rows, units], or null
+    float* logits = nullptr;  // [num_rows, vocab]
+    // Largest logit of every 16 token ids: [num_rows, vocab / 16 rounded up], or null
+    float* best_logits = nullptr;
+    // Token ids of best_logits: [num_rows, vocab / 16 rounded up], or null
+    int32_t* best_tokens = nullptr;
     int32_t vocab = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -228,8 +237,9 @@ struct StoreLogits : BeginsWithResults {
   }
 
  private:
-  // Replaces (best, token) by (other, other_token) if `other` is larger, or equal with a lower
-  // token. Token `vocab` means "no token".
+  // Replaces (best, token) by (other, other_token) if `other` is larger than `best`, or if both are
+  // equal and `other_token` is lower. A NaN counts as larger than any number. Token `vocab` means
+  // "no token".
   static INCIPIT_DEVICE void Keep(float& best, int& token, float other, int other_token,
                                   int vocab) {
     if (other_token == vocab) return;
@@ -248,8 +258,9 @@ INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
   return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
 }
 
-// Computes scale(row) of rows [first, first + kCount) and stores the scales in shared memory. One
-// warp calls FindScalesWarp. The scales of rows from num_rows on are undefined.
+// Computes scale(row), the factor of the RMSNorm, of rows [first, first + kCount) and stores the
+// scales in shared memory. One warp calls FindScalesWarp. The scales of rows from num_rows on are
+// undefined.
 template <int kCount>
 INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {
@@ -263,8 +274,8 @@ INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num
     dev::SyncWarp();
     return;
   }
-  // Each lane has 32 loads in flight at once. With sequential loads, the rows would take longer
-  // than a separate kernel.
+  // Each lane has 32 loads in flight at a time. With one load at a time, this function would take
+  // longer than a separate kernel for the scales.
   constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
   INCIPIT_KEEP_LOOP
   for (int begin = 0; begin < kCount && first + begin < num_rows; begin += kTogether) {

@@ -1,26 +1,28 @@
 // Kernel SkinnyProduct: the product (kernels/cuda/device/product/product.h) of up to 64 rows.
-// Reading the weight, once, bounds the time of the kernel.
+// Reading the weight once bounds the time of the kernel.
 //
-// Clusters of kCluster thread blocks divide the units of 16 packed rows evenly; each cluster has a
-// contiguous range of units. In one pass over the columns a cluster computes up to
-// kMaxUnits * kCluster units. A thread block computes 4 / kCluster of the runs (packed_order.h) of
-// these units, so it reads only the columns of x in those runs. With many tokens and one thread
-// block in a cluster, x would be most of the bytes read from L2.
+// Clusters of kCluster thread blocks divide the units (16 packed rows each) of the weight evenly;
+// each cluster has a contiguous range of units. In one pass over the columns a cluster computes up
+// to kMaxUnits * kCluster units. A thread block computes 4 / kCluster of the runs (packed_order.h)
+// of these units, so the thread block reads only the columns of x in those runs. With many tokens
+// and one thread block in a cluster, x would be most of the bytes read from L2.
 //
-// Four consumer warps multiply. kCluster warps share a run; each of them has every kCluster-th
-// unit. The weight is the 16-row operand of the tensor instructions; the columns of the other
-// operand are kTokens rows of x. After a pass, the runs are added in order through the shared
-// memory of the cluster. If kCluster is 1, the first lane of a fifth warp copies the weight;
-// otherwise thread 0 does. The weight is copied into a ring of 8,192-byte slots, and the first
-// copies start before earlier kernels have ended. The warps of a run copy x themselves, in chunks.
+// Four consumer warps multiply. kCluster warps share a run; each of these warps computes every
+// kCluster-th unit. The weight is the 16-row operand of the tensor instructions; the columns of the
+// other operand are kTokens rows of x. After a pass, the sums of the runs are added in order
+// through the shared memory of the cluster. If kCluster is 1, the first lane of a fifth warp copies
+// the weight; otherwise thread 0 copies the weight. The copies fill a ring of 8,192-byte slots, and
+// the first copies start before earlier kernels have ended. The warps of a run copy x themselves,
+// in chunks.
 //
 // Launch: in clusters of kCluster thread blocks; NumBlocks() is a multiple of kCluster. One thread
-// block for each multiprocessor is fastest: more thread blocks would read x more often and leave no
-// room for those of the next kernel.
+// block for each multiprocessor is fastest: more thread blocks would read x more often and would
+// leave no room for the thread blocks of the next kernel.
 //
 // Memory traffic: num_units * NumTiles(columns) * 2,048 bytes of the weight; 2 * num_rows * columns
 // bytes of x for every pass of every cluster; 4 * num_rows * num_squares bytes for every thread
-// block; and the epilogue's traffic. All reads of x and of the squares but the first come from L2.
+// block; and the epilogue's traffic. The first read of x and of the squares comes from memory, the
+// later reads come from L2.
 #pragma once
 
 #include <cstdint>
@@ -35,25 +37,30 @@ struct SkinnyShape {
   using Epilogue = EpilogueType;
   static constexpr int kTokens = kTokenColumns;  // maximum rows of x: 8, 16, 24, 32, 48 or 64
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
-  static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;  // units of a warp in one pass
-  // Number of chunks of x, for each run, that are in shared memory or in flight.
+  // Maximum number of units (16 packed weight rows) that a warp computes in one pass over the
+  // columns
+  static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
+  // Number of chunks of x (64 columns each) that are in shared memory or in flight, for each run
+  // (range of columns)
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
 
-// Copies x of one run through shared memory in chunks, once for each pass. The warps of the run
-// call each function together. A chunk has 64 columns; its rows are swizzled like the rows of a
-// weight tile.
+// Copies the columns of x that belong to one run (a range of columns) through shared memory in
+// chunks of 64 columns, once for each pass over the columns. The warps that compute the run call
+// each function together. The rows of a chunk are swizzled like the rows of a weight tile
+// (packed_order.h).
 template <class Shape>
 class ChunkStream {
  public:
   static constexpr int kTokens = Shape::kTokens, kWarps = Shape::kCluster;
-  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of a chunk
+  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of a chunk (64 columns of x)
   static constexpr int kAllBytes = kBytes * Shape::kChunkStages;
 
   struct Run {
     int first_tile, num_tiles;
-    int warp, barrier;  // index of this warp in its run; index of the run's barrier, 0 or 1
+    // Index of this warp among the warps of its run; index of the run's barrier, 0 or 1
+    int warp, barrier;
   };
 
   INCIPIT_DEVICE ChunkStream(char* shared, const ProductInput& input, int num_rows, const Run& run,
@@ -73,15 +80,15 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Returns the next chunk, complete for all warps of the run. REQUIRES: the warps are done with
-  // the previous chunk.
+  // Returns the address of the next chunk (64 columns of x), complete for all warps of the run.
+  // REQUIRES: the warps of the run have read the previous chunk to its end.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
       dev::SyncWarp();
     } else {
-      // Two calls with constant barrier numbers, so that the compiler knows which barriers are
-      // used.
+      // Two calls with constant barrier numbers, so that the compiler knows which barriers the
+      // kernel uses.
       if (barrier_ == 0) dev::SyncThreads(2, 32 * kWarps);
       if (barrier_ != 0) dev::SyncThreads(3, 32 * kWarps);
     }
@@ -91,7 +98,8 @@ class ChunkStream {
     return chunk;
   }
 
-  // Returns the offset in bytes, in a chunk, of 16-byte part `part` of row `row`.
+  // Returns the offset in bytes, from the start of a chunk (64 columns of x), of 16-byte part
+  // `part` of row `row`.
   static INCIPIT_DEVICE int OffsetOf(int row, int part) {
     return row * 128 + (part ^ (row & 7)) * 16;
   }
@@ -106,7 +114,8 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        const int more = i * kRowsPerCopy;  // in rows; four rows are half a period of the swizzle
+        // Distance in rows from the lane's first row; four rows are half a period of the swizzle
+        const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
         const int offset = (offset_ ^ (more % 8 * 16)) + more * 128;
@@ -120,8 +129,10 @@ class ChunkStream {
 
   char* shared_;
   int barrier_;
-  int length_, columns_, left_;  // columns of the run; columns of x; chunks left to copy
-  int column_, end_;             // the column that this lane copies next; the end of its columns
+  // Number of columns of the run; number of columns of x; number of chunks left to copy
+  int length_, columns_, left_;
+  // The column that this lane copies next; the end of the lane's columns in the run
+  int column_, end_;
   int rows_left_, offset_;
   int stage_ = 0;
   const dev::bf16* source_;
@@ -135,19 +146,20 @@ struct SkinnyProduct {
   static constexpr int kTokens = Shape::kTokens, kMaxUnits = Shape::kMaxUnits;
   static constexpr int kCluster = Shape::kCluster, kBlockRuns = kNumRuns / kCluster;
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
-  // Number of columns that one load of x covers. If the number of blocks of 8 tokens is even, a
-  // load has 16 columns of two blocks, otherwise 32 columns of one block.
+  // Number of columns that one load of x from shared memory covers. If the number of blocks of 8
+  // tokens is even, a load covers 16 columns of two blocks, otherwise 32 columns of one block.
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
-  // True if the epilogue begins before the multiplication. With 8 tokens an epilogue loads
-  // constants of one row only, and enough registers are free.
+  // True if the epilogue loads its constants before the multiplication. With 8 tokens an epilogue
+  // loads constants of one row only, and enough registers are free.
   static constexpr bool kBeginsEarly = kTokens == 8;
   static constexpr int kWarps = 4, kConsumers = 32 * kWarps;
   static constexpr int kThreads = kConsumers + (kCluster == 1 ? 32 : 0), kBlocksPerSm = 2;
 
-  // Shared memory holds the ring of weight tiles, x, the sums of all runs for 4 * 8 tokens, the
-  // scales and the barriers.
-  static constexpr int kSlotBytes = kWarps * kTileBytes;  // one tile for each warp
-  // Floats of a token, padded to avoid bank conflicts
+  // Shared memory holds the ring of weight tiles, chunks of x, the sums of all runs for four blocks
+  // of 8 tokens, the scales and the barriers. A slot of the ring holds one tile (16 x 64 elements)
+  // for each of the four warps.
+  static constexpr int kSlotBytes = kWarps * kTileBytes;
+  // Number of floats from one token to the next in the staged sums, padded to avoid bank conflicts
   static constexpr int kStageStride = kUnitRows + 4;
   static constexpr int kStageFloats = 8 * kStageStride;
   static constexpr int kChunksAt = kSlots * kSlotBytes;
@@ -181,7 +193,7 @@ struct SkinnyProduct {
       }
     } else {
       for (int i = 0; i < kSlots && dev::Thread() == 0; ++i) weight.CopyNext(args.input);
-      dev::SyncWarp();  // the lanes of the warp act together from here on
+      dev::SyncWarp();  // the lanes of the warp continue together after this line
     }
     Multiply(args, units, shared, full, weight);
   }
@@ -190,7 +202,7 @@ struct SkinnyProduct {
   struct Range {
     int begin, end;
   };
-  // Position in the ring.
+  // A position in the ring of slots that hold weight tiles.
   struct Cursor {
     int slot = 0;
     uint32_t parity = 0;
@@ -202,7 +214,9 @@ struct SkinnyProduct {
     }
   };
 
-  static constexpr int kMost = kMaxUnits * kCluster;  // maximum number of units of a pass
+  // Maximum number of units (16 packed weight rows) that a cluster computes in one pass over the
+  // columns
+  static constexpr int kMost = kMaxUnits * kCluster;
 
   static INCIPIT_DEVICE int Rank() {
     if constexpr (kCluster == 1) return 0;
@@ -212,7 +226,8 @@ struct SkinnyProduct {
     return units.end - pass < kMost ? units.end - pass : kMost;
   }
 
-  // Copies the weight into the ring. One thread owns the stream.
+  // Copies the weight tiles of this thread block into the ring of slots. One thread owns the
+  // stream.
   class WeightStream {
    public:
     INCIPIT_DEVICE WeightStream(const ProductInput& input, Range units, char* shared,
@@ -230,7 +245,8 @@ struct SkinnyProduct {
 
     INCIPIT_DEVICE bool done() const { return pass_ >= units_.end; }
 
-    // Waits until the next slot is free and fills the slot. Does nothing after the last tile.
+    // Waits until the next slot of the ring is free and starts the copies that fill the slot. Does
+    // nothing after the last tile of the weight.
     INCIPIT_DEVICE void CopyNext(const ProductInput& input) {
       if (done()) return;
       if (!first_turn_) dev::WaitBarrier(full_ + kSlots + cursor_.slot, cursor_.parity ^ 1);
@@ -263,7 +279,8 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    int tile_, pass_, unit_ = 0;  // position of the next copy; `unit_` counts within the pass
+    // Tile, first unit of the pass, and unit within the pass of the next copy
+    int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
     bool first_turn_ = true;
@@ -282,15 +299,17 @@ struct SkinnyProduct {
     Chunks chunks(shared + kChunksAt + block_run * Chunks::kAllBytes, args.input, num_rows,
                   {RunBegin(num_tiles, run), RunLength(num_tiles, run), warp % kCluster, block_run},
                   (units.end - units.begin + kMost - 1) / kMost);
-    typename Epilogue::Row row;  // the same in every pass
+    // Row constants of the epilogue; the same in every pass over the columns
+    typename Epilogue::Row row;
     if constexpr (kBeginsEarly) {
       row = Epilogue::LoadRow(args.epilogue, ResultsIn(units, warp, num_rows));
     }
+    // The computation of the scales overlaps the asynchronous copies of x.
     FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
-                                   scales + warp * kScalesPerWarp);  // overlaps the copies of x
+                                   scales + warp * kScalesPerWarp);
     const char* const tiles = shared + (warp % kCluster * kBlockRuns + block_run) * kTileBytes;
     Cursor cursor;
-    int num_free = 0;  // slots to refill
+    int num_free = 0;  // number of slots of the ring that have been read and can be refilled
     for (int pass = units.begin; pass < units.end; pass += kMost) {
       const int count = CountUnits(units, pass), slots = (count + kCluster - 1) / kCluster;
       const Range of_pass = {pass, pass + count};
@@ -321,13 +340,13 @@ struct SkinnyProduct {
     }
   }
 
-  // Multiplies this warp's tiles in `slots` slots of the ring, from the cursor's slot on, by the
-  // next chunk of x.
+  // Multiplies the weight tiles of this warp by the next chunk of x (64 columns). The tiles are in
+  // `slots` consecutive slots of the ring, from the cursor's slot on.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    int weight[kMaxUnits];  // offsets in bytes
+    int weight[kMaxUnits];  // offset in bytes of each unit's tile in the ring
     int slot = cursor.slot;
     INCIPIT_UNROLL
     for (int unit = 0; unit < kMaxUnits; ++unit) {
@@ -356,7 +375,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Loads columns [step, step + kStep) of a chunk for all tokens.
+  // Loads columns [step, step + kStep) of a chunk of x for all tokens, as operand `b` of
+  // MultiplyAddWarp.
   static INCIPIT_DEVICE void LoadTokens(const char* chunk, int step,
                                         uint32_t (&b)[kBlocksOfTokens][kStep / 8]) {
     const int lane = dev::Lane();
@@ -380,7 +400,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Waits until all threads have staged their sums.
+  // Waits until all threads of the thread block (of the cluster, if kCluster > 1) have stored their
+  // sums in shared memory.
   static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -388,12 +409,13 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // Announces that this thread has loaded its staged results. ArriveCluster waits for the thread's
-  // earlier stores, so the epilogue stores its results after this call.
+  // Announces that this thread has loaded the sums that it needs from shared memory. ArriveCluster
+  // waits for the thread's earlier stores, so the epilogue stores its results after LeaveStages.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
-  // Waits until all threads have called LeaveStages. The stages may then be overwritten.
+  // Waits until all threads have called LeaveStages. The sums in shared memory may then be
+  // overwritten.
   static INCIPIT_DEVICE void WaitForStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -402,8 +424,9 @@ struct SkinnyProduct {
     }
   }
 
-  // Returns row, unit and quad of the results that this lane finishes in block `block` of 8 tokens.
-  // The unit may lie beyond `units`.
+  // Returns the position of the results (without numbers) that this lane finishes in block `block`
+  // of 8 tokens: row, unit (16 packed weight rows) and quad (four of the 16). The unit may lie
+  // beyond `units`.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;
@@ -417,10 +440,10 @@ struct SkinnyProduct {
     return results;
   }
 
-  // Adds the runs and passes the results to the epilogue. A warp holds sums of
-  // `slots` * kBlocksOfTokens blocks of 8 tokens. The blocks are staged four at a time: warp w of
-  // the thread block with rank r finishes block w for the units of all warps v with
-  // v % kCluster = r. `early` is set with kBeginsEarly only.
+  // Adds the sums of the four runs and passes the results to the epilogue. A warp holds sums of
+  // `slots` * kBlocksOfTokens blocks of 8 tokens. The warps store four blocks at a time in shared
+  // memory: warp w of the thread block with rank r finishes block w for the units of all warps v
+  // with v % kCluster = r. `early` is set only if kBeginsEarly is true.
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
                                     const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
                                     typename Epilogue::Early early) {
@@ -435,7 +458,8 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // If fewer than four blocks are left, the last block is staged again.
+        // If fewer than four blocks of 8 tokens are left, the last block is stored again, so every
+        // iteration stores four blocks.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];
@@ -466,13 +490,13 @@ struct SkinnyProduct {
     }
   }
 
-  // Adds the sums of all runs into `y`. `stage` points to the results in the sums that warp 0 of a
-  // thread block has staged.
+  // Stores in `y` the sum of the sums of all runs. `stage` is the address of this lane's four
+  // results among the sums that warp 0 of the thread block has stored in shared memory.
   static INCIPIT_DEVICE void AddRuns(const float* stage, int num_tiles, float (&y)[4]) {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL
     for (int run = 1; run < kNumRuns; ++run) {
-      if (run >= num_tiles) break;  // the run is empty
+      if (run >= num_tiles) break;  // the run (one of four ranges of weight tiles) has no tiles
       float more[4];
       LoadRun(stage, run, more);
       INCIPIT_UNROLL

@@ -1,12 +1,13 @@
 // Kernel TiledProduct: the product (kernels/cuda/device/product/product.h) of many rows. L2
 // bandwidth and arithmetic bound the time of the kernel.
 //
-// A thread block computes tiles one after the other. A tile has 64 packed rows for each of kGroups
-// warpgroups and kTokenTile rows of x. The first warpgroup only copies, up to kStages steps of 64
-// columns ahead and across tiles: one warp copies the weight in bulk copies, two warps copy x in
-// 16-byte copies. At the end of a run (packed_order.h), the sums of the run are added to the sums
-// of the earlier runs. A thread therefore holds two sets of sums in registers. The tiles are
-// ordered so that up to 16 tiles with different rows of x share a tile of the weight in L2.
+// A thread block computes tiles of the result one after the other. A tile has 64 packed rows for
+// each of kGroups warpgroups and kTokenTile rows of x. The first warpgroup only copies: one warp
+// copies the weight in bulk copies, two warps copy x in 16-byte copies. The copies fill a ring of
+// kStages stages of 64 columns each and continue across tiles. At the end of a run
+// (packed_order.h), the sums of the run are added to the sums of the earlier runs. A thread
+// therefore holds two sets of sums in registers. The tiles are ordered so that up to 16 tiles with
+// different rows of x share the same rows of the weight in L2.
 //
 // Memory traffic for each tile: NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes,
 // mostly from L2. Each multiplying warp also reads 4 * kTokenTile * num_squares bytes, so
@@ -20,16 +21,17 @@
 
 namespace incipit::cuda {
 
-// Large tiles: a tile occupies a multiprocessor alone and moves 13 bytes per 1,000 floating-point
-// operations.
+// Shape of large result tiles: a thread block with a large tile occupies a multiprocessor alone. A
+// tile moves 13 bytes per 1,000 floating-point operations.
 template <class EpilogueType>
 struct LargeTiles {
   using Epilogue = EpilogueType;
   static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
-// Small tiles: two tiles share a multiprocessor and move 23 bytes per 1,000 floating-point
-// operations. Products of few rows have enough small tiles for all multiprocessors.
+// Shape of small result tiles: two thread blocks with small tiles share a multiprocessor. A tile
+// moves 23 bytes per 1,000 floating-point operations. Products of few rows have enough small tiles
+// for all multiprocessors.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -45,11 +47,12 @@ struct TiledProduct {
   static constexpr int kCopyWarps = 4, kMultiplyWarps = 4 * kGroups;
   static constexpr int kThreads = 32 * (kCopyWarps + kMultiplyWarps);
   static constexpr int kUnits = 4 * kGroups, kTokenTile = Shape::kTokenTile;
-  static constexpr int kBlocks = kTokenTile / 8;  // blocks of 8 tokens in a tile
+  static constexpr int kBlocks = kTokenTile / 8;  // number of blocks of 8 tokens in a result tile
   static constexpr int kStages = 4;
 
-  // Shared memory holds the stages; then for each warp the results of kStaged * 8 tokens, and the
-  // scales; then two barriers for each stage, "filled" and "multiplied".
+  // Shared memory holds the ring of stages; then, for each multiplying warp, the results of kStaged
+  // blocks of 8 tokens; then the scales of each warp; then two barriers for each stage: "full" and
+  // "empty".
   static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
   static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
@@ -59,8 +62,8 @@ struct TiledProduct {
   static constexpr int kBarriersAt = kScalesAt + kMultiplyWarps * kTokenTile * 4;
   static constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
   static_assert(kSharedBytes <= 228 * 1024 / kBlocksPerSm - 1024);
-  // Number of registers of a thread at launch, a multiple of 8. The warpgroups redistribute the
-  // registers.
+  // Number of registers of a thread at launch, a multiple of 8. The warpgroups change their numbers
+  // of registers later (GiveRegisters, TakeRegisters).
   static constexpr int kRegisters = 65536 / (kBlocksPerSm * kThreads) / 8 * 8;
   static_assert(Shape::kCopyRegisters + kGroups * Shape::kMultiplyRegisters <=
                 (1 + kGroups) * kRegisters);
@@ -82,7 +85,8 @@ struct TiledProduct {
       const int warp = dev::Warp();
       if (warp == 0 && dev::Lane() == 0) CopyWeight(args.input, work, shared);
       if (warp >= kCopyWarps - kXWarps) CopyX(args.input, work, shared);
-      // The next kernel waits for this one before it reads results
+      // The next kernel can start early, because it waits for the end of this kernel before it
+      // reads results.
       if (warp == 1) dev::LetNextKernelStart();
     } else {
       dev::TakeRegisters<Shape::kMultiplyRegisters>();
@@ -92,8 +96,9 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  static constexpr int kXLag = 1;  // steps of x in flight beside the step that is waited for
-  // A stage is freed after the next stage's multiplication has started
+  // Number of stages of x whose copies stay in flight while a thread waits for an older stage
+  static constexpr int kXLag = 1;
+  // The multiplying warps free a stage only after the multiplication of the next stage has started.
   static_assert(kXLag + 2 <= kStages);
 
   static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
@@ -102,9 +107,10 @@ struct TiledProduct {
   static INCIPIT_DEVICE dev::Barrier* Empty(char* shared) { return Full(shared) + kStages; }
 
   struct TileOrigin {
-    int row, unit;  // first row and first unit of a tile
+    int row, unit;  // first row of x and first unit (16 packed weight rows) of a result tile
   };
-  // The tiles of the product in the order in which they are computed.
+  // The sizes of the product in tiles. Find defines the order in which thread blocks compute the
+  // tiles.
   struct Work {
     int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
 
@@ -124,7 +130,7 @@ struct TiledProduct {
     }
   };
 
-  // A position in the ring of stages.
+  // A position in the ring of stages (buffers for 64 columns of the weight and of x).
   struct Cursor {
     int stage = 0;
     uint32_t parity = 0;
@@ -136,10 +142,10 @@ struct TiledProduct {
     }
   };
 
-  // ---- copying
+  // ---- copying the weight and x into shared memory
 
-  // Copies the weight. One thread calls CopyWeight. No kernel writes the weight, so the thread
-  // waits for no kernel.
+  // Copies the weight into the ring of stages. One thread calls CopyWeight. No kernel writes the
+  // weight, so the thread does not wait for earlier kernels.
   static INCIPIT_DEVICE void CopyWeight(const ProductInput& input, const Work& work, char* shared) {
     Cursor cursor;
     for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
@@ -166,14 +172,17 @@ struct TiledProduct {
     }
   }
 
-  // Copies x. kXWarps warps call CopyX. Tensor instructions read the copied bytes, so these warps
-  // fence and signal each stage themselves (HandOver).
+  // Copies x into the ring of stages. kXWarps warps call CopyX. Tensor instructions read the copied
+  // bytes, so these warps execute the fence and arrive at the barrier of each stage themselves
+  // (HandOver).
   static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    static_assert(kRowsAtOnce == 8);  // so all rows of a thread lie in one column of the swizzle
+    // With 8 rows at a time, all rows that a thread copies have the same row % 8, so the swizzle is
+    // the same for all of them.
+    static_assert(kRowsAtOnce == 8);
     Cursor cursor, landed;
     int in_flight = 0;
     dev::WaitForEarlierKernels();
@@ -212,7 +221,7 @@ struct TiledProduct {
     landed.Advance();
   }
 
-  // ---- multiplying
+  // ---- multiplying x by the weight
 
   static INCIPIT_DEVICE void Multiply(const Args& args, const Work& work, char* shared) {
     dev::WaitForEarlierKernels();
@@ -258,8 +267,8 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Returns row, unit and quad of the results that this lane finishes in the tile's block `block`
-  // of 8 tokens.
+  // Returns the position of the results (without numbers) that this lane finishes in block `block`
+  // of 8 tokens of the tile: row, unit (16 packed weight rows) and quad (four of the 16).
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;
@@ -270,9 +279,9 @@ struct TiledProduct {
     return results;
   }
 
-  // Passes the results of a warp to the epilogue. All results belong to one unit; the warp stages
-  // kStaged * 8 tokens at a time. The epilogue's early loads for the next tokens overlap
-  // this work.
+  // Passes the results of a warp to the epilogue. All results of the warp belong to one unit (16
+  // packed weight rows). The warp stores the results of kStaged * 8 tokens at a time in shared
+  // memory. The epilogue's loads of constants for the next tokens overlap this work.
   static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
@@ -281,7 +290,8 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    typename Epilogue::Row rows[kStaged];  // loaded two iterations ahead
+    // Row constants of the epilogue, loaded two iterations before their use
+    typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL
     for (int i = 0; i < kStaged; ++i) rows[i] = Epilogue::LoadRow(args.epilogue, at(i));

@@ -4,8 +4,9 @@
 // out     bf16 [16 * num_units, columns]; `columns` is a multiple of 8. The rows are in packed
 //         order; rows beyond the matrix are zero
 //
-// 128 threads copy a tile; eight lanes copy one row of the tile. A thread has loads of four tiles
-// in flight. Memory traffic: 2 * 16 * num_units * (64 * tiles + columns) bytes.
+// 128 threads copy a tile (16 rows x 64 columns); eight lanes copy one row of the tile. A thread
+// has loads of four tiles in flight. Memory traffic: 2 * 16 * num_units * (64 * tiles + columns)
+// bytes, with `tiles` the number of tiles of a unit.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,8 @@ struct UnpackWeight {
   }
 
  private:
-  // Returns the first column of the tile at index `place` of its unit.
+  // Returns the first column of the tile (64 columns) that is stored at index `slot` of its unit
+  // (16 packed rows).
   static INCIPIT_DEVICE int ColumnOfSlot(int tiles_of_unit, int slot) {
     return (RunBegin(tiles_of_unit, slot % kNumRuns) + slot / kNumRuns) * kTileColumns;
   }

@@ -1,4 +1,4 @@
-// One row of logits, and the loop of a thread block's threads over it.
+// One row of logits, and the loop in which the threads of a thread block read the row.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ class LogitsRow {
 
   INCIPIT_DEVICE int num_tokens() const { return num_tokens_; }
   INCIPIT_DEVICE int num_chunks() const { return (skipped_ + num_tokens_ + 3) / 4; }
-  // Returns the token of element `i` of a chunk. The result is outside [0, num_tokens) if the
-  // element is not in the row.
+  // Returns the token id of element `i` of chunk `chunk` (four logits). If the element is not in
+  // the row, the result is outside [0, num_tokens).
   INCIPIT_DEVICE int TokenAt(int chunk, int i) const { return 4 * chunk - skipped_ + i; }
   INCIPIT_DEVICE bool Has(int token) const {
     return static_cast<uint32_t>(token) < static_cast<uint32_t>(num_tokens_);
   }
   INCIPIT_DEVICE float Get(int token) const { return dev::LoadGlobal(logits_ + token); }
 
-  // Returns the four logits of a chunk. Elements outside the row are zero.
+  // Returns the four logits of chunk `chunk`. Elements outside the row are zero.
   INCIPIT_DEVICE dev::Vec4 Chunk(int chunk) const {
     const int token = TokenAt(chunk, 0);
     if (token >= 0 && token + 4 <= num_tokens_) {
@@ -40,8 +40,9 @@ class LogitsRow {
     return part;
   }
 
-  // Calls visit(token, logit) once for each token, in some thread of the thread block. Each thread
-  // visits its tokens in ascending order. A thread loads kDepth chunks at once.
+  // Calls visit(token, logit) once for each token of the row; the threads of the thread block share
+  // the calls. Each thread visits its tokens in ascending order. A thread has loads of kDepth
+  // chunks (four logits each) in flight.
   template <int kThreads, int kDepth, class Visit>
   INCIPIT_DEVICE void ForEach(const Visit& visit) const {
     const int end = num_chunks();
@@ -65,7 +66,7 @@ class LogitsRow {
  private:
   const float* logits_;
   int num_tokens_;
-  int skipped_;  // elements of the first chunk that precede the row
+  int skipped_;  // number of elements of the first chunk (four logits) that precede the row
 };
 
 }  // namespace incipit::cuda

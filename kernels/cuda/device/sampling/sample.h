@@ -1,21 +1,21 @@
 // Kernel Sample: samples tokens by the rules of kernels/sampling.h. Equal logits give the same
-// token as any other backend: every operation is rounded on its own, sums are integers, and the
+// token as on any other backend: every operation is rounded separately, sums are integers, and the
 // host computes the 64 random bits from seed, choice and position.
 //
-// Thread blocks have 512 threads. Thread block b processes groups b, b + NumBlocks(),
-// b + 2 * NumBlocks() and so on. A group has all samples from one row of logits. For each sample,
-// the kernel first stores the patches (penalties, biases, bans) into the row and surveys the row.
-// The kernel then finds the cuts (top_k, top_p, min_p) and samples the token (row_selector.h). At
-// last the kernel restores the patched logits, because the next sample and the log probabilities
-// need the original row.
+// Thread blocks have 512 threads. Thread block b processes groups b, b + NumBlocks(), b + 2 *
+// NumBlocks() and so on. A group has all samples from one row of logits. For each sample, the
+// kernel first stores the patches (changes of logits by penalties, biases and bans) into the row
+// and finds the maximum of the row. The kernel then applies top_k, top_p and min_p and samples the
+// token (row_selector.h). At last the kernel restores the patched logits, because the next sample
+// and the log probabilities need the original row.
 //   logits     f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel
 //   samples    the step's plan of samples
-//   best       best_logits and best_tokens of each unit of 16 tokens as stored by StoreLogits
+//   best       best_logits and best_tokens, the maximum of every 16 tokens as stored by StoreLogits
 //              (product.h), or null
 //   originals  f32 [patches]: the original logits of patched tokens
 //   sampled    i32 [sample]: a second copy of each token, which the next step's embed.h reads
 //   outputs    tokens and status [sample]; if requested, scores [sample] and tops from top_begin on
-// Memory traffic: a sample reads its row of 4 * vocab_size bytes this often:
+// Memory traffic: the number of times that a sample reads its row of 4 * vocab_size bytes:
 //   greedy                                        1
 //   greedy with `best`, without patches and
 //     without log probabilities                   1/16
@@ -25,7 +25,7 @@
 //   patches                                       1 more
 //   log probability of the sampled token          1 more; with patches 2 more
 //   log probabilities of the likeliest tokens     2 more; with patches 3 more
-// The first read is from memory, the later ones from L2.
+// The first read of a row is from memory, the later reads are from L2.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,8 @@ namespace incipit::cuda {
 
 struct SampleMemory {
   RowSelectorMemory selector;
-  SampleEntry entry;  // in shared memory, so that the threads need no registers for its address
+  // A copy in shared memory, so that threads need no registers for the address of the original
+  SampleEntry entry;
 };
 
 template <class Shape>
@@ -51,9 +52,10 @@ struct Sample {
 
   struct Args {
     float* logits = nullptr;
-    int32_t vocab_size = 0;  // at most 1 << kVocabBitsMax
+    int32_t vocab_size = 0;  // number of logits of a row, at most 1 << kVocabBitsMax
     const SampleHeader* samples = nullptr;
-    const float* best_logits = nullptr;  // [rows, units], or null
+    // Maximum of every 16 tokens, [rows, vocab_size / 16 rounded up], or null
+    const float* best_logits = nullptr;
     const int32_t* best_tokens = nullptr;
     float* originals = nullptr;
     int32_t* sampled = nullptr;
@@ -87,7 +89,7 @@ struct Sample {
   }
   static INCIPIT_DEVICE void TakeEntry(const SampleEntry* entry) {
     constexpr int kParts = sizeof(SampleEntry) / sizeof(dev::Vec4);
-    dev::SyncBlock();  // all threads have read the previous entry
+    dev::SyncBlock();  // all threads have read the previous SampleEntry
     if (dev::Thread() < kParts) {
       const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(&Shared()->entry) + dev::Thread(),
@@ -125,8 +127,9 @@ struct Sample {
     return dev::LoadShared(&entry->greedy) != 0 && dev::LoadShared(&entry->num_top) < 0;
   }
 
-  // Samples the largest logit from the largest logits of the units. The first unit that has the
-  // largest logit also has the lowest token with that logit.
+  // Samples greedily from the stored maxima: best_logits has the largest logit of every 16
+  // consecutive tokens (a unit). The first unit with the largest logit also has the lowest token
+  // with this logit.
   static INCIPIT_DEVICE void TakeBest(const Args& args, const SampleEntry* entry, int logits_row) {
     const auto num_units = static_cast<int>(NumUnits(RowOrder::kPlain, args.vocab_size));
     const int64_t first = int64_t{logits_row} * num_units;
@@ -137,7 +140,7 @@ struct Sample {
     StoreToken(args, entry, finite ? dev::LoadGlobal(args.best_tokens + unit) : -1);
   }
 
-  // Stores the sampled token. Token -1 means that the row is not finite.
+  // Stores the sampled token. Token -1 means that the logits are not finite.
   static INCIPIT_DEVICE void StoreToken(const Args& args, const SampleEntry* entry, int token) {
     const int index = dev::LoadShared(&entry->index);
     dev::StoreGlobal(args.sampled + index, token);
@@ -145,8 +148,8 @@ struct Sample {
     dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
   }
 
-  // Applies rules 2 and 3 of kernels/sampling.h (penalties, biases, bans) to the row and surveys
-  // it. If the bans leave no token, the bans are ignored.
+  // Applies rules 2 and 3 of kernels/sampling.h (penalties, biases, bans) to the row and finds the
+  // maximum of the changed row. If the bans leave no token, the bans are ignored.
   static INCIPIT_DEVICE void SurveyPatched(const Args& args, const SampleEntry* entry,
                                            float* logits, Selector& selector) {
     const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
@@ -201,7 +204,7 @@ struct Sample {
     return kLargest < value ? kLargest : value;
   }
 
-  // Samples a token by rules 4 to 7 of kernels/sampling.h.
+  // Samples a token by rules 4 to 7 of kernels/sampling.h (temperature, top_k, top_p, min_p).
   static INCIPIT_DEVICE int SampleToken(const SampleEntry* entry, Selector& selector) {
     if (dev::LoadShared(&entry->greedy) != 0) return selector.LowestOfLargest();
     selector.SetTemperature(dev::LoadShared(&entry->inverse_temperature));

@@ -1,5 +1,6 @@
-// The arithmetic of kernels/sampling.h in device code. The operations are the same, in the same
-// order, and each is rounded on its own. The results therefore have the same bits as on the host.
+// The arithmetic of kernels/sampling.h as device code. The operations are the same and in the same
+// order, and each operation is rounded separately. The results therefore have the same bits as on
+// the host.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace incipit::cuda {
 
-// Equals SamplingExp of kernels/sampling.h.
+// Computes e^x. Returns the same bits as SamplingExp of kernels/sampling.h.
 INCIPIT_DEVICE float SampleExp(float x) {
   x = x > kExpLowest ? x : kExpLowest;
   const float n = dev::Add(dev::Add(dev::Multiply(x, kExpLog2E), kExpRound), -kExpRound);
@@ -24,26 +25,28 @@ INCIPIT_DEVICE float SampleExp(float x) {
   return dev::BitCast<float>(dev::BitCast<uint32_t>(y) + exponent);
 }
 
-// Equals MassOf of kernels/sampling.h.
+// Returns the mass (integer probability weight) of a token with float weight `weight`, equal to
+// MassOf of kernels/sampling.h.
 INCIPIT_DEVICE uint64_t SampleMass(float weight) {
   const double shifted =
       dev::Add(dev::Multiply(static_cast<double>(weight), kMassScale), kMassRound);
   return dev::BitCast<uint64_t>(shifted) & ((uint64_t{1} << 52) - 1);
 }
 
-// Returns the exponent in WeightOf of kernels/sampling.h.
+// Returns (logit - max) / temperature, the exponent in WeightOf of kernels/sampling.h.
 INCIPIT_DEVICE float ScaledLogit(float logit, float max, float inverse_temperature) {
   return dev::Multiply(dev::Add(logit, -max), inverse_temperature);
 }
 
-// Equals TopPMass of kernels/sampling.h for a share in units of 2^-63.
+// Returns the part `share` (in units of 2^-63) of the mass `total`, at least 1. Equals TopPMass of
+// kernels/sampling.h.
 INCIPIT_DEVICE uint64_t ShareOfMass(uint64_t share, uint64_t total) {
   const uint64_t mass = dev::MultiplyHigh(total, share) << 1 | (total * share) >> 63;
   return mass > 1 ? mass : 1;
 }
 
-// An order is a sort key of a token in its row: a larger logit has a smaller order; of equal logits
-// the lower token has the smaller order. -0 and +0 count as equal.
+// An order is the sort key of a token in its row: a larger logit has a smaller order; of equal
+// logits the lower token id has the smaller order. -0 and +0 count as equal.
 inline constexpr int kOrderBits = 32 + kVocabBitsMax;
 inline constexpr uint64_t kLastOrder = (uint64_t{1} << kOrderBits) - 1;
 inline constexpr uint64_t kNoOrder = ~uint64_t{0};

@@ -1,4 +1,4 @@
-// Kernel Score: computes the numbers from which the host computes log probabilities
+// Kernel Score: computes the numbers from which the host computes log probabilities of given tokens
 // (kernels/cuda/host/sample_plan.h). The host computes the logarithms, so that log probabilities
 // have the same bits on every backend.
 //
@@ -6,8 +6,9 @@
 //   logits   f32 [rows, vocab_size], contiguous, aligned to 16 bytes
 //   inputs   entries[*num_entries]: the row, the token, the number of likeliest tokens
 //   outputs  status and scores, one for each entry; tops from the entry's top_begin on
-// Memory traffic: an entry with num_top = 0 reads its row twice, other entries usually three times.
-// A read is 4 * vocab_size bytes. The first read is from memory, the later ones from L2.
+// Memory traffic: an entry with num_top = 0 reads its row twice, most other entries read their rows
+// three times. A read of a row is 4 * vocab_size bytes. The first read is from memory, the later
+// reads are from L2.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,15 @@ struct SampleShape {
   static constexpr int kThreads = 512;
 };
 
-// Output addresses for the log probabilities of one row.
+// Addresses where the kernels store the numbers for the log probabilities of one row.
 struct ScoreSlot {
   TokenScore* score = nullptr;
   TopLogit* tops = nullptr;
 };
 
-// Writes the score of `token` and the likeliest tokens of the row that was surveyed last. The list
-// of likeliest tokens is unordered: the index of a token in the output is the number of listed
-// tokens that precede it.
+// Writes the score of `token` and the `num_top` likeliest tokens of the row that selector.Survey
+// read last. The selector's list of likeliest tokens is unsorted: the output index of a token is
+// the number of likelier tokens in the list.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
@@ -64,7 +65,7 @@ struct Score {
 
   struct Args {
     const float* logits = nullptr;
-    int32_t vocab_size = 0;  // at most 1 << kVocabBitsMax
+    int32_t vocab_size = 0;  // number of logits of a row, at most 1 << kVocabBitsMax
     ScoreInputs inputs;
     SampleOutputs outputs;
   };
