@@ -65,8 +65,9 @@ class MergeTable {
     return &common_pairs_[row * kCommonMax + column];
   }
   // Returns false if no merge ever joins the symbols `left` and `right`, not even inside longer
-  // tokens.
+  // tokens. Returns true if the first and last symbols of some token are not known.
   bool MayJoin(TokenId left, TokenId right) const {
+    if (!knows_ends_) return true;
     const SymbolPair* pair = FindCommon(left, right);
     return pair != nullptr ? pair->rank_across != kNoRank : Find(left, right) != nullptr;
   }
