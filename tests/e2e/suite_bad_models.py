@@ -209,7 +209,7 @@ class BadConfigurationTest(unittest.TestCase):
         for flags in (["--kv-memory", "1000TiB"], ["--kv-blocks", "268435456", "--block-size", "256"]):
             result = serve("--model", str(MODEL), *flags)
             self.assertEqual(result.returncode, EXIT_DEVICE, result.stdout + result.stderr)
-            self.assertRegex(result.stderr.splitlines()[-1], r"the KV pool needs \d{13,} bytes; \d+ are left")
+            self.assertRegex(result.stderr.splitlines()[-1], r"the KV pool needs \d{13,} bytes, but only \d+ bytes are free")
 
 
 if __name__ == "__main__":

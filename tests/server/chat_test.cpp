@@ -177,7 +177,7 @@ TEST(ChatTest, AModelWhoseOnlyTemplateIsForToolsChatsWithTools) {
   const grpc::Status status = Chat(server, request).status;
   EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(ReasonOf(status), "NO_CHAT_TEMPLATE");
-  EXPECT_THAT(status.error_message(), HasSubstr("conversations with tools"));
+  EXPECT_THAT(status.error_message(), HasSubstr("needs tools"));
   request.add_tools()->set_name("f");
   ExpectPrompt(Chat(server, request), BytesAsTokens("xf"));
 }

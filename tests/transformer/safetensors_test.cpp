@@ -142,10 +142,10 @@ TEST(SafetensorsTest, DataThatTensorsDoNotCoverExactlyIsRefused) {
                            std::string(num_bytes, 'x'));
   };
   EXPECT_TRUE(ParseSafetensors(BytesOf(two("4,8", "0,4", 8))).ok());
-  ExpectInvalidFile(two("0,4", "3,7", 7), AllOf(HasSubstr("\"b\""), HasSubstr("begins at 3")));
-  ExpectInvalidFile(two("0,4", "0,4", 4), HasSubstr("begins at 0"));
-  ExpectInvalidFile(two("0,4", "5,9", 9), HasSubstr("begins at 5"));
-  ExpectInvalidFile(two("1,5", "5,9", 9), HasSubstr("begins at 1"));
+  ExpectInvalidFile(two("0,4", "3,7", 7), AllOf(HasSubstr("\"b\""), HasSubstr("begins at byte 3")));
+  ExpectInvalidFile(two("0,4", "0,4", 4), HasSubstr("begins at byte 0"));
+  ExpectInvalidFile(two("0,4", "5,9", 9), HasSubstr("begins at byte 5"));
+  ExpectInvalidFile(two("1,5", "5,9", 9), HasSubstr("begins at byte 1"));
   ExpectInvalidFile(two("0,4", "4,8", 9), HasSubstr("1 bytes after the last tensor"));
   ExpectInvalidFile(SafetensorsFile("{}", "x"), HasSubstr("1 bytes after"));
 }

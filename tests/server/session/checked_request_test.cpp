@@ -285,9 +285,9 @@ std::vector<BadCase> RetentionCases() {
     add("Negative", -2, -500'000'000, "is -2.5 s");
     add("NegativeNanos", 0, -1, "it must be above 0");
     add("MixedSigns", 1, -1, "it must be above 0");
-    add("ManyNanos", 1, 1'000'000'000, "less than a second");
+    add("ManyNanos", 1, 1'000'000'000, "less than one second");
     add("ExtremeSeconds", std::numeric_limits<int64_t>::min(), 0, "it must be above 0");
-    add("ExtremeNanos", 0, std::numeric_limits<int32_t>::min(), "less than a second");
+    add("ExtremeNanos", 0, std::numeric_limits<int32_t>::min(), "less than one second");
   }
   return cases;
 }

@@ -399,7 +399,7 @@ TEST(ChatTemplateTest, ATemplateForToolsAloneRendersNothingElse) {
   for (const Json& variables : {Json{{"tools", nullptr}}, Json::object()}) {
     const absl::Status status = parsed->Render(variables).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(MessageOf(status), HasSubstr("with tools"));
+    EXPECT_THAT(MessageOf(status), HasSubstr("needs tools"));
   }
 }
 
