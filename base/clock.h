@@ -1,5 +1,5 @@
-// Monotonic time. A jump of the wall clock causes no timeouts, and tests can advance the time
-// themselves.
+// Declares monotonic time and its source. A jump of the wall clock causes no timeouts. A test can
+// implement Clock with a time that the test advances.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ inline Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// The source of the current time. Thread-safe.
+// A source of the current time. Implementations are thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;

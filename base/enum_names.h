@@ -1,5 +1,5 @@
-// Names of the values of an enumeration. One list per enumeration serves flags, configuration
-// files, messages and reports.
+// Declares lists of the names of an enumeration's values. Flags, configuration files, messages and
+// reports use the same list.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ struct EnumName {
   std::string_view name;
 };
 
-// A view of a constant list. The first name of a value is its canonical name; other names are
-// aliases.
+// A view of a constant list of names. If a value has several names, the first name is the canonical
+// name and the others are aliases.
 template <typename T>
 using EnumNames = std::span<const EnumName<T>>;
 
@@ -32,7 +32,7 @@ constexpr std::string_view NameIn(const Names& names, T value) {
   return found->name;
 }
 
-// Returns the value that has the name `name` in `names`, or nothing if there is none.
+// Returns the value with the name `name` in `names`, or nullopt if no value has this name.
 template <typename Names>
 constexpr auto ValueIn(const Names& names, std::string_view name) {
   using Value = decltype(std::ranges::begin(names)->value);
@@ -40,7 +40,7 @@ constexpr auto ValueIn(const Names& names, std::string_view name) {
   return found == std::ranges::end(names) ? std::nullopt : std::optional<Value>(found->value);
 }
 
-// Returns the names of the list in order, separated by commas.
+// Returns all names of the list `names` in order, separated by commas.
 template <typename Names>
 std::string JoinedNames(const Names& names) {
   std::string joined;

@@ -35,7 +35,8 @@ std::optional<T> ParseWhole(string_view text) {
   return value;
 }
 
-// Parses a number that is followed by one of `units`. Returns the number in the base unit.
+// Parses a number followed by the name of one of `units`. Returns the number in the base unit
+// (bytes or seconds).
 std::optional<double> ParseWithUnit(string_view text, std::span<const Unit> units) {
   for (const Unit& unit : units) {
     if (!text.ends_with(unit.name)) continue;
@@ -58,8 +59,8 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// Returns "from A to B", "at least A", "at most B" or an empty text. Limits that equal those of the
-// type are omitted.
+// Returns the text "from A to B", "at least A", "at most B" or "" for `range`. A limit that equals
+// the limit in `widest` is omitted.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -76,7 +77,7 @@ std::optional<bool> ParseBool(string_view text) {
   return std::nullopt;
 }
 
-// Returns the value in quotes for a message. Long values are cut.
+// Returns `value` in quotes for a message. A value of more than 80 bytes is cut.
 std::string Quoted(string_view value) {
   constexpr size_t kShown = 80;
   if (value.size() <= kShown) return fmt::format("\"{}\"", value);
@@ -184,7 +185,7 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The last value that was set: the index of its canonical name, and the name that the user gave.
+  // The index of the last value's canonical name, and the name that the user passed for this value.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -207,8 +208,8 @@ void Flags::Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range) {
       text, bounds,
       [&target, range, bounds](string_view value) {
         const auto bytes = ParseWithUnit(value, kByteUnits);
-        // The values are compared as doubles first, because 2^63 and more do not fit the integer
-        // type.
+        // The value is first compared as a double, because 2^63 and larger values do not fit
+        // int64_t.
         if (!bytes || *bytes != std::floor(*bytes) || std::abs(*bytes) >= 0x1p63 ||
             static_cast<int64_t>(*bytes) < range.min || static_cast<int64_t>(*bytes) > range.max) {
           return WrongValue(value, "a size in bytes, KiB, MiB, GiB or TiB", bounds);
@@ -261,7 +262,7 @@ void Flags::AddInteger(FlagText text, FlagRange<int64_t> range, std::function<vo
 
 void Flags::AddReal(FlagText text, FlagRange<double> range, std::function<void(double)> set,
                     std::function<std::optional<double>()> get) {
-  // The limits of float itself are not shown in the help.
+  // The help does not show limits that are the limits of float.
   constexpr double kUnbounded = std::numeric_limits<float>::max();
   std::string bounds = BoundsText(range, {-kUnbounded, kUnbounded},
                                   [](double value) { return fmt::format("{:g}", value); });
@@ -305,11 +306,13 @@ absl::StatusOr<std::vector<string_view>> Flags::Parse(std::span<const string_vie
 absl::Status Flags::ParseAll(std::span<const string_view> args) {
   INCIPIT_ASSIGN_OR_RETURN(const auto others, Parse(args, Others::kRefused));
   if (others.empty()) return absl::OkStatus();
-  return InvalidArgument("unexpected argument {}; every option begins with --", Quoted(others[0]));
+  return InvalidArgument(
+      "unexpected argument {}; the command accepts only options that begin with --",
+      Quoted(others[0]));
 }
 
-// Parses one flag, and its value if the value is the next argument. Returns the number of parsed
-// arguments.
+// Parses one flag, including its value if the value is the next argument. Returns the number of
+// arguments that were parsed.
 absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Others others) {
   const size_t equals = args[0].find('=');
   const string_view name = args[0].substr(2, equals == string_view::npos ? equals : equals - 2);
@@ -321,8 +324,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // If only flags are allowed, an argument after a switch is treated as its value, because "wrong
-    // value" is a better message than "unexpected argument".
+    // If the command accepts only flags, an argument after a switch is parsed as the value of the
+    // switch, because "wrong value" is a better message than "unexpected argument".
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));
@@ -331,7 +334,7 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   if (!has_next)
     return InvalidArgument("--{} needs a value: --{} {}", name, name, flag->text.value);
   if (args[1].starts_with("--") && Find(args[1].substr(2)) != nullptr) {
-    return InvalidArgument("--{} needs a value: --{} {} (if {} is that value, write --{}={})", name,
+    return InvalidArgument("--{} needs a value: --{} {} (if {} is the value, write --{}={})", name,
                            name, flag->text.value, args[1], name, args[1]);
   }
   INCIPIT_RETURN_IF_ERROR(Set(name, args[1]));
@@ -364,7 +367,7 @@ absl::Status Flags::UnknownFlag(string_view name) const {
   std::vector<string_view> names = {"help"};
   for (const Flag& flag : flags_) names.push_back(flag.text.name);
   const auto nearest = NearestName(name, names);
-  if (!nearest) return InvalidArgument("unknown flag --{}; --help lists them", name);
+  if (!nearest) return InvalidArgument("unknown flag --{}; --help lists all flags", name);
   return InvalidArgument("unknown flag --{}; did you mean --{}?", name, *nearest);
 }
 

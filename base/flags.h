@@ -1,5 +1,6 @@
-// A table of command-line flags. Each flag has a name, a help text, and a variable that receives
-// the checked value. All commands share this parser, so their help texts and messages are uniform.
+// Declares a table of command-line flags. Each flag has a name, a help text, and a variable that
+// receives the checked value. All commands of the program use this parser, so their help texts and
+// error messages have the same form.
 #pragma once
 
 #include <algorithm>
@@ -23,42 +24,46 @@
 
 namespace incipit {
 
-// A range of allowed values. `min` and `max` are allowed values.
+// A range of allowed values, from `min` to `max`, both included.
 template <typename T>
 struct FlagRange {
   T min = std::numeric_limits<T>::lowest();
   T max = std::numeric_limits<T>::max();
 };
 
-// The texts of a flag. The help shows `--name VALUE  help`. `name` has no dashes.
+// The texts of a flag. The help shows `--name VALUE`, then `help`. `name` contains no leading
+// dashes.
 struct FlagText {
   std::string_view name;
-  std::string_view value;   // placeholder such as HOST:PORT; empty for a switch
-  std::string_view help;    // one or more sentences; the help adds range and default
-  bool is_private = false;  // a path or a secret, which PublicValues() omits
+  // Placeholder for the value in the help, such as HOST:PORT; empty for a switch.
+  std::string_view value;
+  std::string_view help;    // one or more sentences, to which the help adds range and default
+  bool is_private = false;  // true: the value is a path or a secret, which PublicValues() omits
 };
 
 // A table of flags that are bound to variables. The variables must outlive the table. The default
-// of a flag is the value of its variable when the flag is bound. Names and texts must be string
+// of a flag is the value of its variable at the time of binding. Names and texts must be string
 // literals.
 //
-// The parser accepts `--flag value` and `--flag=value`; a switch needs no value. If a flag is
-// repeated, the last value counts. Every error is INVALID_ARGUMENT with the flag, the value and the
-// bound in the message.
+// The parser accepts `--flag value` and `--flag=value`. A switch needs no value. If a flag is
+// repeated, the last value is used. Every error is INVALID_ARGUMENT, and its message contains the
+// flag, the value and the bound.
 class Flags {
  public:
-  // Begins a group: the help lists the flags that are bound after this call under `title`.
+  // Begins a group of flags. The help lists all flags that are bound after this call under the
+  // heading `title`.
   void Group(std::string_view title) { group_ = title; }
 
   void String(FlagText text, std::string& target);
   void String(FlagText text, std::optional<std::string>& target);
-  // Binds a flag that may be repeated. Each occurrence appends a value; the first one replaces the
-  // default.
+  // Binds a flag that may be repeated. The first occurrence replaces the default, and each further
+  // occurrence appends a value.
   void Strings(FlagText text, std::vector<std::string>& target);
-  // Binds a switch: `--flag`, `--flag=on|off|true|false` or `--flag on|off|true|false`.
+  // Binds a switch, which accepts `--flag`, `--flag=on|off|true|false` and `--flag
+  // on|off|true|false`.
   void Switch(FlagText text, bool& target);
-  // Binds a flag whose values are `names`. `names` must outlive the table. If the user gave an
-  // alias, reports show the alias.
+  // Binds a flag whose allowed values are the names in `names`, which must outlive the table. If
+  // the user passed an alias, Values() returns the alias.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, T& target, std::type_identity_t<EnumNames<T>> names) {
@@ -68,8 +73,8 @@ class Flags {
         text, std::move(all), [&target, names](size_t index) { target = names[index].value; },
         [&target, names] { return IndexOf(names, target); });
   }
-  // Binds a flag whose value may be absent. `absent` is the name of the absent value; the help
-  // lists `absent` first.
+  // Binds a flag whose value may be absent. The user passes the name `absent` for an absent value;
+  // the help lists this name first.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, std::optional<T>& target, std::string_view absent,
@@ -83,17 +88,17 @@ class Flags {
         },
         [&target, names] { return target ? IndexOf(names, *target) + 1 : 0; });
   }
-  // Binds a number of bytes, with an optional unit KiB, MiB, GiB or TiB.
+  // Binds a flag for a number of bytes, with an optional unit KiB, MiB, GiB or TiB.
   void Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range = {0});
-  // Binds a duration with a unit ms, s, m or h. A number without a unit is in seconds.
+  // Binds a flag for a duration with a unit ms, s, m or h. A number without a unit is in seconds.
   void Interval(FlagText text, Duration& target, FlagRange<Duration> range);
-  // Binds a flag with any other type of value. `set` checks and stores the value; error messages
-  // contain the flag's name followed by the message of `set`. `show` returns the current value as
+  // Binds a flag with another type of value. `set` checks and stores the value. An error message
+  // contains the flag's name, followed by the message of `set`. `show` returns the current value as
   // text.
   void Custom(FlagText text, std::function<absl::Status(std::string_view)> set,
               std::function<std::string()> show);
 
-  // Binds a whole number of up to 63 bits.
+  // Binds a flag for a whole number of up to 63 bits.
   template <std::integral T>
   void Integer(FlagText text, T& target, FlagRange<std::type_identity_t<T>> range = {}) {
     AddInteger(
@@ -109,7 +114,7 @@ class Flags {
           return target ? std::optional<int64_t>(static_cast<int64_t>(*target)) : std::nullopt;
         });
   }
-  // Binds a finite number.
+  // Binds a flag for a finite number.
   template <std::floating_point T>
   void Real(FlagText text, T& target, FlagRange<std::type_identity_t<T>> range = {}) {
     AddReal(
@@ -124,27 +129,30 @@ class Flags {
         [&target] { return target ? std::optional<double>(*target) : std::nullopt; });
   }
 
-  // Parses the arguments of a command. `--help` and `-h` set help_requested() and end the parsing.
-  // Returns the arguments that are not flags, in order. All arguments after `--` are not flags.
+  // Parses the arguments of a command. If an argument is `--help` or `-h`, sets help_requested()
+  // and stops. Returns the arguments that are not flags, in order. Arguments after `--` are never
+  // flags.
   absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args) {
     return Parse(args, Others::kAllowed);
   }
-  // Parses the arguments of a command that accepts only flags. Returns an error for any other
-  // argument.
+  // Parses the arguments of a command that accepts only flags. Returns an error if an argument is
+  // not a flag.
   absl::Status ParseAll(std::span<const std::string_view> args);
-  // Sets one flag, for example from a configuration file. For an unknown name, returns NOT_FOUND
-  // with the most similar flag name.
+  // Sets the flag `name`, for example from a configuration file. If no flag has this name, returns
+  // NOT_FOUND, and the message names the most similar flag.
   absl::Status Set(std::string_view name, std::string_view value);
 
   bool help_requested() const { return help_requested_; }
-  // True if Parse or Set has set the flag. REQUIRES: `name` is the name of a flag.
+  // Returns true if Parse or Set has set the flag `name`.
+  // REQUIRES: the table has a flag `name`.
   bool IsSet(std::string_view name) const;
   bool IsSwitch(std::string_view name) const;
-  // Returns the names and the current values of all flags, in the order in which they were bound.
+  // Returns the names and the current values of all flags, in the order in which the flags were
+  // bound.
   std::vector<std::pair<std::string, std::string>> Values() const;
   // Returns the names and the current values of all flags that are not private.
   std::vector<std::pair<std::string, std::string>> PublicValues() const;
-  // Returns the help text: all flags by group, wrapped at 100 columns.
+  // Returns the help text: all flags, in groups, wrapped at 100 columns.
   std::string Help() const;
 
  private:
@@ -155,8 +163,8 @@ class Flags {
     bool is_set = false;
     std::function<absl::Status(std::string_view)> set;
     std::function<std::string()> show;
-    std::string bounds;         // text for the help; may be empty
-    std::string default_value;  // text for the help; may be empty
+    std::string bounds;         // allowed range as text for the help; may be empty
+    std::string default_value;  // default value as text for the help; may be empty
   };
 
   template <std::integral T>
@@ -170,8 +178,8 @@ class Flags {
     INCIPIT_CHECK(found != names.end());
     return static_cast<size_t>(found - names.begin());
   }
-  // Adds a flag whose values are names. `set` receives the index of a name; `get` returns the index
-  // of the current value's canonical name.
+  // Adds a flag whose allowed values are `names`. `set` receives the index of the name that the
+  // user passed. `get` returns the index of the current value's canonical name.
   void AddNames(FlagText text, std::vector<std::string_view> names, std::function<void(size_t)> set,
                 std::function<size_t()> get);
   void AddInteger(FlagText text, FlagRange<int64_t> range, std::function<void(int64_t)> set,
@@ -193,8 +201,7 @@ class Flags {
   bool help_requested_ = false;
 };
 
-// Returns the candidate of which `name` is probably a misspelling, or nothing if no candidate is
-// similar.
+// Returns the candidate that is most similar to `name`, or nullopt if no candidate is similar.
 std::optional<std::string_view> NearestName(std::string_view name,
                                             std::span<const std::string_view> candidates);
 

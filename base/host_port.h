@@ -1,4 +1,4 @@
-// An address of the form HOST:PORT.
+// Declares a network address of the form HOST:PORT.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 namespace incipit {
 
 struct HostPort {
-  std::string host;   // an IPv6 address is stored without brackets
-  uint16_t port = 0;  // 0: the system chooses a port
+  std::string host;   // host name or IP address; an IPv6 address has no brackets
+  uint16_t port = 0;  // TCP port; 0: the system chooses a free port
 
   bool operator==(const HostPort&) const = default;
 };
 
-// Parses HOST:PORT; an IPv6 host must be in brackets. Returns INVALID_ARGUMENT for any other text.
-// The message is meant to follow the name of a flag.
+// Parses an address of the form HOST:PORT, where an IPv6 host must be in brackets. Returns
+// INVALID_ARGUMENT for any other text. The caller writes the name of a flag before the message.
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 
-// Returns the address as text that ParseHostPort accepts.
+// Returns `address` in the form that ParseHostPort accepts.
 std::string ToString(const HostPort& address);
 
 }  // namespace incipit

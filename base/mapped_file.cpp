@@ -29,7 +29,8 @@ absl::Status ErrnoStatus(const std::filesystem::path& path, int error) {
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  // Without O_NONBLOCK the call waits until a FIFO has a writer. Regular files ignore the flag.
+  // Without O_NONBLOCK, opening a FIFO (named pipe) waits until another process writes to the FIFO.
+  // O_NONBLOCK has no effect on regular files.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) return ErrnoStatus(path, errno);
   struct stat info {};

@@ -1,5 +1,5 @@
-// Maps files into memory. The weights of a model stay in the page cache, and all processes that map
-// the file share the memory.
+// Maps files into memory. The weights of a model stay in the page cache of the kernel. All
+// processes that map the same file share this memory.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace incipit {
 
-// A read-only private mapping of a whole regular file. Move-only; unmapped by the destructor.
+// A read-only private mapping of a whole regular file. Move-only. The destructor unmaps the file.
 class MappedFile {
  public:
-  // Maps a file. Returns NOT_FOUND, PERMISSION_DENIED or FAILED_PRECONDITION (not a regular file),
-  // with the path in the message.
+  // Maps the file `path`. Returns NOT_FOUND, PERMISSION_DENIED or, for a file that is not regular,
+  // FAILED_PRECONDITION. The message contains the path.
   static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -29,13 +29,13 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Removes the whole pages of `bytes`, a part of a mapping, from the memory of this process. The
-// system reads the pages from the file again when the bytes are accessed, so only speed and memory
+// Removes the whole pages within `bytes`, a part of a mapping, from the memory of this process. The
+// kernel reads a removed page from the file again when the page is accessed. Only speed and memory
 // use change.
 void ReleasePages(std::span<const std::byte> bytes);
 
-// Returns the contents of a regular file. Returns the errors of MappedFile::Open, and
-// FAILED_PRECONDITION if the file is larger than `bytes_max`.
+// Returns the contents of the regular file `path`. Returns FAILED_PRECONDITION if the file has more
+// than `bytes_max` bytes. Also returns the errors of MappedFile::Open.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path,
                                          size_t bytes_max = size_t{4} << 20);
 

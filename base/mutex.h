@@ -1,5 +1,5 @@
-// A std::mutex with annotations for clang's -Wthread-safety. absl::Mutex is not used, because
-// ThreadSanitizer reports false races for the packaged version.
+// Declares a std::mutex with annotations for clang's -Wthread-safety. absl::Mutex is not used,
+// because ThreadSanitizer reports false races for the packaged version of absl::Mutex.
 #pragma once
 
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace incipit {
 
-// A mutual-exclusion lock. To wait for a condition, use std::condition_variable_any.
+// A mutual-exclusion lock. Use std::condition_variable_any to wait for a condition under this lock.
 class ABSL_LOCKABLE Mutex {
  public:
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }

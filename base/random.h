@@ -1,5 +1,6 @@
-// A counter-based random generator. The bits are a pure function of (seed, stream, position). A
-// sample therefore does not depend on other samples, on their order or on the backend.
+// Defines a counter-based random number generator, whose bits are a pure function of (seed, stream,
+// position). A sampled token therefore does not depend on other samples, on the order of samples or
+// on the backend.
 #pragma once
 
 #include <array>
@@ -7,8 +8,8 @@
 
 namespace incipit {
 
-// The generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1,
-// 2, 3", SC'11). Tests compare the results with the vectors that the authors published.
+// Computes the generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as
+// easy as 1, 2, 3", SC'11). Tests compare the results with the vectors that the authors published.
 constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -24,8 +25,8 @@ constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// Returns 64 random bits for the token at `position` of choice `stream`, in a request with this
-// `seed`.
+// Returns the 64 random bits for the token at position `position` of choice `stream`, in a request
+// with the seed `seed`.
 constexpr uint64_t RandomBits(uint64_t seed, uint32_t stream, uint64_t position) {
   const auto bits = Philox4x32(
       {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0},

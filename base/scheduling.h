@@ -1,12 +1,12 @@
-// Control of how the operating system schedules threads.
+// Changes the scheduling of threads by the operating system.
 #pragma once
 
 namespace incipit {
 
-// From now on, the calling thread and the threads that it starts do not interrupt other threads at
-// their wake-up. If all CPUs are busy, such a thread runs at the end of a time slice, a few
-// milliseconds later. Does nothing if the process was started with another scheduling policy, or if
-// the kernel refuses the change.
+// Prevents the calling thread, and the threads that it starts later, from interrupting other
+// threads when they wake up. If all CPUs are busy, such a thread waits until a time slice of
+// another thread ends, a few milliseconds. Does nothing if the process was started with another
+// scheduling policy than the default, or if the kernel refuses the change.
 void NeverInterruptOthers();
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
-// Creates an absl::Status with a formatted message, and returns errors to the caller. A message
-// contains the thing, the value and the bound, so that the reader can correct the error.
+// Creates an absl::Status with a formatted message, and returns errors to the caller. Each message
+// names the wrong thing, its value and the bound, so that a user can correct the error.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// Returns the message of `status`. absl::string_view is not std::string_view in the packaged
-// library.
+// Returns the message of `status` as a std::string. In the packaged library, absl::string_view is
+// another type than std::string_view.
 inline std::string MessageOf(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
@@ -42,7 +42,8 @@ INCIPIT_STATUS_CONSTRUCTOR(DeadlineExceeded)
 INCIPIT_STATUS_CONSTRUCTOR(Cancelled)
 #undef INCIPIT_STATUS_CONSTRUCTOR
 
-// Returns a status with the same code and with `context: ` before the message. OK stays OK.
+// Returns an error with the code of `status` and the message "context: message". If `status` is OK,
+// returns OK.
 inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
   return absl::Status(status.code(), fmt::format("{}: {}", context, MessageOf(status)));

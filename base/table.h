@@ -1,4 +1,5 @@
-// Large tables with random access, in large pages if the system supports them.
+// Declares large tables with random access. Tables use large pages if the system supports large
+// pages.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +7,9 @@
 
 namespace incipit {
 
-// Allocates memory. One megabyte or more is allocated in large pages, and less memory by operator
-// new. With small pages, most random reads of a large table also miss the address translation
-// buffer.
+// Allocates memory for a table: at least one megabyte in large pages, less than one megabyte by
+// operator new. With small pages, most random reads of a large table would also miss the buffer for
+// address translation (TLB).
 void* AllocateTable(size_t bytes);
 void FreeTable(void* table, size_t bytes) noexcept;
 
@@ -25,7 +26,7 @@ struct TableAllocator {
   friend bool operator==(const TableAllocator&, const TableAllocator&) { return true; }
 };
 
-// A vector that is created once, at its full size, and never grows.
+// A vector that is created with its final size and never grows.
 template <typename T>
 using Table = std::vector<T, TableAllocator<T>>;
 

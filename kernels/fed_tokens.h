@@ -1,5 +1,5 @@
-// Replaces the placeholders for sampled tokens in a step by the tokens that the previous step
-// sampled. For backends that compute every operation inside its call.
+// Replaces placeholders for sampled tokens in a step by the tokens that the previous step has
+// sampled. Used by backends that compute an operation before its call returns.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace incipit {
 
 class FedTokens {
  public:
-  // Returns `tokens` with each number below 0 replaced by the sampled token that it stands for. The
-  // result is valid until the next call.
+  // Returns a copy of `tokens` in which the sampled tokens replace the placeholders (numbers below
+  // 0). The result is valid until the next call of BeginStep.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {
     tokens_.assign(tokens.begin(), tokens.end());
     for (TokenId& token : tokens_) {
@@ -25,7 +25,7 @@ class FedTokens {
     samples_.clear();
     return tokens_;
   }
-  // Appends the tokens that one call of Sample has sampled.
+  // Appends `tokens`, the tokens that one call of Sample has sampled.
   void Add(std::span<const TokenId> tokens) {
     samples_.insert(samples_.end(), tokens.begin(), tokens.end());
   }

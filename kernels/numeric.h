@@ -1,5 +1,5 @@
-// Conversions between f32 and the 16-bit floating point formats of checkpoints and caches. Every
-// backend rounds to nearest, ties to even.
+// Converts numbers between f32 and the 16-bit floating-point formats of checkpoints and caches.
+// Every backend rounds to nearest, ties to even.
 #pragma once
 
 #include <bit>
@@ -27,14 +27,14 @@ constexpr float WidenF16(uint16_t bits) {
   if (magnitude >= 0x7C00) {  // infinity or NaN
     return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
   }
-  // The exponent biases of f32 and f16 differ by 112. The multiplication also converts subnormal
-  // numbers correctly.
+  // The exponent bias of f32 is 112 larger than that of f16. The multiplication by 2^112 also
+  // converts subnormal numbers correctly.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
 }
 
-// Returns element `index` of an array as f32. The array may start at any address, because tensors
-// of a mapped file are not aligned.
+// Returns element `index` of the array `data` as f32. The array may start at any address, because
+// tensors in a mapped file are not aligned.
 inline float LoadF32(const void* data, DType dtype, int64_t index) {
   const auto* bytes = static_cast<const char*>(data) + static_cast<size_t>(index) * ByteSize(dtype);
   if (dtype == DType::kF32) {
@@ -47,7 +47,8 @@ inline float LoadF32(const void* data, DType dtype, int64_t index) {
   return dtype == DType::kF16 ? WidenF16(bits) : WidenBF16(bits);
 }
 
-// Converts a row to f32. The main loop has a fixed length, so that the compiler vectorises it.
+// Converts a row to f32. The main loop converts 16 elements per iteration, so that the compiler
+// vectorises the loop.
 inline void WidenRow(const void* data, DType dtype, std::span<float> out) {
   constexpr size_t kRun = 16;
   size_t i = 0;

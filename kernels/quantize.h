@@ -1,5 +1,5 @@
-// Rounding of weights and activations to eight-bit numbers. The rounding is symmetric with one
-// scale per row. Every backend rounds in the same way, bit for bit.
+// Rounds weights and activations to eight-bit numbers, symmetrically, with one scale per row. Every
+// backend computes the same bits.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace incipit {
 
 inline constexpr float kInt8Max = 127;
-// If all magnitudes of a row are smaller than this, the row counts as zeros, because 1 / scale
-// could overflow.
+// If all magnitudes of a row are smaller than this number, the numbers of the row are 0, because 1
+// / scale could overflow.
 inline constexpr float kInt8LeastMagnitude = 1e-30f;
 
-// Rounds a row to eight-bit numbers and returns its scale. The scale is the largest magnitude
-// divided by 127. numbers[i] is x[i] / scale, rounded to nearest, ties to even, in [-127, 127]. If
-// a value of `x` is not finite, the numbers are 0 and the scale is NaN. Products with such a row
-// are not finite either.
+// Rounds a row to eight-bit numbers and returns the scale of the row, which is the largest
+// magnitude divided by 127. numbers[i] is x[i] / scale, rounded to nearest, ties to even, in [-127,
+// 127]. If a value of `x` is not finite, all numbers are 0 and the scale is NaN, so that products
+// with the row are NaN.
 inline float QuantizeRow(std::span<const float> x, std::span<int8_t> numbers) {
   INCIPIT_CHECK(x.size() == numbers.size());
   float max = 0;
@@ -35,8 +35,8 @@ inline float QuantizeRow(std::span<const float> x, std::span<int8_t> numbers) {
   }
   const float inverse = kInt8Max / max;
   for (size_t i = 0; i < x.size(); ++i) {
-    // Adding and subtracting 1.5 * 2^23 rounds to a whole number. Compilers vectorise the addition
-    // and the subtraction, but not nearbyint.
+    // Adding and subtracting 1.5 * 2^23 rounds to a whole number. Compilers vectorise these two
+    // operations, but not a call of nearbyint.
     numbers[i] = static_cast<int8_t>(x[i] * inverse + 12582912.0f - 12582912.0f);
   }
   return max / kInt8Max;

@@ -1,33 +1,34 @@
-// Constants of the arithmetic in kernels/sampling.h. Host code (kernels/sampling.cpp) and device
-// code (kernels/cuda/device/sampling/sample_math.h) include this file, so it defines plain scalars
-// only.
+// Defines the constants of the arithmetic in kernels/sampling.h. Host code (kernels/sampling.cpp)
+// and device code (kernels/cuda/device/sampling/sample_math.h) include this file, so it defines
+// plain scalars only.
 #pragma once
 
 namespace incipit {
 
-// The mass of the likeliest token is 1 << kMassBits. The masses of 1 << kVocabBitsMax tokens
-// therefore sum without overflow. A token 1e12 times less likely than the likeliest token has mass
-// 0.
+// The mass (fixed-point weight) of the likeliest token is 1 << kMassBits. The masses of 1 <<
+// kVocabBitsMax tokens therefore sum without overflow. A token that is 1e12 times less likely than
+// the likeliest token has mass 0.
 inline constexpr int kMassBits = 40;
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
-// exp(x) = 2^n (1 + r + r^2 q(r)) with n = round(x / ln 2) and r = x - n ln 2.
-inline constexpr float kExpLowest = -64.0f;      // a smaller x is replaced by this value
-inline constexpr float kExpRound = 12582912.0f;  // 1.5 * 2^23; adding this rounds to a whole number
+// Constants of exp(x) = 2^n (1 + r + r^2 q(r)) with n = round(x / ln 2), r = x - n ln 2 and a
+// polynomial q.
+inline constexpr float kExpLowest = -64.0f;  // a smaller x is replaced by this number
+// 1.5 * 2^23. Adding and subtracting this number rounds to a whole number.
+inline constexpr float kExpRound = 12582912.0f;
 inline constexpr float kExpLog2E = 1.44269504f;
-// The number ln 2 cut to 15 bits, so that n * kExpLn2High is exact.
+// The high part of ln 2, cut to 15 bits, so that n * kExpLn2High is exact.
 inline constexpr float kExpLn2High = 0.693145752f;
 inline constexpr float kExpLn2Low = 1.42860677e-6f;
-// Coefficients of the polynomial q(r), which approximates (e^r - 1 - r) / r^2. The polynomial
-// interpolates at the Chebyshev nodes of |r| <= ln(2) / 2. The error is 1.1e-8.
+// Coefficients of the polynomial q(r), which interpolates (e^r - 1 - r) / r^2 at the Chebyshev
+// nodes of |r| <= ln(2) / 2. The error is 1.1e-8.
 inline constexpr float kExpQ3 = 0.0013926184f;
 inline constexpr float kExpQ2 = 0.00836317893f;
 inline constexpr float kExpQ1 = 0.0416665561f;
 inline constexpr float kExpQ0 = 0.166665763f;
 inline constexpr float kExpHalf = 0.5f;
 
-// Constants that convert a weight to a mass. After adding 2^52, the low 52 bits hold the rounded
-// mass.
+// A weight times kMassScale, plus kMassRound, has the rounded mass in its low 52 bits.
 inline constexpr double kMassScale = 0x1p40;
 inline constexpr double kMassRound = 0x1p52;
 static_assert(kMassScale == static_cast<double>(1ull << kMassBits));

@@ -1,4 +1,4 @@
-// Element types and views of the matrices that a backend computes with.
+// Declares the element types of matrices, and views of the matrices with which a backend computes.
 #pragma once
 
 #include <cstddef>

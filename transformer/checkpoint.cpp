@@ -27,8 +27,8 @@ absl::Status CheckShardName(std::string_view name) {
                          ShownValue(std::string(name)));
 }
 
-// Returns an error unless the file of a shard is in the folder itself or, in the Hugging Face
-// cache, in the neighbouring folder blobs/.
+// Returns an error unless the file of a shard is in the folder `folder`. In the Hugging Face cache,
+// the file may also be in the folder blobs/ of the same repository.
 absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
   std::error_code error;
   const fs::path target = fs::canonical(shard, error);
@@ -46,7 +46,7 @@ absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
       shard.string(), target.string());
 }
 
-// Maps a tensor's name to its shard.
+// Maps the name of a tensor to the name of the shard (file) that contains the tensor.
 using WeightMap = std::map<std::string, std::string, std::less<>>;
 
 absl::StatusOr<WeightMap> ReadIndex(const fs::path& path) {
@@ -54,7 +54,7 @@ absl::StatusOr<WeightMap> ReadIndex(const fs::path& path) {
   INCIPIT_ASSIGN_OR_RETURN(const Json index, ParseJson(text, kIndexJsonLimits));
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object() || map->empty()) {
-    return InvalidArgument("weight_map is not an object from tensor to shard");
+    return InvalidArgument("weight_map is not an object that maps tensor names to file names");
   }
   WeightMap shard_of;
   for (const auto& [tensor, shard] : map->items()) {
@@ -86,8 +86,8 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
   std::map<std::string, StoredTensors, std::less<>> shards;
   for (const auto& [tensor, shard] : *shard_of) shards[shard];
   if (shards.size() > size_t{kShardsMax}) {
-    return InvalidArgument("{}: {} shards; at most {}", index_path.string(), shards.size(),
-                           kShardsMax);
+    return InvalidArgument("{}: the index names {} shards; at most {} are allowed",
+                           index_path.string(), shards.size(), kShardsMax);
   }
   for (auto& [name, tensors] : shards) {
     INCIPIT_RETURN_IF_ERROR(CheckShardLocation(folder, folder / name));
@@ -95,15 +95,16 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
     for (auto& [tensor, stored] : tensors) {
       const auto expected = shard_of->find(tensor);
       if (expected == shard_of->end() || expected->second != name) {
-        return InvalidArgument("{}: contains tensor {}, which {} does not list for this file",
-                               (folder / name).string(), ShownValue(tensor), kIndexFile);
+        return InvalidArgument(
+            "{}: the file contains tensor {}, which {} does not list for this file",
+            (folder / name).string(), ShownValue(tensor), kIndexFile);
       }
       tensors_.emplace(tensor, std::move(stored));
     }
   }
   for (const auto& [tensor, shard] : *shard_of) {
     if (tensors_.contains(tensor)) continue;
-    return InvalidArgument("{}: does not contain tensor {}, which {} lists for this file",
+    return InvalidArgument("{}: the file does not contain tensor {}, which {} lists for this file",
                            (folder / shard).string(), ShownValue(tensor), kIndexFile);
   }
   return absl::OkStatus();
@@ -117,8 +118,9 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const fs::path& folder) {
   } else if (fs::exists(folder / kIndexFile, error)) {
     INCIPIT_RETURN_IF_ERROR(checkpoint.AddShards(folder));
   } else {
-    return NotFound("{}: contains neither {} nor {}; other weight formats are not supported",
-                    folder.string(), kSingleFile, kIndexFile);
+    return NotFound(
+        "{}: the folder contains neither {} nor {}; other weight formats are not supported",
+        folder.string(), kSingleFile, kIndexFile);
   }
   return checkpoint;
 }

@@ -25,18 +25,20 @@ absl::Status ReadHeads(const JsonFields& fields, const Family& family, ModelConf
   config.num_heads = 32;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_attention_heads", {1, kHeadsMax}, config.num_heads));
   config.num_kv_heads = family.num_kv_heads.value_or(config.num_heads);
-  // A key with the value null means as many KV heads as query heads.
+  // If the value of num_key_value_heads is null, the model has as many KV heads as query heads.
   if (fields.Contains("num_key_value_heads")) config.num_kv_heads = config.num_heads;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_key_value_heads", {1, kHeadsMax}, config.num_kv_heads));
   if (config.num_heads % config.num_kv_heads != 0) {
-    return InvalidArgument("num_key_value_heads is {}; it must divide num_attention_heads, {}",
-                           config.num_kv_heads, config.num_heads);
+    return InvalidArgument(
+        "num_key_value_heads is {}; it must divide num_attention_heads, which is {}",
+        config.num_kv_heads, config.num_heads);
   }
   if (fields.Find("head_dim") == nullptr && !family.head_dim) {
     config.head_dim = config.hidden_size / config.num_heads;
     if (family.model_type == "llama" && config.hidden_size % config.num_heads != 0) {
-      return InvalidArgument("hidden_size is {}; it must be a multiple of num_attention_heads, {}",
-                             config.hidden_size, config.num_heads);
+      return InvalidArgument(
+          "hidden_size is {}; it must be a multiple of num_attention_heads, which is {}",
+          config.hidden_size, config.num_heads);
     }
   } else {
     config.head_dim = family.head_dim.value_or(0);
@@ -74,11 +76,11 @@ absl::Status ReadActivation(const JsonFields& fields) {
   INCIPIT_ASSIGN_OR_RETURN(const std::optional<std::string> name,
                            fields.OptionalString("hidden_act"));
   if (!name || *name == "silu" || *name == "swish") return absl::OkStatus();
-  return Unimplemented("hidden_act is \"{}\"; supported: silu", *name);
+  return Unimplemented("hidden_act is \"{}\"; the only supported value is silu", *name);
 }
 
-// Reads the bias keys that the family uses. Other families' keys are ignored. If such a key would
-// require weights, these weights are unknown tensors, which CheckTensors refuses by name.
+// Reads the bias keys that the family uses. Bias keys of other families are ignored. If an ignored
+// key would require weights, CheckTensors refuses these weights by name as unknown tensors.
 absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const bool is_llama = family.model_type == "llama", is_qwen3 = family.model_type == "qwen3";
   bool attention_bias = false;
@@ -94,7 +96,7 @@ absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelCon
 
 enum class LayerType : uint8_t { kFull, kSliding };
 
-// Returns the types in `layer_types`; empty if config.json has no such list.
+// Returns the values of `layer_types`, or an empty list if config.json has no `layer_types`.
 absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
                                                       int32_t num_layers) {
   std::vector<LayerType> types;
@@ -110,8 +112,9 @@ absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
     } else if (name == "sliding_attention") {
       types.push_back(LayerType::kSliding);
     } else if (name.is_string()) {
-      return Unimplemented("layer_types contains {}; supported: full_attention, sliding_attention",
-                           ShownValue(name));
+      return Unimplemented(
+          "layer_types contains {}; the supported values are full_attention and sliding_attention",
+          ShownValue(name));
     } else {
       return InvalidArgument("layer_types contains {}; all elements must be names",
                              ShownValue(name));
@@ -120,7 +123,7 @@ absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
   return types;
 }
 
-// Returns the attention window in positions; 0 if there is none.
+// Returns the sliding attention window as a number of positions, or 0 if the model has no window.
 absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& family) {
   if (!fields.Contains("sliding_window")) return family.sliding_window;
   int32_t window = 0;
@@ -129,16 +132,17 @@ absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& famil
   return window;
 }
 
-// Checks that `layer_types` lists only the type that the architecture has. Mistral applies its
-// window in every layer, and Llama has no window. Both architectures ignore `layer_types`, so a
-// different list describes another model.
+// Checks that all elements of `layer_types` are `expected`. The Mistral architecture applies its
+// window in every layer, and Llama has no window. Both ignore `layer_types`, so another list
+// describes a model that these architectures cannot compute.
 absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expected,
                                 std::string_view architecture) {
   if (std::ranges::all_of(types, [&](LayerType type) { return type == expected; })) {
     return absl::OkStatus();
   }
   return Unimplemented(
-      "layer_types contains {}, which {} does not support with this sliding_window",
+      "layer_types contains {}, which the architecture {} does not support with this "
+      "sliding_window",
       expected == LayerType::kFull ? "sliding_attention" : "full_attention", architecture);
 }
 
@@ -157,7 +161,8 @@ absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelCo
     bool is_used = true;
     INCIPIT_RETURN_IF_ERROR(fields.Read("use_sliding_window", is_used));
     if (is_used && window > 0 && window < config.max_positions) {
-      return Unimplemented("sliding_window is {}; {} has no window", window, family.architecture);
+      return Unimplemented("sliding_window is {}, but the architecture {} has no window", window,
+                           family.architecture);
     }
   }
   if (!use_window) window = 0;
@@ -193,7 +198,8 @@ absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
   } else if (*name == "bfloat16") {
     config.dtype = DType::kBF16;
   } else {
-    return Unimplemented("{} is \"{}\"; supported: float32, float16, bfloat16", key, *name);
+    return Unimplemented("{} is \"{}\"; the supported values are float32, float16 and bfloat16",
+                         key, *name);
   }
   return absl::OkStatus();
 }
@@ -201,7 +207,7 @@ absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
 constexpr double kTemperatureMax = 100;
 constexpr double kRepetitionPenaltyMax = 100;
 
-// Adds the value of eos_token_id, one id or a list of ids, to config.eos_ids.
+// Adds the ids in eos_token_id, which is a single id or a list of ids, to config.eos_ids.
 absl::Status ReadEosIds(const JsonFields& fields, ModelConfig& config) {
   const Json* value = fields.Find("eos_token_id");
   if (value == nullptr) return absl::OkStatus();
@@ -261,7 +267,8 @@ absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text
   INCIPIT_ASSIGN_OR_RETURN(
       const std::optional<int64_t> top_k,
       fields.OptionalInteger("top_k", {-1, std::numeric_limits<int32_t>::max()}));
-  if (top_k) defaults.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: all tokens
+  // A negative top_k means all tokens.
+  if (top_k) defaults.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));
   INCIPIT_RETURN_IF_ERROR(fields.Read("do_sample", defaults.do_sample));
   return defaults;
 }

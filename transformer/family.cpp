@@ -42,7 +42,8 @@ absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields) {
   const Json* names = fields.Find("architectures");
   if (names == nullptr) {
     if (by_type != nullptr) return by_type;
-    return InvalidArgument("architectures is missing; supported: {}", SupportedArchitectures());
+    return InvalidArgument("architectures is missing; the supported architectures are {}",
+                           SupportedArchitectures());
   }
   if (!names->is_array() || names->size() != 1 || !names->front().is_string()) {
     return InvalidArgument("architectures is {}; it must be an array of one name",
@@ -51,12 +52,13 @@ absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields) {
   const auto& name = names->front().get_ref<const std::string&>();
   const Family* family = FindFamily(name, &Family::architecture);
   if (family == nullptr) {
-    return Unimplemented("architectures is {}; supported: {}", ShownValue(*names),
-                         SupportedArchitectures());
+    return Unimplemented("architectures is {}; the supported architectures are {}",
+                         ShownValue(*names), SupportedArchitectures());
   }
   if (model_type && by_type != family) {
-    return InvalidArgument("model_type is \"{}\"; the architecture {} has \"{}\"", *model_type,
-                           name, family->model_type);
+    return InvalidArgument(
+        "model_type is \"{}\", but the architecture {} has the model_type \"{}\"", *model_type,
+        name, family->model_type);
   }
   return family;
 }

@@ -1,4 +1,5 @@
-// The supported model families: their names in config.json, and the values of absent keys.
+// Declares the supported model families: their names in config.json, and the values of keys that
+// config.json omits.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,20 @@
 
 namespace incipit {
 
-// A model family with the values of absent keys. The values are the defaults of the configuration
-// classes of the transformers library.
+// A model family, with the values of keys that config.json omits. These values are the defaults of
+// the configuration classes of the transformers library.
 struct Family {
   std::string_view architecture, model_type;
   int32_t intermediate_size, vocab_size, max_positions;
-  // Absent num_kv_heads: as many as num_heads. Absent head_dim: hidden_size / num_heads.
+  // If `num_kv_heads` is absent, the default is num_heads. If `head_dim` is absent, the default is
+  // hidden_size / num_heads.
   std::optional<int32_t> num_kv_heads, head_dim;
-  int32_t sliding_window = 0;  // in positions; 0: no window
+  int32_t sliding_window = 0;  // default attention window, as a number of positions; 0: no window
 };
 
-// Returns the family that `architectures` and `model_type` name. Returns INVALID_ARGUMENT if they
-// disagree, and UNIMPLEMENTED for any other architecture.
+// Returns the family that the keys `architectures` and `model_type` name. Returns INVALID_ARGUMENT
+// if the keys name different families. Returns UNIMPLEMENTED if `architectures` names no supported
+// family.
 absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields);
 
 }  // namespace incipit

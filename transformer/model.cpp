@@ -8,7 +8,7 @@
 namespace incipit {
 namespace {
 
-// Returns the bytes that the tensors need on a backend, without the backend's padding.
+// Returns the number of bytes that the tensors need on a backend, without the backend's padding.
 size_t WeightBytes(const Checkpoint& checkpoint, DType activation_dtype, WeightFormat format) {
   size_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
@@ -32,7 +32,7 @@ absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& ba
   if (absl::IsResourceExhausted(weights.status())) {
     const size_t bytes = WeightBytes(checkpoint, backend.limits().activation_dtype, format);
     return ResourceExhausted(
-        "{}: no room for the weights: they take {} bytes, of which {} are missing ({})",
+        "{}: no room for the weights: they take {} bytes, of which {} bytes are missing ({})",
         folder.string(), bytes, bytes > free ? bytes - free : 0, MessageOf(weights.status()));
   }
   if (!weights.ok()) return Annotate(weights.status(), folder.string());

@@ -1,4 +1,4 @@
-// A loaded model folder: the configuration, and the weights on a backend.
+// Loads a model folder: the configuration, and the weights on a backend.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,9 @@
 
 namespace incipit {
 
-// Immutable after loading. The backend must outlive the model. Weights may be views of mapped
-// files, so `checkpoint` is declared before `weights` and destroyed after them.
+// A loaded model, which is immutable. The backend must outlive the model. `checkpoint` is declared
+// before `weights` and destroyed after `weights`, because weights may be views of files that
+// `checkpoint` maps.
 struct Model {
   ModelConfig config;
   Checkpoint checkpoint;
@@ -20,8 +21,8 @@ struct Model {
 };
 
 // Reads config.json, generation_config.json and the weights of `folder`. The backend packs the
-// weights in `format`. Returns RESOURCE_EXHAUSTED, with the number of missing bytes, if there is
-// not enough memory.
+// weights in the format `format`. Returns RESOURCE_EXHAUSTED if there is not enough memory; the
+// message contains the number of missing bytes.
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
                                 WeightFormat format = WeightFormat::kAsStored);
 

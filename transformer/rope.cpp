@@ -7,15 +7,15 @@
 namespace incipit {
 namespace {
 
-// Returns theta^(2 * pair / head_dim), rounded to f32 once.
+// Returns theta^(2 * pair / head_dim), computed in double and rounded to f32.
 float PairPeriod(const RopeConfig& rope, int32_t pair, int32_t head_dim) {
   const float exponent = static_cast<float>(2 * pair) / static_cast<float>(head_dim);
   return static_cast<float>(
       std::pow(static_cast<double>(static_cast<float>(rope.theta)), static_cast<double>(exponent)));
 }
 
-// Divides low frequencies by `factor`, keeps high frequencies, and blends the frequencies between
-// them.
+// Returns `frequency` divided by the factor for a low frequency, unchanged for a high frequency,
+// and a blend of both values for a frequency in between.
 float ScaleLlama3(const RopeConfig& rope, float frequency) {
   const double length = rope.original_max_positions;
   const auto factor = static_cast<float>(rope.factor);
@@ -34,9 +34,9 @@ struct Ramp {
   double begin = 0, end = 0;
 };
 
-// Returns the range of pairs over which YaRN changes from keeping a frequency to dividing it by the
-// factor. The range begins at the pair that makes beta_fast turns within the original length. The
-// range ends at the pair that makes beta_slow turns.
+// Returns the range of pairs over which YaRN changes from keeping a frequency to dividing the
+// frequency by the factor. The range begins at the pair that makes beta_fast turns within the
+// original context length. The range ends at the pair that makes beta_slow turns.
 Ramp YarnRamp(const RopeConfig& rope, int32_t head_dim) {
   const auto pair_of = [&](double num_turns) {
     return head_dim * std::log(rope.original_max_positions / (num_turns * 2 * std::numbers::pi)) /

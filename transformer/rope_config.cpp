@@ -25,7 +25,7 @@ absl::StatusOr<RopeType> TypeOf(const JsonFields& scaling) {
   if (*name == "linear") return RopeType::kLinear;
   if (*name == "llama3") return RopeType::kLlama3;
   if (*name == "yarn") return RopeType::kYarn;
-  return Unimplemented("{} is \"{}\"; supported: default, linear, llama3, yarn",
+  return Unimplemented("{} is \"{}\"; the supported values are default, linear, llama3 and yarn",
                        scaling.PathOf(key), *name);
 }
 
@@ -34,8 +34,9 @@ absl::Status Require(const JsonFields& scaling, std::string_view key) {
   return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
-// Reads the context length before scaling. A value beside the scaling object has priority over a
-// value inside. If both are absent, the length is that of the model.
+// Reads the context length before scaling. A value in `config` has priority over a value in
+// `scaling`. If both are absent, rope.original_max_positions keeps its value, the maximum length of
+// the model.
 absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
@@ -51,15 +52,15 @@ absl::Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
   INCIPIT_RETURN_IF_ERROR(scaling.Read("low_freq_factor", kFactorRange, rope.low_freq_factor));
   INCIPIT_RETURN_IF_ERROR(scaling.Read("high_freq_factor", kFactorRange, rope.high_freq_factor));
   if (rope.high_freq_factor <= rope.low_freq_factor) {
-    return InvalidArgument("{} is {}; it must be above low_freq_factor, {}",
+    return InvalidArgument("{} is {}; it must be above low_freq_factor, which is {}",
                            scaling.PathOf("high_freq_factor"), rope.high_freq_factor,
                            rope.low_freq_factor);
   }
   return absl::OkStatus();
 }
 
-// Reads the YaRN parameters. A zero for a beta or an mscale counts as absent, as in the training
-// code of these models.
+// Reads the YaRN parameters. A beta or an mscale of 0 is treated as absent, as in the training code
+// of models with YaRN.
 absl::Status ReadYarn(const JsonFields& scaling, int32_t max_positions, RopeConfig& rope) {
   rope.factor = static_cast<double>(max_positions) / rope.original_max_positions;
   INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
@@ -85,11 +86,12 @@ absl::Status RefusePartialRotation(const JsonFields& scaling) {
   if (value == nullptr || (value->is_number() && value->get<double>() == 1)) {
     return absl::OkStatus();
   }
-  return Unimplemented("{} is {}; supported: 1", scaling.PathOf("partial_rotary_factor"),
-                       ShownValue(*value));
+  return Unimplemented("{} is {}; the only supported value is 1",
+                       scaling.PathOf("partial_rotary_factor"), ShownValue(*value));
 }
 
-// Returns `rope_scaling` if it holds a non-empty value, otherwise `rope_parameters`.
+// Returns the key of the RoPE parameters: rope_scaling if its value is not empty, otherwise
+// rope_parameters.
 std::string_view KeyOfScaling(const JsonFields& config) {
   const Json* older = config.Find("rope_scaling");
   return older != nullptr && !older->empty() ? "rope_scaling" : "rope_parameters";

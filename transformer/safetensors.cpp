@@ -53,8 +53,8 @@ bool MultiplyFits(uint64_t a, uint64_t b, uint64_t& product) {
 
 absl::StatusOr<std::string_view> HeaderOf(std::span<const std::byte> file) {
   if (file.size() < kPrefixBytes) {
-    return InvalidArgument("{} bytes; a safetensors file has at least {}", file.size(),
-                           kPrefixBytes);
+    return InvalidArgument("the file has {} bytes; a safetensors file has at least {} bytes",
+                           file.size(), kPrefixBytes);
   }
   uint64_t length = 0;
   for (size_t i = kPrefixBytes; i-- > 0;) length = length << 8 | static_cast<uint64_t>(file[i]);
@@ -64,7 +64,8 @@ absl::StatusOr<std::string_view> HeaderOf(std::span<const std::byte> file) {
   }
   if (length > file.size() - kPrefixBytes) {
     return InvalidArgument(
-        "the length of the header is {} bytes; the file has {} bytes after the length field",
+        "the length of the header is {} bytes, but the file has only {} bytes after the length "
+        "field",
         length, file.size() - kPrefixBytes);
   }
   const std::string_view header(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, length);
@@ -106,15 +107,16 @@ absl::StatusOr<uint64_t> ByteSizeOf(const FileType& type, std::span<const int64_
     }
   }
   if (num_bits % 8 != 0) {
-    return InvalidArgument("shape is {} of {}; that is not a whole number of bytes",
+    return InvalidArgument("shape is {} of {}; its size is not a whole number of bytes",
                            ShownShape(shape), type.name);
   }
   return num_bits / 8;
 }
 
-// Checks one entry of the header and returns its tensor. `data` is the data part of the file.
+// Checks one entry of the JSON header and returns the tensor that the entry describes. `data` is
+// the part of the file after the header.
 absl::StatusOr<StoredTensor> ReadTensor(const Json& entry, std::span<const std::byte> data) {
-  if (!entry.is_object()) return InvalidArgument("not an object");
+  if (!entry.is_object()) return InvalidArgument("the entry is not an object");
   StoredTensor tensor;
   const auto dtype = entry.find("dtype");
   if (dtype == entry.end() || !dtype->is_string()) return InvalidArgument("dtype is not a string");
@@ -134,13 +136,14 @@ absl::StatusOr<StoredTensor> ReadTensor(const Json& entry, std::span<const std::
   }
   const auto begin = (*offsets)[0].get<uint64_t>(), end = (*offsets)[1].get<uint64_t>();
   if (begin > end || end > data.size()) {
-    return InvalidArgument("data_offsets is [{}, {}]; the file has {} bytes of data", begin, end,
-                           data.size());
+    return InvalidArgument("data_offsets is [{}, {}], but the file has {} bytes of data", begin,
+                           end, data.size());
   }
   INCIPIT_ASSIGN_OR_RETURN(const uint64_t num_bytes, ByteSizeOf(*type, tensor.shape));
   if (end - begin != num_bytes) {
-    return InvalidArgument("data_offsets is [{}, {}]; shape {} of {} has {} bytes", begin, end,
-                           ShownShape(tensor.shape), type->name, num_bytes);
+    return InvalidArgument(
+        "data_offsets is [{}, {}], but a tensor of shape {} and type {} has {} bytes", begin, end,
+        ShownShape(tensor.shape), type->name, num_bytes);
   }
   tensor.bytes = data.subspan(begin, num_bytes);
   return tensor;

@@ -57,8 +57,8 @@ void AddLayer(const ModelConfig& config, int32_t layer, std::vector<ExpectedTens
   }
 }
 
-// Returns true for the rotary frequencies that older checkpoints contain. These tensors are not
-// needed, because the frequencies follow from the configuration.
+// Returns true if `name` is a tensor of rotary frequencies, which older checkpoints contain. These
+// tensors are ignored, because the frequencies follow from the configuration.
 bool IsHarmlessExtra(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
 
 absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stored) {
@@ -67,13 +67,13 @@ absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stor
                          ShownShape(stored.shape), ShownShape(expected.shape));
 }
 
-// Returns an error unless the tensor has the dtype of the other tensors and, if config.json names a
-// dtype, that dtype.
+// Returns an error if the dtype of `stored` differs from `first_dtype_name`, the dtype of the first
+// tensor, or from the dtype in config.json.
 absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expected,
                         const StoredTensor& stored, std::string_view first_dtype_name) {
   if (!stored.dtype) {
-    return Unimplemented("tensor {} is {}; supported: F32, F16, BF16", expected.name,
-                         stored.dtype_name);
+    return Unimplemented("tensor {} is {}; the supported types are F32, F16 and BF16",
+                         expected.name, stored.dtype_name);
   }
   if (config.dtype && *stored.dtype != *config.dtype) {
     return InvalidArgument(
@@ -81,8 +81,9 @@ absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expecte
         stored.dtype_name, NameOf(*config.dtype));
   }
   if (stored.dtype_name != first_dtype_name) {
-    return InvalidArgument("tensor {} is {}, but {} is {}; all must be of one dtype", expected.name,
-                           stored.dtype_name, kFinalNormName, first_dtype_name);
+    return InvalidArgument(
+        "tensor {} is {}, but tensor {} is {}; all tensors must have the same dtype", expected.name,
+        stored.dtype_name, kFinalNormName, first_dtype_name);
   }
   return absl::OkStatus();
 }
@@ -126,12 +127,13 @@ absl::Status CheckTensors(const ModelConfig& config, const StoredTensors& tensor
     if (!known.contains(name) && !IsHarmlessExtra(name)) extra.push_back(ShownValue(name));
   }
   if (!missing.empty()) {
-    return InvalidArgument("tensors missing: {}; config.json requires {} tensors",
+    return InvalidArgument("these tensors are missing: {}; config.json requires {} tensors",
                            ShownNames(missing), expected.size());
   }
   if (!extra.empty()) {
-    return InvalidArgument("tensors that a model of this config.json does not have: {}",
-                           ShownNames(extra));
+    return InvalidArgument(
+        "the checkpoint has tensors that a model with this config.json does not have: {}",
+        ShownNames(extra));
   }
   const std::string& first_dtype_name = tensors.find(kFinalNormName)->second.dtype_name;
   for (const ExpectedTensor& tensor : expected) {

@@ -1,5 +1,5 @@
-// The forward pass of a decoder-only transformer (Vaswani et al., 2017; Touvron et al., 2023): RMS
-// norms, grouped-query attention with rotary positions, and a gated MLP.
+// Computes the forward pass of a decoder-only transformer (Vaswani et al., 2017; Touvron et al.,
+// 2023): RMS norms, grouped-query attention with rotary position embedding, and a gated MLP.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,31 @@
 
 namespace incipit {
 
-// The intermediate values of a step with num_tokens token rows. BackendLimits defines the types.
+// Memory for the intermediate values of a step with num_tokens tokens. BackendLimits defines the
+// element types.
 struct Activations {
-  TensorView hidden;     // shape [num_tokens, hidden_size], the residual stream
+  TensorView hidden;     // the residual stream, of shape [num_tokens, hidden_size]
   TensorView query;      // shape [num_tokens, num_heads * head_dim]
   TensorView attention;  // shape [num_tokens, num_heads * head_dim]
   TensorView mlp;        // shape [num_tokens, intermediate_size]
 };
 
-// Enqueues the forward pass of one step at a time on a backend. All constructor arguments must
-// outlive the transformer.
+// Enqueues the forward pass of one step at a time on a backend. All arguments of the constructor
+// must outlive the transformer.
 class Transformer {
  public:
-  // `rope`: a table from RopeTable with at least as many positions as any sequence will have.
+  // `rope` is a table from RopeTable with at least as many positions as the longest sequence will
+  // have.
   Transformer(const ModelConfig& config, const ModelWeights& weights, const Buffer& rope,
               Backend& backend)
       : config_(config), weights_(weights), rope_(rope), backend_(backend) {}
 
-  // Runs all layers for the uploaded step. The result is in `activations.hidden`.
+  // Runs all layers for the step that Backend::Upload has begun. The result is in
+  // `activations.hidden`.
   void Forward(const Activations& activations, KvPool& pool) const;
 
-  // Computes logits, f32 [rows, vocab], for the rows [begin, begin + logits.rows) of
-  // StepLogits::rows.
+  // Computes the logits of the rows [begin, begin + logits.rows) of StepLogits::rows. `logits` has
+  // the shape [rows, vocab] and the type f32.
   void Logits(const Activations& activations, int32_t begin, const TensorView& logits) const;
 
  private:

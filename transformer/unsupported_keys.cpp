@@ -12,8 +12,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Keys that require arithmetic that the four model families do not have. A key is refused unless it
-// has the neutral value, with which the key changes nothing.
+// The neutral value of a key that requires arithmetic that no supported model family has. A key
+// with its neutral value is accepted, because the value changes nothing. Any other value is an
+// error.
 enum class Neutral : uint8_t { kEmpty, kOne, kTrue };  // kEmpty: null, false, 0, "", [] or {}
 struct UnsupportedKey {
   std::string_view key;

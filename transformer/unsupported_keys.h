@@ -1,4 +1,4 @@
-// The keys of config.json that require arithmetic that no supported model family has.
+// Refuses keys of config.json that require arithmetic that no supported model family has.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,8 +6,8 @@
 
 namespace incipit {
 
-// Returns UNIMPLEMENTED, with key and value, if a configuration requires quantisation, experts,
-// soft caps or another option that would be computed wrongly.
+// Returns UNIMPLEMENTED if a configuration requires quantisation, experts, soft caps or another
+// option that would be computed wrongly. The message contains the key and its value.
 absl::Status RefuseUnsupportedKeys(const JsonFields& fields);
 
 }  // namespace incipit

@@ -16,9 +16,9 @@
 namespace incipit {
 namespace {
 
-// Returns true if a number has an exponent of all ones, that is, if it is an infinity or a NaN.
-// Adding one to the lowest bit of such an exponent carries into the sign bit. The loop checks eight
-// bytes at a time.
+// Returns true if a number in `bytes` is an infinity or a NaN, that is, if all bits of its exponent
+// are ones. Adding one to the lowest bit of such an exponent carries into the sign bit. The loop
+// checks eight bytes at a time.
 template <typename Bits>
 bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   constexpr uint64_t kLanes = ~uint64_t{0} / std::numeric_limits<Bits>::max();
@@ -48,8 +48,8 @@ bool IsFinite(DType dtype, std::span<const std::byte> bytes) {
   return true;
 }
 
-// Passes tensors to the backend.
-// REQUIRES: CheckTensors has accepted the tensors.
+// Passes the tensors of a checkpoint to the backend.
+// REQUIRES: CheckTensors has returned OK for the tensors.
 class WeightLoader {
  public:
   WeightLoader(const ModelConfig& config, const StoredTensors& tensors, Backend& backend,
@@ -59,8 +59,8 @@ class WeightLoader {
   absl::Status Load() {
     const EndNames ends = NamesOfEnds(config_, tensors_);
     is_tied_ = ends.embedding == ends.head;
-    // Packs the largest matrix first, so that its temporary memory is needed while nothing else is
-    // packed.
+    // The largest matrix is packed first, because packing needs temporary memory and no other
+    // weight occupies memory yet.
     INCIPIT_RETURN_IF_ERROR(Pack({ends.head}, WeightRole::kHead, weights_.head));
     INCIPIT_RETURN_IF_ERROR(Pack({ends.embedding}, WeightRole::kEmbedding, weights_.embedding));
     for (int32_t layer = 0; layer < config_.num_layers; ++layer) {

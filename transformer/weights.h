@@ -1,5 +1,5 @@
-// Loads the tensors of a checkpoint as weights on a backend. Names, shapes and dtypes are checked
-// against the configuration, so the forward pass needs no checks.
+// Loads the tensors of a checkpoint as weights on a backend. Names, shapes and dtypes of the
+// tensors are checked against the configuration, so the forward pass needs no checks.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace incipit {
 
-// Names of the weight formats in flags and reports.
+// Names of the weight formats in flags and reports. "auto" means the type of the stored weights.
 inline constexpr EnumName<WeightFormat> kWeightFormatNames[] = {{WeightFormat::kAsStored, "auto"},
                                                                 {WeightFormat::kInt8, "int8"}};
 
-// The weights of one decoder layer. A pointer is null if the configuration has no such tensor.
+// The weights of one decoder layer. A pointer is null if the configuration requires no such tensor.
 struct LayerWeights {
   std::unique_ptr<Buffer> attention_norm;  // shape [hidden_size], f32
   std::unique_ptr<Weight> qkv;  // shape [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
@@ -35,21 +35,22 @@ struct LayerWeights {
 };
 
 struct ModelWeights {
-  DType dtype = DType::kF32;  // type of every tensor in the checkpoint
+  DType dtype = DType::kF32;  // type of all tensors in the checkpoint
   WeightFormat format = WeightFormat::kAsStored;
   std::unique_ptr<Weight> embedding;  // shape [vocab, hidden_size]
   std::vector<LayerWeights> layers;
   std::unique_ptr<Buffer> final_norm;  // shape [hidden_size], f32
-  // [vocab, hidden_size]; for a tied model, packed from the embedding tensor.
+  // Shape [vocab, hidden_size]. If the head is tied to the embedding, the head is packed from the
+  // tensor of the embedding.
   std::unique_ptr<Weight> head;
-  std::vector<std::string> non_finite;  // names of the tensors that contain an infinity or a NaN
+  std::vector<std::string> non_finite;  // names of all tensors that contain an infinity or a NaN
 };
 
 // Passes every tensor to the backend, which may use the tensor in place, so `checkpoint` must
 // outlive the result. Returns INVALID_ARGUMENT if a tensor is missing or unknown, or if its shape
 // or dtype differs from the configuration. Returns UNIMPLEMENTED for a dtype, a weight format or a
-// head_dim that the backend does not support. With `format` kInt8, the embedding keeps its stored
-// type unless the head is tied to it.
+// head_dim that the backend does not support. If `format` is kInt8, the embedding keeps its stored
+// type unless the head uses the same tensor.
 absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                                          Backend& backend, WeightFormat format);
 

@@ -8,9 +8,9 @@
 namespace incipit {
 namespace {
 
-// Builds the value and stops at the first error. `open_` holds the containers that are being read,
-// from the outermost to the innermost. The pointers stay valid, because each container is the last
-// element of the previous container.
+// Builds a JSON value and stops at the first error. `open_` holds pointers to the arrays and
+// objects that are being read, from the outermost to the innermost. A pointer stays valid, because
+// each array or object in `open_` is the last element of the array or object before.
 template <typename Json>
 class LimitedBuilder final : public nlohmann::json_sax<Json> {
  public:
@@ -45,8 +45,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Ignores the library's message, because the message repeats parts of the input: any bytes of any
-  // length.
+  // Ignores the library's error message, because the message repeats parts of the untrusted input.
   bool parse_error(size_t position, const std::string&, const typename Json::exception&) override {
     return Fail(fmt::format("not valid JSON: error at byte {}", position));
   }
@@ -99,7 +98,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   int64_t num_values_ = 0;
   Json root_;
   std::vector<Json*> open_;
-  Json* slot_ = nullptr;  // destination of the last key's value
+  Json* slot_ = nullptr;  // destination of the value of the last key
   std::string error_;
 };
 

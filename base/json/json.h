@@ -16,23 +16,24 @@ enum class DuplicateKeys : uint8_t { kRefused, kLastCounts };
 
 struct JsonLimits {
   size_t bytes_max = size_t{64} << 20;
-  // Number of values of all kinds, containers included; limits the memory.
+  // Maximum number of values of all kinds, arrays and objects included. Limits the use of memory.
   int64_t values_max = 10'000'000;
-  int32_t depth_max = 64;  // depth of nested arrays and objects
+  int32_t depth_max = 64;  // maximum depth of nested arrays and objects
   DuplicateKeys duplicate_keys = DuplicateKeys::kRefused;
 };
 
-// Parses `text` as nlohmann::json or nlohmann::ordered_json. Returns INVALID_ARGUMENT if a limit is
-// exceeded, if the text is not JSON (RFC 8259, in UTF-8), or if an object contains a key twice.
-// Duplicate keys are allowed only if `limits` allows them, because parsers interpret them
-// differently.
+// Parses `text` to nlohmann::json or nlohmann::ordered_json. Returns INVALID_ARGUMENT if the text
+// exceeds a limit or is not JSON (RFC 8259, in UTF-8). Also returns INVALID_ARGUMENT if an object
+// contains a key twice, unless `limits` allows duplicate keys, because parsers interpret duplicate
+// keys differently.
 template <typename Json = nlohmann::json>
 absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits = {});
 
-// Parses a text that must hold a JSON object. Other errors are those of ParseJson.
+// Parses a text that must hold a JSON object. Returns INVALID_ARGUMENT for any other value, and the
+// errors of ParseJson.
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, const JsonLimits& limits);
 
-// Returns `value` as text for an error message: compact, and cut if the text is long.
+// Returns `value` as compact text for an error message. A long text is cut.
 std::string ShownValue(const nlohmann::json& value);
 
 }  // namespace incipit

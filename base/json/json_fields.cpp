@@ -11,9 +11,9 @@
 namespace incipit {
 namespace {
 
-// Returns the value as an integer, or nothing if the value is no integer. The parser returns
-// integers beyond 64 bits as floating point. Unsigned values above the signed maximum become the
-// maximum, which exceeds every bound.
+// Returns `value` as an integer, or nullopt if `value` is no integer. The parser returns integers
+// beyond 64 bits as floating-point numbers. An unsigned value above the signed maximum becomes the
+// signed maximum, which exceeds every bound.
 std::optional<int64_t> AsInt(const nlohmann::json& value) {
   if (value.is_number_unsigned()) {
     const auto bits = value.get<uint64_t>();

@@ -7,19 +7,20 @@
 namespace incipit {
 namespace {
 
-// Maximum number of rows (tokens x heads) of a tile. The rows of a tile share each load from the
-// cache. More rows reuse a load more often; fewer rows keep their sums in the first-level CPU
-// cache.
+// Maximum number of rows (tokens x query heads) of a tile. All rows of a tile share each load of
+// keys and values from the CPU cache. A larger tile needs fewer loads per row. A smaller tile keeps
+// its sums in the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// A tile is cut into splits if it costs more than 1 / kPartMax of the average work per thread.
-// Otherwise all other threads could wait for the thread with that tile.
+// A tile is cut into splits (kSplit positions each) if its cost exceeds 1 / kPartMax of the average
+// cost per thread. Without the splits, all other threads could wait for the thread that computes
+// the tile.
 constexpr int64_t kPartMax = 4;
 
-// Maximum number of rows per KV head in a tile that holds several KV heads.
+// Maximum number of rows (tokens x query heads) per KV head in a tile that holds several KV heads.
 constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
-// Size of a run of memory that is long enough for full read speed. A tile combines the KV heads of
-// a block until their keys and values reach this size.
+// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. A tile combines KV
+// heads of a cache block until their contiguous keys and values have this size.
 constexpr int64_t kRunBytes = 16384;
 
 constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
@@ -67,12 +68,13 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // The query heads of one KV head share each load of keys and values. The query heads are divided
-  // between tiles only if threads would be idle otherwise.
+  // A tile holds all query heads of a KV head, because these heads share each load of keys and
+  // values. The query heads are divided among several tiles only if threads would otherwise be
+  // idle.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // Tiles with several KV heads read longer runs of memory. KV heads are combined only as long as
-  // every thread has several tiles.
+  // A tile with several KV heads reads a longer contiguous range of memory. KV heads are combined
+  // only if at least two tiles per thread remain.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
@@ -81,8 +83,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, step, s);
 }
 
-// Returns how many parts can be computed in parallel if no tile divides the query heads of a KV
-// head or the tokens of a sequence.
+// Returns the number of pairs of a KV head and a split (kSplit positions) in the step. Threads can
+// compute these pairs in parallel.
 int64_t CpuAttention::CountParts(const AttentionArgs& args, const Step& step) const {
   int64_t parts = 0;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
@@ -102,7 +104,7 @@ void CpuAttention::AddTiles(const AttentionArgs& args, const Step& step, int32_t
     const int32_t oldest = args.window > 0 ? std::max(0, first + 1 - args.window) : 0;
     const bool has_few_rows = heads_per_tile_ == group && num_tokens * group <= kGroupRowsMax;
     for (int32_t head = 0; head < args.num_heads;) {
-      // A tile has query heads of one KV head only, or all query heads of several KV heads.
+      // A tile holds query heads of a single KV head, or all query heads of several KV heads.
       const int32_t num_heads = std::min(heads_per_tile_, group - head % group);
       const int32_t num_groups =
           has_few_rows ? std::min(groups_per_tile_, (args.num_heads - head) / group) : 1;
@@ -143,8 +145,8 @@ void CpuAttention::CutIntoUnits(int64_t head_dim) {
     }
   }
   states_.Get(floats);
-  // Threads take the longest units first, so that no thread starts a long unit at the end. The
-  // results do not depend on which thread computes a unit.
+  // Threads fetch the units of work in descending order of cost, so that no thread starts an
+  // expensive unit last. The results do not depend on the order of the units.
   std::sort(units_.begin(), units_.end(),
             [](const Unit& a, const Unit& b) { return a.cost > b.cost; });
 }

@@ -1,5 +1,6 @@
-// Attention of a whole step on the CPU. Cuts the step into tiles and, if a tile is expensive, the
-// tile into splits (fixed runs of positions). Threads then compute tiles and splits in parallel.
+// Computes the attention of all sequences of a step on the CPU. A tile is a group of tokens and
+// heads of one sequence. A split is a fixed range of kSplit (1024) positions. An expensive tile is
+// computed split by split, in parallel.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +22,21 @@ class CpuAttention {
   void Run(const AttentionArgs& args, const Step& step);
 
  private:
-  // Part of a step's attention: consecutive tokens of one sequence, with some heads of one KV head,
-  // or with all heads of several KV heads.
+  // A part of a step's attention: consecutive tokens of one sequence, with some query heads of one
+  // KV head, or with all query heads of several KV heads.
   struct Tile {
     int32_t sequence = 0, token_begin = 0, num_tokens = 0;
     int32_t head_begin = 0, num_heads = 0, num_groups = 0;
-    // Range [split_begin, split_end) of the splits that the tokens attend to.
+    // The tokens attend to positions in the splits [split_begin, split_end). Split i holds the
+    // positions [i * kSplit, (i + 1) * kSplit).
     int32_t split_begin = 0, split_end = 0;
     int64_t cost = 0;
-    // Index into states_ if threads compute the splits separately, otherwise -1.
+    // Index of the first float in `states_` if threads compute the splits of this tile separately;
+    // -1 if one thread computes the whole tile.
     int64_t states = -1;
   };
-  // The work that one thread takes at a time: a whole tile, or one split of a tile.
+  // The work that a thread fetches at a time: a whole tile, or one split (kSplit positions) of a
+  // tile.
   struct Unit {
     int32_t tile = 0, split_begin = 0, split_end = 0;
     int64_t cost = 0;
@@ -49,9 +53,10 @@ class CpuAttention {
   const Threads& threads_;
   std::vector<Tile> tiles_;
   std::vector<Unit> units_;
-  // Indices of the tiles whose splits are computed separately and combined afterwards.
+  // Indices of the tiles whose splits (kSplit positions each) are computed separately. The sums of
+  // these splits are combined after all splits are computed.
   std::vector<int32_t> apart_;
-  Scratch<float> scratch_;  // one part per thread
+  Scratch<float> scratch_;  // working memory of all threads, scratch_floats_ floats each
   Scratch<float> states_;
   int64_t scratch_floats_ = 0;
   int32_t heads_per_tile_ = 0, groups_per_tile_ = 0;

@@ -28,7 +28,7 @@
 namespace incipit {
 namespace {
 
-// Maximum number of token rows whose products of queries, keys and values are in memory at a time.
+// Maximum number of tokens whose products of queries, keys and values are in memory at a time.
 constexpr int64_t kPassRows = 512;
 
 float* RowAt(const TensorView& view, int64_t row) {
@@ -114,7 +114,8 @@ class CpuBackend final : public Backend {
     return StoreAsF32(memory_, parts);
   }
 
-  // Allocates nothing: scratch memory grows to the size of the largest step and is never freed.
+  // Allocates nothing, because working memory grows to the size of the largest step and is never
+  // freed.
   absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
 
   void Upload(const Step& step, const StepLogits& logits) override {
@@ -157,7 +158,7 @@ class CpuBackend final : public Backend {
 
   int64_t num_tokens() const { return std::ssize(step_.tokens); }
 
-  // Returns a product input that consists of all rows of the step, normalised by `norm`.
+  // Returns the input of a matrix product: all rows of `hidden`, normalised by the RMS norm `norm`.
   ProductInput Normalized(const TensorView& hidden, const NormArgs& norm, int64_t cols) const {
     INCIPIT_CHECK(hidden.cols == cols);
     CheckVector(norm.weight, cols);
@@ -167,8 +168,8 @@ class CpuBackend final : public Backend {
             .norm_weight = FloatsOf(norm.weight),
             .epsilon = norm.epsilon};
   }
-  // Normalises, rotates and stores the queries, keys and values of one token, which are row `row`
-  // of the product.
+  // Normalises and rotates the query and key heads of token `row`, and stores the queries, keys and
+  // values. `qkv` holds these heads, as the matrix product computed them.
   void FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv);
 
   const simd::Kernels& kernels_;
@@ -180,17 +181,19 @@ class CpuBackend final : public Backend {
   std::optional<OneDnnContext> one_dnn_;
   CpuAttention attention_;
   CpuSampler sampler_;
-  Step step_;  // The step after replacement of placeholders: no token is below 0.
+  // The step after the replacement of placeholders for sampled tokens, so that no token id is below
+  // 0.
+  Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
-  std::vector<int32_t> sequence_of_;  // index of its sequence, for each token of the step
+  std::vector<int32_t> sequence_of_;  // element i: index of the sequence of token i of the step
   Scratch<float> product_;
   Scratch<int8_t> rounded_;
 };
 
-// Packs a matrix for oneDNN if oneDNN is forced and supports the matrix. Also packs for oneDNN if
-// oneDNN is preferred and the CPU has instructions for the type. Otherwise packs the matrix for the
-// inner loops of kernels/cpu/simd.
+// Packs a matrix for oneDNN if oneDNN supports the matrix and is forced, or is preferred and the
+// CPU has instructions for the type. Otherwise packs the matrix for the inner loops of
+// kernels/cpu/simd.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
   const DType dtype = source.dtype();
   const bool is_forced = matmul_ == CpuMatmul::kOneDnn;

@@ -1,4 +1,4 @@
-// Creates the CPU backend with options that no program uses. Tests use these options to reach every
+// Creates the CPU backend with options that only tests use. With these options, tests reach every
 // code path that the machine supports.
 #pragma once
 
@@ -12,14 +12,15 @@
 
 namespace incipit {
 
-// The implementation of the matrix products. kAuto chooses oneDNN for each matrix for which oneDNN
-// is the faster one.
+// The library that computes the matrix products: oneDNN, or the inner loops of kernels/cpu/simd.
+// kAuto chooses the faster library for each matrix.
 enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
 
 struct CpuChoices {
-  const simd::Kernels* kernels = nullptr;  // inner loops to use; null: those of CpuOptions::isa
+  // Inner loops to use; null: the inner loops for CpuOptions::isa.
+  const simd::Kernels* kernels = nullptr;
   CpuMatmul matmul = CpuMatmul::kAuto;
-  size_t memory_limit_bytes = 0;  // 0: the memory that the machine and the cgroup have left
+  size_t memory_limit_bytes = 0;  // 0: the free memory of the machine and the cgroup
 };
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const CpuOptions& options,
                                                               const CpuChoices& choices);

@@ -1,4 +1,5 @@
-// The tokens of a row of logits that may be sampled, with a selection of the largest ones.
+// Stores the candidates of one row of logits: the tokens that may be sampled. Also selects the
+// candidates with the largest logits or masses.
 #pragma once
 
 #include <array>
@@ -9,7 +10,8 @@
 
 namespace incipit {
 
-// Parallel arrays of tokens, logits and weights, in ascending order of token id.
+// Parallel arrays of token ids, logits and weights, sorted by token id. A mass is a weight in fixed
+// point (MassOf of kernels/sampling.h).
 class Candidates {
  public:
   // Removes all candidates and reserves memory for `capacity` candidates.
@@ -32,17 +34,17 @@ class Candidates {
 
   uint64_t mass(int64_t i) const;
 
-  // Keeps the `k` candidates with the largest logits. Among equal logits, lower token ids are kept.
-  // Does not use the weights.
+  // Keeps the `k` candidates with the largest logits. Among candidates with equal logits, lower
+  // token ids are kept. Ignores the weights.
   void KeepLargest(int64_t k);
-  // Keeps the shortest run of the largest candidates whose masses sum to at least `wanted`.
+  // Keeps the fewest candidates with the largest logits whose masses sum to at least `wanted`.
   // REQUIRES: the masses of all candidates sum to at least `wanted`.
   void KeepMass(uint64_t wanted);
 
  private:
-  // The end of the run of candidates to keep, in descending order of logits. `key` is the OrderKey
-  // of the smallest logit in the run. `wanted_of_equals` is the sum of values that candidates with
-  // this logit must contribute.
+  // The candidates to keep: all logits above a limit, and some logits equal to the limit. `key` is
+  // the OrderKey of the limit. Kept candidates with a logit equal to the limit have values that sum
+  // to at least `wanted_of_equals`.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

@@ -1,4 +1,4 @@
-// The instruction sets that the inner loops of the CPU backend are compiled for.
+// Names the instruction sets for which the inner loops of the CPU backend are compiled.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace incipit {
 
 enum class CpuIsa : uint8_t { kAvx512Bf16, kAvx512Vnni, kAvx512, kAvx2, kPortable };
 
-// Names of the instruction sets, from the fastest to the slowest.
+// Names of the instruction sets, in descending order of speed.
 inline constexpr EnumName<CpuIsa> kCpuIsaNames[] = {{CpuIsa::kAvx512Bf16, "avx512_bf16"},
                                                     {CpuIsa::kAvx512Vnni, "avx512_vnni"},
                                                     {CpuIsa::kAvx512, "avx512"},

@@ -12,11 +12,13 @@ namespace incipit {
 
 struct CpuOptions {
   int32_t num_threads = 0;   // 0: the number of CPUs that this process may use
-  bool pin_threads = false;  // binds each thread to a CPU of its own
-  std::string isa = {};  // instruction set of the inner loops; empty: the fastest of the machine
+  bool pin_threads = false;  // true: each thread runs only on one CPU of its own
+  // Instruction set of the inner loops; empty: the fastest instruction set that the machine
+  // supports.
+  std::string isa = {};
 };
-// Creates a CPU backend. Returns INVALID_ARGUMENT, with the instruction sets that the machine
-// supports, if the machine does not support `options.isa`.
+// Creates a CPU backend. Returns INVALID_ARGUMENT if the machine does not support `options.isa`;
+// the message lists the supported instruction sets.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
 
 }  // namespace incipit

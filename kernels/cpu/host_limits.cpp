@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-// Returns the first number in the file. Returns nothing if the file holds "max" or does not exist.
+// Returns the first number in the file `path`. Returns nullopt if the file holds "max" or does not
+// exist.
 std::optional<uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
@@ -25,7 +26,8 @@ std::optional<uint64_t> ReadNumber(const std::string& path) {
   return value;
 }
 
-// Returns the number after `key` in a file whose lines have the form "key number ...".
+// Returns the number that follows `key` in the file `path`. The lines of the file have the form
+// "key number ...".
 std::optional<uint64_t> ReadField(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   std::string line;
@@ -38,8 +40,9 @@ std::optional<uint64_t> ReadField(const std::string& path, std::string_view key)
   return std::nullopt;
 }
 
-// Returns the folders of the control group `path` and of its ancestors under `mount`. In a
-// container, the path that /proc names may be invisible; then only `mount` itself can be read.
+// Returns the folders of the control group `path` and of its ancestors, under the folder `mount`.
+// In a container, the control group that /proc names may have no folder. In this case only `mount`
+// itself can be read.
 std::vector<std::string> WithAncestors(const std::string& mount, std::string path) {
   std::vector<std::string> folders;
   while (!path.empty() && path != "/") {
@@ -50,9 +53,9 @@ std::vector<std::string> WithAncestors(const std::string& mount, std::string pat
   return folders;
 }
 
-// Returns the path of this process's control group. /proc/self/cgroup has lines of the form
-// "id:controllers:path". An empty `controller` selects the line of cgroup version 2, other names
-// select a controller of version 1.
+// Returns the path of this process's control group. Each line of /proc/self/cgroup has the form
+// "id:controllers:path". If `controller` is empty, the line of cgroup version 2 is selected.
+// Otherwise `controller` selects a line of version 1.
 std::optional<std::string> GroupPath(const HostPaths& paths, std::string_view controller) {
   std::ifstream file(paths.proc + "/self/cgroup");
   std::string line;
@@ -99,7 +102,7 @@ uint64_t MemoryLeftInGroups(const HostPaths& paths) {
   return left;
 }
 
-// Returns a quota in whole CPUs. `quota` and `period` are in microseconds.
+// Returns a CPU quota as a number of whole CPUs. `quota` and `period` are in microseconds.
 uint64_t Cpus(std::optional<uint64_t> quota, std::optional<uint64_t> period) {
   if (!quota.has_value() || period.value_or(0) == 0) return kUnlimited;
   return std::max<uint64_t>(1, *quota / *period);
@@ -113,7 +116,7 @@ uint64_t CpusInGroups(const HostPaths& paths) {
     if (file >> quota >> period) cpus = std::min(cpus, Cpus(quota, period));
   }
   for (const std::string& folder : Folders(paths, "cpu")) {
-    // Without a quota the file holds -1, which the stream reads as a huge unsigned number.
+    // Without a quota, the file holds -1, which becomes a huge unsigned number.
     const auto quota = ReadNumber(folder + "/cpu.cfs_quota_us");
     if (quota.value_or(kUnlimited) > kUnlimited / 2) continue;
     cpus = std::min(cpus, Cpus(quota, ReadNumber(folder + "/cpu.cfs_period_us")));

@@ -13,10 +13,10 @@
 namespace incipit {
 namespace {
 
-// Buffers of at least this size are allocated in huge pages.
+// Minimum size in bytes of a buffer that is allocated in huge pages.
 constexpr size_t kPagedBytes = size_t{256} << 10;
-// Size of a mapping that several buffers share. A buffer of at least half this size has a mapping
-// of its own.
+// Size in bytes of a mapping that several buffers share. A buffer of at least half this size has
+// its own mapping.
 constexpr size_t kSharedBytes = size_t{64} << 20;
 
 uintptr_t RoundUp(uintptr_t value, uintptr_t multiple) {
@@ -32,13 +32,14 @@ Pages MapPages(size_t bytes) {
   void* const mapping = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
-  // Unmaps the memory before the first and after the last huge page.
+  // Unmaps the memory before the first huge page and after the last huge page.
   char* const begin = static_cast<char*>(mapping);
   const size_t skipped =
       (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;
   if (skipped > 0) munmap(begin, skipped);
   if (skipped < kHugePageBytes) munmap(begin + skipped + bytes, kHugePageBytes - skipped);
-  // This call is only a hint: without huge pages the program is slower.
+  // The call of madvise is only a hint. If the kernel ignores the hint, the program is correct but
+  // slower.
   madvise(begin + skipped, bytes, MADV_HUGEPAGE);
   return Pages(begin + skipped, UnmapPages{bytes});
 }

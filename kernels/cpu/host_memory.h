@@ -1,5 +1,5 @@
-// Host memory of a backend. Allocations count against a limit, are filled with zeros and are
-// aligned for vector loads.
+// Allocates the host memory of a backend. Allocated memory counts against a limit, is filled with
+// zeros, and is aligned for vector loads.
 #pragma once
 
 #include <atomic>
@@ -15,15 +15,15 @@
 
 namespace incipit {
 
-// Size in bytes of a cache line and of the widest vector.
+// Alignment of buffers in bytes: the size of a cache line and of the widest vector.
 inline constexpr size_t kHostAlignment = 64;
 
-// Number of readable bytes after the end of each buffer, so that a vector load of the last elements
-// of a row needs no mask.
+// Number of readable bytes after the end of each buffer. A vector load that starts in the last row
+// of a buffer may therefore read past the end of the buffer.
 inline constexpr size_t kHostSlack = 64;
 
-// Size of a huge page. Memory is mapped in huge pages if the kernel has them: each step reads large
-// arrays from end to end, and huge pages save most of the address translation.
+// Size of a huge page in bytes. Large buffers are mapped in huge pages if the kernel provides huge
+// pages. Each step reads whole buffers, and huge pages reduce the cost of address translation.
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 struct UnmapPages {
@@ -32,16 +32,16 @@ struct UnmapPages {
 };
 using Pages = std::unique_ptr<void, UnmapPages>;
 
-// Returns at least `bytes` zeroed bytes that start at a huge page; null if the kernel refuses. The
-// kernel provides a page's memory when the page is first written.
+// Maps at least `bytes` zeroed bytes that start at a huge page. Returns null if the kernel refuses.
+// The kernel provides the memory of a page when the page is first written.
 Pages MapPages(size_t bytes);
 
 class HostMemory;
 
 class HostBuffer final : public Buffer {
  public:
-  // `data` points into `allocation`, which has kHostSlack readable bytes after the end of the
-  // buffer.
+  // `data` points into `allocation`. At least kHostSlack bytes after the buffer's `bytes` bytes are
+  // readable.
   HostBuffer(HostMemory& memory, std::shared_ptr<void> allocation, void* data, size_t bytes)
       : memory_(memory), allocation_(std::move(allocation)), data_(data), bytes_(bytes) {}
   ~HostBuffer() override;
@@ -58,19 +58,21 @@ class HostBuffer final : public Buffer {
   const size_t bytes_;
 };
 
-// Counts the bytes that a backend has allocated. Small buffers come from the heap. Larger buffers
-// share mappings of huge pages; a mapping is unmapped with the last buffer in it. Thread-safe.
+// Allocates the buffers of a backend and counts their bytes. Small buffers come from the heap.
+// Larger buffers share mappings of huge pages. A mapping is unmapped when its last buffer is freed.
+// Thread-safe.
 class HostMemory {
  public:
-  // If `limit_bytes` is 0, the limit is the memory that the machine and its cgroup have left now.
+  // If `limit_bytes` is 0, the limit is the memory that the machine and its cgroup have free during
+  // this call.
   explicit HostMemory(size_t limit_bytes);
 
-  // Returns the bytes that can still be allocated: the rest of the limit, or the memory that the
-  // host has left if that is less.
+  // Returns the number of bytes that can still be allocated: the minimum of the rest of the limit
+  // and the free memory of the host.
   size_t FreeBytes() const;
 
-  // Allocates a buffer. Returns RESOURCE_EXHAUSTED, with `what`, the requested and the free bytes
-  // in the message, if there is not enough memory.
+  // Allocates a buffer of `bytes` bytes. Returns RESOURCE_EXHAUSTED if there is not enough memory.
+  // The message contains `what`, the requested bytes and the free bytes.
   absl::StatusOr<std::unique_ptr<HostBuffer>> Allocate(size_t bytes, std::string_view what);
 
  private:
@@ -80,7 +82,7 @@ class HostMemory {
     std::shared_ptr<void> allocation;
     void* data = nullptr;
   };
-  // Allocates `bytes` from the heap. The result's `data` is null if there is no memory.
+  // Allocates `bytes` bytes from the heap. If the heap has no memory, `data` of the result is null.
   static Place OnHeap(size_t bytes);
   Place InPages(size_t bytes);
 
@@ -88,12 +90,12 @@ class HostMemory {
   std::atomic<size_t> allocated_bytes_{0};
 
   Mutex mutex_;
-  // The mapping in which the next buffers are allocated.
+  // The mapping in which the next buffers of less than kSharedBytes / 2 bytes are allocated.
   std::shared_ptr<void> shared_ ABSL_GUARDED_BY(mutex_);
   size_t shared_used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Returns a buffer with all elements of the parts, one part after the other, converted to f32.
+// Copies all elements of `parts`, one part after the other, to a new buffer of f32 elements.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreAsF32(HostMemory& memory,
                                                    std::span<const ConstTensorView> parts);
 

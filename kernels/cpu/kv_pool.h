@@ -1,4 +1,4 @@
-// The pool of keys and values in host memory.
+// Stores keys and values in host memory.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace incipit {
 
-// The layout is [layer][block][kv_head][keys, values]. Within one block and KV head, the layout is
-//   keys    [block_size / g][head_dim][g], where g = min(16, block_size)
+// Layout of the pool: [layer][block][kv_head][keys, values]. Layout within one block and KV head:
+//   keys    [block_size / g][head_dim][g], with g = min(16, block_size)
 //   values  [block_size][head_dim]
-// For each key dimension, the elements of g consecutive slots are stored side by side. A vector
-// load therefore reads one dimension of the keys of consecutive positions.
+// For each key dimension, the elements of g consecutive slots are contiguous. A vector load
+// therefore reads one dimension of the keys of g consecutive positions.
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -32,10 +32,11 @@ class CpuKvPool final : public KvPool {
 
   const KvPoolShape& shape() const override { return shape_; }
 
-  // Returns the number of elements between the starts of two consecutive blocks of a layer.
+  // Returns the distance between two consecutive blocks of a layer, in elements.
   int64_t block_stride() const { return head_stride() * shape_.num_kv_heads; }
 
-  // Returns the keys of `head` in block 0 of `layer`. The values of that head follow the keys.
+  // Returns the address of the keys of KV head `head` in block 0 of layer `layer`. The values of
+  // the same head and block follow the keys.
   const void* Head(int32_t layer, int32_t head) const { return At(layer, 0, head); }
 
   struct Slot {
@@ -43,7 +44,7 @@ class CpuKvPool final : public KvPool {
     BlockId block{};
     int32_t slot = 0;
   };
-  // Stores the key and the value of one slot.
+  // Stores the key and the value of one slot. `key_value` holds the key, then the value.
   void Write(const Slot& at, const std::span<const float> key_value[2]) {
     char* const head = At(at.layer, IndexOf(at.block), at.head);
     if (shape_.dtype == DType::kF32) {
@@ -53,7 +54,7 @@ class CpuKvPool final : public KvPool {
     }
   }
 
-  // Copies the first copy.num_tokens slots of a block in one layer.
+  // Copies the keys and values of the first copy.num_tokens slots of a block in one layer.
   void Copy(int32_t layer, const BlockCopy& copy) {
     INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= shape_.block_size);
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {

@@ -20,14 +20,14 @@
 namespace incipit {
 namespace {
 
-// Numbers of rows for which primitives are created. Other numbers of rows are padded to the next
-// larger one.
+// Numbers of rows for which oneDNN primitives are created. A product with another number of rows is
+// padded with zero rows to the next larger number.
 constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  16,  24,
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
 
-// Excludes AMX, because AMX sums in a different order for one row than for many rows. oneDNN
-// accepts the limit only before the first use of the library. If the user has set the environment
-// variable, the user's limit is kept.
+// Excludes the AMX instructions, because AMX sums in a different order for one row than for many
+// rows. oneDNN accepts the limit only before the first use of the library. If the user has set an
+// environment variable of oneDNN, the user's limit stays.
 void LimitInstructionSet() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -78,7 +78,7 @@ dnnl::memory::desc PlainWeights(const Shape& shape) {
 
 class OneDnnContext::State {
  public:
-  // The primitive for one shape and number of rows, with its memory objects.
+  // The primitive for one matrix shape and number of rows, with its memory objects.
   struct Product {
     dnnl::matmul::primitive_desc description;
     dnnl::matmul primitive;
@@ -100,8 +100,8 @@ class OneDnnContext::State {
     dnnl::memory::desc weights;
     bool rows_stay_apart = false;
   };
-  // Returns the weight format of a shape, which is the same for every number of rows. Throws
-  // dnnl::error if oneDNN has no product of this shape.
+  // Returns the weight format for a matrix shape. The format is the same for every number of rows.
+  // Throws dnnl::error if oneDNN has no product for this shape.
   const Format& FormatOf(const Shape& shape) {
     threads_.UseForCallingThread();
     const auto found = formats_.find(shape);
@@ -124,13 +124,15 @@ class OneDnnContext::State {
 
   struct Weights {
     const dnnl::memory& packed;
-    const float* scales;  // one scale per output, for eight-bit weights; otherwise null
+    // One scale per output for eight-bit weights; null for other weights.
+    const float* scales;
   };
   void Multiply(const Shape& shape, const Weights& weights, const ProductInput& input,
                 const ProductOutput& output) {
     const int64_t rows = BucketOf(shape, input.num_rows);
     Product& product = ProductFor(shape, rows);
-    // If the sums need no further processing, oneDNN writes them directly to the output.
+    // oneDNN writes the sums directly to the output if the sums are stored and the rows are not
+    // padded.
     const bool in_place = output.finish == simd::Finish::kStore && rows == input.num_rows;
     float* const sums = in_place ? output.y : sums_.Get(rows * shape.outputs);
     product.x.set_data_handle(Factors(shape, input, rows));
@@ -181,8 +183,8 @@ class OneDnnContext::State {
     return {dnnl::matmul::desc(x, weights, y), attributes, engine_};
   }
 
-  // If the CPU has no bf16 instructions, oneDNN computes a single row by a different path. A single
-  // bf16 row is therefore padded to two rows.
+  // On a CPU without bf16 instructions, oneDNN uses another code path for a single row than for
+  // several rows. A single bf16 row is therefore padded to two rows.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
     const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));
@@ -204,8 +206,8 @@ class OneDnnContext::State {
     return products_.emplace(key, std::move(product)).first->second;
   }
 
-  // Returns the input rows, normalised, converted to the type of the product and padded with rows
-  // of zeros.
+  // Returns the address of the input rows for oneDNN: normalised if requested, converted to the
+  // type of the product, and padded with rows of zeros.
   void* Factors(const Shape& shape, const ProductInput& input, int64_t rows) {
     const int64_t cols = shape.inputs;
     const bool as_they_are = shape.form == Form::kF32 && input.norm_weight == nullptr &&
@@ -287,14 +289,14 @@ class OneDnnContext::Matrix final : public PackedMatrix {
   Shape shape_;
   std::unique_ptr<HostBuffer> buffer_;
   dnnl::memory weights_;
-  std::vector<float> scales_;  // one per output, for eight-bit weights
+  std::vector<float> scales_;  // one scale per output for eight-bit weights; otherwise empty
 };
 
 namespace {
 
-// Returns a matrix [outputs][inputs] of a single type, which oneDNN then reorders to its own
-// format. Returns the memory of `source` if it already has this form; otherwise fills `plain` and
-// returns its memory.
+// Returns the address of a matrix [outputs][inputs] of a single type, which oneDNN reorders to its
+// own format. If the memory of `source` has this form, the result points to that memory. Otherwise
+// the function copies the matrix to `plain`, and the result points to `plain`.
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;
@@ -343,7 +345,8 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(const MatrixSo
   if (source.dtype() == DType::kF16 && !is_int8) {
     return Unimplemented("oneDNN is not used for f16 weights");
   }
-  // Without VNNI instructions, oneDNN sums pairs of products in 16 bits, which can overflow.
+  // Without VNNI instructions, oneDNN adds pairs of eight-bit products in 16 bits, which can
+  // overflow.
   if (is_int8 && !simd::DetectNativeProducts().int8) {
     return Unimplemented("oneDNN cannot multiply eight-bit weights exactly on this machine");
   }
@@ -356,7 +359,8 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(const MatrixSo
     const State::Format& format = state_->FormatOf(shape);
     if (use == OneDnnUse::kWhereRowsStayApart && !format.rows_stay_apart) {
       return Unimplemented(
-          "oneDNN has no product of {} x {} weights with the same bits in every batch",
+          "oneDNN has no product of a weight with {} outputs and {} inputs that computes the same "
+          "bits in every batch",
           shape.outputs, shape.inputs);
     }
     INCIPIT_ASSIGN_OR_RETURN(auto buffer,

@@ -1,7 +1,7 @@
-// Matrix products by oneDNN, with weights in oneDNN's blocked format. oneDNN is used if the CPU has
-// instructions for the type (AVX-512 for f32, AVX512_BF16, AVX512_VNNI) and if attention uses the
-// bf16 dot instruction (simd/select.h). oneDNN's products on such CPUs compute each row with the
-// same bits for every number of rows.
+// Computes matrix products by oneDNN, with weights in oneDNN's blocked format. By default, oneDNN
+// is used if attention uses the bf16 dot instruction (simd/select.h) and the CPU has AVX-512
+// instructions for the type: AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI for eight-bit
+// weights. On such a CPU, oneDNN computes each row with the same bits for every number of rows.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,26 @@
 
 namespace incipit {
 
-// When to use oneDNN for a product.
+// The condition for the use of oneDNN for a matrix.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
-  // Only if the oneDNN kernels (brgemm) compute each row with the same bits in every batch.
+  // Only if oneDNN's kernels for the matrix (brgemm) compute each row with the same bits in every
+  // batch.
   kWhereRowsStayApart,
 };
 
-// The state that all oneDNN matrices of a backend share: the engine, the stream, and one primitive
-// per shape and number of rows. The context must outlive the matrices.
+// The state that all oneDNN matrices of a backend share: the engine, the stream, and a primitive
+// for each pair of matrix shape and number of rows. The context must outlive the matrices.
 class OneDnnContext {
  public:
   OneDnnContext(const simd::Kernels& kernels, const Threads& threads, HostMemory& memory);
   ~OneDnnContext();
 
-  // Packs a matrix. Returns UNIMPLEMENTED if oneDNN has no product for the type on this machine.
-  // For bf16 weights, activations are rounded to bf16.
+  // Packs a matrix. Returns UNIMPLEMENTED if oneDNN has no product for the type of the matrix on
+  // this machine. If the weights are bf16, products round their activations to bf16.
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source, OneDnnUse use);
 
-  // Returns the first error since the previous call of TakeError, or OK.
+  // Returns the first error of a product since the previous call of TakeError, or OK.
   absl::Status TakeError();
 
  private:

@@ -10,12 +10,13 @@
 namespace incipit {
 namespace {
 
-// Maximum number of rows that are packed at a time. Limits the memory for packed rows.
+// Maximum number of input rows that are packed at a time, which limits the memory for packed rows.
 constexpr int64_t kPassRows = 512;
-// Maximum number of panels (blocks of weight rows) per part of a product. The panels stay in the
-// thread's cache while all rows of the part are multiplied.
+// Maximum number of panels (groups of weight rows that the inner loops multiply together) in one
+// part of a product. The panels of a part stay in the thread's CPU cache while all input rows of
+// the part are multiplied.
 constexpr int64_t kPanelsAtOnce = 8;
-// Minimum number of parts per thread, if the weight has enough panels.
+// Minimum number of parts of a product per thread, if the weight has enough panels.
 constexpr int64_t kPartsMin = 8;
 
 class SimdMatrix final : public PackedMatrix {
@@ -88,18 +89,20 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    // The smallest unit of work: one panel, or a panel of gate together with the panel of up.
+    // The smallest work for a thread: one panel (a group of weight rows), or a panel of gate with
+    // its panel of up.
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
-    // A single tile is limited by memory bandwidth, so each thread reads one contiguous range of
-    // panels.
+    // The speed of a product with a single tile of input rows depends on memory bandwidth only.
+    // Each thread therefore reads one contiguous range of panels (groups of weight rows).
     if (num_tiles == 1) {
       context_.threads.ForParts(num_units, work, [&](int64_t begin, int64_t end, int32_t) {
         multiply(begin * unit, end * unit, 0, 1);
       });
       return;
     }
-    // Cuts the product into parts, each a group of rows times a range of panels. Consecutive parts
-    // share the same panels, so that a thread finds shared panels in a cache.
+    // Divides the product into parts: a group of input rows times a range of panels (groups of
+    // weight rows). Consecutive parts use the same panels, so a thread finds these panels in a CPU
+    // cache.
     const int64_t count = context_.threads.count();
     int64_t num_ranges = std::max((num_units * unit + kPanelsAtOnce - 1) / kPanelsAtOnce,
                                   (kPartsMin * count + num_groups - 1) / num_groups);
@@ -137,7 +140,8 @@ class SimdMatrix final : public PackedMatrix {
   SimdMatmulContext& context_;
   const PanelShape shape_;
   const int64_t rows_, cols_;
-  std::unique_ptr<HostBuffer> memory_;  // panels, then scales and starts
+  // The panels, then (for eight-bit weights) the scales and the initial sums.
+  std::unique_ptr<HostBuffer> memory_;
 };
 
 }  // namespace

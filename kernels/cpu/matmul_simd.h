@@ -1,4 +1,4 @@
-// Matrix products by the inner loops of kernels/cpu/simd.
+// Computes matrix products by the inner loops of kernels/cpu/simd.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace incipit {
 
-// The state that the matrices of one backend share. The context must outlive the matrices.
+// The state that all matrices of one backend share. The context must outlive the matrices.
 struct SimdMatmulContext {
   const simd::Kernels& kernels;
   const Threads& threads;
@@ -20,8 +20,9 @@ struct SimdMatmulContext {
   Scratch<float> packed_rows, row_scales, row_of_thread;
 };
 
-// Packs a matrix for the inner loops. Weights keep their stored type and are widened in registers,
-// or are rounded to eight bits if `source` asks for it.
+// Packs a matrix for the inner loops of kernels/cpu/simd. Weights are rounded to eight bits if
+// `source.format` is kInt8. Other weights keep their stored type, and the inner loops convert these
+// weights to f32 in registers.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> PackSimdMatrix(const MatrixSource& source,
                                                              SimdMatmulContext& context);
 

@@ -10,14 +10,15 @@
 namespace incipit {
 namespace {
 
-constexpr int kRepeats = 6;  // number of measurements; the highest rate counts
-// Number of rounds of a multiplication loop; the loop takes some milliseconds.
+constexpr int kRepeats = 6;  // number of measurements, of which the highest rate is used
+// Number of iterations of a multiplication loop, which then runs for some milliseconds.
 constexpr int64_t kRounds = 2'000'000;
-// Number of bytes that all threads together read; larger than the CPU caches.
+// Number of bytes that all threads together read. The number exceeds the size of the CPU caches.
 constexpr size_t kReadBytes = 256 << 20;
 
-// Runs `work(thread)` on all threads at once and returns the sum of the returned units per second.
-// The time ends when the last thread has finished. The result is the best of kRepeats measurements.
+// Calls `work(thread)` on all threads simultaneously. `work` returns the number of operations or
+// bytes that it has processed. Returns this number per second for all threads together, until the
+// last thread has finished. The result is the maximum of kRepeats measurements.
 template <class F>
 double BestRate(const Threads& threads, const F& work) {
   double best = 0;

@@ -1,4 +1,4 @@
-// Measures MachineRates of the CPU.
+// Measures the rates of the CPU: multiplications and bytes read per second.
 #pragma once
 
 #include "kernels/cpu/simd/kernels.h"
@@ -7,7 +7,7 @@
 
 namespace incipit {
 
-// Measures the rates of `threads` with the instruction set of `kernels`.
+// Measures the rates of all `threads` together with the instruction set of `kernels`.
 MachineRates MeasureCpuRates(const simd::Kernels& kernels, const Threads& threads);
 
 }  // namespace incipit

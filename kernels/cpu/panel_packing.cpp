@@ -13,11 +13,11 @@ namespace incipit {
 namespace {
 
 struct StoredRow {
-  const char* data = nullptr;  // null for a row after the last one
+  const char* data = nullptr;  // null if the panel's row is after the last row of the matrix
   DType dtype = DType::kF32;
 };
 
-// Returns row `row` of the matrix that the parts form one after the other.
+// Returns row `row` of the matrix whose rows are the rows of `parts`, one part after the other.
 StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
   for (const ConstTensorView& part : parts) {
     if (row < part.rows) {
@@ -29,7 +29,7 @@ StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
   return {};
 }
 
-// Packs one panel at a time. Each thread has its own packer.
+// Packs panels (groups of panel_width weight rows) one by one. Each thread has its own packer.
 class PanelPacker {
  public:
   PanelPacker(const MatrixSource& source, const PanelShape& shape, const simd::Kernels& kernels,
@@ -62,8 +62,8 @@ class PanelPacker {
   }
 
  private:
-  // Returns the matrix row of one output of a panel. If the weight is gate and up, panels of gate
-  // and panels of up alternate.
+  // Returns the matrix row that is output `lane` of panel `panel`. If the weight consists of gate
+  // and up, panels of gate rows and panels of up rows alternate.
   StoredRow RowOf(int64_t panel, int64_t lane) const {
     if (!shape_.is_gate_up) return FindRow(source_.parts, panel * shape_.panel_width + lane);
     const int64_t size = source_.rows() / 2, row = panel / 2 * shape_.panel_width + lane;
@@ -71,7 +71,7 @@ class PanelPacker {
     return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
-  // Returns the index within a step at which the output `lane` is stored.
+  // Returns the position of output `lane` among the panel_width elements of one column.
   int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
     if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;
@@ -79,8 +79,8 @@ class PanelPacker {
     return pair + (in_pair < lanes ? 2 * in_pair : 2 * (in_pair - lanes) + 1);
   }
 
-  // Writes a block of 64 columns at a time, so that the written cache lines stay in the cache until
-  // they are complete.
+  // Writes the panel in groups of 64 columns, so that a cache line stays in the CPU cache until all
+  // of its elements are written.
   template <class Element, class ReadElement>
   void Interleave(Element* out, const ReadElement& read) const {
     constexpr int64_t kColumns = 64;

@@ -1,5 +1,5 @@
-// Packs a matrix into panels, the blocks of weight rows that the inner loops of kernels/cpu/simd
-// multiply.
+// Packs a matrix into panels. A panel is a group of panel_width weight rows, stored column by
+// column for the inner loops of kernels/cpu/simd.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,25 @@
 
 namespace incipit {
 
-// The sizes of a matrix that is packed into panels. The caller owns the memory of the panels.
+// The sizes of a matrix that is packed into panels (groups of panel_width weight rows).
 struct PanelShape {
-  // Returns the panel sizes of `source`. `weights` is simd::kInt8 for eight-bit weights, otherwise
-  // the index of the stored type.
+  // Returns the panel sizes of `source` for the inner loops `kernels`. `weights` of the result is
+  // simd::kInt8 for eight-bit weights, otherwise the index of the stored type.
   static PanelShape Of(const MatrixSource& source, const simd::Kernels& kernels);
 
   size_t byte_size() const { return static_cast<size_t>(num_panels * panel_bytes); }
 
-  int weights = 0;  // index into Kernels::products
+  int weights = 0;  // index of the weight format in Kernels::products
   int64_t num_panels = 0, panel_width = 0, pair_lanes = 0, steps = 0, panel_bytes = 0;
-  bool is_gate_up = false;  // panels of gate and panels of up alternate
+  bool is_gate_up = false;  // true: panels of gate rows and panels of up rows alternate
 };
 
 struct PanelMemory {
-  char* panels = nullptr;     // size: byte_size()
-  float* scales = nullptr;    // shape [num_panels * panel_width], for eight-bit weights only
-  int32_t* starts = nullptr;  // shape [num_panels * panel_width], for eight-bit weights only
+  char* panels = nullptr;  // size: PanelShape::byte_size() bytes
+  // Scale of each output, for eight-bit weights only; shape [num_panels * panel_width].
+  float* scales = nullptr;
+  // Initial sum of each output, for eight-bit weights only; shape [num_panels * panel_width].
+  int32_t* starts = nullptr;
 };
 
 void PackPanels(const MatrixSource& source, const PanelShape& shape, const simd::Kernels& kernels,

@@ -29,8 +29,8 @@ bool RowSampler::Survey(std::span<const float> logits) {
   return finite && max_ > -kInfinity;
 }
 
-// Replaces the current row by a copy to which penalties, biases and bans are applied. If the bans
-// remove every token, the copy has no bans.
+// Replaces the current row by a copy, and applies penalties, biases and bans to the copy. If the
+// bans exclude every token, the bans are not applied.
 void RowSampler::Adjust(const StepSample& sample) {
   const std::span<const float> original = logits_;
   adjusted_.assign(original.begin(), original.end());
@@ -56,7 +56,8 @@ TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logi
   } else if (params.top_p < 1) {
     CollectMass(sample);
   } else if (params.min_p > 0) {
-    // The bound is slightly below the bound of min_p, so that rounding errors exclude no token.
+    // The lowest candidate logit is slightly lower than min_p requires, so that rounding errors
+    // exclude no token.
     const double below = (0.01 - std::log(params.min_p)) * params.temperature;
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));
@@ -73,8 +74,7 @@ TokenId RowSampler::LowestOfLargest() const {
   return static_cast<TokenId>(chunk * simd::kChunk + position);
 }
 
-// Makes the tokens with a logit of at least `lowest` the candidates, in ascending order of token
-// id.
+// Makes each token whose logit is at least `lowest` a candidate, in ascending order of token id.
 void RowSampler::Collect(float lowest) {
   candidates_.Reset(std::ssize(logits_));
   for (int64_t chunk = 0; chunk < std::ssize(maxima_); ++chunk) {
@@ -87,8 +87,8 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Makes the k largest tokens the candidates. At least k tokens reach the k-th largest chunk
-// maximum, so that smaller logits can be skipped.
+// Makes the k tokens with the largest logits the candidates. At least k logits are not below the
+// k-th largest chunk maximum, so that lower logits can be skipped.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {
@@ -101,8 +101,9 @@ void RowSampler::CollectLargest(int64_t k) {
   candidates_.KeepLargest(k);
 }
 
-// Makes the tokens that top_p keeps the candidates. Most rows need only the logits within a small
-// distance of the largest one, so the distance starts at 8 times the temperature.
+// Makes the tokens that top_p keeps the candidates. In most rows, the logits of these tokens are
+// close to the largest logit. The first attempt therefore reads logits within 8 times the
+// temperature below the largest logit.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);
@@ -139,8 +140,8 @@ TokenId RowSampler::SampleFromCandidates(const StepSample& sample) const {
   return -1;
 }
 
-// Samples from all tokens of the row: finds the part that contains the sampled point, then the
-// token.
+// Samples from all tokens of the row. Finds the part of 4096 tokens that contains the sampled
+// point, then the token.
 TokenId RowSampler::SampleFromRow(const StepSample& sample) {
   constexpr int64_t kPart = 4096;
   const float inverse = InverseTemperature(sample.params->temperature);
@@ -246,7 +247,7 @@ void CpuSampler::Score(const ScoreArgs& args) {
   AppendLogprobs(args.logits, *args.logprobs);
 }
 
-// Appends an empty entry for every row in order, then fills the entries on all threads.
+// Appends one empty entry for each element of wanted_, in order. Then all threads fill the entries.
 void CpuSampler::AppendLogprobs(const TensorView& logits, Logprobs& logprobs) {
   const size_t first = logprobs.chosen.size();
   for (LogprobRow& row : wanted_) {

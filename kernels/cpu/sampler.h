@@ -1,4 +1,5 @@
-// Sampling on the CPU: from one row of logits, and from all rows of a step on several threads.
+// Samples tokens on the CPU: from one row of logits on one thread, and from all rows of a step on
+// several threads.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +15,17 @@
 
 namespace incipit {
 
-// Destinations for the log probabilities of one row. The size of `top` is the requested number of
-// likeliest tokens, at most the vocabulary size.
+// Destinations for the log probabilities of one row of logits. The size of `top` is the requested
+// number of likeliest tokens, at most the vocabulary size.
 struct LogprobSlot {
   TokenLogprob* chosen = nullptr;
   int32_t* rank = nullptr;
   std::span<TokenLogprob> top;
 };
 
-// Samples from one row of logits at a time, bit for bit as kernels/sampling.h defines, without
-// sorting the vocabulary. One pass over a row computes the largest logit of each chunk
-// (simd::kChunk logits). Greedy requests need only these maxima. Every later pass reads only the
+// Samples from one row of logits at a time, without sorting the vocabulary. The results have the
+// bits that kernels/sampling.h defines. A first pass over the row computes the maximum of each
+// chunk of simd::kChunk logits. Greedy sampling reads only these maxima. Later passes read only the
 // chunks that can contain a candidate. Not thread-safe: each thread has its own sampler.
 class RowSampler {
  public:
@@ -32,16 +33,18 @@ class RowSampler {
 
   bool IsFinite(std::span<const float> logits) { return Survey(logits); }
 
-  // Returns the sampled token, or -1 if the row is not finite.
+  // Returns the sampled token, or -1 if a logit of the row is NaN or +infinity, or all logits are
+  // -infinity.
   TokenId Sample(const StepSample& sample, std::span<const float> logits);
 
-  // Computes the log probability and the rank of `token`, and the likeliest tokens.
+  // Computes the log probability and the rank of `token`, and the likeliest tokens of the row
+  // `logits`.
   // REQUIRES: all values of `logits` are finite or -infinity.
   void FillLogprobs(std::span<const float> logits, TokenId token, const LogprobSlot& slot);
 
  private:
-  // Makes `logits` the current row and computes the maxima of its chunks. Returns false if the row
-  // is not finite.
+  // Makes `logits` the current row and computes the maxima of its chunks. Returns false if a logit
+  // is NaN or +infinity, or all logits are -infinity.
   bool Survey(std::span<const float> logits);
   void Adjust(const StepSample& sample);
 
@@ -61,15 +64,15 @@ class RowSampler {
   }
 
   const simd::Kernels* kernels_;
-  std::span<const float> logits_;  // the current row
-  std::vector<float> maxima_;      // largest logit of each chunk of the current row
+  std::span<const float> logits_;  // the current row of logits
+  std::vector<float> maxima_;      // element i: the largest logit of chunk i of the current row
   float max_ = 0;
   Candidates candidates_;
   std::vector<float> adjusted_, sorted_maxima_;
   std::vector<uint64_t> sums_;
 };
 
-// Samples and scores the rows of a step on several threads.
+// Samples from the rows of a step, and computes log probabilities, on several threads.
 class CpuSampler {
  public:
   CpuSampler(const simd::Kernels& kernels, const Threads& threads);
@@ -78,19 +81,20 @@ class CpuSampler {
   void Score(const ScoreArgs& args);
 
  private:
-  // One row of log probabilities to append.
+  // One row of logits for which log probabilities are requested.
   struct LogprobRow {
     int32_t logits_row = 0;
     TokenId token = -1;
     int32_t num_top = 0;
-    bool finite = false;  // if false, the row has log probability 0, rank 0 and no likeliest tokens
-    size_t top_begin = 0;  // index of its first entry in Logprobs::top
+    // False: log probability 0, rank 0 and no likeliest tokens are stored for this row.
+    bool finite = false;
+    size_t top_begin = 0;  // index in Logprobs::top of the first entry of this row
   };
 
   void AppendLogprobs(const TensorView& logits, Logprobs& logprobs);
 
   const Threads& threads_;
-  std::vector<RowSampler> samplers_;  // one per thread
+  std::vector<RowSampler> samplers_;  // element i: the sampler of thread i
   std::vector<LogprobRow> wanted_;
 };
 

@@ -1,6 +1,6 @@
-// Memory that an operation needs while it runs. The memory grows to the size of the largest use and
-// is kept, so that steps after the warm-up allocate nothing. Large memory is allocated in huge
-// pages.
+// Allocates working memory of an operation. The memory grows to the size of the largest use and is
+// kept. After the largest step, further steps therefore allocate nothing. Large memory is allocated
+// in huge pages.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,11 @@
 
 namespace incipit {
 
-// Memory for elements of type T, aligned to a cache line. The contents are lost when the memory
-// grows.
+// Working memory for elements of type T, aligned to a cache line. Growth discards the contents.
 template <class T>
 class Scratch {
  public:
-  // Returns memory for at least `size` elements.
+  // Returns the address of memory for at least `size` elements.
   T* Get(int64_t size) {
     if (size > size_) {
       memory_.reset();

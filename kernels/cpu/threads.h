@@ -1,6 +1,6 @@
-// The threads of the CPU backend: the OpenMP thread pool, which oneDNN also uses. Between two
-// operations of a step the threads spin. If no operation follows, the threads fall asleep after the
-// time that docs/operations.md states.
+// Manages the threads of the CPU backend: the OpenMP thread pool, which oneDNN also uses. Between
+// two operations of a step, the threads wait actively. If no operation follows for the time that
+// docs/operations.md states, the threads sleep.
 #pragma once
 
 #include <omp.h>
@@ -17,30 +17,31 @@ class Threads {
 
   int32_t count() const { return count_; }
 
-  // Sets the number of OpenMP threads for the calling thread, because oneDNN uses that number and
-  // OpenMP stores it per calling thread.
+  // Sets the number of OpenMP threads for the calling thread. OpenMP stores the number per calling
+  // thread, and oneDNN uses the number.
   void UseForCallingThread() const {
     if (omp_get_max_threads() != count_) omp_set_num_threads(count_);
   }
 
-  // If pinning was requested, binds the calling thread and the pool's threads to one CPU each. The
-  // allowed CPUs are used in turn. The calling thread must be the one that calls the backend from
-  // now on.
+  // If pinning was requested, binds the calling thread and each thread of the pool to one CPU.
+  // Binds two threads to the same CPU only if there are more threads than allowed CPUs.
+  // REQUIRES: all later calls of the backend come from the calling thread.
   void PinOnce() {
     if (pins_ && pinned_for_ != std::this_thread::get_id()) Pin();
   }
 
-  // Calls f(begin, end, thread) for one contiguous part of [0, size) per thread. `work` is the
-  // approximate number of multiplications in all parts. If `work` is small, the calling thread does
-  // everything, because waking threads would cost more.
+  // Divides [0, size) into one contiguous range [begin, end) per thread, and calls f(begin, end,
+  // thread) for each range. `work` is the approximate number of multiplications for all ranges
+  // together. If `work` is small, the calling thread computes everything, because waking other
+  // threads would take longer.
   template <class F>
   void ForParts(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {
       if (size > 0) f(int64_t{0}, size, 0);
       return;
     }
-    // Always uses count_ threads: for a team of another size, OpenMP would end threads and start
-    // new ones.
+    // The number of threads is always count_. With another number, OpenMP would end threads and
+    // start new threads.
 #pragma omp parallel num_threads(count_)
     {
       const int64_t thread = omp_get_thread_num(), num_threads = omp_get_num_threads();
@@ -50,8 +51,8 @@ class Threads {
     }
   }
 
-  // Calls f(index, thread) for each index of [0, size). Free threads take the indices in ascending
-  // order.
+  // Calls f(index, thread) for each index in [0, size). A thread that is free fetches the next
+  // index, in ascending order.
   template <class F>
   void ForEach(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {
@@ -63,7 +64,8 @@ class Threads {
   }
 
  private:
-  static constexpr int64_t kWorkMin = 32768;  // multiplications; some microseconds on one core
+  // Minimum number of multiplications for several threads; some microseconds of work for one core.
+  static constexpr int64_t kWorkMin = 32768;
 
   void Pin();
 

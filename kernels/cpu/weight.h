@@ -1,4 +1,4 @@
-// Weights of the CPU backend.
+// Declares the weights of the CPU backend, and the inputs and outputs of matrix products.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,17 @@
 
 namespace incipit {
 
-// The input rows of a product. If `norm_weight` is set, the rows are normalised before the product.
+// The input rows of a matrix product. If `norm_weight` is not null, the rows are normalised (RMS
+// norm) before the product.
 struct ProductInput {
-  const float* x = nullptr;          // shape [rows][cols]
-  const int32_t* indices = nullptr;  // shape [num_rows], rows of x to use; null: the first num_rows
+  const float* x = nullptr;  // shape [rows][cols]
+  // Indices of the rows of `x` to multiply, of shape [num_rows]; null: the first num_rows rows.
+  const int32_t* indices = nullptr;
   int64_t num_rows = 0;
-  const float* norm_weight = nullptr;  // shape [cols], or null
+  const float* norm_weight = nullptr;  // weight of the RMS norm, of shape [cols]; null: no norm
   float epsilon = 0;
 
-  // Returns the input that consists of the rows [begin, begin + count) of this input.
+  // Returns an input with the rows [begin, begin + count) of this input.
   ProductInput Part(int64_t begin, int64_t count, int64_t cols) const {
     ProductInput part = *this;
     part.num_rows = count;
@@ -33,10 +35,11 @@ struct ProductInput {
   }
 };
 
-// The destination of a product and the operation that is applied to the sums (simd::Finish).
+// The destination of a matrix product, and the operation (simd::Finish) that is applied to the
+// sums.
 struct ProductOutput {
   simd::Finish finish = simd::Finish::kStore;
-  const float* bias = nullptr;  // shape [outputs], or null
+  const float* bias = nullptr;  // shape [outputs]; null: no bias
   float* y = nullptr;           // shape [num_rows][Width(outputs)]
 
   int64_t Width(int64_t outputs) const {
@@ -44,17 +47,18 @@ struct ProductOutput {
   }
 };
 
-// A packed matrix [outputs, inputs] that is multiplied.
+// A weight matrix of shape [outputs][inputs], packed for the matrix product.
 class PackedMatrix {
  public:
   virtual ~PackedMatrix() = default;
   virtual size_t byte_size() const = 0;
 
-  // Multiplies the rows of `input`. Each output row depends only on its own input row, bit for bit.
+  // Multiplies the rows of `input` by this matrix. The bits of each output row depend only on its
+  // own input row.
   virtual void Multiply(const ProductInput& input, const ProductOutput& output) = 0;
 };
 
-// Either a packed matrix or, for an embedding, views of the rows in their original memory.
+// A weight: a packed matrix, or, for an embedding, views of the rows in their original memory.
 class CpuWeight final : public Weight {
  public:
   CpuWeight(std::span<const ConstTensorView> parts, WeightFormat format,
@@ -67,10 +71,10 @@ class CpuWeight final : public Weight {
   int64_t cols() const override { return parts_.front().cols; }
   size_t byte_size() const override { return matrix_ != nullptr ? matrix_->byte_size() : 0; }
 
-  // Returns the packed matrix; null for an embedding.
+  // Returns the packed matrix, or null for an embedding.
   PackedMatrix* matrix() const { return matrix_.get(); }
-  // Returns the original rows of the weight. Only the rows of an embedding are still guaranteed to
-  // be valid.
+  // Returns views of the original rows of the weight. The views are guaranteed to stay valid only
+  // for an embedding.
   std::span<const ConstTensorView> parts() const { return parts_; }
   WeightFormat format() const { return format_; }
 
@@ -81,7 +85,8 @@ class CpuWeight final : public Weight {
   int64_t rows_ = 0;
 };
 
-// The description of a matrix to be packed.
+// Describes a matrix that will be packed. The rows of the matrix are the rows of `parts`, one part
+// after the other.
 struct MatrixSource {
   std::span<const ConstTensorView> parts;
   WeightRole role = WeightRole::kOutput;
@@ -93,8 +98,8 @@ struct MatrixSource {
     return sum;
   }
   int64_t cols() const { return parts.front().cols; }
-  // Returns the type in which the matrix is stored: the type of the parts, or f32 if their types
-  // differ.
+  // Returns the type of the packed matrix: the type of the parts, or f32 if the parts have
+  // different types.
   DType dtype() const {
     for (const ConstTensorView& part : parts) {
       if (part.dtype != parts.front().dtype) return DType::kF32;

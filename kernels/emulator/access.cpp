@@ -1,4 +1,5 @@
-// Memory accesses of a kernel, with the checks and the ordering between kernels and between blocks.
+// Checks the memory accesses of a kernel's threads. Also orders a kernel after the earlier kernels,
+// and the blocks of one kernel by atomic operations.
 #include <fmt/format.h>
 
 #include "kernels/emulator/machine.h"
@@ -61,10 +62,11 @@ void TouchShared(const void* address, int bytes, Access access, Site site) {
 
 void TouchGlobal(const void* address, int bytes, Access access, Site site) {
   if (IsShared(Running(), address)) {
-    Machine::Get().Fail(site, "accesses shared memory as if it were global");
+    Machine::Get().Fail(site, "the thread accesses shared memory as if it were global memory");
   }
   if (!IsAligned(address, bytes)) {
-    Machine::Get().Fail(site, fmt::format("{} bytes at {} are not aligned", bytes, address));
+    Machine::Get().Fail(site, fmt::format("{} bytes at address {} of global memory are not aligned",
+                                          bytes, address));
   }
   Machine& machine = Machine::Get();
   Report& report = machine.report();
@@ -93,7 +95,8 @@ void TouchGlobal(const void* address, int bytes, Access access, Site site) {
 
 void Machine::CheckGlobal(const void* address, int64_t bytes, Access access, Site site) {
   if (options_.memory != nullptr && !options_.memory->Holds(address, bytes)) {
-    Fail(site, fmt::format("{} bytes of global memory are not allocated", bytes));
+    Fail(site, fmt::format("the thread accesses {} bytes of global memory that are not allocated",
+                           bytes));
   }
   const Thread& thread = current();
   if (thread.warp->block->races == nullptr) return;
@@ -147,17 +150,20 @@ const void* ReadCluster(const void* shared, int bytes, int rank, Site site) {
   const Thread& thread = machine.current();
   const Cluster& cluster = *thread.warp->block->cluster;
   if (rank < 0 || rank >= static_cast<int>(cluster.blocks.size())) {
-    machine.Fail(site, fmt::format("the rank is {}; the cluster has {} blocks", rank,
-                                   cluster.blocks.size()));
+    machine.Fail(site, fmt::format("the block rank {} is not in [0, {}), the ranks of the cluster",
+                                   rank, cluster.blocks.size()));
   }
   if (thread.warp->is_at_cluster) {
-    machine.Fail(site, "reads shared memory of its cluster between ArriveCluster and WaitCluster");
+    machine.Fail(
+        site,
+        "the thread reads shared memory of its cluster between ArriveCluster and WaitCluster");
   }
   const Block& other = *cluster.blocks[static_cast<size_t>(rank)];
   if (other.num_ended > 0) {
-    machine.Fail(site, fmt::format("reads shared memory of block {}, of which {} threads have "
-                                   "ended",
-                                   other.index, other.num_ended));
+    machine.Fail(site,
+                 fmt::format("the thread reads shared memory of block {}, of which {} threads have "
+                             "ended",
+                             other.index, other.num_ended));
   }
   const auto offset = reinterpret_cast<const char*>(shared) - thread.shared;
   if (&other == thread.warp->block) {

@@ -1,5 +1,5 @@
-// The functions of the emulator that a kernel's threads call. The functions of
-// kernels/emulator/device.h are thin wrappers of these. Only threads of a kernel may call them.
+// Declares the functions of the emulator that a kernel's threads call. The functions of
+// kernels/emulator/device.h are thin wrappers of the functions declared here.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace incipit::emulator {
 
-// A line in the kernel's source. Here() as a default argument is the line of the caller.
+// A line in the source of a kernel. A function with the default argument Here() receives the line
+// of its caller.
 struct Site {
   const char* file = "";
   int line = 0;
@@ -21,7 +22,7 @@ constexpr Site Here(const char* file = __builtin_FILE(), int line = __builtin_LI
 
 // The identity of the running thread.
 struct Place {
-  int thread = 0;  // index within its block
+  int thread = 0;  // index of the thread within its block
   int block = 0, num_blocks = 1;
   int cluster_rank = 0;
   char* shared = nullptr;
@@ -30,7 +31,7 @@ struct Place {
 extern constinit thread_local Place* g_running;
 inline const Place& Running() { return *g_running; }
 
-// ---- memory: these functions only check an access; the caller then accesses the memory
+// ---- memory: the Touch functions only check an access; the caller then accesses the memory
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kConstant, kBulkRead };
 void TouchShared(const void* address, int bytes, Access access, Site site);
 void TouchGlobal(const void* address, int bytes, Access access, Site site);
@@ -38,16 +39,16 @@ uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value, Site site);
 
 // ---- collectives: all lanes of a warp call the function at the same source line
 
-// Returns the number of the running thread's warp.
+// Returns the index of the running thread's warp within its block.
 int WarpNumber(Site site);
 void SyncBlock(Site site);
 void SyncThreads(int id, int num_threads, Site site);
 void SyncWarp(Site site);
 uint32_t Ballot(bool vote, Site site);
-// Returns the value of lane `from`. Each lane chooses its own `from`.
+// Returns the `value` that lane `from` passed. Each lane chooses its own `from`.
 uint64_t Shuffle(uint64_t value, int from, Site site);
 
-// ---- asynchronous copies, which finish later
+// ---- asynchronous copies: the copied bytes arrive some time after the call
 void CopyAsync16(void* shared, const void* global, int bytes, Site site);
 void CommitCopies();
 void WaitCopies(int left);
@@ -63,10 +64,10 @@ void CopyBulk(void* shared, const void* global, uint32_t bytes, uint64_t* barrie
 void LoadMatrices(uint32_t* words, const void* row, bool transposed, Site site);
 void MultiplyAdd(float* sums, const uint32_t* a, uint32_t b0, uint32_t b1, Site site);
 
-// ---- tensor instructions of a warpgroup
+// ---- tensor instructions of a warpgroup (four warps)
 struct LaneSums {
   float* values = nullptr;  // shape [num_blocks][4]
-  int num_blocks = 0;       // blocks of 8 columns
+  int num_blocks = 0;       // number of blocks of 8 columns
 };
 void FenceMultiplies(const LaneSums& sums, Site site);
 void MultiplyAddWarpgroup(const LaneSums& sums, const char* a, const char* b, Site site);
@@ -74,14 +75,15 @@ void CommitMultiplies(Site site);
 void WaitMultiplies(int left, Site site);
 void EndMultiplies(const LaneSums& sums, Site site);
 
-// ---- ordering with other kernels and other blocks
+// ---- ordering of a kernel after earlier kernels, and of the blocks of a cluster
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();
 void SyncCluster(Site site);
 void ArriveCluster(Site site);
 void WaitCluster(Site site);
-// Checks a load from the shared memory of the block with rank `rank`, and returns the address of
-// the bytes.
+// Checks a load of `bytes` bytes from the shared memory of the cluster's block with rank `rank`.
+// Returns the address of these bytes. `shared` is the address of the same bytes in the shared
+// memory of the running thread's block.
 const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

@@ -46,8 +46,8 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 }
 
 void Clocks::SyncWarps(std::span<const int> warps) {
-  // Joins the knowledge that single lanes have acquired, before the warps are joined. Most lanes of
-  // a warp have acquired the same vectors.
+  // Adds the events that single lanes have acquired to the vector of their warp. Most lanes of a
+  // warp have acquired the same vector, so a repeated vector is skipped.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

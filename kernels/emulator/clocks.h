@@ -1,7 +1,8 @@
-// The happens-before order of the threads of one block, as vector clocks. A thread knows the events
-// that happened before its current event. Events of a thread are numbered by the clock of its warp.
-// The clock advances whenever a lane of the warp releases its knowledge to other threads. A single
-// number therefore separates the events before a release from the events after it.
+// Stores the happens-before order of the threads of one block as vector clocks. A thread knows the
+// events that happened before its current event. The clock of a warp numbers the events of its
+// lanes. The clock advances whenever a lane releases its known events to other threads (at a
+// barrier, for example). A single number therefore separates the events before a release from the
+// events after it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// The latest known event of each agent. Agents are the threads, and other actors such as bulk
-// copies.
+// Element i is the number of the latest known event of agent i. Agents are the threads of the
+// block, and other actors such as bulk copies.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {
@@ -25,17 +26,20 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Agents that are not threads. The bulk copies of an mbarrier: event n is phase n, from 1. Other
-  // blocks of the cluster that read this block's shared memory: event n is the n-th ArriveCluster,
-  // from 1. The earlier kernels: event 1 is the end of these kernels.
+  // Agents that are not threads:
+  // - bulk_agent: the bulk copies of mbarrier `barrier`. Event n is the end of the barrier's phase
+  //   n, counted from 1.
+  // - remote_agent: other blocks of the cluster that read this block's shared memory. Event n is
+  //   the n-th ArriveCluster, counted from 1.
+  // - kernels_agent: the earlier kernels of the stream. Event 1 is the end of all these kernels.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
   int remote_agent() const { return num_threads_ + kMostBarriers; }
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
   // Returns the number of the current event of `thread`.
   Clock Now(int thread) const { return warps_[static_cast<size_t>(thread / 32)].now; }
-  // Returns how often all blocks of the cluster have called ArriveCluster, which ends reads of
-  // other blocks.
+  // Returns the number of times that all blocks of the cluster have called ArriveCluster. A read of
+  // another block's shared memory ends at the reader's next ArriveCluster.
   Clock ClusterArrivals() const { return num_cluster_arrivals_; }
   // Returns true if event `clock` of `agent` happened before the last complete barrier of the
   // cluster.
@@ -50,26 +54,28 @@ class Clocks {
 
   void SyncWarp(int warp) { SyncWarps({&warp, 1}); }
   void SyncWarps(std::span<const int> warps);
-  // A barrier of a cluster has three parts: each warp arrives, then the barrier is complete, then
-  // each thread acquires the knowledge of all other threads.
+  // The three parts of a cluster's barrier. ArriveAtCluster: a warp arrives. MeetAsCluster: all
+  // warps have arrived. WaitForCluster: a thread acquires the events that all other threads knew at
+  // their arrival.
   void ArriveAtCluster(int warp);
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
   void WaitForCluster(int thread);
 
-  // Adds the knowledge and the events of `thread` to `into`, so that other threads can acquire
-  // them.
+  // Adds the events that `thread` knows, and the thread's own events, to `into`. Other threads can
+  // acquire `into`.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Adds `known` to the knowledge of `thread`. A later vector from the same `source` replaces this
-  // one.
+  // Adds the events in `known` to the events that `thread` knows. A later call with the same
+  // `source` replaces `known`.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 
  private:
   struct WarpClock {
     Clock now = 1;
-    Clock within = 0;  // all lanes know the events of the other lanes up to this clock
-    // Events up to this clock precede the warp's arrival at the cluster's barrier.
+    Clock within = 0;  // each lane knows the events of all lanes of the warp up to this clock
+    // Each event of the warp up to this clock happened before the warp arrived at the cluster's
+    // barrier.
     Clock arrived = 0;
     ClockVector known;
   };
@@ -78,9 +84,9 @@ class Clocks {
     std::shared_ptr<const ClockVector> known;
   };
   struct ThreadClock {
-    // Knowledge acquired since the last barrier of the warp's lanes.
+    // The vectors that this thread has acquired since the last barrier of its warp.
     std::vector<Acquired> acquired;
-    // Per warp: the highest clock for which KnowsWarp returned true.
+    // Element i is the highest clock for which KnowsWarp has returned true for warp i.
     std::vector<Clock> whole_warps;
   };
 
@@ -89,8 +95,8 @@ class Clocks {
   int num_threads_ = 0;
   int num_agents_ = 0;
   Clock num_cluster_arrivals_ = 0;
-  ClockVector arriving_;  // joined knowledge of the warps that have arrived
-  // Knowledge of all blocks at the last complete barrier of the cluster.
+  ClockVector arriving_;  // events known to the warps that have arrived at the cluster's barrier
+  // The events that the blocks of the cluster knew at the last complete barrier of the cluster.
   std::shared_ptr<const ClockVector> cluster_known_;
   std::vector<WarpClock> warps_;
   std::vector<ThreadClock> threads_;

@@ -1,5 +1,5 @@
-// Synchronisation of threads: the lanes of a warp, the threads of a barrier, and the blocks of a
-// cluster.
+// Implements the synchronisation of the lanes of a warp, the threads of a barrier, and the blocks
+// of a cluster.
 #include <fmt/format.h>
 
 #include <array>
@@ -12,8 +12,9 @@ namespace incipit::emulator {
 namespace {
 
 [[noreturn]] void FailApart(const char* mine, Site site, const char* others, Site others_site) {
-  Machine::Get().Fail(site, fmt::format("calls {} while other lanes of its warp wait in {} ({}:{})",
-                                        mine, others, others_site.file, others_site.line));
+  Machine::Get().Fail(
+      site, fmt::format("the thread calls {} while other lanes of its warp wait in {} ({}:{})",
+                        mine, others, others_site.file, others_site.line));
 }
 
 }  // namespace
@@ -66,8 +67,8 @@ Request& RequestOf(const Warp& warp, size_t lane) {
   return *static_cast<Request*>(warp.requests[lane]);
 }
 
-// Checks that all lanes of a warp call the same barrier at the same source line, because barriers
-// are instructions of a whole warp.
+// Checks that all lanes of a warp call the same barrier function at the same source line, because a
+// barrier is an instruction of a whole warp.
 void ComeToBarrier(Warp& warp, const char* name, Site site) {
   if (warp.num_at_barrier == 0) {
     warp.barrier = name;
@@ -78,11 +79,11 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// Orders the threads of a complete barrier: the events of each thread before the barrier precede
-// the events of all threads after the barrier.
+// Orders the threads that have met at barrier `id`. The events of each thread before the barrier
+// happened before the events of all these threads after the barrier.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
-  std::array<int, kLanes> lanes{};  // a block has at most 32 warps
+  std::array<int, kLanes> lanes{};  // element i: number of lanes of warp i at the barrier
   ++lanes[static_cast<size_t>(last.thread / kLanes)];
   for (const Thread* thread : barrier.waiting)
     ++lanes[static_cast<size_t>(thread->thread / kLanes)];
@@ -92,14 +93,17 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
     if (lanes[warp] == 0) continue;
     if (lanes[warp] != kLanes) {
       Machine::Get().Fail(
-          site, fmt::format("barrier {} is reached by {} lanes of warp {}", id, lanes[warp], warp));
+          site,
+          fmt::format("barrier {} is complete, but only {} of 32 lanes of warp {} have reached it",
+                      id, lanes[warp], warp));
     }
     warps[num_warps++] = static_cast<int>(warp);
   }
   if (block.races != nullptr) block.races->clocks().SyncWarps({warps.data(), num_warps});
 }
 
-// Counts the running thread's arrival at a barrier. The last thread wakes all others.
+// Counts the running thread's arrival at barrier `id`. The last arriving thread wakes all waiting
+// threads.
 void MeetAtBarrier(int id, int num_threads, const char* name, Site site) {
   Machine& machine = Machine::Get();
   Thread& thread = machine.current();
@@ -108,8 +112,10 @@ void MeetAtBarrier(int id, int num_threads, const char* name, Site site) {
   if (barrier.waiting.empty()) {
     barrier.num_threads = num_threads;
   } else if (barrier.num_threads != num_threads) {
-    machine.Fail(site, fmt::format("names barrier {} with {} threads, others with {}", id,
-                                   num_threads, barrier.num_threads));
+    machine.Fail(
+        site, fmt::format(
+                  "the thread waits at barrier {} for {} threads, other threads wait there for {}",
+                  id, num_threads, barrier.num_threads));
   }
   if (static_cast<int>(barrier.waiting.size()) + 1 < num_threads) {
     barrier.waiting.push_back(&thread);
@@ -172,29 +178,33 @@ void SyncBlock(Site site) {
 void SyncThreads(int id, int num_threads, Site site) {
   Machine& machine = Machine::Get();
   if (id < 1 || id >= kNamedBarriers) {
-    machine.Fail(site, fmt::format("barrier {} is not in 1..{}", id, kNamedBarriers - 1));
+    machine.Fail(site,
+                 fmt::format("the barrier number {} is not in [1, {}]", id, kNamedBarriers - 1));
   }
   const int most = machine.current().warp->block->num_threads();
   if (num_threads <= 0 || num_threads % kLanes != 0 || num_threads > most) {
-    machine.Fail(site, fmt::format("barrier {} of {} threads: not whole warps of a block of {}", id,
-                                   num_threads, most));
+    machine.Fail(
+        site,
+        fmt::format("barrier {} has {} threads; the number must be a multiple of 32 in [32, {}]",
+                    id, num_threads, most));
   }
   MeetAtBarrier(id, num_threads, kSyncThreads, site);
 }
 
 namespace {
 
-// Records the arrival of a warp, with all its lanes, at the cluster's barrier.
+// Records that all lanes of a warp have arrived at the cluster's barrier through function `name`.
 void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
   const Site site = machine.current().site;
   Cluster& cluster = *warp.block->cluster;
-  if (warp.is_at_cluster) machine.Fail(site, "arrives twice at the barrier of its cluster");
+  if (warp.is_at_cluster)
+    machine.Fail(site, "the warp arrives twice at the barrier of its cluster");
   if (cluster.num_arrived == 0) {
     cluster.arrived_as = name;
   } else if (cluster.arrived_as != name) {
-    machine.Fail(site, fmt::format("calls {} while other warps of its cluster wait in {}", name,
-                                   cluster.arrived_as));
+    machine.Fail(site, fmt::format("the warp calls {} while other warps of its cluster wait in {}",
+                                   name, cluster.arrived_as));
   }
   warp.is_at_cluster = true;
   warp.cluster_phase = cluster.phase;
@@ -246,7 +256,8 @@ void WaitCluster(Site site) {
       [](Warp& warp) {
         Machine& its = Machine::Get();
         if (!warp.is_at_cluster)
-          its.Fail(its.current().site, "calls WaitCluster without an ArriveCluster before");
+          its.Fail(its.current().site,
+                   "the warp calls WaitCluster without an earlier ArriveCluster");
       },
       site);
   WaitForCluster(kWaitCluster, site);

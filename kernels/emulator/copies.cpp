@@ -1,4 +1,4 @@
-// Asynchronous copies, and the mbarriers that count their bytes.
+// Implements asynchronous copies to shared memory, and the mbarriers that count the copied bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 constexpr int kChunk = 16;
 constexpr size_t kLandsAtOnceOneIn = 4;
 
-// Returns the index of the mbarrier at `address` in the list of the block's mbarriers.
+// Returns the index in Block::barriers of the mbarrier at `address`.
 size_t FindBarrier(const uint64_t* address, Site site) {
   Machine& machine = Machine::Get();
   const Thread& thread = machine.current();
@@ -20,10 +20,11 @@ size_t FindBarrier(const uint64_t* address, Site site) {
   size_t index = 0;
   while (index < block.barriers.size() && block.barriers[index]->address != address) ++index;
   if (index == block.barriers.size()) {
-    machine.Fail(site, "no InitBarrier has been called for this barrier");
+    machine.Fail(site, "the kernel uses an mbarrier without an earlier InitBarrier");
   }
   if (!block.barriers[index]->is_fenced) {
-    machine.Fail(site, "no FenceBarriers follows this barrier's InitBarrier");
+    machine.Fail(
+        site, "the kernel uses an mbarrier and has called no FenceBarriers after its InitBarrier");
   }
   if (block.races != nullptr) {
     std::string race =
@@ -43,7 +44,7 @@ void LandSomeOf(Thread& thread) {
 
 }  // namespace
 
-// ---- copies of a thread, in groups
+// ---- copies by CopyAsync16, which a thread commits and awaits in groups
 
 void Machine::Land(PendingCopy& copy) {
   copy.landed = true;
@@ -58,7 +59,7 @@ void CopyAsync16(void* shared, const void* global, int bytes, Site site) {
     machine.Fail(site,
                  fmt::format("an asynchronous copy has {} bytes; it must have 0 to 16", bytes));
   if (bytes > 0 && !IsAligned(global))
-    machine.Fail(site, "the source of a copy is not aligned to 16 bytes");
+    machine.Fail(site, "the source of an asynchronous copy is not aligned to 16 bytes");
   CheckShared(shared, kChunk, site);
   const Block& block = *thread.warp->block;
   if (block.races != nullptr) {
@@ -101,20 +102,23 @@ void WaitCopies(int left) {
   LandSomeOf(thread);
 }
 
-// ---- copies that an mbarrier counts
+// ---- copies by CopyBulk, whose bytes an mbarrier counts
 
 void InitBarrier(uint64_t* barrier, int num_arrivals, Site site) {
   Machine& machine = Machine::Get();
   TouchShared(barrier, sizeof(*barrier), Access::kWrite, site);
   if (num_arrivals <= 0)
     machine.Fail(site,
-                 fmt::format("the number of arrivals is {}; it must be at least 1", num_arrivals));
+                 fmt::format("an mbarrier is initialised with {} arrivals; it needs at least 1",
+                             num_arrivals));
   auto& barriers = machine.current().warp->block->barriers;
   for (const auto& other : barriers) {
-    if (other->address == barrier) machine.Fail(site, "this barrier has been initialised before");
+    if (other->address == barrier)
+      machine.Fail(site, "InitBarrier is called twice for the same mbarrier");
   }
   if (barriers.size() == Clocks::kMostBarriers) {
-    machine.Fail(site, fmt::format("more than {} barriers", Clocks::kMostBarriers));
+    machine.Fail(site,
+                 fmt::format("a block initialises more than {} mbarriers", Clocks::kMostBarriers));
   }
   *barrier = barriers.size();
   barriers.push_back(std::make_unique<MemoryBarrier>());
@@ -134,7 +138,8 @@ void Arrive(uint64_t* address, uint32_t expected_bytes, Site site) {
   const size_t index = FindBarrier(address, site);
   MemoryBarrier& barrier = *block.barriers[index];
   if (barrier.missing_arrivals == 0) {
-    machine.Fail(site, fmt::format("more than {} arrivals in one phase", barrier.num_arrivals));
+    machine.Fail(site, fmt::format("an mbarrier has more than {} arrivals in one phase",
+                                   barrier.num_arrivals));
   }
   --barrier.missing_arrivals;
   barrier.missing_bytes += expected_bytes;
@@ -163,7 +168,10 @@ void Machine::Arrived(Block& block, int index) {
 void WaitBarrier(uint64_t* address, uint32_t parity, Site site) {
   Machine& machine = Machine::Get();
   if (parity > 1)
-    machine.Fail(site, fmt::format("waits for parity {}; the parity must be 0 or 1", parity));
+    machine.Fail(
+        site,
+        fmt::format("the thread waits for parity {} of an mbarrier; the parity must be 0 or 1",
+                    parity));
   const Thread& thread = machine.current();
   const Block& block = *thread.warp->block;
   const size_t index = FindBarrier(address, site);
@@ -191,13 +199,16 @@ void CopyBulk(void* shared, const void* global, uint32_t bytes, uint64_t* addres
   const size_t index = FindBarrier(address, site);
   MemoryBarrier& barrier = *block.barriers[index];
   if (bytes == 0 || bytes % kChunk != 0 || !IsAligned(shared) || !IsAligned(global)) {
-    machine.Fail(site, fmt::format("bulk copy of {} bytes: bytes and both sides must be multiples "
-                                   "of 16",
-                                   bytes));
+    machine.Fail(
+        site,
+        fmt::format("a bulk copy has {} bytes; size, source and destination must be multiples "
+                    "of 16 bytes",
+                    bytes));
   }
   if (barrier.unclaimed_bytes < bytes) {
-    machine.Fail(site, fmt::format("bulk copy of {} bytes on a barrier that expects {} more", bytes,
-                                   barrier.unclaimed_bytes));
+    machine.Fail(
+        site, fmt::format("a bulk copy has {} bytes, but its mbarrier expects {} more bytes", bytes,
+                          barrier.unclaimed_bytes));
   }
   CheckShared(shared, static_cast<int>(bytes), site);
   if (block.races != nullptr) {

@@ -1,6 +1,6 @@
-// The functions of kernels/cuda/device/device.h for a kernel that runs on the host, where each CUDA
-// thread is a fiber. Names and meanings are the same, with additional checks. Only
-// kernels/cuda/device/device.h includes this file. run.h describes how to run a kernel.
+// Implements the functions of kernels/cuda/device/device.h on the host, where each CUDA thread is a
+// fiber. Functions have the same names and effects as on a card, and also check their arguments.
+// Only kernels/cuda/device/device.h includes this file. run.h describes how to run a kernel.
 #pragma once
 
 #include <bit>
@@ -36,7 +36,7 @@ inline int Warp(Site site = Here()) { return emulator::WarpNumber(site); }
 inline int Block() { return emulator::Running().block; }
 inline int NumBlocks() { return emulator::Running().num_blocks; }
 
-// ---- memory
+// ---- loads and stores of shared and global memory
 inline char* SharedMemory() { return emulator::Running().shared; }
 template <class T>
 T LoadShared(const T* address, Site site = Here()) {
@@ -108,7 +108,7 @@ void WaitCopies() {
   emulator::WaitCopies(kLeft);
 }
 
-// ---- mbarriers
+// ---- mbarriers, which count arrivals and copied bytes
 using Barrier = uint64_t;
 inline void InitBarrier(Barrier* barrier, int num_arrivals, Site site = Here()) {
   emulator::InitBarrier(barrier, num_arrivals, site);
@@ -142,7 +142,7 @@ inline void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], uint32_t b
   emulator::MultiplyAdd(sums, a, b0, b1, site);
 }
 
-// ---- tensor instructions of a warpgroup
+// ---- tensor instructions of a warpgroup (four warps)
 template <int kBlocks>
 void FenceMultiplies(float (&sums)[kBlocks][4], Site site = Here()) {
   emulator::FenceMultiplies({&sums[0][0], kBlocks}, site);
@@ -171,11 +171,11 @@ void TakeRegisters() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
 }
 
-// ---- order of consecutive kernels
+// ---- order of a kernel after the earlier kernels of its stream
 inline void WaitForEarlierKernels(Site site = Here()) { emulator::WaitForEarlierKernels(site); }
 inline void LetNextKernelStart() { emulator::LetNextKernelStart(); }
 
-// ---- clusters
+// ---- clusters of blocks
 inline int ClusterRank() { return emulator::Running().cluster_rank; }
 inline void SyncCluster(Site site = Here()) { emulator::SyncCluster(site); }
 inline void ArriveCluster(Site site = Here()) { emulator::ArriveCluster(site); }
@@ -186,7 +186,7 @@ T LoadCluster(const T* shared, int rank, Site site = Here()) {
   return *static_cast<const T*>(emulator::ReadCluster(shared, sizeof(T), rank, site));
 }
 
-// ---- atomics
+// ---- atomic operations
 template <class T>
 T AddShared(T* address, T value, Site site) {
   emulator::TouchShared(address, sizeof(T), emulator::Access::kAtomic, site);
@@ -210,7 +210,7 @@ inline uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value, Site site = H
   return emulator::AtomicAddGlobal(address, value, site);
 }
 
-// ---- numbers
+// ---- conversions and arithmetic
 inline int Fresh(int number) { return number; }
 template <class To, class From>
 To BitCast(From from) {
@@ -224,7 +224,7 @@ inline float LowFloat(uint32_t pair) { return BitCast<float>(pair << 16); }
 inline float HighFloat(uint32_t pair) { return BitCast<float>(pair & 0xFFFF0000); }
 inline bf16 ToBF16(float value) {
   const auto bits = BitCast<uint32_t>(value);
-  if (value != value) return {0x7FFF};  // the only NaN that the conversion instruction returns
+  if (value != value) return {0x7FFF};  // the bits of every NaN that the GPU's conversion returns
   return {static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
 }
 inline uint32_t PackBF16(float low, float high) {

@@ -1,4 +1,5 @@
-// Control of the emulated device's memory and health, and counts of its use, for tests.
+// Functions for tests that limit the memory of the emulated device, count its use, and make the
+// device fail.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +10,13 @@ namespace incipit::emulator {
 // Returns the number of calls of cuda::Memory::Allocate since the start of the program.
 int64_t NumAllocations();
 
-// Numbers of copies and of copied bytes since the start of the program.
+// NumCopies returns the number of copies since the start of the program, BytesCopied the number of
+// copied bytes.
 int64_t NumCopies();
 int64_t BytesCopied();
 
-// Sets the memory size of the emulated device. Without this call, the size is 4 GiB, or the number
-// of bytes in the environment variable INCIPIT_EMULATED_DEVICE_BYTES.
+// SetDeviceBytes sets the memory size of the emulated device. Without a call, the size is the
+// number of bytes in the environment variable INCIPIT_EMULATED_DEVICE_BYTES, or 4 GiB.
 void SetDeviceBytes(size_t bytes);
 size_t DeviceBytes();
 

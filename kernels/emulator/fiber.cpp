@@ -21,10 +21,10 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber that switched to the running fiber. The sanitizer reports the stack of that fiber only
-// after the switch.
+// The fiber that ran before the running fiber. AddressSanitizer returns the bounds of that fiber's
+// stack only after the switch.
 thread_local Fiber* g_left = nullptr;
-// More bytes than the stack frame of Switch needs.
+// Upper bound on the size of Switch's stack frame, in bytes.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;
 }  // namespace
 #endif
@@ -50,7 +50,8 @@ void Fiber::Start(void (*entry)(), int color) {
   }
   fake_stack_ = nullptr;
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
-  // Frames that have returned leave nothing poisoned, but abandoned frames do.
+  // AddressSanitizer marks parts of each stack frame as inaccessible. A frame that returns clears
+  // its marks, and this call clears the marks of abandoned frames.
   __asan_unpoison_memory_region(left_at_, static_cast<size_t>(stack_ + kStackBytes - left_at_));
 #endif
   const size_t shift = static_cast<size_t>(color % kColors) * kColorBytes;

@@ -1,5 +1,5 @@
-// Switches fibers on all CPUs other than x86-64. Slower, because each switch also saves the signal
-// mask.
+// Switches fibers on all CPUs other than x86-64. Each switch also saves the signal mask, which
+// makes the switch slower than on x86-64.
 #include <ucontext.h>
 
 #include "kernels/emulator/fiber.h"

@@ -45,7 +45,7 @@ void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*ent
   constexpr int kSavedRegisters = 6;
   constexpr uintptr_t kAlignment = 16;
   auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & -kAlignment);
-  *--top = nullptr;  // return address of `entry`; also aligns the frame
+  *--top = nullptr;  // return address of `entry`, which never returns; aligns the frame
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = nullptr;
   context.stack_pointer = top;

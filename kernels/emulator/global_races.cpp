@@ -64,7 +64,8 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
     return Race("as a constant, though " + Describe(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {
-    return Race("without FenceBulkGlobal after what orders it, " + Describe(word.write, "wrote"));
+    return Race("without FenceBulkGlobal after the ordering barrier, " +
+                Describe(word.write, "wrote"));
   }
   if (access != Access::kWrite && access != Access::kAtomic) {
     if (now.grid < word.read.grid) return true;

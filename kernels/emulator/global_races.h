@@ -1,9 +1,10 @@
-// Detects unordered accesses of global memory (races). Detected are races between threads of a
-// block, between blocks of a grid, and between a kernel and the next kernel that started early.
-// Only AtomicAddGlobal orders blocks of a grid, and only WaitForEarlierKernels orders kernels. A
-// race is detected in every interleaving of the threads. For every 4 bytes, the detector remembers
-// the latest write and the latest read of the latest kernel. If several accesses touched different
-// bytes of the 4, only one access is remembered.
+// Detects unordered accesses of global memory (races): between threads of a block, between blocks
+// of a grid, and between a kernel and the next kernel that started early. Only AtomicAddGlobal
+// orders blocks of a grid, and only WaitForEarlierKernels orders kernels. An unordered access is
+// found even if the threads happened to run in a harmless order. For every 4 bytes of global
+// memory, the detector stores the latest write, and the latest read by the latest kernel. If
+// several accesses touch different bytes of the same 4 bytes, the detector stores only one of these
+// accesses.
 #pragma once
 
 #include <array>
@@ -21,12 +22,13 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// The knowledge of a block at its last atomic operation on a word.
+// The events that block `block` knew at its last atomic operation on a word.
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// The knowledge of other blocks that a thread of this block acquired at time `clock`.
+// The events of other blocks that thread `thread` of this block acquired by an atomic operation at
+// clock `clock`.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -35,20 +37,22 @@ struct LearnedOfBlocks {
 
 class GlobalRaces {
  public:
-  // Records an access. Returns a description of the race, or an empty string.
+  // Records an access. Returns a description of the race if the access is unordered, otherwise an
+  // empty string.
   std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
                     Site site);
-  // Orders all earlier events of the blocks that change the word at `address` atomically.
+  // Orders the atomic operation of `thread` on the word at `address` after all earlier atomic
+  // operations of other blocks on that word.
   void Order(const Thread& thread, const void* address);
 
  private:
   static constexpr uintptr_t kPageBytes = 4096;
   struct Event {
-    int32_t grid = -1;  // -1: no event
+    int32_t grid = -1;  // index of the kernel in the stream; -1: no event
     int32_t block = 0;
     Clock clock = 0;
     uint16_t thread = 0;
-    uint8_t bytes = 0;  // bit i: byte i of the word
+    uint8_t bytes = 0;  // bit i is set if the event accesses byte i of the word
     bool is_atomic = false;
   };
   struct Word {

@@ -1,4 +1,4 @@
-// Counts of kernels and graphs that the emulated device has run, for tests.
+// Functions for tests that count the kernels and graphs that the emulated device has run.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace incipit::emulator {
 
-// Counts of graphs since the start of the program.
+// Numbers of graphs that were recorded, and of graph launches, since the start of the program.
 struct GraphCounts {
   int64_t recorded = 0, launched = 0;
 
@@ -14,8 +14,8 @@ struct GraphCounts {
 };
 GraphCounts CountsOfGraphs();
 
-// Returns the number of launches since the start of the program of all kernels whose type name
-// contains `kernel`.
+// Returns the number of kernel launches since the start of the program. Counts all kernels whose
+// type name contains `kernel`.
 int64_t LaunchesOf(std::string_view kernel);
 
 }  // namespace incipit::emulator

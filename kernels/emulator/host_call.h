@@ -1,4 +1,4 @@
-// Calls of host functions in the order of a stream, for libraries on the emulated device.
+// Runs host functions in the order of a stream. Emulated libraries use these functions.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace incipit::cuda {
 
-// Calls `call` after all earlier operations of the stream. An error becomes the status of the
-// stream.
+// Enqueues `call` on `stream`, so that `call` runs after all earlier operations. If `call` returns
+// an error, the error becomes the status of the stream.
 void EnqueueCall(Stream& stream, std::function<absl::Status()> call);
 
 }  // namespace incipit::cuda
 
 namespace incipit::emulator {
 
-// Returns true if all bytes are in one piece of currently allocated memory.
+// Returns true if one allocation of the emulated device holds all `bytes` bytes from `data` on.
 bool IsAllocated(const void* data, size_t bytes);
 
 }  // namespace incipit::emulator

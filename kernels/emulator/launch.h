@@ -1,4 +1,5 @@
-// Launches on the emulated device: enqueues a kernel with a copy of its arguments on a stream.
+// Launches kernels on the emulated device. A launch enqueues a kernel on a stream, with a copy of
+// its arguments.
 #pragma once
 
 #include "kernels/cuda/runtime/runtime.h"
@@ -6,7 +7,7 @@
 
 namespace incipit::cuda {
 
-// Enqueues a kernel. Copies the arguments at launch.args.
+// Enqueues the kernel `launch.code` on `stream`, with a copy of the arguments at `launch.args`.
 void Enqueue(Stream& stream, const emulator::KernelLaunch& launch);
 
 template <class Kernel>

@@ -1,14 +1,16 @@
-// Control of the emulated device's library of matrix products, and a count of its use, for tests.
+// Functions for tests that make the emulated matrix product library unavailable, and count its
+// products.
 #pragma once
 
 #include <cstdint>
 
 namespace incipit::emulator {
 
-// If `is_there` is false, loading the library fails. The initial value is true.
+// If `is_there` is false, ProductLibrary::Load() fails. Without a call, loading succeeds.
 void SetLibraryIsThere(bool is_there);
 
-// Returns the number of products that the library has computed since the start of the program.
+// Returns the number of matrix products that the emulated library has computed since the start of
+// the program.
 int64_t NumLibraryProducts();
 
 }  // namespace incipit::emulator

@@ -1,4 +1,4 @@
-// The ranges of global memory that are allocated while kernels run.
+// Stores the ranges of global memory that are allocated while kernels run.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class LiveMemory {
   // REQUIRES: `ranges` are sorted by address and do not overlap.
   explicit LiveMemory(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
 
-  // Returns true if all bytes are in one range.
+  // Returns true if one of the ranges holds all `bytes` bytes from `data` on.
   bool Holds(const void* data, int64_t bytes) {
     const auto* const begin = static_cast<const char*>(data);
     Range& latest = latest_[reinterpret_cast<uintptr_t>(data) / kPageBytes % kPages];
@@ -39,7 +39,7 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // For each page (modulo kPages), the range that was found last.
+  // Element i is the range that was found last for an address whose page number is i modulo kPages.
   std::array<Range, kPages> latest_{};
 };
 

@@ -21,12 +21,13 @@ namespace {
 
 constexpr int kSharedAlignment = 1024;
 constexpr size_t kGridsInFlight = 3;
-// Byte of uninitialised memory: a NaN in f32 and bf16, and not a valid index.
+// Value of each byte of uninitialised shared memory. These bytes are a NaN in f32 and bf16, and no
+// valid index.
 constexpr int kPoison = 0xFF;
 constinit thread_local Machine* g_machine = nullptr;
 
-// Returns the pool of unused fibers. Stacks are reused after a run, because creating a stack takes
-// longer than running most blocks.
+// Returns the unused fibers of this host thread. Fibers are reused after a run, because creating
+// the stack of a fiber takes longer than running most blocks.
 std::vector<std::unique_ptr<Fiber>>& FreeFibers() {
   static thread_local std::vector<std::unique_ptr<Fiber>> fibers;
   return fibers;
@@ -110,7 +111,7 @@ bool Machine::MayStart(const Grid& grid) const {
     return std::all_of(grids_.begin(), grids_.begin() + grid.index,
                        [](const auto& earlier) { return earlier->has_ended(); });
   }
-  // The limit is that of a GPU, which has no room for more grids in flight.
+  // At most kGridsInFlight grids (kernels) run at a time, as on a GPU.
   if (index >= kGridsInFlight && !grids_[index - kGridsInFlight]->has_ended()) return false;
   return before.num_started == before.order.size() &&
          before.num_ended + before.num_let_go == before.launch.num_blocks;
@@ -207,13 +208,13 @@ void Machine::EndThread(Thread& thread) {
   for (const BulkCopy& copy : bulk_) {
     if (copy.block != &block) continue;
     return SetFault(
-        fmt::format("block {} ended while a bulk copy to byte {} of its shared memory "
+        fmt::format("block {} ended while a bulk copy to byte {} of the block's shared memory "
                     "was in flight",
                     block.index, copy.shared - block.shared.get()));
   }
   if (block.races != nullptr && block.races->IsReadRemotely()) {
     return SetFault(
-        fmt::format("block {} ended without an ArriveCluster after another block's read of "
+        fmt::format("block {} ended without an ArriveCluster after another block had read from "
                     "its shared memory",
                     block.index));
   }
@@ -312,11 +313,11 @@ void Machine::Fail(Site site, std::string what) {
   Thread& thread = current();
   thread.site = site;
   SetFault(fmt::format("{}: {}", Describe(thread), what));
-  // Objects on this stack are never destroyed, so the memory is freed here.
+  // This function never returns, and the stack is abandoned, so the memory of `what` is freed here.
   std::string().swap(what);
   g_running = nullptr;
   Fiber::Switch(*thread.fiber, scheduler_);
-  std::abort();  // a run with a fault is never resumed
+  std::abort();  // after a fault, no thread of the run is resumed
 }
 
 void Machine::SetFault(std::string what) {
@@ -325,7 +326,8 @@ void Machine::SetFault(std::string what) {
 
 void Machine::ReportDeadlock() {
   constexpr size_t kMostLines = 16;
-  std::map<std::string, std::string> waiting;  // threads that wait, by the thing they wait for
+  // Maps a reason to wait to the numbers of the waiting threads.
+  std::map<std::string, std::string> waiting;
   for (const auto& grid : grids_) {
     for (const auto& cluster : grid->in_flight) {
       for (const auto& block : cluster->blocks) {

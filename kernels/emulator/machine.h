@@ -1,6 +1,6 @@
-// The emulated device: grids, the clusters in flight, blocks, warps and threads, and the scheduling
-// of threads. Only the emulator's own files include this header; kernels include calls.h, tests
-// include run.h.
+// Declares the emulated device: its grids, clusters, blocks, warps and threads, and the scheduler
+// that runs the threads. Only the emulator's own files include this header. Kernels include
+// calls.h, tests include run.h.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ struct Block;
 struct Cluster;
 struct Grid;
 
-// A Splitmix64 generator. All random decisions of a run depend only on the seed.
+// A Splitmix64 random number generator. The seed determines all random decisions of a run.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -68,72 +68,73 @@ struct Thread : Place {
   Warp* warp = nullptr;
   std::unique_ptr<Fiber> fiber;
   Wait wait = Wait::kNothing;
-  int wait_id = 0;  // number of the barrier
+  // The barrier that the thread waits for: its number, or the byte offset of an mbarrier.
+  int wait_id = 0;
   const char* wait_name = "";
   Site site;
-  std::vector<PendingCopy> copies;  // sorted by group
-  int64_t num_groups = 0;           // number of committed groups
+  std::vector<PendingCopy> copies;  // sorted by copy group
+  int64_t num_groups = 0;           // number of copy groups that the thread has committed
 };
 
-// A MultiplyAddWarpgroup that the warp has not waited for yet.
+// A MultiplyAddWarpgroup that the warp has requested and not waited for yet.
 struct Multiplication {
-  int a = 0, b = 0;  // offsets in shared memory, in bytes
+  int a = 0, b = 0;  // offsets of both factors in shared memory, in bytes
   int num_blocks = 0;
-  float* sums = nullptr;  // sums of lane 0
+  float* sums = nullptr;  // address of the sums of lane 0
   int64_t group = 0;
   Site site;
   bool is_computed = false;
 };
-// The sums to which multiplications add, remembered since FenceMultiplies.
+// The sums of a warp's lanes to which multiplications add, from FenceMultiplies to EndMultiplies.
 struct WarpSums {
   int num_blocks = 0;
-  bool is_taken = false;              // the lanes must not access the sums until EndMultiplies
-  std::array<float*, kLanes> home{};  // shape [num_blocks][4] of each lane
-  std::vector<float> values;          // shape [16][8 * num_blocks]
+  bool is_taken = false;  // true: the lanes must not access the sums before EndMultiplies
+  std::array<float*, kLanes> home{};  // element i: the sums of lane i, of shape [num_blocks][4]
+  std::vector<float> values;          // the current sums, of shape [16][8 * num_blocks]
 };
 
 struct Warp {
   Block* block = nullptr;
   std::array<Thread, kLanes> lanes;
-  int64_t number = 0;      // index among all warps of the run
-  uint32_t ready = 0;      // mask of the lanes that can run
-  bool is_queued = false;  // the warp is in the machine's list of runnable warps
-  // The collective operation at which lanes are arriving.
+  int64_t number = 0;      // index of the warp among all warps of the run
+  uint32_t ready = 0;      // bit i is set if lane i can run
+  bool is_queued = false;  // the warp is in Machine::runnable_
+  // Bit i is set if lane i has arrived at the collective operation `collective`.
   uint32_t arrived = 0;
   const char* collective = "";
   Site collective_site;
   std::array<void*, kLanes> requests{};
-  // The barrier of threads or of a cluster at which lanes are arriving.
+  // Number of lanes that have arrived at the barrier function `barrier`.
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
-  // True between ArriveCluster and the end of WaitCluster. `cluster_phase` is the phase of the
-  // cluster's barrier at the arrival.
+  // True between ArriveCluster and the end of WaitCluster. When the warp arrives, `cluster_phase`
+  // becomes the phase of the cluster's barrier.
   bool is_at_cluster = false;
   uint32_t cluster_phase = 0;
   std::deque<Multiplication> multiplying;
   std::vector<WarpSums> sums;
-  int64_t num_multiply_groups = 0;  // number of committed groups
+  int64_t num_multiply_groups = 0;  // number of multiplication groups that the warp has committed
   size_t num_multiplications = 0;
 };
 
-// A barrier that is named by a number (bar.sync).
+// A barrier that the kernel identifies by a number (bar.sync).
 struct NamedBarrier {
-  int num_threads = 0;  // number of threads that the first arriving thread stated
+  int num_threads = 0;  // number of threads that must arrive, as the first arriving thread states
   std::vector<Thread*> waiting;
 };
 
 struct MemoryBarrier {
   uint64_t* address = nullptr;
-  int num_arrivals = 0;         // arrivals per phase
-  int missing_arrivals = 0;     // arrivals that the current phase still needs
-  int64_t missing_bytes = 0;    // bytes that are expected and not copied yet
-  int64_t unclaimed_bytes = 0;  // expected bytes for which no copy has been issued yet
-  uint32_t phase = 0;           // the current phase
+  int num_arrivals = 0;         // number of arrivals that complete a phase
+  int missing_arrivals = 0;     // number of arrivals that the current phase still needs
+  int64_t missing_bytes = 0;    // number of expected bytes that have not been copied yet
+  int64_t unclaimed_bytes = 0;  // number of expected bytes for which no copy has been issued yet
+  uint32_t phase = 0;           // number of completed phases
   std::vector<Thread*> waiting;
   bool is_fenced = false;  // FenceBarriers was called after InitBarrier
-  ClockVector released;    // knowledge of all threads that have arrived
-  // Knowledge for threads that waited for the latest phase.
+  ClockVector released;    // events known to the threads that have arrived, at their arrivals
+  // The events that a thread acquires when it waits for the latest completed phase.
   std::shared_ptr<const ClockVector> known;
 };
 
@@ -154,18 +155,21 @@ struct Block {
     void operator()(char* memory) const;
   };
   std::unique_ptr<char, FreeShared> shared;
-  std::array<NamedBarrier, kNamedBarriers> named;  // [0] is the barrier of SyncBlock
+  // Element i is the barrier with number i. Number 0 is the barrier of SyncBlock.
+  std::array<NamedBarrier, kNamedBarriers> named;
   std::vector<std::unique_ptr<MemoryBarrier>> barriers;
   std::unique_ptr<SharedRaces> races;  // null if races are not detected
   std::vector<LearnedOfBlocks> learned;
-  std::shared_ptr<const ClockVector> kernels_ended;  // knowledge that WaitForEarlierKernels adds
-  // Per warpgroup: the requested multiplications.
+  // The events that a thread acquires in WaitForEarlierKernels.
+  std::shared_ptr<const ClockVector> kernels_ended;
+  // Element i holds the multiplications that warpgroup i has requested: the offsets of both
+  // factors, and the number of blocks of 8 columns.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
-  int num_ended = 0;  // number of threads that have ended
+  int num_ended = 0;  // number of threads of the block that have ended
   bool let_next_start = false;
 
   int num_threads() const { return static_cast<int>(warps.size()) * kLanes; }
-  // Returns the offset in shared memory of an address that one of the block's threads uses.
+  // Returns the offset of `address` in the block's shared memory, in bytes.
   int OffsetOf(const void* address) const {
     return static_cast<int>(static_cast<const char*>(address) - shared.get());
   }
@@ -174,9 +178,9 @@ struct Block {
 struct Cluster {
   Grid* grid = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;
-  int num_ended = 0;  // number of blocks that have ended
-  // The state of the cluster's barrier: the number of warps that have arrived, the function through
-  // which they arrived, the number of completed phases, and the waiting threads.
+  int num_ended = 0;  // number of blocks of the cluster that have ended
+  // The state of the cluster's barrier: the number of arrived warps, the function through which the
+  // warps arrived, the number of completed phases, and the waiting threads.
   size_t num_arrived = 0;
   const char* arrived_as = "";
   uint32_t phase = 0;
@@ -184,14 +188,14 @@ struct Cluster {
 };
 
 struct Grid {
-  int index = 0;  // position in the stream
+  int index = 0;  // position of the grid in the stream, from 0
   KernelLaunch launch;
   std::vector<std::max_align_t> args;
-  std::vector<int> order;  // order in which the clusters start
-  size_t num_started = 0;  // number of clusters that have started
+  std::vector<int> order;  // indices of the clusters, in the order in which the clusters start
+  size_t num_started = 0;  // number of clusters of the grid that have started
   int first_running = 0;   // index of the first grid that was still running when this grid started
-  int num_ended = 0;       // number of blocks that have ended
-  int num_let_go = 0;      // number of blocks in flight that have called LetNextKernelStart
+  int num_ended = 0;       // number of blocks of the grid that have ended
+  int num_let_go = 0;  // number of running blocks of the grid that have called LetNextKernelStart
   std::vector<std::unique_ptr<Cluster>> in_flight;
   std::vector<Thread*> waiting;  // threads of the next grid that wait for the end of this grid
 
@@ -210,34 +214,37 @@ class Machine {
 
   Report Run();
 
-  // ---- called by a kernel's thread
+  // ---- functions that a kernel's thread calls
 
   Thread& current() { return *static_cast<Thread*>(g_running); }
-  // Stops the run with the fault `what` at `site`.
+  // Stops the run and reports the fault `what` of the running thread at source line `site`.
   [[noreturn]] void Fail(Site site, std::string what);
-  // Records the fault `what`. Unlike Fail, this function may be called from anywhere and returns.
+  // Records the fault `what` and returns. Unlike Fail, this function may also be called outside of
+  // a kernel's thread.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Suspends the running thread until another thread wakes it.
+  // Suspends the running thread until another thread calls Wake for the running thread.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);
   void WakeAll(std::vector<Thread*>& threads);
-  // Lets other threads run. The running thread continues some time later.
+  // Lets other threads run before the running thread continues.
   void Yield();
-  // A function that the last arriving lane calls with the requests of all 32 lanes.
+  // The type of a function that computes a collective operation of a warp. The last arriving lane
+  // calls the function. Warp::requests holds the arguments of all 32 lanes.
   using Finish = void (*)(Warp& warp);
   void MeetWarp(const char* collective, void* request, Finish finish, Site site);
 
-  // ---- memory (access.cpp)
+  // ---- memory accesses, implemented in access.cpp
 
-  // Checks an access like TouchGlobal, for any number of bytes.
+  // Checks that the `bytes` bytes of global memory at `address` are allocated and that the access
+  // is no race.
   void CheckGlobal(const void* address, int64_t bytes, Access access, Site site);
   GlobalRaces& global_races() { return global_races_; }
   // Counts an access if DeviceOptions::count_accesses is set.
   void Count(AccessKind kind, const void* address, int bytes, Site site);
   AccessCounts* counts() { return options_.count_accesses ? &counts_ : nullptr; }
 
-  // ---- copies (copies.cpp)
+  // ---- asynchronous copies, implemented in copies.cpp
   void Issue(const BulkCopy& copy);
   void Arrived(Block& block, int barrier);
   static void Land(PendingCopy& copy);
@@ -267,26 +274,31 @@ class Machine {
   Fiber scheduler_;
   Machine* outer_ = nullptr;
   std::vector<std::unique_ptr<Grid>> grids_;
-  // Clusters whose last thread may still be running.
+  // Clusters that have ended, and whose last thread may still be running.
   std::vector<std::unique_ptr<Cluster>> finished_;
   std::vector<Warp*> runnable_;
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  uint32_t landing_one_in_ = 1;  // 0: copies finish only when no thread can run
-  int quantum_ = 0;              // fiber switches until the scheduler chooses the next warp
+  // In each iteration of Run, a bulk copy finishes with probability 1 / landing_one_in_. If the
+  // value is 0, a bulk copy finishes only when no thread can run.
+  uint32_t landing_one_in_ = 1;
+  int quantum_ = 0;  // number of switches between lanes until the scheduler chooses the next warp
 };
 
-// Fails the run if the bytes are not in shared memory or not aligned.
+// Stops the run with a fault if the `bytes` bytes at `address` are outside of the block's shared
+// memory, or not aligned.
 void CheckShared(const void* address, int bytes, Site site);
-// Fails the run if the access races with another one.
+// Stops the run with a fault if no barrier orders this access of shared memory after a conflicting
+// access.
 void OrderShared(const void* address, int bytes, Access access, Site site);
 
-// Returns a description of a multiplication that was not waited for, or an empty string.
+// Returns a description of a MultiplyAddWarpgroup that the block's threads requested and did not
+// wait for. Returns an empty string if there is none.
 // REQUIRES: all threads of `block` have ended.
 std::string FindUnfinishedMultiplies(const Block& block);
 
-// Returns the beginning of every fault message: block, thread and source line.
+// Returns the first part of a fault message: the block, the thread and the source line of `thread`.
 std::string Describe(const Thread& thread);
 
 }  // namespace incipit::emulator

@@ -1,5 +1,5 @@
-// Implements kernels/cuda/runtime/product_library.h on the host. Sums are f32, computed from the
-// first column to the last or in reverse order.
+// Implements kernels/cuda/runtime/product_library.h on the host. A product is a sum in f32 in the
+// order of the columns, either from first to last or from last to first.
 #include "kernels/cuda/runtime/product_library.h"
 
 #include <atomic>
@@ -47,7 +47,7 @@ absl::Status CheckOperands(const ProductSize& size, const ProductOperands& opera
                                     {operands.w, w_bytes},
                                     {operands.workspace, workspace}}) {
     if (Overlap(operands.y, y_bytes, data, bytes)) {
-      return Internal("a product that is written over what it is made of");
+      return Internal("the result of a product overlaps a factor or the workspace");
     }
   }
   return absl::OkStatus();
@@ -62,7 +62,8 @@ float DotProduct(const dev::bf16* x, const dev::bf16* w, int64_t columns, bool b
   return sum;
 }
 
-// Multiplies, and overwrites the workspace with a value that no product uses.
+// Computes the product y = x * w^T of `operands`, and overwrites the first 8 bytes of the
+// workspace.
 void Compute(const ProductSize& size, bool backwards, const ProductOperands& operands) {
   *static_cast<uint64_t*>(operands.workspace) = ~uint64_t{0};
   for (int64_t row = 0; row < size.rows; ++row) {
@@ -87,7 +88,9 @@ ProductLibrary::ProductLibrary(ProductLibrary&&) noexcept = default;
 ProductLibrary& ProductLibrary::operator=(ProductLibrary&&) noexcept = default;
 
 absl::StatusOr<ProductLibrary> ProductLibrary::Load() {
-  if (!is_there) return Unavailable("the library of the emulated device was made unavailable");
+  if (!is_there)
+    return Unavailable(
+        "a test has made the matrix product library of the emulated device unavailable");
   return ProductLibrary(std::make_unique<State>());
 }
 

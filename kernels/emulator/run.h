@@ -1,7 +1,7 @@
-// Runs kernels (described in kernels/cuda/device/device.h) on the host. Every thread of every block
-// in flight is a fiber, and blocks are interleaved. A seed determines the order of blocks and warps
-// and the moments at which asynchronous copies finish. An error of a kernel is returned as a fault
-// message.
+// Runs kernels, which kernels/cuda/device/device.h describes, on the host. Every thread of a
+// running block is a fiber, and several blocks run in turns. A seed determines the order of blocks
+// and warps, and the moments at which asynchronous copies finish. An error of a kernel becomes a
+// fault message (Report::fault).
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ namespace incipit::emulator {
 struct DeviceOptions {
   int num_sms = 4;
   uint64_t seed = 1;
-  bool find_races = true;        // detecting races takes about half of the run time
-  bool count_accesses = false;   // fills Report::sites; doubles the run time
-  LiveMemory* memory = nullptr;  // memory that kernels may access; null: any memory
+  bool find_races = true;        // report races, which takes about half of the run time
+  bool count_accesses = false;   // fill Report::sites, which doubles the run time
+  LiveMemory* memory = nullptr;  // the memory that kernels may access; null: any memory
 };
 
 struct RunOptions {
   int num_blocks = 1;
-  int cluster = 1;  // blocks per cluster; a divisor of num_blocks
+  int cluster = 1;  // number of blocks per cluster; a divisor of num_blocks
   uint64_t seed = 1;
   int num_sms = 4;
   bool find_races = true;
@@ -37,47 +37,50 @@ enum class AccessKind : uint8_t {
   kSharedLoad,
   kSharedStore,
   kSharedAtomic,
-  kMatrixLoad,  // LoadMatricesWarp, LoadMatricesTransposedWarp
-  kSharedCopy,  // CopyAsync16: writes to shared memory
+  kMatrixLoad,  // reads of LoadMatricesWarp and LoadMatricesTransposedWarp
+  kSharedCopy,  // writes of CopyAsync16 to shared memory
   kGlobalLoad,
   kConstantLoad,
   kGlobalStore,
   kGlobalAtomic,
-  kGlobalCopy,  // CopyAsync16: reads from global memory
+  kGlobalCopy,  // reads of CopyAsync16 from global memory
 };
 
-// The memory accesses at one source line and their cost.
+// Numbers of memory accesses of one kind at one source line, and of the transactions that these
+// accesses need.
 struct SiteCounts {
   std::string file;
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
-  int lane_bytes = 0;         // bytes of one lane's access
-  int64_t warp_accesses = 0;  // lanes that access together count once
+  int lane_bytes = 0;         // number of bytes that one lane accesses
+  int64_t warp_accesses = 0;  // number of accesses; lanes that access memory together count once
   int64_t lane_accesses = 0;
-  int64_t bank_conflicts = 0;  // shared memory: additional accesses because of bank conflicts
-  int64_t sectors = 0;         // global memory: sectors of 32 bytes that were moved
-  int64_t fewest_sectors = 0;  // global memory: sectors that contiguous lanes would need
+  int64_t bank_conflicts = 0;  // shared memory: number of transactions added by bank conflicts
+  int64_t sectors = 0;         // global memory: number of transferred sectors (32 bytes each)
+  // Global memory: number of sectors (32 bytes each) if the lanes accessed contiguous bytes.
+  int64_t fewest_sectors = 0;
 };
 
 struct Report {
-  std::string fault;  // empty: no fault; a fault stops the run
+  std::string fault;  // message of the fault that stopped the run; empty: no fault
   int64_t num_blocks = 0;
   int64_t switches = 0;       // number of fiber switches
-  int64_t multiply_adds = 0;  // calls of MultiplyAddWarp, counted per warp
-  int64_t load_matrices = 0;  // calls of LoadMatricesWarp, counted per warp
-  // Bytes of global memory that were accessed. Every access counts.
-  int64_t load_bytes = 0;      // LoadGlobal
-  int64_t constant_bytes = 0;  // LoadConstant
-  int64_t store_bytes = 0;     // StoreGlobal
-  int64_t atomic_bytes = 0;    // AtomicAddGlobal
-  int64_t bulk_bytes = 0;      // read by CopyBulk
-  int64_t async_bytes = 0;     // read by CopyAsync16
-  // Filled only if count_accesses is set.
+  int64_t multiply_adds = 0;  // number of MultiplyAddWarp calls, counted once per warp
+  int64_t load_matrices = 0;  // number of LoadMatricesWarp calls, counted once per warp
+  // Numbers of bytes of global memory that the kernels accessed. A byte counts once for each
+  // access.
+  int64_t load_bytes = 0;      // bytes read by LoadGlobal
+  int64_t constant_bytes = 0;  // bytes read by LoadConstant
+  int64_t store_bytes = 0;     // bytes written by StoreGlobal
+  int64_t atomic_bytes = 0;    // bytes changed by AtomicAddGlobal
+  int64_t bulk_bytes = 0;      // bytes read by CopyBulk
+  int64_t async_bytes = 0;     // bytes read by CopyAsync16
+  // Accesses by source line; empty if count_accesses is false.
   std::vector<SiteCounts> sites;
-  int64_t bank_conflicts = 0;  // sum over all sites
+  int64_t bank_conflicts = 0;  // sum of SiteCounts::bank_conflicts over all source lines
 };
 
-// A kernel without its C++ type.
+// A kernel as plain data, without its C++ type.
 struct KernelCode {
   void (*run)(const void* args) = nullptr;
   const char* name = "";
@@ -97,14 +100,14 @@ KernelCode CodeOf(const char* name = "kernel") {
 
 struct KernelLaunch {
   KernelCode code;
-  const void* args = nullptr;  // copied at the start of the run
+  const void* args = nullptr;  // the kernel's arguments, which are copied when the run starts
   size_t args_bytes = 0;
   int num_blocks = 1;
   int cluster = 1;
-  bool dependent = false;  // may start before the previous kernel has ended
+  bool dependent = false;  // true: the kernel may start before the previous kernel has ended
 };
 
-// Runs the launches in order, like a stream.
+// Runs the kernels of `launches` in the order in which a CUDA stream would run them.
 Report RunKernels(const DeviceOptions& options, std::span<const KernelLaunch> launches);
 
 template <class Kernel>

@@ -1,6 +1,7 @@
 // Implements kernels/cuda/runtime/runtime.h on the host. An enqueued operation runs only when the
-// caller waits for it. Memory that is changed or freed too early therefore causes wrong results or
-// an error. Copies and kernels may access only memory that is allocated at that time.
+// caller waits for the operation. If the caller changes or frees memory before it waits, the result
+// is therefore wrong or an error. A copy or kernel that accesses memory that is not allocated
+// causes an error.
 #include "kernels/cuda/runtime/runtime.h"
 
 #include <algorithm>
@@ -27,10 +28,10 @@ namespace incipit::cuda {
 namespace {
 
 constexpr int kNumSms = 4;
-constexpr uint64_t kRunsForRaces = 8;  // races are detected in one of 8 runs
+constexpr uint64_t kRunsForRaces = 8;  // races are detected in one of this many kernel runs
 constexpr size_t kAlignment = 1024;
 
-// Returns the initial memory size of the device.
+// Returns the memory size of the emulated device at the start of the program, in bytes.
 size_t BytesAtFirst() {
   const char* const said = std::getenv("INCIPIT_EMULATED_DEVICE_BYTES");
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
@@ -38,8 +39,8 @@ size_t BytesAtFirst() {
 
 std::atomic<bool> is_broken_by_test = false;
 
-// Returns true if BreakDevice was called, or if the file exists that the environment variable
-// INCIPIT_EMULATED_FAULT_FILE names. The device may break in the middle of a step.
+// Returns true if BreakDevice(true) is in effect, or if the file named by the environment variable
+// INCIPIT_EMULATED_FAULT_FILE exists. The result may change in the middle of a step.
 bool IsBroken() {
   static const char* const file = std::getenv("INCIPIT_EMULATED_FAULT_FILE");
   std::error_code ignored;
@@ -48,7 +49,7 @@ bool IsBroken() {
 
 std::atomic<int64_t> num_recorded = 0, num_launched = 0, num_copies = 0, bytes_copied = 0;
 
-// Counts the runs of each kernel.
+// Counts the launches of each kernel.
 class Launches {
  public:
   static Launches& Get() {
@@ -73,17 +74,17 @@ class Launches {
   std::map<std::string_view, int64_t> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// All allocations of the emulated device.
+// All allocations of device memory and host memory by cuda::Memory.
 class Allocations {
  public:
   static Allocations& Get() {
-    // Never destroyed, because memory may be freed at the very end of the program.
+    // The object is never destroyed, because memory may be freed at the very end of the program.
     static Allocations* const allocations = new Allocations;
     return *allocations;
   }
 
-  // Returns zeroed memory, or null if the device is full. Pages are not resident before they are
-  // touched.
+  // Returns `bytes` bytes of zeroed memory, or null if the device memory is full. The host provides
+  // a page of memory only when the page is first accessed.
   void* Add(Place place, size_t bytes) {
     MutexLock lock(mutex_);
     ++num_added_;
@@ -176,7 +177,8 @@ GraphCounts CountsOfGraphs() {
 namespace incipit::cuda {
 
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool /*loads_all*/) {
-  if (ordinal != 0) return Unavailable("CUDA device is {}; the emulator has one", ordinal);
+  if (ordinal != 0)
+    return Unavailable("CUDA device {} does not exist; the emulator has only device 0", ordinal);
   return DeviceProperties{.name = "host emulator",
                           .software = "sm_90a",
                           .num_sms = kNumSms,
@@ -204,7 +206,8 @@ void Memory::Release() {
   data_ = nullptr;
 }
 
-// One operation on a stream. A kernel's arguments are stored by value, as in a CUDA launch.
+// One operation on a stream. A kernel's arguments are copied when the kernel is enqueued, as in a
+// CUDA launch.
 struct Operation {
   enum class Kind : uint8_t { kCopy, kClear, kKernel, kCall } kind = Kind::kCopy;
   void* to = nullptr;
@@ -218,7 +221,7 @@ struct Operation {
 struct Stream::State {
   std::vector<Operation> queue, recorded;
   bool is_recording = false;
-  uint64_t seed = 1;  // changes with each run
+  uint64_t seed = 1;  // increases with each run of kernels
   absl::Status status;
 
   void Enqueue(Operation operation) {
@@ -233,8 +236,8 @@ void Stream::State::RunCopy(const Operation& operation) {
   Allocations& live = Allocations::Get();
   if (!live.Holds(operation.to, operation.bytes) ||
       (is_copy && !live.Holds(operation.from, operation.bytes))) {
-    status =
-        Internal("a copy of {} bytes from or to memory that is not allocated", operation.bytes);
+    status = Internal("a copy of {} bytes reads or writes memory that is not allocated",
+                      operation.bytes);
     return;
   }
   if (is_copy) {
@@ -246,7 +249,8 @@ void Stream::State::RunCopy(const Operation& operation) {
   }
 }
 
-// Runs all enqueued operations. Kernels that may start early run together with the previous kernel.
+// Runs all enqueued operations. A kernel that may start early runs together with the previous
+// kernel.
 void Stream::State::Run() {
   std::vector<Operation> operations = std::exchange(queue, {});
   for (size_t i = 0; i < operations.size() && status.ok();) {
@@ -269,12 +273,13 @@ void Stream::State::Run() {
     } while (i < operations.size() && operations[i].kind == Operation::Kind::kKernel &&
              operations[i].kernel.dependent);
     for (const emulator::KernelLaunch& launch : chain) Launches::Get().Add(launch.code.name);
-    // Detecting races doubles the time of a run.
+    // Races are not detected in every run, because the detection doubles the run time.
     const bool find_races = seed % kRunsForRaces == 1;
     emulator::LiveMemory memory = Allocations::Get().Live();
     const emulator::Report report = emulator::RunKernels(
         {.num_sms = kNumSms, .seed = seed++, .find_races = find_races, .memory = &memory}, chain);
-    if (!report.fault.empty()) status = Internal("the emulated device: {}", report.fault);
+    if (!report.fault.empty())
+      status = Internal("a kernel failed on the emulated device: {}", report.fault);
   }
 }
 
@@ -324,8 +329,8 @@ absl::StatusOr<Event> Event::Create() { return Event(std::make_unique<State>());
 
 void Event::Record(Stream& stream) { state_->stream = &stream.state(); }
 
-// Waits for the recorded position of the stream. Also runs the later operations of the stream,
-// because a GPU might also have run these operations.
+// Waits until the operations before Record have ended. Also runs the later operations of the
+// stream, because a GPU might have run later operations too.
 absl::Status Event::Wait() {
   if (state_->stream == nullptr) return absl::OkStatus();
   state_->stream->Run();

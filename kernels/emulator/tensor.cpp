@@ -1,5 +1,5 @@
-// The instructions ldmatrix and mma.sync. Products of bf16 numbers are exact in f32 and are added
-// in ascending k.
+// Emulates the instructions ldmatrix and mma.sync. A product of two bf16 numbers is exact in f32. A
+// sum adds the products in ascending order of k, the summation index.
 #include <array>
 #include <cstring>
 

@@ -1,8 +1,8 @@
-// The wgmma instruction: matrix products of a warpgroup that run asynchronously between the request
-// and the wait. Each warp computes its own 16 rows, either immediately or as late as a GPU may.
-// From the first request to EndMultiplies, the lanes' sums hold a NaN that the kernel must not
-// overwrite. Products of bf16 numbers are exact in f32 and are added in ascending k, as in
-// tensor.cpp.
+// Emulates the wgmma instruction. The matrix product of a warpgroup (four warps) runs
+// asynchronously between the request and the wait. Each warp computes its own 16 rows, either
+// immediately or as late as a GPU may. From the first request to EndMultiplies, the lanes' sums are
+// replaced by a NaN, and a fault is reported if the kernel overwrites the NaN. A product of two
+// bf16 numbers is exact in f32, and products are added in ascending order of the summation index.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 constexpr int kRowBytes = 128, kChunkBytes = 16, kWarpRows = 16, kDepth = 16;
 constexpr int kAlignment = 1024, kWarpsOfGroup = 4;
 constexpr size_t kRunsAtOnceOneIn = 4;
-constexpr uint32_t kTakenSum = 0x7FC0DEAD;  // a NaN that marks sums which belong to the instruction
+// A NaN that replaces sums which the kernel must not access.
+constexpr uint32_t kTakenSum = 0x7FC0DEAD;
 
 constexpr const char* kFence = "FenceMultiplies";
 constexpr const char* kMultiply = "MultiplyAddWarpgroup";
@@ -32,8 +33,9 @@ struct Request {
   Site site;
 };
 
-// Returns the offset of a 16-byte chunk of row `row`. `matrix` is the offset in shared memory of
-// the first of 16 columns.
+// Returns the offset in shared memory of 8 of 16 columns (16 bytes) of row `row`. `matrix` is the
+// offset of the first of the 16 columns. `half` is 0 for the first 8 columns and 1 for the last 8
+// columns.
 int ChunkAt(int matrix, int row, int half) {
   const int first = matrix % kRowBytes / kChunkBytes;
   return matrix / kAlignment * kAlignment + row * kRowBytes +
@@ -50,7 +52,8 @@ int FirstRow(const Warp& warp) {
   return warp.lanes.front().thread / kLanes % kWarpsOfGroup * kWarpRows;
 }
 
-// Calls each(chunk) for the chunks of both operands that a warp reads.
+// Calls each(chunk) for each 16-byte chunk of both factors that the warp reads. `chunk` is an
+// offset in shared memory.
 template <class Each>
 void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   for (int half = 0; half < 2; ++half) {
@@ -59,7 +62,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the sums of which the part of lane 0 is at `home`; null if there are no such sums.
+// Returns the element of Warp::sums whose sums of lane 0 are at `home`. Returns null if there is no
+// such element.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
@@ -94,8 +98,9 @@ void Compute(Warp& warp, Multiplication& one) {
   }
 }
 
-// Calls each(lane, i, index) for all sums. Lane l holds the rows l / 4 and l / 4 + 8. In each block
-// of 8 columns, lane l holds the columns l % 4 * 2 and l % 4 * 2 + 1.
+// Calls each(lane, i, index) for all sums of a warp. `index` is the index in WarpSums::values of
+// the i-th sum of lane `lane`. Lane l holds the sums of rows l / 4 and l / 4 + 8. In each block of
+// 8 columns, lane l holds columns l % 4 * 2 and l % 4 * 2 + 1.
 template <class Each>
 void ForLaneValues(int num_blocks, Each each) {
   for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -110,7 +115,7 @@ LaneSums RequestedSums(const Warp& warp, size_t lane) {
   return static_cast<const Request*>(warp.requests[lane])->sums;
 }
 
-// Remembers the current sums of the lanes.
+// Copies the current sums of the lanes to WarpSums::values.
 void Fence(Warp& warp) {
   const LaneSums first = RequestedSums(warp, 0);
   WarpSums* sums = FindSums(warp, first.values);
@@ -130,7 +135,8 @@ bool SameBits(const float& stored, float value) {
   return std::memcmp(&stored, &value, sizeof(value)) == 0;
 }
 
-// Takes the sums from the lanes, which must not access them until EndMultiplies.
+// Overwrites the sums of the lanes by a NaN. The lanes must not access the sums until
+// EndMultiplies.
 void Take(Warp& warp, Site site) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   bool is_fenced = sums != nullptr;
@@ -141,7 +147,9 @@ void Take(Warp& warp, Site site) {
       std::memcpy(&home, &kTakenSum, sizeof(kTakenSum));
     });
   }
-  if (!is_fenced) Machine::Get().Fail(site, "no FenceMultiplies since the sums were the kernel's");
+  if (!is_fenced)
+    Machine::Get().Fail(site,
+                        "no FenceMultiplies follows the last change of the sums by the kernel");
   sums->is_taken = true;
 }
 
@@ -168,14 +176,15 @@ void GiveBack(Warp& warp) {
 void CheckMatrix(const char* matrix, int rows, Site site) {
   const int offset = static_cast<int>(matrix - Running().shared);
   if (offset % kAlignment >= kRowBytes || offset % (2 * kChunkBytes) != 0) {
-    Machine::Get().Fail(site, fmt::format("the matrix at byte {} begins at no even chunk of a row "
-                                          "that is aligned to {}",
-                                          offset, kAlignment));
+    Machine::Get().Fail(
+        site, fmt::format("the matrix at byte {} does not begin at an even 16-byte chunk of a row "
+                          "that is aligned to {}",
+                          offset, kAlignment));
   }
   CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);
 }
 
-// Checks that the four warps of a warpgroup request the same products.
+// Checks that the four warps of a warpgroup request the same sequence of products.
 void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
   const auto group = static_cast<size_t>(warp.lanes.front().thread / kLanes / kWarpsOfGroup);
   auto& all = warp.block->multiplications;
@@ -184,7 +193,8 @@ void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
   if (warp.num_multiplications == all[group].size()) {
     all[group].push_back(what);
   } else if (all[group][warp.num_multiplications] != what) {
-    Machine::Get().Fail(site, "multiplies something else than the other warps of its warpgroup");
+    Machine::Get().Fail(site,
+                        "the warp requests another product than the other warps of its warpgroup");
   }
   ++warp.num_multiplications;
 }
@@ -281,8 +291,8 @@ std::string FindUnfinishedMultiplies(const Block& block) {
     if (group < block.multiplications.size() &&
         warp->num_multiplications != block.multiplications[group].size()) {
       return fmt::format(
-          "block {} ended when warp {} had multiplied {} times, others of its "
-          "warpgroup {}",
+          "block {} ended after warp {} had computed {} products; other warps of its "
+          "warpgroup had computed {}",
           block.index, number, warp->num_multiplications, block.multiplications[group].size());
     }
   }

@@ -17,7 +17,7 @@
 namespace incipit::reference {
 namespace {
 
-// A weight that is read in place, without packing.
+// A weight that the operations read directly from the caller's matrices, without packing.
 class ReferenceWeight final : public Weight {
  public:
   ReferenceWeight(std::span<const ConstTensorView> parts, WeightFormat format)
@@ -60,7 +60,7 @@ class ReferenceWeight final : public Weight {
   WeightFormat format_;
 };
 
-// The pool's layout is [layer][block][key, value][slot][head][head_dim].
+// A KV pool with the layout [layer][block][key, value][slot][head][head_dim].
 class ReferencePool final : public KvPool {
  public:
   ReferencePool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -73,8 +73,8 @@ class ReferencePool final : public KvPool {
            shape.head_dim * ByteSize(shape.dtype);
   }
 
-  // The position of one vector: `head` at slot `slot` of `block`. Part 0 is the key, part 1 the
-  // value.
+  // The location of one key vector (part 0) or value vector (part 1): KV head `head` at slot `slot`
+  // of block `block`.
   struct Slot {
     int32_t layer = 0;
     BlockId block{};
@@ -344,7 +344,9 @@ class ReferenceBackend final : public Backend {
   }
 
   HostMemory memory_;
-  Step step_;  // The step after replacement of placeholders: no token is below 0.
+  // The step after the replacement of placeholders for sampled tokens, so that no token id is below
+  // 0.
+  Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
 };

@@ -1,6 +1,6 @@
-// A Backend that computes every operation exactly as kernels/reference/ops.h defines it. The
-// backend is slow. Conformance tests compare the results of all other backends with the results of
-// the reference backend.
+// Declares the reference backend, which computes every operation by the plain loops of
+// kernels/reference/ops.h. The backend is slow. Conformance tests compare the results of all other
+// backends with its results.
 #pragma once
 
 #include <memory>

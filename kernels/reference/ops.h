@@ -1,6 +1,5 @@
-// Definitions of the operations of a Backend: plain loops over f32 rows that follow the cited
-// papers. Sums are accumulated in double. tests/conformance compares every backend with these
-// functions.
+// Defines the operations of a Backend as plain loops over f32 rows that follow the cited papers.
+// Sums are accumulated in double. tests/conformance compares every backend with these functions.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +20,18 @@ void Multiply(std::span<const float> x, const ConstTensorView& weight, std::span
 // Computes out[i] = weight[row][i].
 void Gather(const ConstTensorView& weight, int64_t row, std::span<float> out);
 
-// Multiplies like Multiply, with `x` and the rows of the weight rounded to eight bits
-// (kernels/quantize.h). Each sum of whole numbers is multiplied by the scale of the row, then by
-// the scale of `x`.
+// Computes like Multiply, but with `x` and each row of `weight` rounded to eight bits
+// (kernels/quantize.h). Each sum of whole numbers is multiplied by the scale of the weight row,
+// then by the scale of `x`.
 void MultiplyInt8(std::span<const float> x, const ConstTensorView& weight, std::span<float> y);
 void GatherInt8(const ConstTensorView& weight, int64_t row, std::span<float> out);
 
 // Computes y[i] += x[i].
 void Add(std::span<const float> x, std::span<float> y);
 
-// Rotates the pair (head[i], head[i + half]), where half = head.size() / 2. The angle has the
-// cosine rope[i] and the sine rope[half + i]. (Su et al.: "RoFormer", 2021; Llama checkpoints pair
-// the elements in this way.)
+// Rotates the pair (head[i], head[half + i]) for each i in [0, half), where half = head.size() / 2.
+// The angle has the cosine rope[i] and the sine rope[half + i]. (Su et al.: "RoFormer", 2021; Llama
+// checkpoints pair the elements i and half + i.)
 void Rotate(std::span<const float> rope, std::span<float> head);
 
 // Computes out[i] = SiLU(gate[i]) * up[i], where SiLU(x) = x / (1 + exp(-x)). (Shazeer: "GLU

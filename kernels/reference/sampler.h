@@ -1,5 +1,5 @@
-// Sampling exactly as defined in kernels/sampling.h: sorts the vocabulary, removes tokens by the
-// rules, then samples from the rest.
+// Samples by the rules of kernels/sampling.h: sorts the vocabulary, removes tokens by each rule,
+// then samples from the remaining tokens.
 #pragma once
 
 #include <span>
@@ -10,13 +10,15 @@
 namespace incipit::reference {
 
 struct SampledToken {
-  TokenId token = -1;  // -1 if the row of logits is not finite
+  // -1 if a logit of the row is NaN or +infinity, or if all logits are -infinity.
+  TokenId token = -1;
   RowStatus status = RowStatus::kNonFinite;
 };
 SampledToken SampleToken(const StepSample& sample, std::span<const float> logits);
 
-// Appends one row of log probabilities: `token` with its rank, and the `num_top` likeliest tokens.
-// If the row of logits is not finite, appends log probability 0, rank 0 and no likeliest tokens.
+// Appends the log probability and the rank of `token`, and the `num_top` likeliest tokens of the
+// row `logits`. If the row is not finite (kernels/sampling.h, rule 1), appends log probability 0,
+// rank 0 and no likeliest tokens.
 RowStatus AppendLogprobs(std::span<const float> logits, TokenId token, int32_t num_top,
                          Logprobs& logprobs);
 

@@ -157,7 +157,7 @@ TEST_F(FlagsTest, AWrongValueIsNamedWithItsFlagAndItsBound) {
 TEST_F(FlagsTest, AnUnknownFlagIsNamedWithTheNearestOne) {
   EXPECT_EQ(ErrorOf({"--max_tokens=3"}), "unknown flag --max_tokens; did you mean --max-tokens?");
   EXPECT_EQ(ErrorOf({"--modle", "x"}), "unknown flag --modle; did you mean --model?");
-  EXPECT_EQ(ErrorOf({"--zzzzzzz"}), "unknown flag --zzzzzzz; --help lists them");
+  EXPECT_EQ(ErrorOf({"--zzzzzzz"}), "unknown flag --zzzzzzz; --help lists all flags");
 }
 
 TEST_F(FlagsTest, AFlagWithoutItsValueIsAnError) {

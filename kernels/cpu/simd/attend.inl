@@ -2,16 +2,16 @@
 // softmax", 2018; Dao: "FlashAttention-2", 2023). The file of every instruction set includes this
 // file inside its namespace.
 //
-// A call computes a tile of rows that share a KV head; a row is one token and one query head. A
-// step is 64 consecutive positions that start at a multiple of 64. For each step in ascending
-// order, the call computes the scores of all rows, the new maxima of the rows, and the weights. The
-// call then adds the weighted values, position by position.
+// A call computes rows that share a KV head. A row is one token and one query head. The call
+// processes the positions in groups of 64, which start at multiples of 64, in ascending order. For
+// each group, the call computes the scores of all rows, the new maxima of the rows, and the softmax
+// weights. The call then adds the weighted values, position by position.
 //
-// A split is kSplit consecutive positions that start at a multiple of kSplit. Each split is summed
-// separately, starting from zero, on any thread. The splits are then combined in ascending order.
-// The terms of a row and their order therefore depend only on the positions that the row attends
-// to. Positions that a row must not attend to are skipped instead of multiplied by zero, because
-// their slots may hold any value.
+// A split is kSplit consecutive positions that start at a multiple of kSplit. Any thread may
+// compute a split, and each split has its own sums that start from zero. The sums of the splits are
+// then combined in ascending order. The terms of a row and their order therefore depend only on the
+// positions that the row attends to. Positions that a row must not attend to are skipped instead of
+// multiplied by zero, because their slots may hold any value.
 #pragma once
 
 #include "kernels/cpu/simd/attend_dots.inl"
@@ -23,13 +23,16 @@
 
 constexpr int64_t kRowPad = 16;
 
-// The sums of a tile's rows over a range of positions. Arrays with one element per row are padded
-// to whole vectors.
+// The softmax sums of a tile's rows over a range of positions. Arrays with one element per row are
+// padded to whole vectors.
 struct AttendState {
   int64_t sums_stride;
-  // Weighted sums of values, [row][sums_stride]; pairs of vectors are in the order of WidenPair.
+  // Sums of weighted values, of shape [row][sums_stride]. WidenPair determines the order of the
+  // elements in each pair of vectors.
   float* sums;
-  float *max, *denominator;  // one per row
+  // Element i: the largest score of row i (`max`), and the sum of the weights of row i
+  // (`denominator`).
+  float *max, *denominator;
 
   static int64_t Floats(int64_t num_rows, int64_t head_dim) {
     return RoundUpTo(num_rows, kRowPad) * (RoundUpTo(head_dim, kRowPad) + 2);
@@ -48,17 +51,19 @@ struct AttendState {
   }
 };
 
-// Working memory of a call for one KV head. `query` and `states` are separate for each KV head; the
-// KV heads share the rest.
+// Working memory of a call for one KV head. Each KV head has its own `query` and `states`; the KV
+// heads of a call share the other arrays.
 struct AttendScratch {
-  float* query;              // shape [tiles][head_dim][rows of the tile], multiplied by the scale
-  float* scores;             // shape [rows][kStep]; the weights replace the scores later
-  float *new_max, *rescale;  // one per row
-  void *keys, *values;       // one step, copied together if blocks are smaller than kBlock
-  float* states[2];          // memory for two AttendStates
+  float* query;   // shape [tiles][head_dim][rows of the tile]; query times scale
+  float* scores;  // shape [rows][kStep]; weights later replace the scores
+  // Per row: the new maximum of the scores, and the factor for the previous sums.
+  float *new_max, *rescale;
+  // Copies of the keys and values of kStep positions, used if cache blocks are smaller than kBlock.
+  void *keys, *values;
+  float* states[2];  // working memory for two AttendStates
 
-  // Returns the number of floats for `num_rows` rows, the sum over all KV heads.
-  // REQUIRES: the rows of each KV head are a multiple of kRowPad.
+  // Returns the number of floats of working memory for `num_rows` rows of all KV heads together.
+  // REQUIRES: the number of rows of each KV head is a multiple of kRowPad.
   static int64_t Floats(int64_t num_rows, int64_t head_dim) {
     return num_rows * (head_dim + kStep + 2) + 2 * (kStep * head_dim + 2 * kRowPad) +
            2 * AttendState::Floats(num_rows, head_dim);
@@ -75,7 +80,8 @@ struct AttendScratch {
     s.new_max = take(rows);
     s.rescale = take(rows);
     s.keys = take(kStep * head_dim + 2 * kRowPad);
-    s.values = take(kStep * head_dim + 2 * kRowPad);  // a vector load may read past the end
+    // A vector load may read past the end of the keys or values.
+    s.values = take(kStep * head_dim + 2 * kRowPad);
     memory += group * (rows * head_dim + 2 * AttendState::Floats(num_rows, head_dim));
     for (float*& state : s.states) state = take(AttendState::Floats(num_rows, head_dim));
     s.query = take(rows * head_dim);
@@ -98,16 +104,16 @@ SeenRange SeenPositions(const AttendArgs& args, int64_t token) {
   return {args.window > 0 && after > args.window ? after - args.window : 0, after};
 }
 
-// Returns the slots that a token attends to among the `size` positions from `first`. Slot 0 is
-// position `first`.
+// Returns the range of slots that a token attends to among `size` positions. Slot i is position
+// first + i.
 SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_t size) {
   const SeenRange seen = SeenPositions(args, token);
   return {seen.begin > first ? seen.begin - first : 0,
           seen.end - first < size ? seen.end - first : size};
 }
 
-// Calls f(row, slots) for each row, with the slots that the row attends to among the `size`
-// positions from `first`.
+// Calls f(row, slots) for each row. `slots` is the range of slots that the row attends to among
+// `size` positions. Slot i is position first + i.
 template <class F>
 void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   int64_t row = 0;
@@ -117,7 +123,8 @@ void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   }
 }
 
-// Copies the blocks of a step into contiguous memory if blocks are smaller than kBlock.
+// Copies the keys and values of up to kStep positions from `first` on into contiguous memory. Used
+// for cache blocks that are smaller than kBlock.
 template <class T>
 void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendScratch& scratch,
                 StepBlocks<T>& out) {
@@ -141,13 +148,14 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// The location of the keys to prefetch during a step: `positions` later in the sequence and
-// `elements` further in the block. `elements` is not 0 for another KV head.
+// The distance from the current keys to the keys to prefetch: `positions` later in the sequence,
+// and `elements` later in the cache block. `elements` is not 0 if the next keys belong to another
+// KV head.
 struct NextKeys {
   int64_t positions, elements;
 };
 
-// An iterator over runs of kBlock positions.
+// An iterator over the keys of a sequence, in groups of kBlock positions.
 // REQUIRES: the pool's block_size is a multiple of kBlock.
 template <class T>
 class BlockWalk {
@@ -171,8 +179,8 @@ class BlockWalk {
   int64_t index_, slot_;
 };
 
-// Returns the locations of the blocks of the step at `first` that overlap `range`. Slots outside
-// `range` may hold any value.
+// Returns the addresses of the keys and values of the positions [first, first + kStep) that are in
+// `range`. Slots outside of `range` may hold any value.
 template <class T>
 StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextKeys next,
                          const AttendScratch& scratch) {
@@ -200,7 +208,7 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextK
 
 template <class T>
 void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& scratch) {
-  constexpr float kLog2OfE = 1.44269504f;  // weights are computed as powers of two
+  constexpr float kLog2OfE = 1.44269504f;  // the factor turns e^x into 2^x
   const int64_t head_dim = args.kv.head_dim;
   const Vec scale = Broadcast(args.scale * kLog2OfE);
   int64_t token = 0, head = 0;
@@ -225,8 +233,9 @@ void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& 
   }
 }
 
-// Replaces scores by weights and updates the maxima and denominators. Stores in s.rescale the
-// factor by which each row's previous sums must be multiplied.
+// Replaces the scores of kStep positions by softmax weights, and updates the maximum and the
+// denominator of each row. Stores in s.rescale[row] the factor by which the row's previous sums
+// must be multiplied.
 template <class T>
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
@@ -250,9 +259,11 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
   });
 }
 
-// Adds the values of a step to the rows [begin, begin + rows). If all rows start at the same slot,
-// the slots that all rows attend to are added for all rows together. The remaining slots are added
-// row by row. `is_whole`: all rows attend to all slots. `ahead`: memory to prefetch; may be null.
+// Adds the weighted values of kStep positions to the rows [begin, begin + rows). If all rows start
+// at the same slot, the slots that all rows attend to are added for all rows together. The
+// remaining slots are added row by row.
+// - `is_whole`: true if all rows attend to all kStep positions.
+// - `ahead`: the memory to prefetch, or null.
 template <class T>
 void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t first,
                     int64_t begin, int64_t rows, bool is_whole, FetchAhead* ahead,
@@ -269,15 +280,15 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
                             .ahead = ahead};
   const bool fetches = ahead != nullptr;
   if (is_whole) return TileFunctionsOf<T>(rows, fetches).accumulate(part);
-  // Later rows have equal or higher positions, so the first row attends to the earliest slots and
-  // the last row to the latest.
+  // The positions of the rows ascend. The first row therefore attends to the earliest slots, and
+  // the last row to the latest slots.
   const auto slots_of = [&](int64_t row) {
     return SeenSlots(args, row / args.num_heads, first, kStep);
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // If some rows attend to only the first position of a pair, the pair is not among the common
-  // slots.
+  // If some rows attend to only the first position of a pair of positions, the rows do not share
+  // this pair.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {
@@ -326,8 +337,8 @@ AttendGroups GroupsOf(const AttendArgs& args) {
 template <class T>
 void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& blocks,
                 const Tiles& tiles, const AttendScratch& s, const AttendState& state) {
-  // True if all tokens attend to the whole step. Checking the first and the last token suffices,
-  // because positions ascend.
+  // True if all tokens attend to all kStep positions. A check of the first and the last token
+  // suffices, because the positions of the tokens ascend.
   const bool is_whole = SeenSlots(args, 0, first, kStep).end == kStep &&
                         SeenSlots(args, args.num_tokens - 1, first, kStep).begin == 0;
   FetchAhead values(blocks, blocks.values, tiles.count);
@@ -349,8 +360,8 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
   }
 }
 
-// Computes the sums over the positions of one split, starting from zero. Each step is computed for
-// all KV heads before the next step.
+// Computes the sums over the kSplit positions of split `split`, starting from zero. The positions
+// are processed in groups of kStep, and each group for all KV heads before the next group.
 template <class T>
 void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* states) {
   const AttendArgs& args = groups.args[0];
@@ -371,7 +382,7 @@ void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* s
   }
 }
 
-// Combines `part`, the sums over the split `split`, with `total`, the sums over all earlier splits.
+// Adds `part`, the sums over split `split`, to `total`, the sums over all earlier splits.
 void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
                const AttendState& part) {
   const int64_t stride = total.sums_stride;
@@ -379,7 +390,7 @@ void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
     if (seen.empty()) return;
     float* const sums = total.sums + row * stride;
     const float* const more = part.sums + row * stride;
-    // The row attends to no earlier split.
+    // The row attends to no split before `split`, so its total becomes a copy of `part`.
     if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {
       total.max[row] = part.max[row];
       total.denominator[row] = part.denominator[row];

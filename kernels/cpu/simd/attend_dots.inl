@@ -1,34 +1,36 @@
-// The matrix products of attention with the bf16 dot instruction. The instruction multiplies two
-// pairs of bf16 numbers and adds both products to an f32 sum. Included by attend.inl.
+// Computes the matrix products of attention with the bf16 dot instruction. The instruction
+// multiplies two pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes
+// this file.
 //
-// Queries (multiplied by the scale) and weights are rounded to bf16 once. The denominator of a row
-// is the sum of the rounded weights. The result of a row is therefore an exact weighted mean of
-// values. If a row attends to one value, or if all values are equal, the result is exactly that
-// value.
+// Queries (multiplied by the scale) and softmax weights are rounded to bf16. The denominator of a
+// row is the sum of the rounded weights. The result of a row is therefore an exact weighted mean of
+// values. If a row attends to a single value, or if all values are equal, the result is exactly
+// that value.
 //
-// A score sums pairs of dimensions, and a weighted sum adds pairs of positions 2i and 2i + 1, in
-// ascending order. If a row attends to only one position of a pair, zeros replace the other
-// position's values, because its slot may hold any value. The bits of a row therefore depend only
-// on the positions that the row attends to.
+// A score adds the products of pairs of dimensions in ascending order. A sum of weighted values
+// adds the products of pairs of positions 2i and 2i + 1 in ascending order. If a row attends to
+// only one position of a pair, zeros replace the values of the other position, because its slot may
+// hold any value. The bits of a row therefore depend only on the positions that the row attends to.
 //
-// An instruction set with a bf16 dot instruction defines a type DottedBF16, stored like BF16, with
-// the following static functions. A pair occupies the two halves of a lane, the first element in
+// An instruction set with a bf16 dot instruction defines a type T named DottedBF16, stored like
+// BF16, with the static functions below. An instruction set without a bf16 dot instruction defines
+// DottedBF16 as BF16. A pair occupies the two halves of a 32-bit lane, with the first element in
 // the lower half.
-//   Vec Dot(IntVec a, IntVec b, Vec sum)  adds the products of the second elements, then the first
-//   IntVec Narrow(Vec a, Vec b)           rounds the elements of a, then of b, to nearest even
-//   IntVec PairKeys(const T* keys)        pairs kLanes elements at `keys` with those at keys +
-//   kBlock IntVec PairRows(const T* a, const T* b)              pairs kLanes elements void
-//   PairRows(const T* a, const T* b, IntVec& first, IntVec& second)
-//                                         pairs 2 kLanes elements, in an order that PutInOrder
-//                                         undoes
-// Other instruction sets define DottedBF16 as BF16.
+//   Vec Dot(IntVec a, IntVec b, Vec sum): adds to `sum` the products of the second elements, then
+//     of the first elements.
+//   IntVec Narrow(Vec a, Vec b): rounds the elements of `a`, then of `b`, to nearest even.
+//   IntVec PairKeys(const T* keys): pairs kLanes elements at `keys` with the elements at keys +
+//     kBlock.
+//   IntVec PairRows(const T* a, const T* b): pairs kLanes elements of `a` and `b`.
+//   void PairRows(const T* a, const T* b, IntVec& first, IntVec& second): pairs 2 * kLanes elements
+//     of `a` and `b`. PutInOrder restores the order of the elements.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
 #include "kernels/cpu/simd/attend_weights.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 
-// The type for which queries and weights are stored: T if T has a dot instruction, otherwise float.
+// The type in which queries and weights are stored: T if T has a dot instruction, otherwise float.
 template <class T>
 using Arithmetic = std::conditional_t<kHasDots<T>, T, float>;
 
@@ -43,12 +45,14 @@ constexpr uint16_t kNoValues[kAccumulateVectorsMax * Vec::kLanes] = {};
 
 inline IntVec BroadcastPair(const void* p) { return BroadcastInts(static_cast<const char*>(p)); }
 
-// Multiplies the rows of a query by `scale` and stores them as [head_dim / 2][rows] pairs.
+// Multiplies the rows of a query by `scale`, rounds them to T, and stores them in `out` as
+// [head_dim / 2][rows] pairs.
 template <class T>
 void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim, Vec scale,
                      float* memory, float* out) {
   constexpr int64_t kAtOnce = 2 * Vec::kLanes;
-  static_assert(kAttendRows * kDotHeadDimMax / 2 <= kStep * 16);  // `memory` has this size
+  // `memory` holds kStep * 16 floats.
+  static_assert(kAttendRows * kDotHeadDimMax / 2 <= kStep * 16);
   const int64_t stride = RoundUpTo(head_dim, kAtOnce) / 2;
   const float* pairs[kAttendRows];
   for (int64_t r = 0; r < rows; ++r) {
@@ -63,8 +67,8 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
   InterleaveFactors(pairs, rows, head_dim / 2, out);
 }
 
-// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t] for BLOCKS blocks from block
-// `first` on.
+// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t] for BLOCKS blocks of kBlock
+// positions, starting with block `first`.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -119,8 +123,8 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   }
 }
 
-// Replaces the scores of a step by weights and returns the sum of the weights. The weights are
-// stored as bf16 in the first half of the row.
+// Replaces the kStep scores of a row by softmax weights and returns the sum of the weights. The
+// weights are stored as bf16 in the first half of the row.
 template <HasDots T>
 inline float WeighAll(float* scores, float max) {
   constexpr int kAtOnce = 4;
@@ -164,7 +168,8 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// Adds the weighted values of VECTORS vectors, starting at dimension `d`.
+// Adds the weighted values of VECTORS vectors of dimensions, starting with dimension `d`, to the
+// sums of ROWS rows.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);
@@ -189,7 +194,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
-    // The loop ends at the end of the block, or at the position where the next prefetch is due.
+    // The inner loop ends at the end of the block of kBlock positions, or at the pair of positions
+    // where the next prefetch is due.
     const int64_t run = period < kBlockPairs ? period : kBlockPairs;
     const int64_t run_end = (pair | (run - 1)) + 1;
     const int64_t end = run_end < last ? run_end : last;

@@ -1,14 +1,15 @@
-// The two matrix products of attention for a few rows at a time: scores from queries and keys, and
-// sums from weights and values. Included by attend.inl.
+// Computes the two matrix products of attention for a few rows at a time: scores from queries and
+// keys, and sums from weights and values. attend.inl includes this file.
 //
-// Each score sums its dimensions in ascending order, and each sum adds its positions in ascending
-// order. The bits therefore do not depend on how many rows, blocks or vectors a function processes
-// at once.
+// A score adds the products of its dimensions in ascending order. A sum of weighted values adds its
+// positions in ascending order. The bits therefore do not depend on the number of rows, blocks or
+// vectors that a function processes together.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"
 
-// True for a type of stored elements that a dot instruction multiplies in pairs (attend_dots.inl).
+// True if T is a type of stored elements for which a dot instruction exists. A dot instruction
+// multiplies two pairs of elements (attend_dots.inl).
 template <class T>
 concept HasDots = requires(IntVec pairs, Vec sum) {
   T::Dot(pairs, pairs, sum);
@@ -17,13 +18,13 @@ template <class T>
 constexpr bool kHasDots = HasDots<T>;
 
 constexpr int64_t kBlock = 16;  // number of positions whose keys are stored side by side
-constexpr int64_t kStep = 64;   // number of positions in one step of the softmax
+constexpr int64_t kStep = 64;   // number of positions for which the softmax is updated together
 constexpr int64_t kStepBlocks = kStep / kBlock;
 constexpr int kBlockVectors = kBlock / Vec::kLanes;
 
-// Locations of the blocks [begin, end) of a step. Blocks are scattered in memory, so that the
-// processor's own prefetching fails. The functions therefore prefetch the step's values while they
-// compute scores, and the next keys while they add values.
+// Addresses of the blocks [begin, end) of kBlock positions, among kStep positions. Blocks are
+// scattered in memory, so that the processor does not prefetch them. The functions therefore
+// prefetch the values while they compute scores, and the next keys while they add values.
 template <class T>
 struct StepBlocks {
   int64_t begin, end;
@@ -34,14 +35,15 @@ struct StepBlocks {
 // Size of a cache line in bytes.
 constexpr int64_t kLine = 64;
 
-// Prefetches a cache line into the second-level cache. In the first-level cache, lines from blocks
-// whose distance is a multiple of the page size would evict each other.
+// Prefetches a cache line into the second-level cache. In the first-level cache, lines of cache
+// blocks whose distance is a multiple of the page size would evict each other.
 inline void Fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
 
-// Prefetches into the first-level cache a line of f32 that the loop needs soon. COUNT is the number
-// of elements that the loop reads at a time. Only loops that read one line of f32 at a time need
-// this prefetch: while lines arrive from memory, a load from the second-level cache takes longer
-// than the work on one line. Loops with a larger COUNT read from several addresses and do not wait.
+// Prefetches a cache line of f32 elements at `data`, which the loop reads soon, into the
+// first-level cache. COUNT is the number of elements that the loop reads at a time. The prefetch
+// helps only loops that read one line of f32 at a time: while lines arrive from memory, a load from
+// the second-level cache takes longer than the arithmetic on one line. A loop with a larger COUNT
+// reads several addresses and does not wait.
 template <int64_t COUNT, class T>
 inline void FetchSoon(const T* data) {
   if constexpr (sizeof(T) == sizeof(float) && COUNT * int64_t{sizeof(T)} == kLine) {
@@ -49,13 +51,13 @@ inline void FetchSoon(const T* data) {
   }
 }
 
-// Prefetches the memory that is needed next. The first tiles (a power of two) each prefetch an
-// equal part, a few lines per round of their loops. Memory is therefore always busy but never has
-// too many requests. The lines of all blocks are prefetched in turn. Reading at several addresses
-// at once is up to 50 % faster than one block after the other.
+// Prefetches memory in small portions while tiles are computed. Each of the first 1, 2 or 4 tiles
+// prefetches an equal part, a few cache lines per iteration. Memory therefore always has requests,
+// but never too many. Consecutive requests read the blocks of kBlock positions in turn, which is up
+// to 50 % faster than one block after the other.
 class FetchAhead {
  public:
-  // `places`: the start of the memory to prefetch, for each block of the step.
+  // `begins` holds the start of the memory to prefetch for each block of kBlock positions.
   template <class T>
   FetchAhead(const StepBlocks<T>& blocks, const T* const* begins, int64_t num_tiles)
       : log2_tiles_(num_tiles >= 4 ? 2 : num_tiles / 2) {
@@ -68,8 +70,8 @@ class FetchAhead {
 
   bool IsFor(int64_t tile) const { return tile >> log2_tiles_ == 0; }
 
-  // Returns the number of loop rounds between two prefetches, where a round reads COUNT elements.
-  // The result is a power of two.
+  // Returns the number of loop iterations between two prefetches, a power of two. One iteration
+  // reads COUNT elements.
   template <int64_t COUNT>
   int64_t Period() const {
     constexpr int64_t kPeriod = kAtOnce / COUNT;
@@ -87,15 +89,15 @@ class FetchAhead {
   }
 
  private:
-  // Number of elements per prefetch: one line of each block for bf16, two lines for f32. This
-  // number was the fastest in measurements.
+  // Number of elements per prefetch: one cache line of each block for bf16, two cache lines for
+  // f32. This number was the fastest in measurements.
   static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
   const char* begins_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
 };
 
-// Returns `p`, but the compiler must load the elements at `p` again, so that registers hold sums
-// instead of factors.
+// Returns `p`, and makes the compiler load the elements at `p` again at every use. Otherwise the
+// compiler would keep factors in registers that should hold sums.
 inline const float* Reloaded(const float* p) {
   asm volatile("" : "+r"(p));
   return p;
@@ -107,7 +109,7 @@ struct ScoreArgs {
   const StepBlocks<T>* blocks;
   int64_t head_dim;
   float* scores;      // shape [rows][kStep]
-  FetchAhead* ahead;  // used if FETCH is true
+  FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
 };
 
 template <class T>
@@ -122,8 +124,8 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
   }
 }
 
-// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t] for BLOCKS blocks from block
-// `first` on.
+// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t] for BLOCKS blocks of kBlock
+// positions, starting with block `first`.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -177,7 +179,8 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   }
 }
 
-// Returns how many units of `size` sums fit into the registers: a power of two, at most `most`.
+// Returns the largest power of two n, at most `most`, such that n * size sums fit into the
+// registers.
 constexpr int FittingPower(int size, int most) {
   int count = 1;
   while (2 * count <= most && 2 * count * size <= kAttendSums) count *= 2;
@@ -197,16 +200,18 @@ void ScoreTile(const ScoreArgs<T>& args) {
 
 template <class T>
 struct AccumulateArgs {
-  const float* weights;  // shape [rows][kStep]
-  const float* rescale;  // factors for the previous sums, one per row
+  const float* weights;  // softmax weights, of shape [rows][kStep]
+  const float* rescale;  // one factor per row, by which the previous sums are multiplied
   const StepBlocks<T>* blocks;
-  int64_t begin, end;  // range [begin, end) of slots of the step
-  float* sums;         // shape [rows][sums_stride]
+  // The rows attend to the slots [begin, end) among the kStep positions.
+  int64_t begin, end;
+  float* sums;  // shape [rows][sums_stride]
   int64_t sums_stride, head_dim;
-  FetchAhead* ahead;  // used if FETCH is true
+  FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
 };
 
-// Adds the weighted values of VECTORS vectors, starting at dimension `d`.
+// Adds the weighted values of VECTORS vectors of dimensions, starting with dimension `d`, to the
+// sums of ROWS rows.
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   float* const out = args.sums + d;
@@ -227,7 +232,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = position / kBlock;
-    // The loop ends at the end of the block, or at the position where the next prefetch is due.
+    // The inner loop ends at the end of the block of kBlock positions, or at the position where the
+    // next prefetch is due.
     const int64_t run = period < kBlock ? period : kBlock;
     const int64_t run_end = (position | (run - 1)) + 1;
     const int64_t end = run_end < args.end ? run_end : args.end;
@@ -235,7 +241,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
     const float* weights = args.weights + position;
     for (; position < end; ++position) {
       constexpr int kPair = VECTORS == 1 ? 1 : 2;
-      if constexpr (FETCH) FetchSoon<kCount>(values + kCount);  // the next call reads these values
+      if constexpr (FETCH) FetchSoon<kCount>(values + kCount);  // prefetch values for the next call
 #pragma GCC unroll 16
       for (int v = 0; v < VECTORS; v += kPair) {
         Vec value[kPair];
@@ -267,18 +273,21 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   }
 }
 
-// Processes pairs of vectors, whose elements stay in the order of WidenPair, then a single vector
-// if one is left. The last vector may contain lanes of the next row, which are never read.
+// Adds the weighted values to all dimensions of the sums. Dimensions are processed in pairs of
+// vectors, whose elements stay in the order of WidenPair, then in a single vector if one vector is
+// left. The last vector may contain values of the next position, whose sums are never read.
 template <class T, int ROWS, bool FETCH>
 void AccumulateTile(const AccumulateArgs<T>& args) {
-  // With a dot instruction, all values of a pair of positions are in registers beside the sums.
+  // If T has a dot instruction, registers hold all values of a pair of positions in addition to the
+  // sums.
   constexpr int kVectors = FittingPower(ROWS, kHasDots<T> && ROWS > 2 ? 4 : 8);
   static_assert(kVectors >= 2);
   int64_t left = (args.head_dim + Vec::kLanes - 1) / Vec::kLanes, d = 0;
   for (; left >= kVectors; left -= kVectors, d += kVectors * Vec::kLanes) {
     AccumulateChunk<T, ROWS, kVectors, FETCH>(args, d);
   }
-  // With few rows, sums of 4 vectors hide the latency better.
+  // For few rows, groups of 4 vectors hide the latency of the dot instruction better than groups of
+  // 2.
   if constexpr (kHasDots<T> && kVectors > 4) {
     for (; left >= 4; left -= 4, d += 4 * Vec::kLanes) AccumulateChunk<T, ROWS, 4, FETCH>(args, d);
   }
@@ -299,7 +308,8 @@ const TileFunctions<T>& TileFunctionsOf(int64_t rows, std::integer_sequence<int,
   return kFunctions[rows - 1];
 }
 
-// Returns the functions for tiles of `rows` rows. If `fetch` is true, the functions also prefetch.
+// Returns the functions for tiles of `rows` rows. If `fetch` is true, these functions also prefetch
+// memory.
 template <class T>
 const TileFunctions<T>& TileFunctionsOf(int64_t rows, bool fetch) {
   constexpr std::make_integer_sequence<int, kAttendRows> kIndices;

@@ -1,17 +1,17 @@
-// The softmax of one row in one step of 64 positions. Included by attend.inl.
+// Computes the softmax weights of one row for kStep (64) positions. attend.inl includes this file.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
 #include "kernels/cpu/simd/vector_math.inl"
 
-// The positions [begin, end), or the slots of a step, that a token attends to.
+// The range [begin, end) of positions, or of slots among kStep positions, that a token attends to.
 struct SeenRange {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
   bool empty() const { return begin >= end; }
 };
 
-// Returns the new maximum of a row that attends to the whole step.
+// Returns the maximum of `max` and the kStep scores of a row that attends to all kStep positions.
 float MaximumOfAll(const float* scores, float max) {
   Vec largest = Broadcast(max);
 #pragma GCC unroll 16
@@ -19,8 +19,8 @@ float MaximumOfAll(const float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Returns the new maximum of a row that attends to a part of the step. Sets the other scores in the
-// same vectors to -infinity, so that their weights are 0.
+// Returns the maximum of `max` and the scores of the slots `seen` of a row. Sets the other scores
+// in the same vectors to -infinity, so that their weights are 0.
 float MaximumOf(SeenRange seen, float* scores, float max) {
   Vec largest = Broadcast(max);
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {
@@ -32,7 +32,7 @@ float MaximumOf(SeenRange seen, float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Replaces the scores of a step by their weights and returns the sum of the weights.
+// Replaces the kStep scores of a row by softmax weights and returns the sum of the weights.
 template <class T>
 inline float WeighAll(float* scores, float max) {
   constexpr int kAtOnce = 4;

@@ -1,4 +1,4 @@
-// The inner loops for AVX2 with FMA and F16C: Intel Haswell, AMD Zen and later.
+// Compiles the inner loops for AVX2 with FMA and F16C: Intel Haswell and later, AMD Zen and later.
 #include <immintrin.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Vector operations with AVX2, FMA and F16C. The files of instruction sets that use them include
-// this file inside their namespace.
+// Defines vector operations with AVX2, FMA and F16C. Source files that are compiled for AVX2
+// include this file inside their namespace.
 #pragma once
 
 struct F16 {
@@ -16,14 +16,15 @@ struct Vec {
 using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 6;  // of 16 registers, 12 hold sums, 2 weights and 1 a factor
-// Bytes that a lone tile prefetches ahead of the weights it reads.
+constexpr int kTileRows = 6;  // 16 registers: 12 sums, 2 weights, 1 factor
+// Distance in bytes between a read of weights and the prefetch, if all input rows form a single
+// tile.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 6;
-constexpr int kAttendSums = 12;  // number of attention sums in registers
+constexpr int kAttendSums = 12;  // number of vectors of attention sums that registers hold
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm256_setzero_ps()}; }
@@ -34,7 +35,7 @@ inline Vec Add(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline Vec Sub(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
 inline Vec Mul(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
 inline Vec Div(Vec a, Vec b) { return {_mm256_div_ps(a.v, b.v)}; }
-// Returns b in each lane where a or b is NaN.
+// If a or b is NaN in a lane, Max and Min return b in this lane.
 inline Vec Max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
 inline Vec Min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
 inline Vec MultiplyAdd(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
@@ -48,8 +49,8 @@ inline Vec Widen(const BF16* p) {
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
 }
-// Widens 16 elements: the even ones to `even`, the odd ones to `odd`. Each takes a single
-// operation.
+// Widens 16 bf16 elements to f32: the elements 0, 2, 4, ... to `even`, the elements 1, 3, 5, ... to
+// `odd`. Each result needs only one instruction.
 inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
   __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   asm("" : "+x"(bits));  // without this statement, the compiler loads the elements twice
@@ -62,8 +63,8 @@ inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
   odd = {_mm256_permute2f128_ps(low, high, 0x31)};
 }
 
-// Eight-bit products: numbers are widened to 16 bits, and the products of a pair of columns are
-// added to a 32-bit sum.
+// Eight-bit products: numbers are widened to 16 bits. One instruction multiplies pairs of columns,
+// and a second adds each pair of products to a 32-bit sum.
 struct IntVec {
   __m256i v;
 };
@@ -85,15 +86,15 @@ inline IntWeights WidenInt8(const char* p) {
 }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(factor.v, weights.v));
-  // Without this statement, the compiler first adds the products of several steps, which needs too
-  // many registers.
+  // The empty asm statement prevents the compiler from adding the products of several columns
+  // first, which needs too many registers.
   asm("" : "+x"(sum.v));
   return sum;
 }
-inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // reinterprets the bits
+inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // reinterprets the bits of a
 inline Vec ToFloats(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm256_cvtps_epi32(a.v)}; }
-// Stores the numbers in the layout of eight-bit factors (16 bits each).
+// Stores the numbers in `a` in the layout of eight-bit factors, with 16 bits for each number.
 inline void StoreNumbers(void* p, IntVec a) {
   const __m128i narrow =
       _mm_packs_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));
@@ -110,7 +111,7 @@ inline Vec LoadPartial(const float* p, int64_t lanes) {
 inline void StorePartial(float* p, int64_t lanes, Vec a) {
   _mm256_maskstore_ps(p, LanesBelow(lanes), a.v);
 }
-// Returns the lanes [begin, end) of a and the other lanes of b.
+// Returns a vector with the lanes [begin, end) of a and the other lanes of b.
 inline Vec SelectLanes(int64_t begin, int64_t end, Vec a, Vec b) {
   const __m256i inside = _mm256_andnot_si256(LanesBelow(begin), LanesBelow(end));
   return {_mm256_blendv_ps(b.v, a.v, _mm256_castsi256_ps(inside))};
@@ -131,12 +132,12 @@ inline float ReduceMax(Vec a) {
   return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
-// Returns 2^n for whole n in [-126, 127].
+// Returns 2^n in each lane. REQUIRES: each n is a whole number in [-126, 127].
 inline Vec PowerOfTwo(Vec n) {
   const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23))};
 }
-// Shifts the lowest bits of `a` to the position of the exponent.
+// Shifts the lowest bits of each lane of `a` to the exponent of an f32 number.
 inline Vec ShiftedToExponent(Vec a) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.v), 23))};
 }
@@ -145,8 +146,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses (MassOf of kernels/sampling.h). Each term still contains the bits of 2^52, which
-// TotalOf subtracts at the end.
+// A sum of masses, the weights of tokens in fixed point (MassOf of kernels/sampling.h). Each added
+// term contains the bits of the double 2^52. TotalOf subtracts these bits.
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

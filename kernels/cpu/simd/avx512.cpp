@@ -1,4 +1,5 @@
-// The inner loops for AVX-512 with the extensions F, BW, DQ and VL: Intel Skylake-X and later.
+// Compiles the inner loops for AVX-512 with the extensions F, BW, DQ and VL: Intel Skylake-X and
+// later.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace {
 constexpr const char* kName = "avx512";
 using DottedBF16 = BF16;
 
-// Eight-bit products: numbers are widened to 16 bits, and the products of a pair of columns are
-// added to a 32-bit sum.
+// Eight-bit products: numbers are widened to 16 bits. One instruction multiplies pairs of columns,
+// and a second adds each pair of products to a 32-bit sum.
 constexpr int64_t kColsPerFactor = 2;
 constexpr int32_t kFactorOffset = 0;
 
@@ -24,12 +25,12 @@ inline IntWeights WidenInt8(const char* p) {
 }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(factor.v, weights.v));
-  // Without this statement, the compiler first adds the products of several steps, which needs too
-  // many registers.
+  // The empty asm statement prevents the compiler from adding the products of several columns
+  // first, which needs too many registers.
   asm("" : "+v"(sum.v));
   return sum;
 }
-// Stores the numbers in the layout of eight-bit factors (16 bits each).
+// Stores the numbers in `a` in the layout of eight-bit factors, with 16 bits for each number.
 inline void StoreNumbers(void* p, IntVec a) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
 }

@@ -1,5 +1,5 @@
-// Vector operations with AVX-512. The files of the AVX-512 instruction sets include this file
-// inside their namespace.
+// Defines vector operations with AVX-512. Source files that are compiled for AVX-512 include this
+// file inside their namespace.
 #pragma once
 
 struct F16 {
@@ -16,14 +16,15 @@ struct Vec {
 using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 12;  // of 32 registers, 24 hold sums, 2 weights and 1 a factor
-// Bytes that a lone tile prefetches ahead of the weights it reads.
+constexpr int kTileRows = 12;  // 32 registers: 24 sums, 2 weights, 1 factor
+// Distance in bytes between a read of weights and the prefetch, if all input rows form a single
+// tile.
 constexpr int64_t kPrefetchBytes = 8192;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 8;
-constexpr int kAttendSums = 24;  // number of attention sums in registers
+constexpr int kAttendSums = 24;  // number of vectors of attention sums that registers hold
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm512_setzero_ps()}; }
@@ -34,7 +35,7 @@ inline Vec Add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline Vec Sub(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
 inline Vec Mul(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
 inline Vec Div(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
-// Returns b in each lane where a or b is NaN.
+// If a or b is NaN in a lane, Max and Min return b in this lane.
 inline Vec Max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline Vec Min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline Vec MultiplyAdd(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
@@ -49,8 +50,8 @@ inline Vec Widen(const BF16* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
 
-// Widens 32 elements: the even ones to `even`, the odd ones to `odd`. Each takes a single
-// operation.
+// Widens 32 bf16 elements to f32: the elements 0, 2, 4, ... to `even`, the elements 1, 3, 5, ... to
+// `odd`. Each result needs only one instruction.
 inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
   const __m512i bits = _mm512_loadu_si512(p);
   even = {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
@@ -77,7 +78,7 @@ inline IntVec BroadcastInts(const char* p) {
   __builtin_memcpy(&factor, p, sizeof(factor));
   return {_mm512_set1_epi32(factor)};
 }
-inline IntVec IntsIn(Vec a) { return {_mm512_castps_si512(a.v)}; }  // reinterprets the bits
+inline IntVec IntsIn(Vec a) { return {_mm512_castps_si512(a.v)}; }  // reinterprets the bits of a
 inline Vec ToFloats(IntVec a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm512_cvtps_epi32(a.v)}; }
 
@@ -91,7 +92,7 @@ inline Vec LoadPartial(const float* p, int64_t lanes) {
 inline void StorePartial(float* p, int64_t lanes, Vec a) {
   _mm512_mask_storeu_ps(p, LanesBelow(lanes), a.v);
 }
-// Returns the lanes [begin, end) of a and the other lanes of b.
+// Returns a vector with the lanes [begin, end) of a and the other lanes of b.
 inline Vec SelectLanes(int64_t begin, int64_t end, Vec a, Vec b) {
   const auto inside = static_cast<__mmask16>(LanesBelow(end) & ~LanesBelow(begin));
   return {_mm512_mask_blend_ps(inside, b.v, a.v)};
@@ -117,12 +118,12 @@ inline float ReduceMax(Vec a) {
   return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
-// Returns 2^n for whole n in [-126, 127].
+// Returns 2^n in each lane. REQUIRES: each n is a whole number in [-126, 127].
 inline Vec PowerOfTwo(Vec n) {
   const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
 }
-// Shifts the lowest bits of `a` to the position of the exponent.
+// Shifts the lowest bits of each lane of `a` to the exponent of an f32 number.
 inline Vec ShiftedToExponent(Vec a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))};
 }
@@ -131,8 +132,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};
 }
 
-// A sum of masses (MassOf of kernels/sampling.h). Each term still contains the bits of 2^52, which
-// TotalOf subtracts at the end.
+// A sum of masses, the weights of tokens in fixed point (MassOf of kernels/sampling.h). Each added
+// term contains the bits of the double 2^52. TotalOf subtracts these bits.
 struct MassSum {
   __m512i v;
   uint64_t num_terms;

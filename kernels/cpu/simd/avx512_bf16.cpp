@@ -1,5 +1,5 @@
-// The inner loops for AVX-512 with VNNI (eight-bit products) and the bf16 dot instruction: AMD Zen
-// 4, Intel Sapphire Rapids and later.
+// Compiles the inner loops for AVX-512 with VNNI (eight-bit products) and the bf16 dot instruction:
+// AMD Zen 4 and later, Intel Sapphire Rapids and later.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace {
 
 constexpr const char* kName = "avx512_bf16";
 
-// Interleaves two rows of 16 elements that are stored one after the other: the elements i of both
-// rows become neighbours.
+// Interleaves two rows of 16 elements that `rows` holds one after the other: element i of the first
+// row, then element i of the second row, for each i.
 inline __m512i Interleaved(__m512i rows) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(order, rows);
 }
 
-// The element type with a dot instruction that attend_dots.inl describes.
+// The element type with a bf16 dot instruction. attend_dots.inl describes its functions.
 struct DottedBF16 {
   uint16_t bits;
 
@@ -31,8 +31,8 @@ struct DottedBF16 {
     return {_mm512_dpbf16_ps(sum.v, __builtin_bit_cast(__m512bh, a.v),
                              __builtin_bit_cast(__m512bh, b.v))};
   }
-  // Does not use vcvtne2ps2bf16, because Bochs 3.0, the only emulator that runs this file, converts
-  // `a` twice.
+  // The instruction vcvtne2ps2bf16 is not used, because Bochs 3.0, the only emulator that runs this
+  // file, converts `a` twice.
   static IntVec Narrow(Vec a, Vec b) {
     const auto low = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(a.v));
     const auto high = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(b.v));
@@ -51,8 +51,8 @@ struct DottedBF16 {
   }
 };
 
-// Undoes the order of PairRows: lanes [0, 4) of `a`, then of `b`, then lanes [4, 8) of both, and so
-// on.
+// Restores the order of elements that PairRows has changed. The order after PairRows is: lanes [0,
+// 4) of `a`, lanes [0, 4) of `b`, lanes [4, 8) of `a`, lanes [4, 8) of `b`, and so on.
 inline void PutInOrder(const DottedBF16*, Vec& a, Vec& b) {
   const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));

@@ -1,5 +1,5 @@
-// The inner loops for AVX-512 with VNNI (eight-bit products): Intel Cascade Lake, AMD Zen 4 and
-// later.
+// Compiles the inner loops for AVX-512 with VNNI (eight-bit products): Intel Cascade Lake and
+// later, AMD Zen 4 and later.
 #include <immintrin.h>
 
 #include <cstdint>

@@ -16,8 +16,9 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
   return bias == nullptr ? value : Add(value, LoadSome(bias + output, lanes));
 }
 
-// Applies the Finish operation to the sums of one panel. For kSilu, `panel` is the panel of gate,
-// and the sums of the panel of up follow at `up_offset`.
+// Applies the Finish operation to the sums of one panel (a group of weight rows). For kSilu,
+// `panel.panel` is a panel of gate, and the sums of the panel of up are `panel.up_offset` elements
+// later.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
   const bool is_silu = args.finish == Finish::kSilu;

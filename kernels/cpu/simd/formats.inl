@@ -1,21 +1,27 @@
-// The weight formats of a product: how weights are loaded, multiplied and summed. The file of every
-// instruction set includes this file inside its namespace, after it defines Vec and IntVec.
+// Defines the weight formats of a matrix product, and how weights of each format are loaded,
+// multiplied and summed. The file of every instruction set includes this file inside its namespace,
+// after it defines Vec and IntVec.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"
 
 constexpr int64_t kFactorBytes = 4;
 
-// Floating-point weights, which are widened to f32 in registers. A step is one column.
+// Floating-point weights, which are widened to f32 in registers. Each step of a loop multiplies one
+// column.
 template <class T>
 struct FloatFormat {
   using Factor = float;
   using Weights = Vec;
   using Sum = Vec;
-  using Wide = FloatFormat<float>;                // format of weights that several tiles share
-  static constexpr int kUnroll = 4;               // number of steps per round of the innermost loop
-  static constexpr int kVectors = kPanelVectors;  // number of vectors of a panel
-  static constexpr int kRows = kTileRows;         // maximum number of rows of a tile
+  // Format of the weights after they are widened once for several tiles.
+  using Wide = FloatFormat<float>;
+  // Number of columns per iteration of the innermost loop.
+  static constexpr int kUnroll = 4;
+  // Number of vectors that hold one column of a panel (a group of weight rows).
+  static constexpr int kVectors = kPanelVectors;
+  // Maximum number of input rows in a tile.
+  static constexpr int kRows = kTileRows;
   static constexpr int64_t kWidth = kVectors * Vec::kLanes;
   static constexpr int64_t kColsPerStep = 1;
   static constexpr int64_t kStepBytes = kWidth * static_cast<int64_t>(sizeof(T));
@@ -24,7 +30,8 @@ struct FloatFormat {
 
   static void LoadWeights(const char* panel, Weights weights[kVectors]) {
     const auto* const from = reinterpret_cast<const T*>(panel);
-    // Loads pairs of vectors with WidenPair, then a single vector if the number of vectors is odd.
+    // Loads pairs of vectors with WidenPair. If the number of vectors is odd, the last vector is
+    // loaded alone.
 #pragma GCC unroll 4
     for (int v = 0; v + 1 < kVectors; v += 2) {
       WidenPair(from + v * Vec::kLanes, weights[v], weights[v + 1]);
@@ -33,7 +40,8 @@ struct FloatFormat {
       weights[kVectors - 1] = Widen(from + (kVectors - 1) * Vec::kLanes);
     }
   }
-  // Widens `steps` steps of a panel to f32, stored as [steps][kWidth].
+  // Widens `steps` columns of a panel (a group of kWidth weight rows) to f32 and stores them as
+  // [steps][kWidth].
   static void WidenSteps(const char* panel, int64_t steps, char* wide) {
     auto* to = reinterpret_cast<float*>(wide);
     for (int64_t step = 0; step < steps; ++step) {
@@ -56,7 +64,8 @@ struct FloatFormat {
   static Vec Finished(Sum sum, const float*, int64_t, float) { return sum; }
 };
 
-// Eight-bit weights with 32-bit sums. A factor holds kColsPerFactor columns of a row.
+// Eight-bit weights with 32-bit sums. A factor (four bytes) holds kColsPerFactor columns of an
+// input row.
 struct Int8Format {
   using Weights = IntWeights;
   using Sum = IntVec;
@@ -85,7 +94,8 @@ struct Int8Format {
   static Sum MultiplyAdd(IntVec factor, Weights weights, Sum sum) {
     return MultiplyAddInts(factor, weights, sum);
   }
-  // Returns the sums multiplied by the outputs' scales from `lane` on and by the scale of the row.
+  // Converts `sum` to f32, and multiplies it by output_scales[lane] and the following scales, then
+  // by `row_scale`.
   static Vec Finished(Sum sum, const float* output_scales, int64_t lane, float row_scale) {
     return Mul(Mul(ToFloats(sum), Load(output_scales + lane)), Broadcast(row_scale));
   }

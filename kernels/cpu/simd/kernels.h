@@ -1,151 +1,160 @@
-// The inner loops of the CPU backend, compiled once for each instruction set. Each instruction set
-// has a source file of its own that defines a table of functions (Kernels) from shared templates
-// (*.inl). The program selects a table at run time.
+// Declares the inner loops of the CPU backend, which are compiled once for each instruction set.
+// Each instruction set has a source file that defines a table of functions (Kernels) from shared
+// templates (*.inl). The program selects a table at run time.
 //
-// These source files must not emit code that other files could call. Otherwise the linker could
-// choose an inline function with AVX-512 instructions for the whole program, which would crash on
-// older machines. The source files therefore include only intrinsics, this header and the
-// templates, which are in an unnamed namespace. This header holds plain data only.
+// The source file of an instruction set must not emit code that other files could call. Otherwise
+// the linker could choose an inline function with AVX-512 instructions for the whole program, which
+// would crash on older machines. These source files therefore include only intrinsics, this header
+// and the templates, which are in an unnamed namespace. This header holds plain data only.
 #pragma once
 
 #include <cstdint>
 
 namespace incipit::simd {
 
-// Number of types in which keys and values are stored. The types are indices into the tables below,
-// in the order of DType.
-inline constexpr int kNumStored = 3;  // f32, f16, bf16
-// Formats of the weights of a product: one of the stored types, or eight bits with one scale per
-// output.
+// Number of types in which keys, values and weights may be stored. A type is an index into the
+// tables below, in the order of DType.
+inline constexpr int kNumStored = 3;  // the types are f32, f16 and bf16
+// Index of the weight format with eight bits per weight and one scale per output. The other weight
+// formats are the stored types.
 inline constexpr int kInt8 = kNumStored;
 inline constexpr int kNumWeightForms = kNumStored + 1;
 
 // Arguments of pack_rows, which converts rows of activations to the layout that `multiply` reads.
-// If `norm_weight` is set, the rows are normalised first. The rows are divided into tiles of nearly
-// equal height, at most tile_rows. Each tile is stored as [steps][rows of the tile] factors of four
-// bytes. A step is cols_per_step columns; columns past the last one count as zero.
+// If `norm_weight` is not null, the rows are normalised first. The rows are divided into tiles of
+// nearly equal height, at most tile_rows. Each tile is stored as [steps][rows of the tile] factors
+// of four bytes. One factor holds cols_per_step columns of a row, and columns past the last column
+// are zero.
 //
-// For eight-bit weights, a row is rounded to whole numbers in [-127, 127] with a scale of the row's
-// largest magnitude / 127 (kernels/quantize.h).
+// For eight-bit weights, the numbers of a row are rounded to whole numbers in [-127, 127]. The
+// scale of the row is its largest magnitude / 127 (kernels/quantize.h).
 struct PackRowsArgs {
-  const float* x;          // shape [rows][cols]
-  const int32_t* indices;  // shape [num_rows], rows of x to use; null: the first num_rows
+  const float* x;  // shape [rows][cols]
+  // Indices of the rows of `x` to pack, of shape [num_rows]; null: the first num_rows rows.
+  const int32_t* indices;
   int64_t num_rows, cols;
-  const float* norm_weight;  // shape [cols], or null
+  const float* norm_weight;  // weight of the RMS norm, of shape [cols]; null: no norm
   float epsilon;
-  int64_t tile_begin, tile_end;  // range [tile_begin, tile_end) of tiles to write
-  float* row;                    // working memory, [tile_rows][PackedRowFloats(cols)]
-  void* packed;                  // shape [num_rows * steps], packed factors
-  float* scales;                 // shape [num_rows], for eight-bit weights
+  int64_t tile_begin, tile_end;  // the tiles [tile_begin, tile_end) to write
+  float* row;                    // working memory, of shape [tile_rows][PackedRowFloats(cols)]
+  void* packed;                  // the packed factors, of shape [num_rows * steps]
+  float* scales;                 // scale of each row, of shape [num_rows], for eight-bit weights
 };
 
 // Returns the number of floats of working memory for a row of `cols` columns, rounded up to whole
-// vectors.
+// vectors plus one vector of 16 floats.
 constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 + 16; }
 
-// The operation that is applied to the sums of a product.
+// The operation that is applied to the sums W x of a matrix product.
 enum class Finish : uint8_t {
   kStore,  // y = W x + bias
   kAdd,    // y += W x + bias
-  kSilu,   // y = SiLU(gate) * up with gate|up = W x + bias; panels of gate and of up alternate
+  // y = SiLU(gate) * up, where gate|up = W x + bias; panels of gate rows and panels of up rows
+  // alternate.
+  kSilu,
 };
 
 // Arguments of `multiply`, which computes the sums over k of x[r][k] * w[n][k] and applies
-// `finish`. Floating-point weights are widened to f32. Their products are added in ascending k,
-// with one fused multiply-add each. Products of eight-bit weights are added as whole numbers. Such
-// a sum is multiplied by the scale of the output, then by the scale of the row. The bits of a row
-// therefore depend only on that row.
+// `finish`. Floating-point weights are widened to f32, and their products are added in ascending k,
+// with one fused multiply-add each. Products of eight-bit weights are added as whole numbers. The
+// sum is multiplied by the scale of the output, then by the scale of the row. The bits of a row of
+// results therefore depend only on its own input row.
 struct MultiplyArgs {
-  const void* packed;       // rows packed by pack_rows
-  const float* row_scales;  // shape [num_rows], for eight-bit weights
-  const void* panels;  // shape [panel][steps][panel_width][cols_per_step], the last panel padded
-  const float* output_scales;  // shape [panel][panel_width], for eight-bit weights
-  // Shape [panel][panel_width], initial values of the sums, for eight-bit weights.
+  const void* packed;       // rows that pack_rows has packed
+  const float* row_scales;  // scale of each row, of shape [num_rows], for eight-bit weights
+  // Packed weights, of shape [panel][steps][panel_width][cols_per_step]; the last panel is padded.
+  const void* panels;
+  // Scale of each output, of shape [panel][panel_width], for eight-bit weights.
+  const float* output_scales;
+  // Initial sum of each output, of shape [panel][panel_width], for eight-bit weights.
   const int32_t* starts;
   int64_t num_rows, cols, num_outputs;
-  // Range [begin, end) of panels; for gate and up, whole pairs only.
+  // The panels [panel_begin, panel_end) to multiply. A range of gate and up holds only whole pairs.
   int64_t panel_begin, panel_end;
-  // Range [begin, end) of the groups of rows, see Product::num_groups.
+  // The groups of rows [group_begin, group_end) to multiply. Product::num_groups returns the number
+  // of groups.
   int64_t group_begin, group_end;
   Finish finish;
-  const float* bias;  // shape [num_outputs], or null
+  const float* bias;  // shape [num_outputs]; null: no bias
   float* y;           // shape [num_rows][y_stride]
   int64_t y_stride;
 };
 
-// Number of positions of a split. The positions of each split are summed separately, then the
-// splits are combined in ascending order, so that several threads can share a long sequence. Splits
+// Number of positions of a split. Attention sums the positions of each split separately and
+// combines the splits in ascending order, so that several threads can share a long sequence. Splits
 // start at multiples of kSplit, independent of the number of threads.
 inline constexpr int64_t kSplit = 1024;
 
-// Arguments of finish_row, which applies `finish` to a whole row of sums from another library's
-// product. The sums are 32-bit whole numbers if there are scales, otherwise f32.
+// Arguments of finish_row, which applies `finish` to a row of sums that oneDNN has computed. The
+// sums are 32-bit whole numbers if `output_scales` is not null, otherwise f32.
 struct FinishRowArgs {
-  const void* sums;            // shape [num_outputs]
-  const float* output_scales;  // shape [num_outputs], for eight-bit weights
-  float row_scale;             // scale of the row, for eight-bit weights
+  const void* sums;  // shape [num_outputs]
+  // Scale of each output, of shape [num_outputs], for eight-bit weights.
+  const float* output_scales;
+  float row_scale;  // scale of the row, for eight-bit weights
   int64_t num_outputs;
   Finish finish;
-  const float* bias;  // shape [num_outputs], or null
-  float* y;           // shape [num_outputs], or half of them for kSilu; may be `sums`
+  const float* bias;  // shape [num_outputs]; null: no bias
+  // Results, of shape [num_outputs], or [num_outputs / 2] for kSilu; may be `sums`.
+  float* y;
 };
 
-// The functions of the matrix product for one format of weights.
+// The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if, within a step, the outputs i and i + pair_lanes of each group of 2 * pair_lanes
-  // outputs are stored side by side. The rest of a panel that is smaller than such a group is
-  // stored in order.
+  // True if, in each group of 2 * pair_lanes outputs of a panel column, the outputs i and i +
+  // pair_lanes are stored side by side. The outputs of the last, smaller group are stored in order.
   bool interleaves_pairs;
-  // True if the factors are unsigned numbers that are 128 too large. The sums then start from -128
-  // times the sum of the weights.
+  // True if pack_rows stores each number as an unsigned number, increased by 128. The sum of an
+  // output then starts from -128 times the sum of its weights.
   bool offsets_factors;
-  // Returns the number of groups into which `num_rows` rows are divided. The rows of a group share
-  // the part of a panel that is in the CPU caches.
+  // Returns the number of groups into which `num_rows` input rows are divided. The rows of a group
+  // use the same range of a panel while the range is in the CPU caches.
   int64_t (*num_groups)(int64_t num_rows);
   void (*pack_rows)(const PackRowsArgs& args);
   void (*multiply)(const MultiplyArgs& args);
 };
 
-// The location of the keys and values of one KV head in one layer. The layout within a block is
-//   keys    [block_size / g][head_dim][g] with g = min(16, block_size): g slots side by side
+// The location of the keys and values of one KV head in one layer. Layout within a block:
+//   keys    [block_size / g][head_dim][g], with g = min(16, block_size)
 //   values  [block_size][head_dim]
 struct KvView {
-  const void* data;       // keys of this KV head in block 0
-  int64_t block_stride;   // number of elements between consecutive blocks
-  int64_t head_stride;    // number of elements between consecutive KV heads of a block
-  const int32_t* blocks;  // the block table of the sequence
+  const void* data;       // address of the keys of this KV head in cache block 0
+  int64_t block_stride;   // distance between consecutive blocks, in elements
+  int64_t head_stride;    // distance between consecutive KV heads of a block, in elements
+  const int32_t* blocks;  // ids of the cache blocks of the sequence, in order
   int32_t block_size, head_dim;
 };
 
-// Maximum number of KV heads in one call of `attend`. The KV heads of a block are contiguous in
-// memory.
+// Maximum number of KV heads in one call of `attend`. The KV heads of a call are contiguous in each
+// block.
 inline constexpr int32_t kAttendGroupsMax = 3;
 
 // Arguments of causal attention for num_tokens consecutive tokens. The call computes num_groups KV
-// heads, starting with the KV head of `kv`, with num_heads query heads each.
+// heads, starting with the KV head of `kv`. Each KV head has num_heads query heads.
 struct AttendArgs {
   KvView kv;
-  // Shape [num_tokens][token_stride], the vectors of the heads one after the other.
+  // Shape [num_tokens][token_stride]. The query heads of a token are stored one after the other.
   const float* query;
-  float* out;  // shape [num_tokens][token_stride], like query
+  float* out;  // same layout as `query`
   int64_t token_stride;
   int32_t first_position, num_tokens, num_heads, num_groups;
-  int32_t window;  // in positions; 0: no window
+  int32_t window;  // number of positions of the sliding window; 0: no window
   float scale;
-  // Range [split_begin, split_end) of the splits (kSplit positions each) to compute. If `states` is
-  // null, the range must contain all positions that the tokens attend to.
+  // The splits [split_begin, split_end) to compute; split i holds the positions [i * kSplit, (i +
+  // 1) * kSplit). If `states` is null, the splits must contain all positions that the tokens attend
+  // to.
   int32_t split_begin, split_end;
-  // Working memory; the number of floats is attend_scratch_floats(num_groups * RoundUp(num_tokens *
+  // Working memory. Number of floats: attend_scratch_floats(num_groups * RoundUp(num_tokens *
   // num_heads, 16), head_dim).
   float* scratch;
-  // If not null, the sums of each split are stored here, and nothing is written to `out`. The
-  // layout is [split][group][attend_state_floats(num_tokens * num_heads, head_dim)]. attend_combine
-  // computes `out` from the sums of all splits that the tokens attend to.
+  // If not null, the call stores the sums of each split in `states` and writes nothing to `out`.
+  // The layout is [split][group][attend_state_floats(num_tokens * num_heads, head_dim)].
+  // attend_combine then computes `out` from the sums of all splits that the tokens attend to.
   float* states;
 };
 
-// Number of logits whose maximum is one result of `chunk_maxima`.
+// Number of logits per chunk. `chunk_maxima` stores one maximum per chunk.
 inline constexpr int64_t kChunk = 64;
 
 struct Kernels {
@@ -153,41 +162,43 @@ struct Kernels {
   int32_t pair_lanes;
   Product products[kNumWeightForms];
   void (*finish_row)(const FinishRowArgs& args);
-  // Same as QuantizeRow of kernels/quantize.h.
+  // Rounds a row to eight-bit numbers and returns the scale, like QuantizeRow of
+  // kernels/quantize.h.
   float (*quantize_row)(const float* x, int64_t size, int8_t* numbers);
-  // Computes out[i] = NarrowBF16(x[i]) (kernels/numeric.h).
+  // Rounds a row to bf16: out[i] = NarrowBF16(x[i]) (kernels/numeric.h).
   void (*narrow_row)(const float* x, int64_t size, uint16_t* out);
 
   int64_t (*attend_scratch_floats)(int64_t num_rows, int64_t head_dim);
   int64_t (*attend_state_floats)(int64_t num_rows, int64_t head_dim);
-  // Attention for each type of pool. Null for f16, because no KV pool stores f16.
+  // Element i computes attention for a KV pool that stores type i. The element for f16 is null,
+  // because no KV pool stores f16.
   void (*attend[kNumStored])(const AttendArgs& args);
   void (*attend_combine[kNumStored])(const AttendArgs& args);
 
   // Computes out = x / sqrt(mean(x^2) + epsilon) * weight. `out` may be `x`.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int64_t size, float* out);
-  // Rotates the pair (head[i], head[half + i]) by the angle with the cosine rope[i] and the sine
-  // rope[half + i].
+  // Rotates the pair (head[i], head[half + i]) for each i in [0, half). The angle has the cosine
+  // rope[i] and the sine rope[half + i].
   void (*rotate)(const float* rope, int64_t half, float* head);
-  // Computes exp(x) for x <= 88 with an error of at most 2 units in the last place; 2^-126 for x
-  // below -87.3.
+  // Computes out[i] = exp(x[i]) for x[i] <= 88, with an error of at most 2 units in the last place.
+  // For x[i] < -87.3, the result is 2^-126.
   void (*exp)(const float* x, int64_t size, float* out);
-  // Computes 2^x for x <= 0 with an error of at most 1 unit in the last place; 2^-126 for x below
-  // -126.
+  // Computes out[i] = 2^x[i] for x[i] <= 0, with an error of at most 1 unit in the last place. For
+  // x[i] < -126, the result is 2^-126.
   void (*exp2)(const float* x, int64_t size, float* out);
 
-  // Stores the largest of each kChunk logits in `maxima`, which has (size + kChunk - 1) / kChunk
-  // elements. Returns false if a logit is NaN or +infinity. All instruction sets compute the same
-  // bits (kernels/sampling.h).
+  // Stores the maximum of each chunk of kChunk logits in `maxima`, which has (size + kChunk - 1) /
+  // kChunk elements. Returns false if a logit is NaN or +infinity. The bits are the same for all
+  // instruction sets (kernels/sampling.h).
   bool (*chunk_maxima)(const float* logits, int64_t size, float* maxima);
   // Computes weights[i] = SamplingExp((logits[i] - max) * inverse_temperature) and returns the sum
-  // of the weights' masses. Writes no weights if `weights` is null. All instruction sets compute
-  // the same bits (kernels/sampling.h).
+  // of MassOf(weights[i]). If `weights` is null, stores no weights. The bits are the same for all
+  // instruction sets (kernels/sampling.h).
   uint64_t (*weigh)(const float* logits, int64_t size, float max, float inverse_temperature,
                     float* weights);
 };
 
-// Returns the inner loops that are compiled for the baseline of the architecture.
+// Returns the inner loops that are compiled for the baseline instruction set of the architecture.
 const Kernels& PortableKernels();
 
 }  // namespace incipit::simd

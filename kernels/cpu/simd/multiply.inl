@@ -1,45 +1,54 @@
-// The matrix product. The file of every instruction set includes this file inside its namespace,
-// after formats.inl.
+// Computes the matrix product of packed rows and packed weights. The file of every instruction set
+// includes this file inside its namespace, after formats.inl.
 //
-// The innermost loop keeps a tile of ROWS x (PANELS * width) sums in registers and adds x[r][k] *
-// w[k][n], one step after the other. The outer loops follow Goto, van de Geijn: "Anatomy of
-// High-Performance Matrix Multiplication" (2008). A part of a panel is widened once and stays in
-// the first-level cache while all tiles of a group use the part. A chunk of the group's rows stays
-// in the second-level cache while a block of panels uses the chunk. Between these parts, the sums
-// are stored in a small buffer and loaded again unchanged. The order of additions is therefore k =
-// 0, 1, 2, ... for every size of tile.
+// The innermost loop keeps ROWS x (PANELS * width) sums in registers and adds x[r][k] * w[k][n] for
+// one k after the other. The outer loops follow Goto, van de Geijn: "Anatomy of High-Performance
+// Matrix Multiplication" (2008). A panel is a group of weight rows that are stored together. A tile
+// is a few input rows, and a group is several tiles.
+// - A range of a panel's columns is widened and stays in the first-level cache while all tiles of a
+//   group are multiplied.
+// - A range of columns of the group's rows stays in the second-level cache while several panels are
+//   multiplied.
+// - Between two ranges of columns, the sums are stored in a small buffer and loaded again
+//   unchanged.
+// The order of additions is therefore k = 0, 1, 2, ... for every size of tile.
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// Size of the part of a panel that the tiles of a group share, in bytes.
+// Maximum size in bytes of a range of columns of a panel (a group of weight rows). All tiles of a
+// group are multiplied with the range before the next range.
 constexpr int64_t kPassBytes = 16384;
-// Size of a chunk of a group's rows, in bytes.
+// Maximum size in bytes of a range of columns of the input rows. Up to kBlockPanels panels are
+// multiplied with the range before the next range.
 constexpr int64_t kChunkBytes = 256 * 1024;
-// Maximum number of rows of a group.
+// Maximum number of input rows that form a group.
 constexpr int64_t kGroupRowsMax = 192;
-// Maximum number of panels of a block.
+// Maximum number of panels (groups of weight rows) that use the same range of columns of the input
+// rows.
 constexpr int64_t kBlockPanels = 8;
-// Minimum number of tiles for which weights are widened once for all tiles.
+// Minimum number of tiles (a few input rows each) for which weights are widened to f32 once for all
+// tiles.
 constexpr int64_t kWidenTilesMin = 5;
 constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
-  const char* x;        // shape [steps][ROWS], factors
-  const char* panel;    // the first panel, at the first step of this call
-  int64_t panel_bytes;  // bytes between the starts of consecutive panels
+  const char* x;        // factors of the tile's rows, of shape [steps][ROWS]
+  const char* panel;    // the first panel, from the first column of this call on
+  int64_t panel_bytes;  // distance between the starts of two consecutive panels, in bytes
   int64_t steps;
   float* sums;            // shape [ROWS][PANELS * width]
-  bool resume;            // continue from the values in `sums`
-  const int32_t* starts;  // initial values if `resume` is false; null: zeros
-  const char* prefetch;   // memory to prefetch while the sums are computed
-  int64_t prefetch_step;  // bytes by which `prefetch` advances per Format::kUnroll steps
-  const char* next_x;     // factors of the next tile, prefetched from the second-level cache
+  bool resume;            // true: the sums start from the values in `sums`
+  const int32_t* starts;  // initial sums if `resume` is false; null: zeros
+  const char* prefetch;   // address of the memory to prefetch
+  int64_t prefetch_step;  // bytes by which `prefetch` advances in Format::kUnroll steps
+  const char* next_x;     // factors of the next tile, to prefetch into the first-level cache
 };
 
-// Returns how many bytes ahead of its use a lone tile prefetches the weights of each panel.
+// Returns the distance in bytes between the use of a panel's weights and the prefetch, for a tile
+// that multiplies `panels` panels side by side.
 constexpr int64_t PrefetchBytes(int64_t panels) { return kPrefetchBytes / panels; }
 
 template <class Format, int ROWS, int PANELS>
@@ -65,9 +74,10 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// Multiplies a tile, one of at least TILES tiles that share the prefetching of a panel. A lone tile
-// (TILES == 1) prefetches all weights that it reads. For widened weights, twice as many bytes are
-// prefetched as are stored, so that some lines are prefetched twice.
+// Multiplies a tile of ROWS input rows with PANELS panels. At least TILES tiles share the
+// prefetching of a panel. A lone tile (TILES is 1) prefetches all weights that it reads. For
+// widened weights, the prefetched size is that of f32 instead of the stored type, so that some
+// lines are prefetched twice.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -110,7 +120,7 @@ void MultiplyTile(const TileArgs& args) {
     }
     prefetch += args.prefetch_step;
     if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
-      prefetch += (PANELS - 1) * panel_bytes;  // continue with the panels that follow
+      prefetch += (PANELS - 1) * panel_bytes;  // continue with the next panels
     }
     panel += kUnroll * Format::kStepBytes;
     x += kUnroll * ROWS * kFactorBytes;
@@ -132,9 +142,9 @@ void MultiplyTile(const TileArgs& args) {
 
 using TileFunction = void (*)(const TileArgs& args);
 
-// Returns the number of panels that a lone tile multiplies side by side. A tile with few rows takes
-// several panels, because enough independent sums must be in flight to hide the latency of a
-// multiply-add.
+// Returns the number of panels that are multiplied side by side if all input rows form a single
+// tile of `rows` rows. A tile with few rows multiplies several panels, because only enough
+// independent sums hide the latency of a multiply-add.
 template <class Format>
 constexpr int LonePanels(int64_t rows) {
   return rows * 4 <= Format::kRows ? 4 : rows * 2 <= Format::kRows ? 2 : 1;
@@ -142,8 +152,8 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Functions for tiles of 1, 2, ... rows: for a lone tile, for two or three tiles, and for four or
-  // more tiles.
+  // Element i is the function for tiles of i + 1 input rows: `lone` for a lone tile, `of_few` for
+  // two or three tiles, `of_many` for four or more tiles.
   TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>
@@ -178,10 +188,12 @@ struct TiledProduct {
     return args.starts == nullptr ? nullptr : args.starts + panel * Format::kWidth;
   }
 
-  // Returns how many panels are finished together: gate and up form a pair.
+  // Returns the number of panels whose sums are finished together: 2 for a pair of gate and up,
+  // otherwise 1.
   int64_t Unit() const { return args.finish == Finish::kSilu ? 2 : 1; }
 
-  // Multiplies a lone tile with all panels, which are read from memory once.
+  // Multiplies all input rows, which form a single tile, with all panels. Reads each panel from
+  // memory once.
   void RunLoneTile() const {
     alignas(64) float sums[2 * Format::kRows * Format::kWidth];
     const int64_t rows = tiles.num_rows, at_once = LonePanels<Format>(rows);
@@ -192,7 +204,7 @@ struct TiledProduct {
         MultiplyLone(kProductTiles<Format>.lone[rows - 1], panel + p,
                      sums + p * rows * Format::kWidth);
       }
-      const bool is_apart = unit > at_once;  // gate and up are computed by separate calls
+      const bool is_apart = unit > at_once;  // separate calls compute gate and up
       for (int64_t p = 0; p < unit; p += Unit()) {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,
                                    .sums_stride = at_once * Format::kWidth,
@@ -218,7 +230,7 @@ struct TiledProduct {
               .next_x = nullptr});
   }
 
-  // Multiplies the tiles [first_tile, last_tile) with the panels from `panel` on.
+  // Multiplies the tiles [first_tile, last_tile) with the panels [panel, args.panel_end).
   void RunGroup(int64_t first_tile, int64_t last_tile, int64_t panel) const {
     alignas(64) float sums[kBlockPanels * kGroupRowsMax * Format::kWidth];
     const int64_t first_row = tiles.Begin(first_tile);
@@ -254,7 +266,8 @@ struct TiledProduct {
     }
   }
 
-  // Returns the number of steps per pass. Passes have nearly equal sizes that are multiples of
+  // Returns the number of steps (groups of kColsPerStep columns) that the tiles of a group multiply
+  // together. The result divides all steps into nearly equal parts and is a multiple of
   // Format::kUnroll.
   int64_t StepsOfPass(int64_t step_bytes) const {
     const int64_t max = kPassBytes / step_bytes, count = (steps + max - 1) / max;
@@ -263,10 +276,13 @@ struct TiledProduct {
   }
 
   struct Chunk {
-    int64_t first_tile, last_tile, panel, begin, end;  // steps [begin, end)
-    int64_t pass;                                      // number of steps per pass
+    // The range [begin, end) of steps (groups of kColsPerStep columns), for the tiles [first_tile,
+    // last_tile).
+    int64_t first_tile, last_tile, panel, begin, end;
+    int64_t pass;  // number of steps that the tiles multiply together
   };
-  // Multiplies one chunk and stores the result in `sums`, [rows of the tiles][width].
+  // Multiplies a range of columns of several tiles with a panel. `sums` has the shape [rows of the
+  // tiles][width].
   template <class Read>
   void MultiplyChunk(const Chunk& chunk, float* sums) const {
     alignas(64) char wide[kPassBytes];
@@ -283,7 +299,7 @@ struct TiledProduct {
       }
       constexpr const ProductTiles<Read>& kTiles = kProductTiles<Read>;
       const TileFunction* const multiply = num_tiles < 4 ? kTiles.of_few : kTiles.of_many;
-      // Each tile prefetches an equal share of the memory that follows this part.
+      // Each tile prefetches an equal share of the memory that is multiplied next.
       const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
       const int64_t next_step = is_last ? chunk.begin : step + count;
       const char* const next =
@@ -308,7 +324,7 @@ struct TiledProduct {
     }
   }
 
-  // Returns the division of the tiles into groups.
+  // Returns the division of the tiles into groups, whose tiles are multiplied together.
   static Tiles GroupsOf(int64_t num_rows) {
     return Tiles::Of(Tiles::Of(num_rows, Format::kRows).count, kGroupRowsMax / Format::kRows);
   }

@@ -1,14 +1,14 @@
-// Conversion of activations to the layout that a product reads. The file of every instruction set
-// includes this file inside its namespace.
+// Converts activations to the layout that the matrix product reads. The file of every instruction
+// set includes this file inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/rows.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// Rounds a row like QuantizeRow of kernels/quantize.h, bit for bit, and returns the scale. Calls
-// store(column, lanes, numbers) for each vector of the row. Numbers past the end of the row are
-// zeros.
+// Rounds a row to eight-bit numbers, with the same bits as QuantizeRow of kernels/quantize.h, and
+// returns the scale. Calls store(column, lanes, numbers) for each vector of the row. Numbers past
+// the end of the row are zeros.
 template <class Store>
 float RoundRow(const float* x, int64_t size, const Store& store) {
   constexpr float kLeastMagnitude = 1e-30f;
@@ -44,7 +44,8 @@ float QuantizeRow(const float* x, int64_t size, int8_t* numbers) {
 
 using Factors4 = float __attribute__((vector_size(16)));
 
-// Transposes four steps of four rows. Writes the factors to `out`, whose layout is [4][stride].
+// Transposes a block of 4 rows and 4 factors from `from`, of layout [row][factor], to `out`, of
+// layout [factor][stride].
 inline void InterleaveFour(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[4];
 #pragma GCC unroll 4
@@ -61,7 +62,8 @@ inline void InterleaveFour(const float* const* from, int64_t step, int64_t strid
   for (int i = 0; i < 4; ++i) __builtin_memcpy(out + i * stride, &steps[i], sizeof(steps[i]));
 }
 
-// Transposes four steps of two rows. Writes the factors to `out`, whose layout is [4][stride].
+// Transposes a block of 2 rows and 4 factors from `from`, of layout [row][factor], to `out`, of
+// layout [factor][stride].
 inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[2];
 #pragma GCC unroll 2
@@ -74,7 +76,7 @@ inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride
   __builtin_memcpy(out + 3 * stride, reinterpret_cast<const char*>(&high) + 8, 8);
 }
 
-// Transposes factors from [rows][steps] to [steps][rows].
+// Transposes factors from the layout [rows][steps] to the layout [steps][rows].
 inline void InterleaveFactors(const float* const* from, int64_t rows, int64_t steps, float* out) {
   if (rows == 1) {
     __builtin_memcpy(out, from[0], static_cast<uint64_t>(steps * kFactorBytes));
@@ -121,8 +123,9 @@ void PackRows(const PackRowsArgs& args) {
         x = own;
       }
       if constexpr (Format::kColsPerStep > 1) {
-        // The numbers overwrite the row that they are computed from. A number is not larger than
-        // its source element, so unread elements are not overwritten.
+        // The rounded numbers overwrite the row from which they are computed. A rounded number
+        // occupies at most as many bytes as its source element, so unread elements are not
+        // overwritten.
         auto* const numbers = reinterpret_cast<char*>(own);
         args.scales[begin + r] = RoundRow(x, args.cols, [&](int64_t i, int64_t, IntVec rounded) {
           StoreNumbers(numbers + i * kFactorBytes / Format::kColsPerStep, rounded);

@@ -1,5 +1,5 @@
-// The inner loops in vectors of four elements, which any compiler can translate. Multiplications
-// and additions are never fused, so that the bits are the same on every machine.
+// Compiles the inner loops with vectors of four elements, which any compiler can translate.
+// Multiplications and additions are never fused, so that the bits are the same on every machine.
 #include <cstdint>
 #include <utility>
 
@@ -27,14 +27,15 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 4;  // of 16 registers, 8 hold sums
-// Bytes that a lone tile prefetches ahead of the weights it reads.
+constexpr int kTileRows = 4;  // 16 registers, of which 8 hold sums
+// Distance in bytes between a read of weights and the prefetch, if all input rows form a single
+// tile.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 1;
 constexpr int kAttendRows = 2;
-constexpr int kAttendSums = 8;  // number of attention sums in registers
+constexpr int kAttendSums = 8;  // number of vectors of attention sums that registers hold
 constexpr bool kBF16PairsInterleave = false;
 
 inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }
@@ -53,7 +54,7 @@ inline Vec Blend(Mask mask, Vec a, Vec b) {
   return {reinterpret_cast<Floats>((reinterpret_cast<Ints>(a.v) & mask) |
                                    (reinterpret_cast<Ints>(b.v) & ~mask))};
 }
-// Returns b in each lane where a or b is NaN.
+// If a or b is NaN in a lane, Max and Min return b in this lane.
 inline Vec Max(Vec a, Vec b) { return Blend(a.v > b.v, a, b); }
 inline Vec Min(Vec a, Vec b) { return Blend(a.v < b.v, a, b); }
 inline Vec MultiplyAdd(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }
@@ -62,8 +63,8 @@ inline Vec NegativeMultiplyAdd(Vec a, Vec b, Vec c) { return {c.v - a.v * b.v}; 
 inline float WidenOne(F16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t magnitude = value.bits & 0x7FFFu;
-  // The exponent biases of f32 and f16 differ by 112. The multiplication also converts subnormal
-  // numbers correctly.
+  // The exponent bias of f32 is 112 larger than that of f16. The multiplication by 2^112 also
+  // converts subnormal numbers correctly.
   const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
   const uint32_t bits = magnitude >= 0x7C00 ? 0x7F800000 | (magnitude & 0x3FF) << 13
                                             : __builtin_bit_cast(uint32_t, scaled);
@@ -78,7 +79,7 @@ inline Vec Widen(const BF16* p) {
   return {reinterpret_cast<Floats>(bits)};
 }
 
-// Eight-bit products: a factor holds a pair of columns.
+// Eight-bit products: a factor (four bytes) holds the numbers of two columns, with 16 bits each.
 struct IntVec {
   Ints v;
 };
@@ -107,14 +108,15 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   const Ints first = factor.v << 16 >> 16, second = factor.v >> 16;
   return {sum.v + first * weights.first + second * weights.second};
 }
-inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }  // reinterprets the bits
+inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }  // reinterprets the bits of a
 inline Vec ToFloats(IntVec a) { return {__builtin_convertvector(a.v, Floats)}; }
-// Rounds to nearest, ties to even: after adding 1.5 * 2^23, the lowest bits hold the whole number.
+// Rounds to nearest, ties to even. After 1.5 * 2^23 is added, the lowest bits of the f32 hold the
+// whole number.
 inline IntVec RoundToInts(Vec a) {
   const Floats shifted = a.v + 12582912.0f;
   return {reinterpret_cast<Ints>(shifted) - 0x4B400000};
 }
-// Stores the numbers in the layout of eight-bit factors (16 bits each).
+// Stores the numbers in `a` in the layout of eight-bit factors, with 16 bits for each number.
 inline void StoreNumbers(void* p, IntVec a) {
   const int16_t narrow[4] = {static_cast<int16_t>(a.v[0]), static_cast<int16_t>(a.v[1]),
                              static_cast<int16_t>(a.v[2]), static_cast<int16_t>(a.v[3])};
@@ -129,7 +131,7 @@ inline Vec LoadPartial(const float* p, int64_t lanes) {
 inline void StorePartial(float* p, int64_t lanes, Vec a) {
   for (int64_t i = 0; i < lanes; ++i) p[i] = a.v[i];
 }
-// Returns the lanes [begin, end) of a and the other lanes of b.
+// Returns a vector with the lanes [begin, end) of a and the other lanes of b.
 inline Vec SelectLanes(int64_t begin, int64_t end, Vec a, Vec b) {
   const Ints lane = {0, 1, 2, 3};
   const auto first = static_cast<int32_t>(begin), last = static_cast<int32_t>(end);
@@ -148,12 +150,12 @@ inline float ReduceMax(Vec a) {
   return even > odd ? even : odd;
 }
 
-// Converts whole numbers in [-126, 127] to integers. A NaN becomes an arbitrary integer, because
-// its power of two is not used.
+// Converts whole numbers in [-126, 127] to integers. A NaN becomes an arbitrary integer, which does
+// not affect results.
 inline Ints ToInts(Vec n) { return __builtin_convertvector(Max(n, Broadcast(-127.0f)).v, Ints); }
-// Returns 2^n for whole n in [-126, 127].
+// Returns 2^n in each lane. REQUIRES: each n is a whole number in [-126, 127].
 inline Vec PowerOfTwo(Vec n) { return {reinterpret_cast<Floats>((ToInts(n) + 127) << 23)}; }
-// Shifts the lowest bits of `a` to the position of the exponent.
+// Shifts the lowest bits of each lane of `a` to the exponent of an f32 number.
 inline Vec ShiftedToExponent(Vec a) {
   using Bits = uint32_t __attribute__((vector_size(16)));
   return {reinterpret_cast<Floats>(reinterpret_cast<Bits>(a.v) << 23)};

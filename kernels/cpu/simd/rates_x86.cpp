@@ -1,6 +1,6 @@
-// Loops that measure the highest rates of x86 instruction sets. Each function names its own
-// instruction set, so that no code for a newer machine is called by other functions. Empty asm
-// statements prevent the compiler from moving work out of the loops.
+// Defines loops that measure the maximum rates of x86 instruction sets. Each function has a target
+// attribute with its own instruction set, so that no other function calls code for a newer machine.
+// Empty asm statements prevent the compiler from moving work out of the loops.
 #include <immintrin.h>
 
 #include <cstring>
@@ -11,11 +11,13 @@
 namespace incipit::simd {
 namespace {
 
-// Independent sums: enough to hide an instruction's latency, with registers left for factors.
+// Number of independent sums. The number hides the latency of an instruction and leaves registers
+// for the factors.
 constexpr int kChains = 12;
-// Streams that are read in parallel; a single stream does not use the full memory bandwidth.
+// Number of address ranges that a loop reads in turn. Reads of a single range do not reach the full
+// memory bandwidth.
 constexpr size_t kStreams = 4;
-constexpr size_t kAhead = 1024;  // distance in bytes between a read and the prefetched line
+constexpr size_t kAhead = 1024;  // distance between a read and the prefetch, in bytes
 
 __attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
   __m256 sums[kChains];
@@ -29,8 +31,9 @@ __attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
   return rounds * kChains * 8;
 }
 
-// Multiplies bytes, adds neighbouring products to 16 bits, neighbouring sums to 32 bits, and these
-// to `sums`. AVX2 needs these three instructions, because it has no dot instruction.
+// Multiplies bytes, adds pairs of products in 16 bits, adds pairs of these sums in 32 bits, and
+// adds the results to `sums`. Three instructions are necessary, because AVX2 has no dot
+// instruction.
 __attribute__((target("avx2"))) int64_t DotInt8Avx2(int64_t rounds) {
   __m256i sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = _mm256_setzero_si256();
@@ -82,7 +85,7 @@ __attribute__((target("avx512f"))) int64_t MultiplyAddAvx512(int64_t rounds) {
 __attribute__((target("avx512f,avx512bf16"))) int64_t DotBf16Avx512(int64_t rounds) {
   __m512 sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = _mm512_setzero_ps();
-  const __m512i bits = _mm512_set1_epi16(0x3F80);  // 1
+  const __m512i bits = _mm512_set1_epi16(0x3F80);  // each bf16 element is 1
   __m512bh ones;
   std::memcpy(&ones, &bits, sizeof(ones));
   for (int64_t round = 0; round < rounds; ++round) {
@@ -94,7 +97,8 @@ __attribute__((target("avx512f,avx512bf16"))) int64_t DotBf16Avx512(int64_t roun
 }
 
 __attribute__((target("avx512f,avx512vnni"))) int64_t DotInt8Avx512(int64_t rounds) {
-  // With 64-bit elements, gcc 12 copies each sum.
+  // The element type is 32 bits wide, because gcc 12 copies each sum if the elements are 64 bits
+  // wide.
   using Ints = int32_t __attribute__((vector_size(64)));
   Ints sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = reinterpret_cast<Ints>(_mm512_set1_epi32(i));

@@ -1,11 +1,11 @@
-// Operations on one row. The file of every instruction set includes this file inside its namespace.
-// Each element is computed by the same operations, wherever in a vector the element is.
+// Defines operations on one row. The file of every instruction set includes this file inside its
+// namespace. The operations on an element do not depend on the element's position in a vector.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"
 
 void RmsNorm(const float* x, const float* weight, float epsilon, int64_t size, float* out) {
-  constexpr int64_t kSums = 4;  // enough to hide the latency of an addition
+  constexpr int64_t kSums = 4;  // number of sums that hides the latency of an addition
   Vec sums[kSums] = {Zero(), Zero(), Zero(), Zero()};
   int64_t whole = 0;
   for (; whole + kSums * Vec::kLanes <= size; whole += kSums * Vec::kLanes) {
@@ -27,7 +27,7 @@ void RmsNorm(const float* x, const float* weight, float epsilon, int64_t size, f
   });
 }
 
-// Rounds to bf16, to nearest, ties to even. A NaN becomes a quiet NaN.
+// Rounds a row to bf16 (to nearest, ties to even). A NaN becomes a quiet NaN.
 void NarrowRow(const float* x, int64_t size, uint16_t* out) {
   using Bits = uint32_t __attribute__((vector_size(4 * Vec::kLanes)));
   using Halves = uint16_t __attribute__((vector_size(2 * Vec::kLanes)));

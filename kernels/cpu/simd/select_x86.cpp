@@ -17,8 +17,8 @@ bool HasF16C() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// Returns true if the machine has the AVX-512 extensions of Skylake-X. oneDNN's fast code paths
-// require the same extensions.
+// Returns true if the machine has the AVX-512 extensions of Intel Skylake-X. The fast code paths of
+// oneDNN require the same extensions.
 bool HasAvx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -29,20 +29,20 @@ bool HasAvx512Bf16() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1) != 0;
 }
 
-// Returns the seconds per multiply-add of `loop`. Interruptions by other programs increase the
-// result.
+// Returns the seconds per multiply-add of `loop`. If another program interrupts the loop, the
+// result is too large.
 double TimeOf(int64_t (*loop)(int64_t rounds)) {
-  constexpr int64_t kRounds = 4096;  // about 20 us
+  constexpr int64_t kRounds = 4096;  // iterations, which run for about 20 us
   const Time begin = std::chrono::steady_clock::now();
   const auto units = static_cast<double>(loop(kRounds));
   return ToSeconds(std::chrono::steady_clock::now() - begin) / units;
 }
 
-// Returns true if the bf16 dot instruction is clearly faster than f32 multiply-adds. Zen 4 executes
-// one dot or one multiply-add per cycle, so that dots compute twice as many products per cycle.
-// Sapphire Rapids and Emerald Rapids execute half a dot or two multiply-adds per cycle, so that
-// dots compute half as many products per cycle. Both ratios are far from the limit of 0.75, so that
-// other load of the machine does not change the result.
+// Returns true if the bf16 dot instruction is clearly faster than f32 multiply-adds. AMD Zen 4
+// executes one dot or one multiply-add per cycle, so that dots compute twice as many products per
+// cycle. Intel Sapphire Rapids and Emerald Rapids execute half a dot or two multiply-adds per
+// cycle, so that dots compute half as many products per cycle. The ratio of times is far from the
+// limit of 0.75 on both, so that other programs on the machine do not change the result.
 bool DotsAreFaster() {
   constexpr int kRepeats = 12;
   const RateLoops& loops = RateLoopsOf(Avx512Bf16Kernels());
@@ -58,7 +58,7 @@ struct Supported {
   std::array<const Kernels*, 5> kernels;
   size_t count = 0;
 
-  // __builtin_cpu_supports also checks that the operating system saves the registers.
+  // __builtin_cpu_supports also checks that the operating system saves the vector registers.
   Supported() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
     if (avx2 && HasAvx512()) {

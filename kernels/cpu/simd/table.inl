@@ -1,5 +1,5 @@
-// The table of an instruction set's functions. The file of the instruction set includes this file
-// inside its namespace, as the last one.
+// Defines the table of functions (Kernels) of an instruction set. The source file of the
+// instruction set includes this file last, inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/attend.inl"
@@ -19,8 +19,8 @@ constexpr Product ProductOf() {
           .multiply = Multiply<Format>};
 }
 
-// Uses the dot instruction of T if head_dim allows it. The choice depends only on the pool, because
-// the bits of a row must not depend on the batch.
+// Computes attention with the dot instruction of T if head_dim allows the instruction. The choice
+// depends only on the KV pool, because the bits of a row must not depend on the batch.
 template <class T>
 void AttendBF16(const AttendArgs& args) {
   FitsDots(args.kv.head_dim) ? Attend<T>(args) : Attend<BF16>(args);

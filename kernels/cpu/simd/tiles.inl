@@ -1,12 +1,14 @@
-// Division of rows into tiles. The file of every instruction set includes this file inside its
+// Divides rows into tiles. The file of every instruction set includes this file inside its
 // namespace.
 #pragma once
 
-// Tiles of at most `height` rows whose heights differ by at most one. A last tile with a single row
-// would be slow, because its few sums cannot hide the latency of a multiply-add.
+// Divides num_rows rows into tiles of at most `height` rows whose heights differ by at most one. A
+// last tile with a single row would be slow, because its few sums cannot hide the latency of a
+// multiply-add.
 struct Tiles {
   int64_t num_rows, count;
-  int64_t low_rows, num_higher;  // the first `num_higher` tiles have low_rows + 1 rows
+  // The first `num_higher` tiles have low_rows + 1 rows, the others low_rows.
+  int64_t low_rows, num_higher;
 
   static Tiles Of(int64_t num_rows, int64_t height) {
     const int64_t count = (num_rows + height - 1) / height;

@@ -1,9 +1,9 @@
-// Functions of whole vectors. The file of every instruction set includes this file inside its
-// namespace.
+// Defines functions of whole vectors. The file of every instruction set includes this file inside
+// its namespace.
 #pragma once
 
-// Loads two consecutive vectors as f32, with the elements in any order that PutInOrder undoes. An
-// instruction set may define a faster overload for some T.
+// Loads two consecutive vectors as f32. An instruction set may define a faster overload for some T
+// that changes the order of the elements. PutInOrder restores the order.
 template <class T>
 inline void WidenPair(const T* p, Vec& first, Vec& second) {
   first = Widen(p);
@@ -11,22 +11,23 @@ inline void WidenPair(const T* p, Vec& first, Vec& second) {
 }
 template <class T>
 inline void PutInOrder(const T*, Vec&, Vec&) {}
-// True if WidenPair loads the elements 2i and 2i + 1 to lane i of the two vectors.
+// True if WidenPair loads element 2i to lane i of the first vector, and element 2i + 1 to lane i of
+// the second vector.
 template <class T>
 constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF16) &&
                                   !__is_same(T, F16);
 
 // Returns exp(x) = 2^n * e^r with n = round(x / ln 2) and |r| <= ln(2) / 2. x is clamped to
-// [-87.33, 88]; the lowest result is 2^-126. A NaN stays a NaN. exp(0) is exactly 1.
+// [-87.33, 88], so that the lowest result is 2^-126. A NaN stays a NaN, and exp(0) is exactly 1.
 inline Vec Exp(Vec x) {
   x = Min(Broadcast(88.0f), Max(Broadcast(-87.33f), x));
   const Vec round = Broadcast(12582912.0f);  // 1.5 * 2^23
   const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
-  // The product is exact, because the constant is ln 2 cut to 15 bits.
+  // The product of n and this constant is exact, because the constant is ln 2 cut to 15 bits.
   Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);
   r = NegativeMultiplyAdd(n, Broadcast(1.42860677e-6f), r);
-  // Coefficients that approximate (e^r - 1 - r) / r^2 by interpolation at the Chebyshev nodes. The
-  // error is 1.1e-8.
+  // A polynomial that interpolates (e^r - 1 - r) / r^2 at the Chebyshev nodes, with an error of
+  // 1.1e-8.
   Vec q = MultiplyAdd(Broadcast(0.0013926184f), r, Broadcast(0.00836317893f));
   q = MultiplyAdd(q, r, Broadcast(0.0416665561f));
   q = MultiplyAdd(q, r, Broadcast(0.166665763f));
@@ -35,13 +36,13 @@ inline Vec Exp(Vec x) {
   return Mul(y, PowerOfTwo(n));
 }
 
-// Replaces each x by 2^x for x <= 0; below -126, by 2^-126. 2^0 is exactly 1, and a NaN stays a
-// NaN. All COUNT vectors take each step together. One vector after the other would fill the
-// processor's queues with waiting instructions.
+// Replaces each x <= 0 by 2^x, and each x < -126 by 2^-126. 2^0 is exactly 1, and a NaN stays a
+// NaN. Each operation is applied to all COUNT vectors before the next operation. If the vectors
+// were computed one after the other, waiting instructions would fill the processor's queues.
 template <int COUNT>
 __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
-  // Coefficients that approximate (2^r - 1) / r for |r| <= 1/2 by interpolation at the Chebyshev
-  // nodes. The error is 7e-8, rounding included.
+  // Coefficients of a polynomial that interpolates (2^r - 1) / r for |r| <= 1/2 at the Chebyshev
+  // nodes. The error is 7e-8, including rounding.
   constexpr float kTerms[] = {1.54531634e-4f,
                               1.33908633e-3f,
                               9.61808302e-3f,
@@ -49,7 +50,7 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  const Vec round = Broadcast(12582912.0f + 127);  // 1.5 * 2^23 plus the bias of the exponent
+  const Vec round = Broadcast(12582912.0f + 127);  // 1.5 * 2^23 plus the exponent bias
   Vec y[COUNT], power[COUNT];
 #pragma GCC unroll 8
   for (int i = 0; i < COUNT; ++i) x[i] = Max(Broadcast(-126.0f), x[i]);
@@ -75,7 +76,8 @@ inline Vec Exp2(Vec x) {
 
 inline Vec Silu(Vec x) { return Div(x, Add(Broadcast(1.0f), Exp(Sub(Zero(), x)))); }
 
-// Returns SamplingExp of kernels/sampling.h, with the same operations in the same order.
+// Returns the same bits as SamplingExp of kernels/sampling.h, because the operations and their
+// order are the same.
 inline Vec SamplingExp(Vec x) {
   x = Max(x, Broadcast(-64.0f));
   const Vec round = Broadcast(12582912.0f);
@@ -94,7 +96,8 @@ constexpr int64_t RoundUpTo(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Calls f(offset, lanes) for each whole vector, then for the rest, if any.
+// Calls f(offset, lanes) for each whole vector of a row. If elements are left, calls f once more
+// with the number of these elements as `lanes`.
 template <class F>
 void ForEachVector(int64_t size, F f) {
   int64_t i = 0;

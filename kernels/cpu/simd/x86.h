@@ -1,4 +1,4 @@
-// The tables of the x86 instruction sets.
+// Declares the tables of inner loops of the x86 instruction sets.
 #pragma once
 
 #include "kernels/cpu/simd/kernels.h"

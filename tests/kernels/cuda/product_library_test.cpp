@@ -133,7 +133,7 @@ TEST_F(ProductLibraryTest, AWorkspaceThatIsTooSmallIsFound) {
 TEST_F(ProductLibraryTest, SumsOverTheWeightAreFound) {
   ProductOperands over = operands();
   over.y = w_.as<float>();
-  EXPECT_THAT(Run(over).message(), HasSubstr("written over what it is made of"));
+  EXPECT_THAT(Run(over).message(), HasSubstr("overlaps a factor or the workspace"));
 }
 
 }  // namespace

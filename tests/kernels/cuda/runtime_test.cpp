@@ -100,7 +100,8 @@ TEST_F(RuntimeTest, AStalePointerInArgumentsOfAGraphIsFound) {
   graph->Launch(stream_);
   const absl::Status status = stream_.Wait();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_NE(status.message().find("4 bytes of global memory are not allocated"), std::string::npos)
+  EXPECT_NE(status.message().find("accesses 4 bytes of global memory that are not allocated"),
+            std::string::npos)
       << status;
 }
 
