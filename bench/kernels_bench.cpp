@@ -1,12 +1,13 @@
-// Measures the operations of the CPU backend at the shapes of models with 125M and 0.5B parameters.
-// Also measures the maximum rates of the machine: operations and read bytes per second.
+// Benchmarks of the CPU backend's operations, at the shapes of models of 125M and 0.5B parameters.
+// Other benchmarks of this program measure the machine's maximum rates: multiply-adds and bytes per
+// second.
 //
-//   kernels_bench [--benchmark_filter=Product] ...
+// kernels_bench [--benchmark_filter=Product] ...
 //
-// The counters gflops and gbytes are rates in 10^9 operations or bytes per second. With one thread,
-// the rates use the CPU time of the process, so that other programs do not affect the rates. With
-// more threads, the rates use wall time. gbytes counts the bytes of weights, or of keys and values.
-// Weights and KV pools are larger than the processor's caches, as in a real model.
+// The counters gflops and gbytes are rates per second. With one thread, the rates use the CPU time
+// of the process, so that other programs do not affect the rates. With more threads, the rates use
+// wall time. gbytes counts the bytes that must be read: weights, or keys and values. Weights and KV
+// pools are larger than the processor's caches, as in a real model.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ std::unique_ptr<Backend> CreateBackend(int64_t num_threads) {
   return *std::move(backend);
 }
 
-// Returns random values in [-1, 1). Denormal or special numbers would distort the times.
+// Returns random values around zero as the bytes of `count` elements of type `dtype`. Denormal or
+// special numbers would distort the measured times.
 std::vector<std::byte> RandomElements(DType dtype, int64_t count, uint64_t seed) {
   std::vector<std::byte> bytes(static_cast<size_t>(count) * ByteSize(dtype));
   for (int64_t i = 0; i < count; ++i) {
@@ -59,10 +61,10 @@ void SetRates(benchmark::State& state, double operations, double bytes) {
       benchmark::Counter(bytes * iterations * 1e-9, benchmark::Counter::kIsRate);
 }
 
-// A value of the argument `type` in addition to the values of DType: weights rounded to 8 bits.
+// A value of the benchmark argument `type` that is not a DType: f32 weights rounded to eight bits.
 constexpr int64_t kInt8 = 3;
 
-// Returns a buffer allocated by the backend, as in the engine.
+// Returns a buffer with `contents` that the backend allocated, as in the engine.
 std::unique_ptr<Buffer> BufferOf(Backend& backend, std::span<const std::byte> contents) {
   auto buffer = backend.Allocate(contents.size());
   INCIPIT_CHECK(buffer.ok());
@@ -70,8 +72,7 @@ std::unique_ptr<Buffer> BufferOf(Backend& backend, std::span<const std::byte> co
   return *std::move(buffer);
 }
 
-// Measures a matrix product. Arguments: number of threads, rows, outputs and inputs; type of the
-// weights.
+// Benchmark of a matrix product. Arguments: threads, rows, outputs, inputs, type.
 void Product(benchmark::State& state) {
   const int64_t rows = state.range(1), outputs = state.range(2), inputs = state.range(3);
   const bool is_int8 = state.range(4) == kInt8;
@@ -116,8 +117,14 @@ struct Matrix {
   int64_t outputs, inputs;
 };
 constexpr Matrix kMatrices[] = {
-    {1280, 768}, {4096, 768}, {768, 2048},  // q|k|v, gate|up, down; 125M parameters
-    {1152, 896}, {9728, 896}, {896, 4864},  // q|k|v, gate|up, down; 0.5B parameters
+    // Products of a 125M model: query-key-value, gate and up, down.
+    {1280, 768},
+    {4096, 768},
+    {768, 2048},
+    // Products of a 0.5B model: query-key-value, gate and up, down.
+    {1152, 896},
+    {9728, 896},
+    {896, 4864},
 };
 
 void ProductArguments(benchmark::internal::Benchmark* benchmark) {
@@ -135,8 +142,8 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
-// Returns the highest machine rates measured so far with `num_threads` threads. REQUIRES: `backend`
-// has `num_threads` threads.
+// Returns the highest rates of this machine that were measured until now with `num_threads`
+// threads. REQUIRES: `backend` has `num_threads` threads.
 const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
   static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];
@@ -147,15 +154,13 @@ const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
 struct Heads {
   int32_t num_heads, num_kv_heads, head_dim;
 };
-// Attention heads of models with 0.5B, 125M and 8B parameters.
+// Numbers of heads, numbers of KV heads and head sizes of models of 0.5B, 125M and 8B parameters.
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
-// Measures attention. Arguments: numbers of threads, of sequences, of tokens of each sequence in
-// the step, and of positions before these tokens. Then the type of keys and values, the index into
-// kHeads, and 1 for scattered blocks or 0 for blocks in order.
-//
-// The counters of_read, of_fma and of_dot are shares of the machine's maximum rates with the same
-// number of threads. of_dot exists only if the CPU has a dot instruction for bf16.
+// Benchmark of attention. Arguments: threads, sequences, tokens of each sequence in the step,
+// positions before these tokens, type of keys and values, index into kHeads, 1 for scattered blocks
+// or 0 for blocks in order. The counters of_read, of_fma and (if the CPU has a bf16 dot
+// instruction) of_dot are shares of the machine's maximum rates with the same number of threads.
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];
@@ -198,7 +203,8 @@ void Attention(benchmark::State& state) {
                    .block_begin = block_begin,
                    .blocks = blocks},
                   {});
-  // The copies read or write every block, so that the operating system allocates all memory.
+  // The copies read or write every block of the KV pool, so that the operating system allocates the
+  // memory of all blocks.
   std::vector<BlockCopy> copies;
   for (int32_t i = 1; i < num_blocks; ++i) {
     copies.push_back({.from = BlockId{i}, .to = BlockId{i - 1}, .num_tokens = kBlockSize});
@@ -223,7 +229,7 @@ void Attention(benchmark::State& state) {
                         .out = out_view});
     layer = (layer + 1) % num_layers;
   }
-  double pairs = 0;  // pairs of a token and a position to which the token attends
+  double pairs = 0;  // number of pairs of a token and a position to which the token attends
   for (const int32_t position : positions) pairs += position + 1;
   const double operations = 4.0 * pairs * query_size;
   SetRates(state, operations, static_cast<double>(layer_bytes));
@@ -266,14 +272,13 @@ BENCHMARK(Attention)->Apply(AttentionArguments<2>)->UseRealTime();
 
 enum class Rule : int64_t { kGreedy, kTemperature, kTopK, kTopP, kTopKTopP, kPenalties, kLogprobs };
 
-// Measures sampling. Arguments: number of threads, number of rows of logits, size of the
-// vocabulary, and the Rule of sampling.
+// Benchmark of sampling. Arguments: threads, rows, vocabulary, rule.
 void Sampling(benchmark::State& state) {
   const int64_t rows = state.range(1), vocab = state.range(2);
   const auto backend = CreateBackend(state.range(0));
   auto logits = RandomElements(DType::kF32, rows * vocab, 5);
   auto* values = reinterpret_cast<float*>(logits.data());
-  // Change the uniform values to a distribution with a long upper tail, similar to real logits.
+  // The values have the density of a bell curve with a long upper tail, similar to real logits.
   for (int64_t i = 0; i < rows * vocab; ++i) values[i] = -2.5f * std::log(1.0001f - values[i]) - 1;
 
   SamplingParams params;

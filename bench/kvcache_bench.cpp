@@ -1,5 +1,5 @@
-// Measures the time of cache operations per token, block and prompt, on one thread. Most benchmarks
-// use a pool of 100,000 blocks of 16 tokens.
+// Benchmarks of the time that the KV cache manager needs per token, block and prompt. The
+// benchmarks use one thread, and most use 100,000 blocks of 16 tokens.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -21,13 +21,14 @@ constexpr int32_t kNumBlocks = 100'000;
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
-// Number of prompts between two stops of the timer. A stop takes as long as the work for tens of
-// blocks.
+// Number of prompts between two stops of the benchmark timer. Stopping the timer takes as long as
+// the work for some tens of blocks.
 constexpr size_t kPromptsPerStop = 8;
-// Time between two prompts on the clock that is passed to the cache.
+// Time by which the clock of the cache advances between two prompts.
 constexpr std::chrono::milliseconds kTimePerPrompt(70);
 
-// Reports the time per item in nanoseconds. An item is a token, a lookup, a block or a prompt.
+// Reports the time per item. An item is a token, a probe, a block or a prompt, depending on the
+// benchmark.
 void CountItems(benchmark::State& state, int64_t items_per_iteration) {
   state.counters["ns_per_item"] =
       benchmark::Counter(static_cast<double>(state.iterations() * items_per_iteration) * 1e-9,
@@ -40,8 +41,8 @@ std::vector<TokenId> Prompt(int32_t number) {
   return tokens;
 }
 
-// Returns a block table for the prompt `tokens`. The hashes of the blocks are computed, and the
-// memory of the table is reserved.
+// Returns a block table for the prompt `tokens`, with the hashes of all blocks computed and the
+// memory of the table reserved.
 BlockTable TableOf(const KvCacheManager& cache, const std::vector<TokenId>& tokens) {
   BlockTable table;
   table.root = cache.hasher().Root({});
@@ -87,8 +88,8 @@ BENCHMARK_CAPTURE(Hash, xxh3, HashAlgorithm::kXxh3)->Name("hash_xxh3");
 BENCHMARK_CAPTURE(Hash, sha256_cbor, HashAlgorithm::kSha256Cbor)->Name("hash_sha256_cbor");
 BENCHMARK_CAPTURE(Hash, xxh3_cbor, HashAlgorithm::kXxh3Cbor)->Name("hash_xxh3_cbor");
 
-// Measures a lower bound for the time to hash a block of 16 tokens by SHA-256: two compressions of
-// chunks of 64 bytes in memory. The second compression starts from the state after the first.
+// Measures a lower bound for the time of the key of 16 tokens by sha256: two compressions of chunks
+// in memory. The second compression starts from the state after the first.
 void TwoCompressions(benchmark::State& state) {
   const Sha256Implementation& sha256 = Sha256Implementations().front();
   std::array<uint8_t, 2 * kSha256ChunkBytes> chunks{};
@@ -107,7 +108,8 @@ KvCacheOptions OptionsOf(int64_t num_blocks, EvictionPolicyKind policy) {
       .num_blocks = static_cast<int32_t>(num_blocks), .block_size = kBlockSize, .policy = policy};
 }
 
-// A cache whose pool is full: all blocks except a few are published (findable by lookups) and free.
+// A full pool of blocks: every block is published and free, except a few blocks that no lookup can
+// find.
 struct FullCache {
   FullCache(int64_t num_blocks, EvictionPolicyKind policy)
       : cache(OptionsOf(num_blocks, policy)),
@@ -133,8 +135,8 @@ void LookupMiss(benchmark::State& state) {
 }
 BENCHMARK(LookupMiss)->Name("lookup_miss");
 
-// Measures lookup, allocation and freeing of the blocks of a stored prompt. If `hot` is set, uses
-// the same prompt each time. Otherwise, uses all stored prompts in turn.
+// Looks up, allocates and frees the blocks of stored prompts, one prompt after another. If `hot`,
+// the benchmark always uses the same prompt; otherwise the benchmark cycles through all prompts.
 void Hit(benchmark::State& state, bool hot, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   const size_t num_used = hot ? 1 : full.prompts.tokens.size();
@@ -159,15 +161,14 @@ BENCHMARK_CAPTURE(Hit, cold_lru, false, kLru, kNumBlocks)->Name("hit_cold_lru");
 BENCHMARK_CAPTURE(Hit, cold_10k, false, kAdaptive, 10'000)->Name("hit_cold_10k");
 BENCHMARK_CAPTURE(Hit, cold_1m, false, kAdaptive, 1'000'000)->Name("hit_cold_1m");
 
-// The prompts between two stops of the timer. Renew() replaces all prompts by new prompts, which
-// share no block with older prompts.
+// The new prompts that run between two stops of the benchmark timer.
 struct NewPrompts {
   explicit NewPrompts(const KvCacheManager& cache) : prompts(cache, kPromptsPerStop) {}
 
   void Renew(const KvCacheManager& cache) {
     for (size_t i = 0; i < kPromptsPerStop; ++i) {
       BlockTable& table = prompts.tables[i];
-      prompts.tokens[i].front() = --number;  // changes the hash of every block
+      prompts.tokens[i].front() = --number;  // a new first token changes every key of the prompt
       table.hashes.clear();
       cache.hasher().Extend(table.root, prompts.tokens[i], table.hashes);
     }
@@ -176,7 +177,8 @@ struct NewPrompts {
   TokenId number = 0;
 };
 
-// Measures the allocation of blocks from a full pool. The cache evicts each allocated block.
+// Measures the allocation of blocks in a full pool, where every allocated block is evicted from an
+// older prompt.
 void AllocateEvict(benchmark::State& state, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   NewPrompts fresh(full.cache);
@@ -208,8 +210,8 @@ BENCHMARK_CAPTURE(AllocateEvict, adaptive_10k, kAdaptive, 10'000)
 BENCHMARK_CAPTURE(AllocateEvict, adaptive_1m, kAdaptive, 1'000'000)
     ->Name("allocate_evict_adaptive_1m");
 
-// Measures the publication of the blocks that a step fills. Announce() makes the blocks findable
-// when the step is planned, and CacheBlocks() confirms the blocks when the step is committed.
+// Publishes the blocks that a step fills: announces the blocks when the step is planned, and
+// confirms the blocks when the step is committed. The keys are computed before the measurement.
 void Publish(benchmark::State& state, int64_t num_blocks) {
   FullCache full(num_blocks, kAdaptive);
   NewPrompts fresh(full.cache);
@@ -236,9 +238,9 @@ BENCHMARK_CAPTURE(Publish, all, kNumBlocks)->Name("publish");
 BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
 BENCHMARK_CAPTURE(Publish, all_1m, 1'000'000)->Name("publish_1m");
 
-// Measures all cache operations of a prompt that has no cache hit, including hashing. If `evicting`
-// is set, the pool is full, and the cache evicts blocks of older prompts. Otherwise, the pool has
-// free blocks, and the benchmark resets the cache whenever the pool is full.
+// Runs all cache operations for a prompt without a cached prefix, hashing included. If `evicting`,
+// the pool is full and every block is evicted from an older prompt. Otherwise the pool is empty at
+// first, and is reset when the pool is full.
 void PromptAllMiss(benchmark::State& state, bool evicting) {
   constexpr int32_t kPromptsInPool = kNumBlocks / (kPromptBlocks + 1);
   auto cache = std::make_unique<KvCacheManager>(OptionsOf(kNumBlocks, kAdaptive));
@@ -248,7 +250,7 @@ void PromptAllMiss(benchmark::State& state, bool evicting) {
   Time now;
   const auto pass = [&] {
     cache->Advance(now += kTimePerPrompt);
-    tokens.front() = ++number;  // changes the hash of every block
+    tokens.front() = ++number;  // a new first token changes every key of the prompt
     table.hashes.clear();
     cache->hasher().Extend(table.root, tokens, table.hashes);
     const ComputedBlocks computed = cache->GetComputedBlocks(tokens, table);

@@ -1,5 +1,5 @@
-// Measures the maximum rates of the machine (operations and read bytes per second), for comparison
-// with the results of kernels_bench.
+// Measures the maximum rates of multiply-adds and memory reads of this machine, for comparison with
+// the results of kernels_bench.
 #include <benchmark/benchmark.h>
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-// Measures the time of planning and committing steps, without a model.
+// Benchmarks of planning and committing a step (a batch of prefill and decode), without a model.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ Request MakeRequest(uint64_t id, int32_t num_prompt, int32_t num_output) {
   return request;
 }
 
-// Plans and commits the steps of a scheduler without a model. Every sampled token is token 1.
+// Runs steps of a scheduler with a fake result: every sampled token is token 1.
 class Stepper {
  public:
   Stepper(const KvCacheOptions& cache, const SchedulerOptions& limits)
@@ -54,9 +54,9 @@ class Stepper {
   std::vector<std::unique_ptr<SequenceGroup>> ended_;
 };
 
-// Measures a step in which 16 or 256 sequences each decode one token. Each sequence has a prompt of
-// 1,024 tokens. In some of the steps, blocks of 16 tokens become full. If `builds` is set, also
-// measures BatchBuilder::Build().
+// Measures a step in which each of `num_running` sequences decodes one token. All sequences are
+// longer than 1,024 tokens. Some steps fill the last slot of a block. If `builds`, BatchBuilder
+// also builds the arrays of the batch.
 void DecodeStep(benchmark::State& state, bool builds) {
   const auto num_running = static_cast<int32_t>(state.range(0));
   constexpr int32_t kPrompt = 1024, kOutput = 4096;
@@ -96,8 +96,8 @@ BENCHMARK_CAPTURE(DecodeStep, plan_build_commit, true)
     ->Arg(256)
     ->Unit(benchmark::kMicrosecond);
 
-// Measures all steps of a request with a prompt of 4,096 tokens and 1 output token. Each step
-// computes at most 512 tokens. When the pool is full, the cache evicts blocks of older prompts.
+// Measures the prefill of a prompt of 4,096 tokens in chunks of 512 tokens, from submission to end.
+// Each prompt evicts the blocks of older prompts.
 void PromptInChunks(benchmark::State& state) {
   Stepper stepper({.num_blocks = 10'000}, {.step_tokens_max = 512, .running_max = 16});
   uint64_t id = 0;

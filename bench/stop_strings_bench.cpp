@@ -1,5 +1,6 @@
-// Measures the search for stop strings, in time per output token. Uses the maximum number and size
-// of stop strings in a request: 16 strings of 1,024 bytes. Most texts keep partial matches long.
+// Benchmarks of the search for stop strings, per output token. The request has the maximum: 16
+// strings of 1,024 bytes each. The texts are chosen to keep partial matches possible for as long as
+// possible.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -27,10 +28,10 @@ std::vector<std::string> Strings(Shape shape) {
   for (int i = 0; i < kStrings; ++i) {
     const auto at = static_cast<size_t>(i);
     switch (shape) {
-      case kOneLetter:  // the text matches all bytes of a string except the last
+      case kOneLetter:  // the text matches all bytes of a stop string except the last
         strings.push_back(std::string(kBytes - 1 - at, 'a') + "b");
         break;
-      case kNearMatch:  // the text fails to match in the middle of a string, again and again
+      case kNearMatch:  // the text repeatedly fails to match in the middle of a stop string
         strings.push_back(std::string(kBytes / 2 + at, 'a') + "b" +
                           std::string(kBytes / 2 - 1 - at, 'a'));
         break;
@@ -61,8 +62,8 @@ void BM_StopStrings(benchmark::State& state) {
     if (at == text.size()) at = 0;
   }
 }
-// Arguments: shape of the stop strings, and number of bytes in each token. The largest number is
-// the length of the longest token in common vocabularies, 128 bytes.
+// Arguments: shape of the stop strings, number of bytes of a token. A token has 1 byte (a letter)
+// or 128 bytes (the longest token of common vocabularies).
 BENCHMARK(BM_StopStrings)
     ->ArgsProduct({{kOneLetter, kNearMatch, kPeriods, kUnrelated}, {1, 4, 16, 128}});
 

@@ -1,7 +1,7 @@
-// Measures the CPU time of encoding and decoding text files, in nanoseconds per byte and per token.
-// Also prints a hash of the token ids, to check that two builds encode the files to the same ids.
+// Measures the CPU time of the tokeniser in nanoseconds per byte of the given text files. Also
+// prints a hash of the token ids, so that the results of two builds can be compared.
 //
-//     tokenizer_bench FOLDER FILE...
+// tokenizer_bench FOLDER FILE...
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -7,14 +7,15 @@
 
 namespace incipit {
 
-// Exit codes of the process.
+// Exit codes of the program. kExitOk: the command succeeded.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;  // no server, an error of the server, or bad input
-inline constexpr int kExitUsage = 2;    // a flag or the configuration is wrong
+// No server was reachable, the server returned an error, or the input was bad.
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;  // a flag or the configuration file is wrong
 
 struct Command {
   std::string_view name;
-  std::string_view summary;  // one line in the output of `incipit --help`
+  std::string_view summary;  // description of the command in `incipit --help`, one line
   // Runs the command with `args`, the arguments after the name of the command. Prints all messages
   // and returns the exit code.
   int (*run)(std::span<const std::string_view> args);

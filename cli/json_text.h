@@ -1,4 +1,4 @@
-// Formats JSON for the output of commands: one value per line.
+// Formats JSON for the output of commands: one JSON value per line.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -64,7 +64,7 @@ int Main(std::span<const std::string_view> args) {
 int main(int argc, char** argv) {
   const std::vector<std::string_view> args(argv + 1, argv + argc);
   const int exit_code = incipit::Main(args);
-  // Reports if stdout could not be written, for example because the disk is full.
+  // Report an error if stdout could not be written, for example because the disk is full.
   if (exit_code == incipit::kExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
     std::fputs("incipit: the output could not be written\n", stderr);
     return incipit::kExitFailure;

@@ -66,8 +66,8 @@ absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_js
   if (!line.is_object() || !line.contains("messages") || !line["messages"].is_array()) {
     return InvalidArgument("a line must be an object whose messages are an array");
   }
-  // Sets defaults for keys that the line does not have, as the reference implementation does. The
-  // defaults apply only to templates from a model folder.
+  // Set defaults for template arguments that the input line does not have, as the reference
+  // implementation does. The defaults apply only to templates from a model folder.
   if (loaded.is_folder) {
     if (!line.contains("tools")) line["tools"] = nullptr;
     if (!line.contains("documents")) line["documents"] = nullptr;

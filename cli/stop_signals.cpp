@@ -16,8 +16,8 @@
 namespace incipit {
 namespace {
 
-// Returns the milliseconds until `deadline`, rounded up so that poll() does not return just before
-// the deadline. Returns -1 (no limit) if there is no deadline.
+// Returns the number of milliseconds until `deadline`, for poll(). The number is rounded up so that
+// poll() does not return just before the deadline. Returns -1 (no limit) if there is no deadline.
 int MillisecondsUntil(std::optional<Time> deadline) {
   if (!deadline) return -1;
   const auto left =
@@ -25,7 +25,7 @@ int MillisecondsUntil(std::optional<Time> deadline) {
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
 }
 
-// Reads one value of type T from `fd`. Returns false if no value is available.
+// Reads one value of type T from the file descriptor `fd`. Returns false if no value is available.
 template <typename T>
 bool Take(int fd) {
   T value;
@@ -78,7 +78,8 @@ StopSignals::Event StopSignals::Wait(std::optional<Time> deadline) {
 
 void StopSignals::Wake() {
   const uint64_t one = 1;
-  // The write fails only if the counter has its maximum value. A wake-up is then already pending.
+  // The write fails only if the counter of the eventfd has its maximum value. A wake-up is then
+  // already pending.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 

@@ -1,4 +1,4 @@
-// Waits for stop signals and for wake-ups of the main thread in one call.
+// Declares a class with which the main thread waits for stop signals and wake-ups in one call.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Waits for a signal, for Wake() or until `deadline`. If a signal and a wake-up are both pending,
-  // returns the signal first.
+  // Waits until a stop signal arrives, Wake() is called, or the time `deadline` is reached. If a
+  // signal and a wake-up are both pending, returns the signal first.
   Event Wait(std::optional<Time> deadline);
   void Wake();
 
@@ -29,7 +29,7 @@ class StopSignals {
   int signal_fd_ = -1, wake_fd_ = -1;
 };
 
-// Starts a thread that ends the process with `exit_code` at the next signal, or after the time
+// Starts a thread that ends the process with `exit_code` at the next stop signal, or after the time
 // `longest` at the latest. A device that hangs therefore cannot keep the process alive. REQUIRES:
 // no other thread waits for `signals`, and `signals` is never destroyed.
 void ExitOnSignalOrAfter(StopSignals& signals, Duration longest, int exit_code);

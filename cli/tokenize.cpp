@@ -46,7 +46,8 @@ constexpr CommandText kDetokenizeText = {
     "  echo '{\"ids\": [1, 403], \"skip_special_tokens\": false}' | incipit detokenize --tokenizer "
     "DIR\n"};
 
-// Returns the boolean value of `key` in `object`, or `fallback` if `object` does not have the key.
+// Returns the boolean value of `key` in the JSON object `object`, or `fallback` if `object` does
+// not have the key.
 absl::StatusOr<bool> BoolOf(const ordered_json& object, const char* key, bool fallback) {
   const auto found = object.find(key);
   if (found == object.end()) return fallback;

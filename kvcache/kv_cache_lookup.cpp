@@ -8,9 +8,9 @@
 namespace incipit {
 namespace {
 
-// Maximum number of continuations of a block that FindPartial compares with the next tokens of a
-// sequence. FindPartial compares the newest continuations. The limit bounds the cost if a system
-// prompt has thousands of continuations.
+// Maximum number of cached blocks that FindPartial compares with the next tokens of a sequence.
+// FindPartial compares the newest blocks that continue the found prefix. The limit bounds the cost
+// if thousands of cached blocks continue one system prompt.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -18,7 +18,7 @@ int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int32_t>(end - a.begin());
 }
 
-uint64_t Mixed(uint64_t value) {  // finaliser of splitmix64
+uint64_t Mixed(uint64_t value) {  // the final mixing function of the splitmix64 generator
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
@@ -46,16 +46,17 @@ size_t KvCacheManager::ContentSlot(std::span<const TokenId> block) const {
   return static_cast<size_t>((mixed >> 32) * contents_.size() >> 32);
 }
 
-// Returns whether `id` is a child of `before` in the tree of chains. If `before` is kNoBlock,
-// returns whether `id` starts a chain.
+// Returns whether `before` is the previous block of block `id` in a cached prefix. If `before` is
+// kNoBlock, returns whether `id` is the first block of a cached prefix.
 bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns whether block `id` has the same contents as block `index` of the sequence. `before` is
-// the canonical block with the key of block `index` - 1. With sha256, equal digests prove equal
-// contents. With other hashes, Holds compares the keys, the parent blocks and the tokens, and for
-// the first block also the namespace digest. REQUIRES: the digests of the two blocks are equal.
+// Returns whether block `id` has the same contents as block `index` of the sequence of `table`.
+// `before` is the block that lookups return for the key of block `index` - 1. With sha256, equal
+// digests prove equal contents. With other hashes, Holds compares the keys, the previous blocks and
+// the tokens. For the first block of a sequence, Holds also compares the namespace digests.
+// REQUIRES: the digests of the two blocks are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -96,14 +97,14 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
   return computed;
 }
 
-// Returns whether `hit` has at least copy_min_tokens_ tokens, or covers all `num_left` tokens that
-// the sequence has left.
+// Returns whether the partial match `hit` has at least copy_min_tokens_ tokens, or covers all
+// `num_left` remaining tokens of the sequence.
 bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) const {
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
-// Returns how many leading blocks of `found` have the same contents as the first blocks of the
-// sequence.
+// Returns how many leading blocks of `found` really have the same contents as the first blocks of
+// the sequence. A block with an equal key may have other contents if the hash is not sha256.
 size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -115,8 +116,9 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
   return found.size();
 }
 
-// Returns the block after `found` whose first tokens match most tokens of `rest`. Pending blocks
-// are not considered, because a block copy runs before the step writes the pending blocks.
+// Returns the cached block that continues the blocks `found` and has the most leading tokens in
+// common with `rest`. Blocks that no committed step has filled (pending) are not considered,
+// because a block copy runs before the step that fills the pending blocks.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -130,8 +132,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
-  // Consider the block with the key of the next full block. This block may match completely,
-  // because a lookup never returns the block of the last prompt token.
+  // Consider the block with the key of the next full block of the sequence. All tokens of this
+  // block may match, because the blocks `found` never include the block of the last prompt token.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();
@@ -147,8 +149,9 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
   return best;
 }
 
-// Returns whether `id` has the key that the block after `found` would have with the tokens of `id`.
-// Only the key shows which namespace and which media the block `id` belongs to.
+// Returns whether block `id` may follow the blocks `found` in this sequence: the key of `id` equals
+// the key computed from `found` and the tokens of `id`. Equal tokens do not suffice, because only
+// the key covers the namespace and the media of a block.
 bool KvCacheManager::HasKeyOf(BlockId id, std::span<const BlockId> found,
                               const BlockTable& table) const {
   const size_t index = found.size();
@@ -185,8 +188,8 @@ Miss KvCacheManager::ExplainMiss(const SequenceTokens& tokens, const BlockTable&
   return miss;
 }
 
-// Returns whether a block with contents other than `block` has the key of block `index` of the
-// sequence.
+// Returns whether a block with contents other than `block` already has the key of block `index` of
+// the sequence of `table`.
 bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
                                 std::span<const TokenId> block) const {
   const BlockId holder = pool_.Find(table.hashes[index]);
@@ -195,7 +198,8 @@ bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
   return !Holds(holder, before, index, block, table);
 }
 
-// Records that block `id` starts a chain. Returns the tag of the chain.
+// Records that block `id` holds the first tokens of a sequence. Returns the tag of the chain, a
+// hash of the namespace and the first token.
 uint64_t KvCacheManager::BeginChain(const BlockTable& table, BlockId id,
                                     std::span<const TokenId> block) {
   contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};

@@ -11,14 +11,15 @@
 namespace incipit {
 namespace {
 
-// Number of blocks in the pool for each entry of `contents_`.
+// Number of blocks of the pool for each entry of `contents_`.
 constexpr size_t kBlocksPerContent = 16;
 
-// Prefetch distance of Announce for the memory of stored tokens, in blocks.
+// Announce prefetches the memory for stored tokens kRowsAhead blocks before writing the tokens.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
-  constexpr size_t kUsualSize = 16;  // a copy of a constant size is four instructions
+  // Usual number of tokens per block; copying a constant size takes four instructions.
+  constexpr size_t kUsualSize = 16;
   if (block.size() == kUsualSize) {
     std::memcpy(stored.data(), block.data(), kUsualSize * sizeof(TokenId));
   } else {
@@ -100,7 +101,8 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
                                    int32_t num_tokens) {
   INCIPIT_CHECK(computed.num_tokens == 0 || table.blocks.empty());
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
-  // Add a user to the found blocks before Take, because Take may evict blocks without users.
+  // Add a user to the found blocks before pool_.Take allocates blocks, because Take may evict
+  // blocks without users.
   const BlockId source = computed.copy_source;
   const bool begins = table.blocks.empty();
   if (begins) pool_.Use(computed.blocks, table.use);
@@ -128,11 +130,12 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
   auto index = static_cast<size_t>(table.num_published);
-  // If the previous block was unpublished, the blocks that continue it are not published either.
+  // Publish nothing if the previous block is not published, because the parent of each published
+  // block must be published.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // Publish blocks one by one if keys may collide. Otherwise publish all blocks of a contiguous
-    // piece of tokens at once.
+    // If keys may collide, publish one block in each iteration, after IsKeyTaken has checked its
+    // key. Otherwise publish all blocks whose tokens are contiguous in memory in one call.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
@@ -161,7 +164,8 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  table.num_committed = BlocksFor(num_computed);  // a later step may have allocated more blocks
+  // Counts blocks of committed steps; `blocks` may also contain blocks of a later step.
+  table.num_committed = BlocksFor(num_computed);
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);
   if (num_ready <= table.num_confirmed) return;
@@ -232,7 +236,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  ReleaseCopySource(table);  // first, because the source continues blocks of the table
+  // Before ReleaseFrom, because the copy source follows blocks of `table` in its chain.
+  ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);
     pool_.Retain(std::span(table.blocks).first(num_kept), table.retention, table.tenant);

@@ -22,14 +22,15 @@ void KvEventLog::KeepStored(const BlockHash& key, const BlockHash* parent,
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-// Discards all earlier events, because no key is left in the cache.
+// Records that all blocks became unfindable. Discards all earlier events, because no key is left in
+// the cache.
 void KvEventLog::AddCleared() {
   if (!is_open()) return;
   Clear();
   Keep({.kind = KvEvent::Kind::kCleared});
 }
 
-// Adds `event`. If the log is full, discards all events and reports the loss by a kLost event.
+// Adds `event` to the log. If the log is full, discards all events and adds a kLost event instead.
 void KvEventLog::Keep(const KvEvent& event) {
   if (events_.size() == events_max_) {
     Clear();

@@ -14,35 +14,38 @@ namespace incipit {
 
 struct KvEvent {
   enum class Kind : uint8_t {
-    kStored,   // the first block with this key was published
+    kStored,   // a block with this key was published, and no other block has this key
     kRemoved,  // the last block with this key became unfindable
     kCleared,  // all blocks became unfindable
-    kLost,     // the log overflowed; a listener must start again from a snapshot
+    kLost,     // the log overflowed and lost events; a listener must start again from a snapshot
   };
   Kind kind = Kind::kStored;
-  bool starts_chain = false;  // the block has no parent; only for kStored
+  // The block holds the first tokens of a sequence and has no parent; only for kStored.
+  bool starts_chain = false;
   BlockHash key{};
-  BlockHash parent{};       // key of the parent block; only for kStored
-  size_t tokens_begin = 0;  // index of the first token in KvEvents::tokens; only for kStored
+  // Key of the block with the preceding tokens of the sequence; only for kStored.
+  BlockHash parent{};
+  // Index of the block's first token in KvEvents::tokens; only for kStored.
+  size_t tokens_begin = 0;
 };
 
 // The events in the log, valid until the cache is used again. The stored event of a key follows the
-// stored event of its parent. The removed event of a key precedes the removed event of its parent.
-// Stored and removed events of the same key alternate.
+// stored event of its parent key. The removed event of a key precedes the removed event of its
+// parent key. Stored and removed events of the same key alternate.
 struct KvEvents {
   std::span<const KvEvent> events;
   std::span<const TokenId> tokens;
 };
 
-// All keys that were reported as stored and are still findable, as one stored event each. The event
-// of a parent precedes the events of its children.
+// All keys that were reported as stored and are still findable, as one stored event for each key.
+// The event of a parent precedes the events of its children.
 struct KvSnapshot {
   std::vector<KvEvent> events;
   std::vector<TokenId> tokens;
 };
 
-// A bounded log of cache events between two calls of Clear. Before Listen is called, the log
-// records nothing and costs nothing.
+// A bounded log of the cache events since the last Clear. Before Listen is called, the log records
+// nothing and costs nothing.
 class KvEventLog {
  public:
   // Starts the log, with room for `events_max` events and for `block_size` tokens per event.
@@ -60,13 +63,14 @@ class KvEventLog {
   void Clear();
 
  private:
-  // Returns whether the log records events: Listen was called, and no event was lost since Clear.
+  // Returns whether the log records events: Listen was called, and no event was lost since the last
+  // Clear.
   bool is_open() const { return events_max_ > 0 && !lost_; }
   void KeepStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens);
   void Keep(const KvEvent& event);
 
   size_t events_max_ = 0;
-  bool lost_ = false;  // an event was lost since the last Clear
+  bool lost_ = false;  // true if the log overflowed since the last Clear
   std::vector<KvEvent> events_;
   std::vector<TokenId> tokens_;
 };

@@ -7,9 +7,8 @@
 namespace incipit {
 namespace {
 
-// Memory for the metadata of one block, in bytes. The metadata include the metadata line and a
-// share of the index, the eviction policy, the retained blocks, the evicted keys and scratch
-// memory.
+// Memory for the metadata of one block, in bytes: the Block structure and a share of the index, the
+// eviction policy, the retained blocks, the evicted keys and scratch memory.
 constexpr uint64_t kMetadataBytesPerBlock = 128;
 
 }  // namespace
@@ -22,7 +21,8 @@ int64_t BytesPerBlock(const KvLayout& layout) {
 }
 
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes) {
-  const uint64_t tokens = 4 * static_cast<uint64_t>(layout.block_size);  // bytes of stored tokens
+  // Bytes of the token ids of a block.
+  const uint64_t tokens = 4 * static_cast<uint64_t>(layout.block_size);
   const uint64_t each =
       static_cast<uint64_t>(BytesPerBlock(layout)) + kMetadataBytesPerBlock + tokens;
   return static_cast<int32_t>(std::min<uint64_t>(memory_bytes / each, kBlocksMax));

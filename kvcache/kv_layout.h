@@ -1,4 +1,4 @@
-// The size of a block in memory, and the number of blocks that fit into a given memory size.
+// The memory size of a cache block, and the number of blocks that fit into a given memory size.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@ namespace incipit {
 
 inline constexpr int32_t kBlocksMax = 1 << 28;
 
-// The shape of the keys and values. In each layer, one token has num_kv_heads * head_dim elements
-// of keys and as many elements of values.
+// The shape of the cached keys and values. In each layer, one token has num_kv_heads * head_dim
+// elements of keys and as many elements of values.
 struct KvLayout {
   int32_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
   int32_t bytes_per_element = 0;

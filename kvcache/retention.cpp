@@ -9,12 +9,13 @@
 namespace incipit {
 namespace {
 
-constexpr int32_t kLevelWidth = 10;  // priorities per level
+constexpr int32_t kLevelWidth = 10;  // number of consecutive priorities with the same level
 constexpr uint32_t kGroupBits = 10;
 constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
 static_assert(RetainedBlocks::kGroupsMax == 1 << kGroupBits);
 
-// Returns the level of `priority`. Only the default priority has the level `default_level`.
+// Returns the eviction level of `priority`; blocks of lower levels are evicted first. Only the
+// default priority has the level `default_level`.
 int32_t LevelOf(int32_t priority, int32_t default_level) {
   const int32_t over = priority - kRetentionPriorityDefault;
   if (over <= 0) return priority / kLevelWidth;
@@ -46,11 +47,11 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // Only blocks above the default level count against the share of a tenant.
+  // Only blocks above the default level count against the pool share of a tenant.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {
-    if (!At(blocks_, id).published) break;  // the block was unpublished while in use
+    if (!At(blocks_, id).published) break;  // the block was unpublished while a request used it
     const int32_t before = GroupOf(id);
     if (before >= 0 && Group(before).level > group.level) continue;
     const bool counts = before >= 0 && CountsAbove(Group(before), tenant);
@@ -69,7 +70,7 @@ bool RetainedBlocks::CountsAbove(const BlockGroup& group, uint64_t tenant) const
   return group.num_blocks > 0 && group.tenant == tenant && group.level > kDefaultLevel;
 }
 
-// Returns how many more blocks of the tenant may be above the default level.
+// Returns how many more blocks of the tenant may have a level above the default.
 int64_t RetainedBlocks::RoomAbove(uint64_t tenant) const {
   const double share = limits_.tenant_share_max * static_cast<double>(blocks_.size());
   auto room = static_cast<int64_t>(share);
@@ -92,8 +93,8 @@ int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
   return level;
 }
 
-// Returns the time at which the level of the group changes or its time to live ends. Returns
-// Time::max() if the hint has no end.
+// Returns the next time at which the level of the group changes or the time to live of the group
+// ends. Returns Time::max() if neither will happen.
 Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   Time change = Time::max();
   const Duration life = group.hint.time_to_live;
@@ -215,7 +216,7 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      End(due_index_);  // blocks of the group that are in use lose their hint
+      End(due_index_);  // all blocks of the group are in use, and the blocks lose their hint
     } else {
       Forget(id);
     }

@@ -18,9 +18,10 @@ inline constexpr int32_t kRetentionPriorityDefault = 50;
 
 // The retention hint of a request. A hint guarantees nothing; RetainedBlocks describes its effect.
 struct Retention {
-  int32_t priority = kRetentionPriorityDefault;  // 0 to 100; lower priorities are evicted first
-  Duration time_to_live{};                       // from the end of the request; zero: no limit
-  Duration pin{};                                // from the end of the request; zero: not pinned
+  // From 0 to 100; blocks of lower priority are evicted first.
+  int32_t priority = kRetentionPriorityDefault;
+  Duration time_to_live{};  // from the end of the request to the eviction; zero: no limit
+  Duration pin{};  // from the end of the request; pinned blocks are evicted last; zero: not pinned
 
   bool is_default() const {
     return priority == kRetentionPriorityDefault && time_to_live == Duration::zero() &&
@@ -31,13 +32,13 @@ struct Retention {
 struct RetentionLimits {
   // Maximum share of the pool that one tenant may keep pinned or above the default priority.
   double tenant_share_max = 0.25;
-  // Time after which a priority above the default has decayed to the default. Also the maximum
-  // duration of a pin.
+  // Time in which a priority above the default decays to the default. Also the maximum duration of
+  // a pin.
   Duration duration_max = std::chrono::minutes(10);
 };
 
 // Keeps the retained blocks: cached blocks without users whose request set a retention hint. The
-// blocks of one request form a group, and each group has a level.
+// blocks of one request form a group, and each group has an eviction level.
 //
 // Blocks at levels below the default are evicted before the blocks of the eviction policy. Blocks
 // at levels above the default are evicted after the blocks of the policy, and pinned blocks last. A
@@ -47,7 +48,7 @@ struct RetentionLimits {
 //
 // Within a level, the group that was freed first is evicted first. Within a group, the last block
 // of the chain is evicted first. A block that is used again returns to its group when its users
-// end. A hint has no effect on blocks beyond the share of the tenant. A new hint has no effect
+// end. A hint has no effect on blocks beyond the pool share of the tenant. A new hint has no effect
 // while all kGroupsMax groups are in use. All operations cost O(1) per block, and O(kGroupsMax) per
 // request with a hint.
 class RetainedBlocks {
@@ -57,15 +58,15 @@ class RetainedBlocks {
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
   // Sets the retention hint of a request on the published blocks at the start of `blocks`, up to
-  // the share of the tenant. `blocks` are in the order of their chain. REQUIRES: all `blocks` have
-  // users.
+  // the pool share of the tenant. `blocks` are in the order of their tokens. REQUIRES: all `blocks`
+  // have users.
   void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
-  // Adds block `id`, which lost its last user, to its group. Returns false if `id` has no retention
-  // hint.
+  // Adds block `id`, which lost its last user, to the retained blocks of its group. Returns false
+  // if `id` has no retention hint.
   bool Put(BlockId id);
-  // Removes block `id`, which is used again, from the retained blocks. The block keeps its hint.
-  // REQUIRES: `id` is retained.
+  // Removes block `id` from the retained blocks because a request uses the block again. The block
+  // keeps its retention hint. REQUIRES: `id` is retained.
   void Take(BlockId id);
   // Deletes the retention hint of block `id`.
   void Forget(BlockId id);
@@ -73,24 +74,25 @@ class RetainedBlocks {
   // level. REQUIRES: `id` has users.
   void Inherit(BlockId id, BlockId from);
 
-  // Returns the next block to evict among the levels below the default, or kNoBlock.
+  // Returns the retained block below the default level that is evicted next, or kNoBlock.
   BlockId FrontBelow() const;
-  // Returns the next block to evict among the levels above the default, or kNoBlock.
+  // Returns the retained block above the default level that is evicted next, or kNoBlock.
   BlockId FrontAbove() const;
 
-  // A block that loses its retention, because its time to live is over (`expired`) or its level
-  // decayed to the default. `block` may be kNoBlock.
+  // A block whose retention ends, because its time to live is over (`expired` is true) or because
+  // its level decayed to the default. `block` may be kNoBlock.
   struct Due {
     BlockId block = kNoBlock;
     bool expired = false;
   };
-  // Returns the next block that loses its retention at `now`. In a chain, the last block is
-  // returned first. The caller must repeat the call until AnyDue returns false.
+  // Ends the retention of one block at time `now`, and returns the block. In a group, the last
+  // block of the chain is returned first. The caller must repeat the call until AnyDue(`now`)
+  // returns false.
   Due TakeDue(Time now);
-  // Returns whether TakeDue(`now`) may return a block.
+  // Returns whether the retention of a block may end at time `now`.
   bool AnyDue(Time now) const { return next_due_ <= now; }
 
-  int32_t num_retained() const { return num_retained_; }  // retained blocks of all groups
+  int32_t num_retained() const { return num_retained_; }  // number of retained blocks in all groups
   size_t num_bytes() const;
   void Clear();
 
@@ -99,14 +101,14 @@ class RetainedBlocks {
   static constexpr int32_t kDefaultLevel = 5, kPinnedLevel = 11;
 
   struct BlockGroup {
-    BlockList blocks;  // blocks without users; the last block of the chain is in front
+    BlockList blocks;  // blocks without users; the front is the last block of the chain
     Retention hint;
     Time start{}, due{};
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of blocks in the group, with or without users
     int32_t level = 0;
     int32_t prev = -1,
-            next = -1;  // neighbours in the list of the same level
+            next = -1;  // neighbour groups in the list of the same level
     uint32_t generation = 1;
   };
   struct GroupList {
@@ -131,10 +133,12 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  std::vector<uint32_t> marks_;   // group and generation of each block; 0: no group
-  Time next_due_ = Time::max();   // no group is due before this time
-  int32_t due_index_ = 0;         // next group that TakeDue examines
-  Time due_after_ = Time::max();  // earliest due time of the groups that TakeDue has examined
+  // Group index and generation of each block; 0: the block is in no group.
+  std::vector<uint32_t> marks_;
+  Time next_due_ = Time::max();  // no group changes its level or ends before this time
+  int32_t due_index_ = 0;        // index of the group that TakeDue examines next
+  // Earliest due time of the groups that TakeDue has already examined.
+  Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;
 };

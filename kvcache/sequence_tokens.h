@@ -12,11 +12,11 @@ namespace incipit {
 
 // The tokens of a sequence in order, in at most two pieces of memory. Sequences with the same
 // prompt share `head`, and each sequence has its own `tail`. `head` ends at the end of a block, so
-// each block is contiguous in memory.
+// the tokens of each block are contiguous in memory.
 class SequenceTokens {
  public:
   SequenceTokens() = default;
-  // Creates a view of one piece, such as a span or a vector.
+  // Creates a view of tokens in one piece of memory, such as a span or a vector.
   template <std::convertible_to<std::span<const TokenId>> Tokens>
   SequenceTokens(const Tokens& tokens) : tail_(tokens) {}
   // REQUIRES: the size of `head` is a multiple of the block size.
@@ -32,8 +32,8 @@ class SequenceTokens {
     return {head_.subspan(begin, num_of_head), tail_.first(count - num_of_head)};
   }
   SequenceTokens first(size_t count) const { return subspan(0, count); }
-  // Returns the tokens from `begin` to the end of the piece that contains `begin`. REQUIRES:
-  // `begin` < size().
+  // Returns the tokens from `begin` to the end of the memory piece (head or tail) that contains the
+  // token `begin`. REQUIRES: `begin` < size().
   std::span<const TokenId> From(size_t begin) const {
     return begin < head_.size() ? head_.subspan(begin) : tail_.subspan(begin - head_.size());
   }

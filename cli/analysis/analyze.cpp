@@ -66,31 +66,33 @@ struct AnalyzeFlags {
 
 void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
   flags.Group("Log");
-  flags.String({"tokenizer", "DIR", "Folder with tokenizer.json; needed for logs of texts."},
+  flags.String({"tokenizer", "DIR", "Folder with tokenizer.json. A log of texts needs this flag."},
                values.tokenizer);
-  flags.Integer(
-      {"block-size", "N",
-       "Tokens of the smallest block or of one hash id. Default: 8 for texts and token ids, "
-       "512 for hash ids."},
-      values.block_size, {1, kAnalyzedBlockSizeMax});
-  flags.Enum({"time-unit", "UNIT", "Unit of the timestamps."}, values.timestamp_unit,
+  flags.Integer({"block-size", "N",
+                 "Number of tokens of the smallest analysed block, or of one hash id. Default: 8 "
+                 "for logs of texts and token ids, 512 for logs of hash ids."},
+                values.block_size, {1, kAnalyzedBlockSizeMax});
+  flags.Enum({"time-unit", "UNIT", "Unit of the timestamps in the log."}, values.timestamp_unit,
              kTimestampUnitNames);
   flags.Group("Figures");
-  flags.Interval(
-      {"window", "TIME",
-       "Length of the window of the working set. 0s: three round fractions of the log's duration."},
-      values.window, {Duration::zero(), FromSeconds(1e8)});
-  flags.Integer({"top", "N", "Maximum number of shared prefixes in the output."}, values.top,
-                {0, 10'000});
-  flags.Integer({"bytes-per-token", "N", "Bytes of keys and values per token; adds sizes in GiB."},
+  flags.Interval({"window", "TIME",
+                  "Length of the window of the working set (distinct blocks used within a window). "
+                  "0s: three windows, which are round fractions of the log's duration."},
+                 values.window, {Duration::zero(), FromSeconds(1e8)});
+  flags.Integer({"top", "N", "Maximum number of shared prefixes that the output lists."},
+                values.top, {0, 10'000});
+  flags.Integer({"bytes-per-token", "N",
+                 "Size of the keys and values of one token, in bytes. With this flag, the output "
+                 "also shows cache sizes in GiB."},
                 values.bytes_per_token, {1, int64_t{1} << 40});
-  flags.String({"model", "DIR",
-                "Model folder; its config.json sets the bytes of keys and values per token."},
-               values.model);
-  flags.Enum(
-      {"kv-dtype", "TYPE",
-       "Type of keys and values, with --model. auto: f32 for f32 checkpoints, otherwise bf16."},
-      values.kv_dtype, "auto", kDTypeNames);
+  flags.String(
+      {"model", "DIR",
+       "Model folder. The size of the keys and values of one token follows from its config.json."},
+      values.model);
+  flags.Enum({"kv-dtype", "TYPE",
+              "Element type of keys and values for the size that --model computes. auto: f32 for "
+              "f32 checkpoints, otherwise bf16."},
+             values.kv_dtype, "auto", kDTypeNames);
   flags.Group("Output");
   flags.Switch({"json", "", "Print the analysis as one JSON object."}, values.json);
   flags.String(

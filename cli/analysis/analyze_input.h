@@ -1,5 +1,5 @@
-// Converts a trace (a parsed log) into blocks, chooses the block sizes of the analysis and reports
-// contradictions in the log.
+// Converts a trace (a parsed log of requests) into blocks, chooses the block sizes of the analysis
+// and reports contradictions in the log.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,22 @@
 
 namespace incipit {
 
-// Tokens of the smallest block if --block-size is not given. A hash id of the Mooncake traces
-// stands for 512 tokens.
+// Number of tokens of the smallest analysed block if --block-size is not given. The first constant
+// is for logs of token ids. The second constant is for hash ids, because a hash id of the Mooncake
+// traces stands for 512 tokens.
 inline constexpr int32_t kTokenLogBlockSize = 8;
 inline constexpr int32_t kHashLogBlockSize = 512;
 inline constexpr int32_t kAnalyzedBlockSizeMax = 1 << 16;
 
 struct AnalysisInput {
-  std::string name;  // name of the log in messages
+  std::string name;  // name of the log of requests, for messages
   TraceForm form = TraceForm::kHashIds;
   std::unique_ptr<BlockLog> log;
-  std::vector<int32_t> groups;  // log blocks per analysed block; ascending
-  size_t detail = 0;            // index in `groups` of the block size for tables that show one size
-  int64_t output_tokens = 0;    // sum of the output lengths in the log
-  std::vector<std::string> notes;  // contradictions in the log
+  // Analysed block sizes, as ascending multiples of the block size of `log`.
+  std::vector<int32_t> groups;
+  size_t detail = 0;  // index in `groups` of the block size that tables with only one size show
+  int64_t output_tokens = 0;       // sum of the output lengths of all requests in the log
+  std::vector<std::string> notes;  // contradictions in the data of the log, as sentences
 };
 
 enum class TimestampUnit : uint8_t { kSeconds, kMilliseconds, kMicroseconds, kNanoseconds };
@@ -41,7 +43,7 @@ inline constexpr EnumName<TimestampUnit> kTimestampUnitNames[] = {
 
 struct BlockingOptions {
   std::string name;
-  std::optional<int32_t> block_size;  // tokens of the smallest block or of one hash id
+  std::optional<int32_t> block_size;  // number of tokens of the smallest block or of one hash id
   TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;  // unit of the timestamps in the log
 };
 
@@ -49,8 +51,9 @@ struct BlockingOptions {
 // further apart probably have another unit.
 inline constexpr double kLogSecondsMax = 1e10;
 
-// Builds the block log of `trace`. Errors name the log and the line. Returns RESOURCE_EXHAUSTED if
-// the log has too many blocks, and INVALID_ARGUMENT for a time beyond kLogSecondsMax.
+// Builds the block log of `trace` (a parsed log of requests). Errors name the log and the line.
+// Returns RESOURCE_EXHAUSTED if the log has too many blocks, and INVALID_ARGUMENT for a time beyond
+// kLogSecondsMax.
 absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& options);
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// Formats an analysis as text tables, as JSON and as SVG plots.
+// Formats the analysis of a log of prompts as text tables, as JSON and as SVG plots.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,18 +9,18 @@
 
 namespace incipit {
 
-// Returns the analysis as several text tables.
+// Returns the analysis of a log of prompts as several text tables.
 std::string Describe(const Analysis& analysis);
 
-// Returns the analysis as one JSON object, whose keys docs/analyze.md lists.
+// Returns the analysis of a log of prompts as one JSON object, whose keys docs/analyze.md lists.
 nlohmann::ordered_json ToJson(const Analysis& analysis);
 
 struct Plot {
   std::string file_name;
   std::string svg;  // content of the SVG file
 };
-// Returns three plots: hit ratio against cache size, working set against time, and the number of
-// requests by length of their shared prefix.
+// Returns three plots: hit ratio against cache size, working set (distinct blocks used within a
+// window) against time, and the number of requests by length of their shared prefix.
 std::vector<Plot> DrawPlots(const Analysis& analysis);
 
 }  // namespace incipit

@@ -26,8 +26,8 @@ TimeUnit UnitFor(double seconds) {
   return {"ms", 1e-3};
 }
 
-// Returns the file name of the log without its folders, cut to 48 bytes plus "..." if the name is
-// longer.
+// Returns the file name of the log without its folders. If the name is longer than 48 bytes,
+// returns the first 48 bytes plus "...".
 std::string ShortName(const Analysis& analysis) {
   constexpr size_t kCharactersMax = 48;
   const std::string name = analysis.name.substr(analysis.name.find_last_of('/') + 1);
@@ -37,7 +37,7 @@ std::string ShortName(const Analysis& analysis) {
 std::string PlainNumber(double value) { return fmt::format("{:.6g}", value); }
 std::string WholePercent(double value) { return fmt::format("{:.3g} %", value); }
 
-// Returns the scales of the axis of cache sizes: tokens, blocks and, if the bytes per token are
+// Returns the label rows for an axis of cache sizes: tokens, blocks and, if the bytes per token are
 // known, GiB.
 std::vector<ChartScale> SizeScales(const Analysis& analysis) {
   const auto block_tokens = static_cast<double>(analysis.detailed().block_tokens);
@@ -92,8 +92,9 @@ Plot WorkingSetPlot(const Analysis& analysis) {
   chart.title = "Working set against time";
   chart.subtitle = fmt::format("{}: distinct blocks of {} tokens used within a window",
                                ShortName(analysis), analysis.detailed().block_tokens);
-  chart.x_label = set.is_timed ? fmt::format("time since the first request ({})", unit.name)
-                               : std::string("requests so far");
+  chart.x_label = set.is_timed
+                      ? fmt::format("time since the first request of the log ({})", unit.name)
+                      : std::string("requests since the start of the log");
   chart.y_label = "distinct blocks";
   chart.x_scales = {{"", PlainNumber}};
   chart.y_text = ShortNumber;

@@ -16,7 +16,7 @@ constexpr size_t kIndent = 2;
 constexpr size_t kTimelineRows = 12;
 constexpr int64_t kBarWidth = 30;
 
-// A list of lines " name value".
+// A list of text lines, each with a name and a value.
 class Facts {
  public:
   void Add(std::string name, std::string value) { table_.Add({std::move(name), std::move(value)}); }
@@ -36,7 +36,8 @@ std::string LengthsText(const Sharing::Lengths& lengths) {
                      Thousands(lengths.p90), Thousands(lengths.p99), Thousands(lengths.max));
 }
 
-// Appends the columns of a cache size. The column GiB exists only if the bytes per token are known.
+// Appends the table columns that show a cache size. The column GiB exists only if the bytes per
+// token are known.
 void AddSizeColumns(const Analysis& analysis, std::vector<Column>& columns) {
   columns.push_back({"blocks"});
   columns.push_back({"tokens"});
@@ -121,17 +122,17 @@ std::string CurveText(const Analysis& analysis) {
     cells.push_back(PercentText(RatioOf(hits.blocks, size.curve.attainable().blocks)));
     table.Add(std::move(cells));
   }
-  return fmt::format("\nHit ratio by cache size, blocks of {} tokens\n{}", size.block_tokens,
-                     table.Text(kIndent));
+  return fmt::format("\nHit ratio by cache size (LRU eviction, blocks of {} tokens)\n{}",
+                     size.block_tokens, table.Text(kIndent));
 }
 
-// A table with `columns`, then one column of block counts for each window.
+// A text table with `columns`, then one column of block counts for each window of the working set.
 class WindowTable {
  public:
   WindowTable(const WorkingSet& set, std::vector<Column> columns)
       : num_windows_(set.windows.size()), table_(AllColumns(set, std::move(columns))) {}
 
-  // Appends a row. `blocks_of(w)` returns the number of blocks of window w.
+  // Appends a row to the table. `blocks_of(w)` returns the number of blocks of window w.
   template <typename BlocksOf>
   void Add(std::vector<std::string> cells, const BlocksOf& blocks_of, int64_t num_distinct) {
     for (size_t w = 0; w < num_windows_; ++w) cells.push_back(Thousands(blocks_of(w)));
@@ -189,7 +190,7 @@ std::string SharingText(const Analysis& analysis) {
   for (const Sharing::Bin& bin : sharing.bins) largest = std::max(largest, bin.num_requests);
   TextTable table({{"shared tokens"}, {"requests"}, {"of all"}, {"", kLeft}});
   for (const Sharing::Bin& bin : sharing.bins) {
-    // The range ends one token before the first block of the next bin is full.
+    // The label ends one token before the first block of the next bar would be full.
     const std::string range =
         bin.blocks_from == 0 ? "none"
                              : fmt::format("{} - {}", Thousands(bin.blocks_from * block_tokens),
@@ -199,8 +200,8 @@ std::string SharingText(const Analysis& analysis) {
                PercentText(RatioOf(bin.num_requests, sharing.num_requests)),
                std::string(static_cast<size_t>(width), '#')});
   }
-  return fmt::format("\nSharing, in blocks of {} tokens{}\n{}", block_tokens, facts.Text(),
-                     table.Text(kIndent));
+  return fmt::format("\nPrompts that share prefixes, with blocks of {} tokens{}\n{}", block_tokens,
+                     facts.Text(), table.Text(kIndent));
 }
 
 std::string PrefixesText(const Analysis& analysis) {
@@ -225,7 +226,8 @@ std::string PrefixesText(const Analysis& analysis) {
                analysis.beginnings[i]});
   }
   return fmt::format(
-      "\nStretches (runs of blocks) that requests share: {} of {}, by saved tokens\n{}",
+      "\nStretches (consecutive blocks that the same requests share), by saved tokens: {} of {} "
+      "stretches\n{}",
       sharing.top.size(), Thousands(sharing.num_prefixes), table.Text(kIndent));
 }
 

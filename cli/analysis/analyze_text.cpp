@@ -12,7 +12,8 @@
 namespace incipit {
 namespace {
 
-// Returns the number of code points in `text`, so that rows with non-ASCII text stay aligned.
+// Returns the number of Unicode code points in `text`, so that rows with non-ASCII text stay
+// aligned.
 size_t WidthOf(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -36,7 +37,7 @@ std::string Thousands(int64_t value) {
 std::string ShortNumber(double value) {
   static constexpr std::string_view kUnits[] = {"", " k", " M", " G", " T"};
   size_t unit = 0;
-  // A value that would round to 1000 moves to the next unit.
+  // If rounding would show 1000, use the next larger unit.
   while (std::abs(value) >= 999.5 && unit + 1 < std::size(kUnits)) {
     value /= 1000;
     ++unit;

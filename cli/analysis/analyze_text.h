@@ -8,11 +8,11 @@
 
 namespace incipit {
 
-std::string Thousands(int64_t value);           // such as "1,234,567"
-std::string ShortNumber(double value);          // three digits, such as "950" or "1.23 k"
-std::string PercentText(double ratio);          // "12.3 %" for 0.1234
-std::string TimeText(double seconds);           // such as "250 ms" or "1 min 30 s"
-int64_t Share(int64_t percent, int64_t whole);  // `percent` % of `whole`, rounded down
+std::string Thousands(int64_t value);   // digits in groups of three, such as "1,234,567"
+std::string ShortNumber(double value);  // three digits and a unit prefix, such as "950" or "1.23 k"
+std::string PercentText(double ratio);  // `ratio` as a percentage, such as "12.3 %" for 0.1234
+std::string TimeText(double seconds);   // a time with its unit, such as "250 ms" or "1 min 30 s"
+int64_t Share(int64_t percent, int64_t whole);  // returns `percent` % of `whole`, rounded down
 
 // Returns `part` / `whole`, or 0 if `whole` is 0.
 double RatioOf(int64_t part, int64_t whole);

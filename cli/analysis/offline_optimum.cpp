@@ -9,13 +9,13 @@
 namespace incipit {
 namespace {
 
-// The number of a use of a block: uses are numbered in the order of the log.
+// The number of a use of a block. All block uses are numbered in the order of the log.
 using UseNumber = uint32_t;
 constexpr UseNumber kNoUse = 0xffffffff;
 static_assert(kLoggedBlocksMax < kNoUse);
 
 // A set of numbers in [0, size), stored as levels of bits. The lowest level has one bit for each
-// number. Each higher level has one bit for each word of the level below; the bit is set if that
+// number. Each higher level has one bit for each word of the next lower level. The bit is 1 if that
 // word is not 0.
 class UseSet {
  public:
@@ -53,7 +53,8 @@ class UseSet {
   }
 
  private:
-  std::vector<std::vector<uint64_t>> levels_;  // from the lowest level (one bit per number) upwards
+  // Bits of each level; levels_[0] has one bit per number.
+  std::vector<std::vector<uint64_t>> levels_;
 };
 
 // Returns, for each use of a block, the number of the next use of the same block.
@@ -75,8 +76,8 @@ std::vector<UseNumber> NextUses(const BlockLog& log) {
 
 }  // namespace
 
-// `kept` holds, for each kept block, the number of its next use. Uses are numbered by request and
-// from the start of each prompt, so a smaller number is a better block to keep.
+// `kept` holds the number of the next use of each cached block. Uses are numbered by request and
+// from the start of each prompt, so the blocks with the smallest numbers should stay cached.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   INCIPIT_CHECK(capacity >= 0);
   if (capacity == 0) return 0;
@@ -84,9 +85,9 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // Uses in the current request have smaller numbers than the uses inserted below, so no block
-    // that the request still needs is evicted. A hit here is therefore a block that was kept when
-    // the request arrived.
+    // The condition is true if the block was in the cache when the request arrived. Blocks that
+    // this loop inserts have larger numbers than all uses of the current request, so no block that
+    // the request still needs is evicted.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

@@ -1,4 +1,4 @@
-// Computes the best possible number of hits, as a bound for real eviction policies.
+// Computes the maximum number of hits that any eviction policy can have for a log of prompts.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace incipit {
 
-// Returns the block hits of an optimal cache of `capacity` blocks that knows the future of the log.
-// The cache keeps the blocks with the nearest next use (Belady: "A study of replacement algorithms
-// for a virtual-storage computer", 1966). Among blocks whose next use is in the same request, the
-// cache keeps the blocks nearer to the start of the prompt. Blocks of the current prompt may be
-// evicted, and need not enter the cache.
+// Returns the number of block hits of an optimal cache of `capacity` blocks that knows the future
+// of the log. The cache keeps the blocks with the nearest next use (Belady: "A study of replacement
+// algorithms for a virtual-storage computer", 1966). Among blocks whose next use is in the same
+// request, the cache keeps the blocks nearer to the start of the prompt. Blocks of the current
+// prompt may be evicted, and need not enter the cache.
 //
 // A request that uses a block also uses all previous blocks of the prompt. The kept blocks are
 // therefore always whole prefixes, and no cache has more hits. The time is O(1) per use of a block.

@@ -26,7 +26,7 @@
 namespace incipit {
 namespace {
 
-// Default of --block-size for token ids.
+// Default of --block-size, in tokens, for logs of token ids.
 constexpr int32_t kReplayedTokenBlock = 16;
 constexpr double kCapacityShareMin = 1e-9;
 
@@ -64,7 +64,7 @@ constexpr CommandText kReplayText = {
 
 struct ReplayFlags {
   std::string log, tokenizer;
-  std::optional<EvictionPolicyKind> policy;  // absent: all policies
+  std::optional<EvictionPolicyKind> policy;  // eviction policy to replay; absent: all policies
   TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;
   std::optional<int64_t> num_blocks;
   std::optional<double> capacity_share;
@@ -76,26 +76,25 @@ void BindReplayFlags(Flags& flags, ReplayFlags& values) {
   flags.Group("Cache");
   flags.Integer({"blocks", "N", "Number of blocks in the cache."}, values.num_blocks,
                 {1, kBlocksMax});
-  flags.Real(
-      {"capacity-share", "F",
-       "Cache size as a fraction of the distinct blocks in the log, rounded down. Give either "
-       "--blocks or --capacity-share."},
-      values.capacity_share, {kCapacityShareMin, 1});
-  flags.Enum({"policy", "P", "Eviction policy; all compares every policy."}, values.policy, "all",
+  flags.Real({"capacity-share", "F",
+              "Cache size as a fraction of the number of distinct blocks in the log, rounded down "
+              "to whole blocks. Give either --blocks or --capacity-share."},
+             values.capacity_share, {kCapacityShareMin, 1});
+  flags.Enum({"policy", "P", "Eviction policy to replay; all: every policy."}, values.policy, "all",
              kEvictionPolicyNames);
   flags.Switch({"make-room-first", "",
-                "Evict before a prompt enters, so that no block of that prompt is evicted."},
+                "Evict blocks before a prompt enters the cache, so that no block of that prompt is "
+                "evicted."},
                values.make_room_first);
   flags.Group("Log");
-  flags.Integer(
-      {"block-size", "N",
-       "Tokens of a block. For token ids: a power of two up to 256, default 16. For hash ids: any "
-       "number, default 512; this number sets the tokens that a hit saves and the block length "
-       "that the policy adaptive assumes."},
-      values.block_size, {1, kAnalyzedBlockSizeMax});
-  flags.String({"tokenizer", "DIR", "Folder with tokenizer.json; needed for logs of texts."},
+  flags.Integer({"block-size", "N",
+                 "Number of tokens of a block. For logs of texts or token ids: a power of two up "
+                 "to 256, default 16. For logs of hash ids: the number of tokens that a block hit "
+                 "saves, and the block size that the policy adaptive assumes; default 512."},
+                values.block_size, {1, kAnalyzedBlockSizeMax});
+  flags.String({"tokenizer", "DIR", "Folder with tokenizer.json. A log of texts needs this flag."},
                values.tokenizer);
-  flags.Enum({"time-unit", "UNIT", "Unit of the timestamps."}, values.timestamp_unit,
+  flags.Enum({"time-unit", "UNIT", "Unit of the timestamps in the log."}, values.timestamp_unit,
              kTimestampUnitNames);
   flags.Group("Output");
   flags.Switch({"json", "", "Print the results as one JSON object."}, values.json);
@@ -131,8 +130,8 @@ absl::StatusOr<AnalysisInput> ReadBlocks(const ReplayFlags& values) {
   return MakeBlocks(std::move(trace), options);
 }
 
-// Returns the cache size in blocks. The factor 1 + 1e-12 corrects rounding errors: a share of 0.29
-// of 100 blocks is 29 blocks.
+// Returns the cache size in blocks. The factor 1 + 1e-12 corrects rounding errors, so that a share
+// of 0.29 of 100 blocks is 29 blocks.
 absl::StatusOr<int64_t> CapacityOf(const ReplayFlags& values, int64_t num_distinct) {
   if (values.num_blocks) return *values.num_blocks;
   const double blocks = *values.capacity_share * static_cast<double>(num_distinct);

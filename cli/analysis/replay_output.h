@@ -1,4 +1,5 @@
-// Formats the results of a replay as a text table and as JSON.
+// Formats the results of a replay (eviction policies applied to a log of prompts) as a text table
+// and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,25 @@
 namespace incipit {
 
 struct Replay {
-  std::string name;  // name of the log
+  std::string name;  // name of the log of prompts
   int64_t num_requests = 0;
   int64_t block_tokens = 0;
-  int64_t num_blocks = 0;    // blocks of all prompts; a block counts once per prompt
-  int64_t num_tokens = 0;    // tokens of all prompts
-  int64_t num_distinct = 0;  // distinct blocks in the log
-  int64_t capacity = 0;      // blocks that the cache holds
+  int64_t num_blocks = 0;    // number of blocks of all prompts; a block counts once per prompt
+  int64_t num_tokens = 0;    // number of tokens of all prompts
+  int64_t num_distinct = 0;  // number of distinct blocks in the log
+  int64_t capacity = 0;      // cache size in blocks
   bool make_room_first = false;
-  int64_t optimum_hits = 0;  // block hits of the optimal cache
+  int64_t optimum_hits = 0;  // number of block hits of the best possible eviction
   std::vector<ReplayResult> results{};
-  std::vector<std::string> notes{};  // contradictions in the log
+  std::vector<std::string> notes{};  // contradictions in the data of the log, as sentences
 };
 
-// Returns the results as a text table.
+// Returns the results of the replay as a text table.
 std::string Describe(const Replay& replay);
 
-// Returns the results as one JSON object: {distinct_blocks, capacity, optimum, results: [{policy,
-// block_hit_ratio, token_hit_ratio, evictions, regret}]}.
+// Returns the results of the replay as one JSON object: {distinct_blocks, capacity, optimum,
+// results: [{policy, block_hit_ratio, token_hit_ratio, evictions, regret}]}. regret counts blocks
+// that were computed again soon after their eviction.
 nlohmann::ordered_json ToJson(const Replay& replay);
 
 }  // namespace incipit

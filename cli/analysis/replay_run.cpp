@@ -12,20 +12,20 @@
 namespace incipit {
 namespace {
 
-// Maximum time of a request, in seconds; later times count as this time. A clock in nanoseconds
-// overflows after 292 years (9.2e9 seconds).
+// Maximum time of a request, in seconds since the first request. Later times are replaced by this
+// time, because a clock in nanoseconds overflows after 292 years (9.2e9 seconds).
 constexpr double kReplaySecondsMax = 1e9;
 
-// Builds the token ids of prompts for the manager. In a log of hash ids, the number of a node (a
+// Builds the token ids of prompts for KvCacheManager. In a log of hash ids, the number of a node (a
 // block and all previous blocks) serves as the only token of the block.
 class PromptTokens {
  public:
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
 
   int32_t block_size() const { return form_ == TraceForm::kHashIds ? 1 : log_.block_tokens(); }
-  // Returns the tokens of the first `num_blocks` blocks of `request`, followed by one extra token,
-  // because the manager never finds the last token of a prompt in the cache. The result is valid
-  // until the next call.
+  // Returns the tokens of the first `num_blocks` blocks of `request`, followed by one extra token.
+  // The extra token is needed because KvCacheManager never finds the last token of a prompt in the
+  // cache. The result is valid until the next call.
   std::span<const TokenId> Of(size_t request, size_t num_blocks) {
     const auto chain = log_.chain(request).first(num_blocks);
     const auto block_size = static_cast<size_t>(this->block_size());
@@ -52,7 +52,8 @@ class PromptTokens {
 KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
   size_t longest = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
-  // Limits the capacity to the number of distinct blocks, because a larger cache has the same hits.
+  // Limit the cache size to the number of distinct blocks, because a larger cache has the same
+  // hits.
   const int64_t capacity =
       std::clamp<int64_t>(static_cast<int64_t>(log.num_nodes()), 1, options.capacity);
   const int64_t beside =

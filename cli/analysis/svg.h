@@ -13,14 +13,16 @@ namespace incipit {
 std::string EscapeXml(std::string_view text);
 
 struct SvgPoint {
-  double x = 0, y = 0;  // distances from the upper left corner, in pixels
+  // Distances of a point from the left and the upper edge of the drawing, in pixels.
+  double x = 0, y = 0;
 };
 
 // The stroke of a line. `color` and `dashes` are views of string literals, such as "#1b6ca8".
 struct SvgStroke {
   std::string_view color;
   double width = 1;
-  std::string_view dashes = {};  // such as "4 3"; empty: a solid line
+  // Lengths of dashes and gaps in pixels, such as "4 3"; empty: a solid line.
+  std::string_view dashes = {};
 };
 
 struct SvgText {
@@ -29,10 +31,11 @@ struct SvgText {
   double size = 12;
   bool bold = false;
   std::string_view color = "#222222";
-  double degrees = 0;  // clockwise rotation about the anchor
+  double degrees = 0;  // clockwise rotation of the text about its anchor point
 };
 
-// An SVG drawing with an opaque white background. Later elements cover earlier elements.
+// An SVG drawing with an opaque white background. Elements that are added later cover elements that
+// were added earlier.
 class SvgDocument {
  public:
   // Creates a drawing of `width` times `height` pixels. `title` and `description` are for screen

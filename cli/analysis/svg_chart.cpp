@@ -22,7 +22,7 @@ constexpr std::string_view kColors[] = {"#0072b2", "#d55e00", "#009e73",
 
 std::string_view ColorOf(size_t index) { return kColors[index % std::size(kColors)]; }
 
-// The edges of the plot area, in pixels of the drawing.
+// The edges of the plot area of a chart, in pixels from the upper left corner of the drawing.
 struct Frame {
   double left = kPlotLeft, right = 0, top = kPlotTop, bottom = kPlotTop + kPlotHeight;
 };
@@ -31,7 +31,7 @@ struct Range {
   double min = 0, max = 1;
   bool is_logarithmic = false;
 
-  // Returns the relative position of `value` in the range: 0 at `min`, 1 at `max`.
+  // Returns the relative position of `value` in the range of the axis: 0 at `min`, 1 at `max`.
   double Share(double value) const {
     if (!is_logarithmic) return (value - min) / (max - min);
     return std::log(value / min) / std::log(max / min);
@@ -42,7 +42,7 @@ struct Titles {
   std::string_view title, subtitle, x_label, y_label;
 };
 
-// Creates a drawing with titles and axis labels. `num_rows` is the number of rows of tick labels
+// Creates a drawing with titles and axis labels. `num_rows` is the number of rows of axis values
 // below the plot.
 SvgDocument Begin(const Frame& frame, const Titles& titles, size_t num_rows) {
   const double x_label_y = frame.bottom + 14 + kRowHeight * static_cast<double>(num_rows) + 14;
@@ -176,8 +176,8 @@ std::string DrawLineChart(const LineChart& chart) {
     svg.Polyline(points,
                  {.color = ColorOf(i), .width = 2, .dashes = chart.series[i].dashed ? "5 4" : ""});
   }
-  // Puts the text of a mark above and left of the point, or below and right of it, because rising
-  // curves leave these areas free.
+  // Put the text of a mark above and left of its point, or below and right of its point, because
+  // rising curves leave these areas free.
   for (const ChartMark& mark : chart.marks) {
     const SvgPoint at = place(mark.at);
     const bool is_right = at.x > (frame.left + frame.right) / 2;

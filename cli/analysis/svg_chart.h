@@ -11,15 +11,15 @@
 
 namespace incipit {
 
-// The labels of an axis: their unit, and the function that formats a value.
+// The labels of a chart axis: their unit, and the function that formats the value of a label.
 struct ChartScale {
-  std::string unit;  // shown to the right of the labels; empty: x_label names the unit
-  std::function<std::string(double)> text;  // formats a value
+  std::string unit;  // unit, shown to the right of the labels; empty: x_label names the unit
+  std::function<std::string(double)> text;  // returns the label for a value
 };
 
 struct ChartSeries {
   std::string name;
-  std::vector<SvgPoint> points;  // in the units of the axes, by ascending x
+  std::vector<SvgPoint> points;  // points of the line in the units of the axes, in the order of x
   bool dashed = false;
 };
 
@@ -31,19 +31,19 @@ struct ChartMark {
 
 struct LineChart {
   std::string title, subtitle, x_label, y_label;
-  std::vector<ChartScale> x_scales;  // rows of labels, one for each unit; not empty
+  std::vector<ChartScale> x_scales;  // one row of labels for each unit of x; not empty
   std::function<std::string(double)> y_text;
-  bool is_x_logarithmic = false;  // REQUIRES: if true, every x is above 0
-  double y_max = 0;               // top of the y axis; 0: the largest y of all points
+  bool is_x_logarithmic = false;  // REQUIRES: if true, the x of every point is above 0
+  double y_max = 0;               // upper end of the y axis; 0: the largest y of all points
   std::vector<ChartSeries> series;
   std::vector<ChartMark> marks;
 };
 
 struct BarChart {
   struct Bar {
-    std::string name;  // label below the bar
+    std::string name;  // label below this bar
     double value = 0;
-    std::string text;  // label above the bar
+    std::string text;  // label above this bar
   };
   std::string title, subtitle, x_label, y_label;
   std::function<std::string(double)> y_text;
@@ -55,11 +55,11 @@ std::string DrawLineChart(const LineChart& chart);
 // Returns the content of an SVG file with the bar chart.
 std::string DrawBarChart(const BarChart& chart);
 
-// Returns about `count` + 1 round values in equal steps from 0. The last value is `max`, or the
-// first step above `max`.
+// Returns about `count` + 1 round axis values in equal steps from 0. The last value is `max`, or
+// the first step above `max`.
 std::vector<double> RoundTicks(double max, int32_t count);
-// Returns the powers of ten in [min, max]; if there are fewer than three, also 2 and 5 times the
-// powers of ten. Both bounds are included.
+// Returns axis values in [min, max]: the powers of ten and, if these are fewer than three, also 2
+// and 5 times the powers of ten. Both bounds are included.
 std::vector<double> LogarithmicTicks(double min, double max);
 
 }  // namespace incipit

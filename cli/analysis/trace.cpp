@@ -18,7 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kLengthMax = std::numeric_limits<int32_t>::max();  // tokens of a request
+// Maximum number of tokens of a request.
+constexpr uint64_t kLengthMax = std::numeric_limits<int32_t>::max();
 constexpr uint64_t kTokenIdMax = std::numeric_limits<TokenId>::max();
 
 enum class TraceKey : uint8_t {
@@ -43,9 +44,9 @@ TraceKey TraceKeyOf(std::string_view name) {
   return TraceKey::kOther;
 }
 
-// Parses one line from the events of the JSON parser. No tree is built, because most of a log is
-// arrays of numbers. Each event method returns false to stop the parser; status() then holds the
-// reason.
+// Parses one line of a log from the events of the JSON parser. No JSON tree is built, because most
+// of a log is arrays of numbers. Each event method returns false to stop the parser; status() then
+// holds the error.
 class TraceLine : public nlohmann::json_sax<json> {
  public:
   const absl::Status& status() const { return status_; }
@@ -59,7 +60,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   bool boolean(bool) override { return Other(); }
   bool number_integer(number_integer_t value) override {
     return Number(static_cast<double>(value),
-                  std::nullopt);  // negative, so not an id
+                  std::nullopt);  // a negative number cannot be an id
   }
   bool number_unsigned(number_unsigned_t value) override {
     return Number(static_cast<double>(value), value);
@@ -116,8 +117,8 @@ class TraceLine : public nlohmann::json_sax<json> {
     --depth_;
     return true;
   }
-  // Returns true if the array that begins now holds ids, and prepares for reading the ids. Both the
-  // line itself and the value of `prompt` may be an array of token ids.
+  // Returns true if the JSON array that begins now holds ids, and prepares for reading the ids.
+  // Both the line itself and the value of `prompt` may be an array of token ids.
   bool BeginsIds() {
     if (in_ids_ || depth_ > 1) return false;
     if (depth_ == 0) name_ = "a line";
@@ -132,7 +133,7 @@ class TraceLine : public nlohmann::json_sax<json> {
     }
     return depth_ > 0;
   }
-  // Handles a value that is allowed only under an unknown key.
+  // Handles a JSON value that is allowed only under an unknown key.
   bool Other() {
     if (depth_ == 0) return NoPrompt();
     return in_ids_ || (depth_ == 1 && key_ != TraceKey::kOther) ? WrongType() : true;
@@ -206,10 +207,11 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  int depth_ = 0, ids_depth_ = 0;  // nesting depth of the parser and of the array of ids
+  // Nesting depth of the parser's position, and depth of the array of ids.
+  int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
-  std::string name_;     // text of the key in `key_`
-  bool in_ids_ = false;  // true inside an array of ids
+  std::string name_;     // name of the key that `key_` stands for
+  bool in_ids_ = false;  // true while the parser is inside an array of ids
 };
 
 struct ParsedLine {
@@ -222,8 +224,8 @@ absl::StatusOr<ParsedLine> ParseLine(std::string_view text, const TraceTokenizer
     return InvalidArgument("the line has {} bytes; the maximum is {}", text.size(),
                            kJsonLineBytesMax);
   }
-  // The JSON library treats a NUL byte as the end of the input, so the text after it would be
-  // ignored.
+  // The JSON library would treat a NUL byte as the end of the input and ignore the text after the
+  // NUL byte.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
   }

@@ -1,4 +1,4 @@
-// Reads logs of requests as JSON lines, for `analyze` and `replay`.
+// Reads logs of requests as JSON lines, for the commands `analyze` and `replay`.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,31 @@
 
 namespace incipit {
 
-// Maximum number of requests in a log; ReadTrace() returns an error for a larger log. The maximum
+// Maximum number of requests in a log. ReadTrace() returns an error for a larger log. The maximum
 // size of a line is kJsonLineBytesMax.
 inline constexpr size_t kTraceRequestsMax = 10'000'000;
-inline constexpr size_t kTraceIdsMax = 200'000'000;  // hash ids and token ids of a log
+// Maximum number of hash ids and token ids in a log.
+inline constexpr size_t kTraceIdsMax = 200'000'000;
 
-// The form in which all lines of a log give their prompts.
+// The form of the prompts in a log, which is the same for all lines of the log.
 enum class TraceForm : uint8_t { kHashIds, kTokenIds };
 
 // One request of a log. Either `hash_ids` or `token_ids` is filled, depending on the form of the
 // trace.
 struct TraceRequest {
-  int64_t line = 0;           // line number in the log, starting at 1
-  double timestamp = 0;       // in the unit of the log, usually ms; 0 if absent
-  int64_t input_length = 0;   // prompt tokens; 0 if a log of hash ids has no value
-  int64_t output_length = 0;  // output tokens; 0 if absent
-  // One id for each block. Equal ids mean equal blocks after equal previous blocks.
+  int64_t line = 0;           // line number of the request in the log, starting at 1
+  double timestamp = 0;       // arrival time in the unit of the log, usually ms; 0 if absent
+  int64_t input_length = 0;   // number of prompt tokens; 0 if a log of hash ids has no value
+  int64_t output_length = 0;  // number of output tokens; 0 if absent
+  // Ids of the prompt blocks. Two blocks with equal ids have equal contents and equal previous
+  // blocks.
   std::vector<uint64_t> hash_ids{};
   std::vector<TokenId> token_ids{};
 };
 
 struct Trace {
   TraceForm form = TraceForm::kHashIds;
-  std::vector<TraceRequest> requests;  // in the order of the log
+  std::vector<TraceRequest> requests;  // requests in the order of the log
 };
 
 using TraceTokenizer = std::function<absl::StatusOr<std::vector<TokenId>>(std::string_view text)>;

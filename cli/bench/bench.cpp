@@ -48,7 +48,7 @@ constexpr CommandText kBenchText = {
 
 struct BenchOptions {
   ClientOptions client;
-  std::string admin_address;  // empty: `client.address`
+  std::string admin_address;  // address of the Admin service; empty: `client.address`
   int32_t num_requests = 100, concurrency = 8;
   std::optional<double> rate;
   int32_t prompt_tokens = 256, output_tokens = 32, shared_prefix_tokens = 0;
@@ -62,10 +62,10 @@ void Bind(Flags& flags, BenchOptions& options) {
   flags.Group("Load");
   flags.Integer({"requests", "N", "Total number of requests."}, options.num_requests,
                 {1, 10'000'000});
-  flags.Integer({"concurrency", "N", "Closed loop: number of requests in flight."},
+  flags.Integer({"concurrency", "N", "Closed loop: number of requests that are kept in flight."},
                 options.concurrency, {1, 100'000});
-  flags.Real({"rate", "R", "Open loop: average number of requests per second."}, options.rate,
-             {1e-3, 1e6});
+  flags.Real({"rate", "R", "Open loop: average number of requests that start per second."},
+             options.rate, {1e-3, 1e6});
   flags.Group("Requests");
   flags.Integer({"prompt-tokens", "N", "Number of tokens in each prompt."}, options.prompt_tokens,
                 {1, kTokensMax});
@@ -75,9 +75,11 @@ void Bind(Flags& flags, BenchOptions& options) {
       {"shared-prefix-tokens", "N", "Number of leading tokens that are equal in all prompts."},
       options.shared_prefix_tokens, {0, kTokensMax});
   flags.Integer({"seed", "N",
-                 "Seed of prompts and start times. Default: random; printed unless --json is set."},
+                 "Seed of the random prompts and start times. Default: a random seed, which is "
+                 "printed unless --json is set."},
                 options.seed, {0});
-  flags.Real({"temperature", "X", "Sampling temperature of each request; 0 is greedy."},
+  flags.Real({"temperature", "X",
+              "Sampling temperature of each request; 0: always the most likely token."},
              options.temperature, {0, 100});
   flags.Group("Output");
   flags.Switch({"json", "", "Print the results as one JSON object."}, options.json);
@@ -129,9 +131,9 @@ absl::StatusOr<std::string> Detokenize(const ClientOptions& client, v1::Inferenc
   return response.text();
 }
 
-// Returns the ids of tokens that are not special. A token is special if Detokenize leaves the token
-// out with skip_special_tokens. If the server has no tokenizer, only the end-of-sequence tokens are
-// special.
+// Returns the ids of all tokens of the server's model that are not special. A token is special if
+// Detokenize with skip_special_tokens leaves the token out. If the server has no tokenizer, only
+// the end-of-sequence tokens are special.
 absl::StatusOr<std::vector<uint32_t>> PromptTokens(const ClientOptions& client,
                                                    v1::Inference::Stub& stub,
                                                    const v1::GetModelInfoResponse& info) {
@@ -162,7 +164,8 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
-  NeverInterruptOthers();  // so that a server on the same machine is not interrupted
+  // The wake-ups of this process must not interrupt a server on the same machine.
+  NeverInterruptOthers();
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));
   const int64_t num_tokens = int64_t{options.prompt_tokens} + options.output_tokens;

@@ -1,5 +1,5 @@
-// Sends requests to a server and records the arrival time of each output token. A request starts
-// when a previous request ends (closed loop) or at a planned time (open loop).
+// Sends the requests of a load test to a server, and records the arrival time of each output token.
+// A request starts when a previous request ends (closed loop) or at a planned time (open loop).
 #pragma once
 
 #include <condition_variable>
@@ -17,34 +17,37 @@
 
 namespace incipit {
 
-// The measurements of one request. `due` is the planned start of the request; in a closed loop, the
-// actual start.
+// The measurements of one request. `due` is the planned start of the request in an open loop, and
+// the actual start in a closed loop.
 struct BenchRecord {
   bool is_done = false;
-  std::string error;                  // empty if the request succeeded
-  double first_token = 0, total = 0;  // seconds from `due` to the first token; to the end
-  std::vector<double> inter_token;    // seconds between consecutive output tokens
+  std::string error;  // error message; empty if the request succeeded
+  // Seconds from `due` to the first token, and from `due` to the end.
+  double first_token = 0, total = 0;
+  std::vector<double> inter_token;  // times between consecutive output tokens, in seconds
   uint32_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  double due = 0;  // planned start, in seconds since the start of the run
+  double due = 0;  // start of the request, in seconds since the start of the load test
 };
 
 struct BenchProgress {
   int32_t num_done = 0, num_in_flight = 0, num_errors = 0;
   int64_t num_output_tokens = 0;
-  double seconds = 0;  // time since the start of the run
+  double seconds = 0;  // seconds since the start of the load test
 };
 
 struct BenchPlan {
   int32_t num_requests = 0;
-  int32_t concurrency = 0;       // closed loop: requests in flight; used if `arrivals` is empty
-  std::vector<double> arrivals;  // open loop: due times, in seconds since the start of the run
+  // Closed loop: number of requests in flight; used if `arrivals` is empty.
+  int32_t concurrency = 0;
+  // Open loop: start times of the requests, in seconds since the start of the load test.
+  std::vector<double> arrivals;
   std::function<v1::GenerateRequest(int32_t index)> make_request;
 };
 
 struct BenchResult {
   std::vector<BenchRecord> records;
-  double seconds = 0;       // from the start of the run to the end of the last request
-  int32_t concurrency = 0;  // closed loop: requests in flight; open loop: 0
+  double seconds = 0;  // seconds from the start of the load test to the end of its last request
+  int32_t concurrency = 0;  // number of requests in flight in a closed loop; 0: open loop
 };
 
 // Runs one load test. Outputs arrive on threads of gRPC, so in an open loop a slow output does not
@@ -56,7 +59,7 @@ class BenchLoad {
   ~BenchLoad();
 
   // Sends all requests of the plan and returns after the last request has ended. If `report` is
-  // set, the calling thread calls `report` after every 200 ms of waiting, and at the end.
+  // set, the calling thread calls `report` after every 200 ms of waiting and at the end.
   BenchResult Run(const std::function<void(const BenchProgress&)>& report);
 
  private:
@@ -73,13 +76,14 @@ class BenchLoad {
   const ClientOptions client_;
   const BenchPlan plan_;
   Time begin_{};
-  std::map<int32_t, std::unique_ptr<Call>> calls_;  // calls by request index
+  std::map<int32_t, std::unique_ptr<Call>> calls_;  // calls in flight, by index of their request
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<BenchRecord> records_ ABSL_GUARDED_BY(mutex_);
   BenchProgress progress_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int32_t> ended_ ABSL_GUARDED_BY(mutex_);  // keys of ended calls in calls_
+  // Keys in calls_ of the calls that have ended.
+  std::vector<int32_t> ended_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace incipit

@@ -79,10 +79,11 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   flags.Group("Model");
   flags.String({"model", "DIR", "Model folder."}, plan.folder);
   flags.Enum({"weights", "FORMAT",
-              "Format of the weights. auto: as stored; int8: rounded to 8 bits while loading."},
+              "Format of the weights in memory. auto: the stored format; int8: rounded to 8 bits "
+              "while loading."},
              plan.weights, kWeightFormatNames);
   flags.Enum({"kv-dtype", "TYPE",
-              "Type of keys and values. auto: f32 for f32 checkpoints, otherwise bf16."},
+              "Element type of keys and values. auto: f32 for f32 checkpoints, otherwise bf16."},
              plan.kv_dtype, "auto", kKvDTypeNames);
   flags.Group("Work");
   flags.Integer({"prompt", "N", "Number of prompt tokens in the prefill measurement."}, plan.prompt,
@@ -96,20 +97,22 @@ void Bind(Flags& flags, BenchModelOptions& options) {
       plan.generate, {1, kPositionsMaxFlag});
   flags.Custom(
       {"sequences", "N,N,...",
-       "Numbers of sequences that decode together; one measurement for each number."},
+       "Numbers of sequences that decode together. The command measures decode once for each "
+       "number."},
       [&plan](std::string_view text) { return ParseSequences(text, plan.sequences); },
       [&plan] { return fmt::format("{}", fmt::join(plan.sequences, ",")); });
-  flags.Integer(
-      {"decode-prompt", "N",
-       "Tokens of each sequence before the first decode step. Default: --prompt, at most 128."},
-      options.decode_prompt, {1, kPositionsMaxFlag});
+  flags.Integer({"decode-prompt", "N",
+                 "Number of tokens of each sequence before the first decode step. Default: the "
+                 "value of --prompt, but at most 128."},
+                options.decode_prompt, {1, kPositionsMaxFlag});
   flags.Integer({"repeat", "N", "Number of runs of each measurement."}, plan.repeat, {1, 1000});
   flags.Group("Machine");
   flags.Integer(
       {"threads", "N", "Number of CPU threads. 0: the number of CPUs that the process may use."},
       plan.cpu.num_threads, {0, 4096});
-  flags.Enum({"cpu-isa", "NAME", "Instruction set. auto: the best set of the machine."},
-             options.cpu_isa, "auto", kCpuIsaNames);
+  flags.Enum(
+      {"cpu-isa", "NAME", "CPU instruction set. auto: the fastest set that this machine has."},
+      options.cpu_isa, "auto", kCpuIsaNames);
   flags.Group("Output");
   flags.Switch(
       {"profile", "",

@@ -23,16 +23,16 @@ struct ModelTypes {
   DType kv = DType::kF32;
 };
 
-// The shape of a step. Each of `num_sequences` sequences computes the tokens at positions
-// [position, position + num_tokens).
+// The shape of a step (one batch). Each of `num_sequences` sequences computes the tokens at
+// positions [position, position + num_tokens).
 struct StepShape {
   int64_t num_sequences = 1, num_tokens = 1, position = 0;
-  bool has_logits = true;  // true: computes logits for the last token of each sequence
+  bool has_logits = true;  // true: the step computes logits for the last token of each sequence
 };
 
 struct ModelWork {
-  double operations = 0;  // arithmetic operations; a multiply-add counts as two
-  double bytes = 0;       // bytes read from memory
+  double operations = 0;  // number of arithmetic operations; a multiply-add counts as two
+  double bytes = 0;       // number of bytes read from memory
 };
 
 inline ModelWork& operator+=(ModelWork& sum, const ModelWork& work) {
@@ -41,7 +41,7 @@ inline ModelWork& operator+=(ModelWork& sum, const ModelWork& work) {
   return sum;
 }
 
-// The work of each operation of a step, indexed by StepOperation.
+// The work of each operation of a step (such as attention), indexed by StepOperation.
 using OperationWork = std::array<ModelWork, kNumStepOperations>;
 
 // Returns the minimum work of a step: the products with all weight matrices, and the attention of
@@ -52,9 +52,9 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const S
 
 ModelWork SumOf(const OperationWork& work);
 
-// Returns the minimum time of `work` in seconds: the maximum of the arithmetic time and the memory
-// time. The arithmetic time uses the rate of the type `weights`, or the rate of f32 if that rate is
-// higher, because weights can be widened to f32.
+// Returns the minimum time in which a machine with the rates `rates` does `work`, in seconds: the
+// maximum of the arithmetic time and the memory time. The arithmetic time uses the rate of the type
+// `weights`, or the rate of f32 if that rate is higher, because weights can be widened to f32.
 double LeastSeconds(const ModelWork& work, MatrixType weights, const MachineRates& rates);
 
 }  // namespace incipit

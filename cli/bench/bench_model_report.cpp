@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The figures that are reported for one ModelSpeed (one measurement).
+// The figures that the report shows for one measurement of prefill or decode (ModelSpeed).
 struct SpeedFigures {
   double tokens_per_s = 0, gflops = 0, gbytes_per_s = 0, fraction_of_limit = 0;
 };
@@ -29,8 +29,8 @@ SpeedFigures FiguresOf(const ModelSpeed& speed, const BenchModelResult& result) 
           .fraction_of_limit = least_seconds / speed.seconds};
 }
 
-// The share of one operation in the time of a measurement, and how close the operation is to the
-// limit of the machine.
+// The figures that the report shows for one operation: its share of the time of a measurement, and
+// its minimum time divided by its measured time.
 struct OperationFigures {
   std::string_view name;
   double share = 0, fraction_of_limit = 0;
@@ -44,7 +44,8 @@ std::vector<OperationFigures> ProfileOf(const ModelSpeed& speed, const BenchMode
     const double seconds = speed.operation_seconds[i];
     if (seconds <= 0) continue;
     const auto operation = static_cast<StepOperation>(i);
-    // Keys and values may have a different type than the weights.
+    // The work of attention uses the type of keys and values, which may differ from the type of the
+    // weights.
     const bool is_attention = operation == StepOperation::kAttention;
     const MatrixType type = is_attention ? MatrixTypeOf(result.types.kv) : result.types.weights;
     double least_seconds = 0;
@@ -100,8 +101,9 @@ std::string Rows(std::string_view name, const std::vector<ModelSpeed>& speeds,
                         figures.gbytes_per_s, 100 * figures.fraction_of_limit);
     if (!has_profile) continue;
     for (const OperationFigures& operation : ProfileOf(speed, result)) {
-      text += fmt::format("  {:<10}{:>6.1f} % of the time, {:>5.0f} % of its limit\n",
-                          operation.name, 100 * operation.share, 100 * operation.fraction_of_limit);
+      text +=
+          fmt::format("  {:<10}{:>6.1f} % of the time, {:>5.0f} % of the limit of this operation\n",
+                      operation.name, 100 * operation.share, 100 * operation.fraction_of_limit);
     }
   }
   return text;

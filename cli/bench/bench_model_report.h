@@ -1,4 +1,4 @@
-// Formats the results of `incipit bench-model`.
+// Formats the measurements of `incipit bench-model` as JSON and as a text table.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,10 +8,11 @@
 
 namespace incipit {
 
-// Returns the results as one JSON object. If `has_profile` is true, adds the share of time of each
-// operation.
+// Returns the measurements of `incipit bench-model` as one JSON object. If `has_profile` is true,
+// adds the share of time of each operation.
 nlohmann::ordered_json ToJson(const BenchModelResult& result, bool has_profile);
-// Returns the results as a text table. If `has_profile` is true, adds one row for each operation.
+// Returns the measurements of `incipit bench-model` as a text table. If `has_profile` is true, adds
+// one row for each operation.
 std::string Describe(const BenchModelResult& result, bool has_profile);
 
 }  // namespace incipit

@@ -62,9 +62,9 @@ class StepDriver {
     return Run();
   }
 
-  // Copies the keys and values of the first `num_positions` positions of sequence 0 to sequences
-  // [1, num_sequences). A step needs at least one token, so the step computes the last of these
-  // positions again.
+  // Copies the keys and values of the first `num_positions` positions of sequence 0 to the
+  // sequences [1, num_sequences). The copies run in a step, and a step needs at least one token, so
+  // the step computes the last of these positions again.
   absl::Status CopyPrompt(int32_t num_sequences, int32_t num_positions) {
     copies_.clear();
     for (int32_t s = 1; s < num_sequences; ++s) {
@@ -77,7 +77,7 @@ class StepDriver {
     return status;
   }
 
-  // Computes one token at `position` of each of the sequences [0, num_sequences). The tokens are
+  // Computes one token at `position` for each of the sequences [0, num_sequences). The tokens are
   // random if `is_first` is true; otherwise the previous step sampled the tokens.
   absl::Status Decode(int32_t num_sequences, int32_t position, bool is_first) {
     sampled_.swap(result_.tokens);
@@ -180,12 +180,12 @@ class Measurement {
                                .has_logits = end == plan_.prompt};
       speed.steps.push_back(WorkOf(config_, types_, shape));
     }
-    INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.prompt));  // warm-up run
+    INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.prompt));  // warm-up run, which is not measured
     INCIPIT_RETURN_IF_ERROR(TakeTimes(speed, [this] { return RunPrompt(0, plan_.prompt); }));
     return speed;
   }
 
-  // Computes one prompt and copies its keys and values to all sequences, as the start of Decode().
+  // Computes one prompt and copies its keys and values to all sequences, before decode is measured.
   // Each sequence reads its own copy, so equal prompts take as long to read as different prompts.
   absl::Status PreparePrompts() {
     INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.decode_prompt));
@@ -227,8 +227,8 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // Calls `run` plan_.repeat times. Stores the median time and the mean time of each operation in
-  // `speed`.
+  // Calls `run` plan_.repeat times. Stores in `speed` the median time of a run, and the mean time
+  // of each operation in a run.
   absl::Status TakeTimes(ModelSpeed& speed, const std::function<absl::Status()>& run) {
     const SteadyClock clock;
     std::vector<double> seconds;
@@ -263,9 +263,9 @@ absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config)
                     plan.decode_prompt + plan.generate, config.max_positions);
 }
 
-// Runs all measurements of `plan`. Measures the rates of the machine before the first measurement
-// and after each measurement, and keeps the highest rates, because other processes may lower the
-// rates for a while.
+// Runs all measurements of `plan`. Measures the arithmetic rates and the read bandwidth of the
+// machine before the first measurement and after each measurement, and keeps the highest rates,
+// because other processes may lower the rates for a while.
 absl::Status Measure(const BenchModelPlan& plan, Backend& backend, Measurement& measurement,
                      BenchModelResult& result,
                      const std::function<void(std::string_view)>& report) {
@@ -278,7 +278,7 @@ absl::Status Measure(const BenchModelPlan& plan, Backend& backend, Measurement& 
   INCIPIT_ASSIGN_OR_RETURN(ModelSpeed prefill, measurement.Prefill());
   result.prefill.push_back(std::move(prefill));
   measure_machine();
-  report(fmt::format("prefill of {} tokens before decode", plan.decode_prompt));
+  report(fmt::format("prefill of {} prompt tokens before decode is measured", plan.decode_prompt));
   INCIPIT_RETURN_IF_ERROR(measurement.PreparePrompts());
   for (const int32_t num_sequences : plan.sequences) {
     report(fmt::format("decode, {} sequences", num_sequences));

@@ -10,13 +10,14 @@
 namespace incipit {
 namespace {
 
-// Streams of the random generator: one for the shared prefix, one for the arrival times, and one
-// for each prompt.
+// Streams of the random generator: one stream for the shared prefix, one stream for the arrival
+// times, and one stream for each prompt.
 constexpr uint32_t kSharedStream = 0;
 constexpr uint32_t kArrivalStream = 1;
 constexpr uint32_t kFirstPromptStream = 2;
 
-// Maximum number of ids in one range that OrdinaryTokens() tests first.
+// Maximum number of token ids in a range that OrdinaryTokens() tests for special tokens by one
+// call.
 constexpr uint32_t kRangeMax = 1024;
 
 }  // namespace
@@ -24,7 +25,8 @@ constexpr uint32_t kRangeMax = 1024;
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special) {
-  std::vector<std::pair<uint32_t, uint32_t>> ranges;  // [begin, end) still to test
+  // Ranges [begin, end) of token ids that are not tested yet.
+  std::vector<std::pair<uint32_t, uint32_t>> ranges;
   for (uint64_t end = vocab_size; end > 0;) {
     const uint64_t begin = (end - 1) / kRangeMax * kRangeMax;
     ranges.emplace_back(begin, end);
@@ -70,7 +72,7 @@ std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double 
   double time = 0;
   for (int32_t i = 0; i < num_requests; ++i) {
     arrivals.push_back(time);
-    // (bits + 1) / 2^53 is in (0, 1], so its logarithm is finite.
+    // The uniform random number (bits + 1) / 2^53 is in (0, 1], so its logarithm is finite.
     const uint64_t bits = RandomBits(seed, kArrivalStream, static_cast<uint64_t>(i)) >> 11;
     time -= std::log((static_cast<double>(bits) + 1) * 0x1p-53) / rate;
   }

@@ -1,5 +1,5 @@
-// Creates prompts of random tokens and random arrival times. Equal seeds give equal prompts and
-// times.
+// Creates prompts of random tokens and random arrival times for load tests. Equal seeds give equal
+// prompts and times.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -14,9 +14,9 @@
 
 namespace incipit {
 
-// Returns the ids in [0, vocab_size) that are not special tokens. `has_special(begin, end)` returns
-// true if the ids [begin, end) contain a special token. The function calls `has_special` once for
-// each 1,024 ids, and at most 20 more times for each special token.
+// Returns the token ids in [0, vocab_size) that are not special tokens. `has_special(begin, end)`
+// returns true if the ids [begin, end) contain a special token. OrdinaryTokens calls `has_special`
+// once for each 1,024 ids, and at most 20 more times for each special token.
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special);
@@ -36,8 +36,8 @@ class BenchPrompts {
   int32_t num_tokens_, num_shared_;
 };
 
-// Returns arrival times in seconds since the start: a Poisson process with an average of `rate`
-// requests per second.
+// Returns the arrival times of requests, in seconds since the start of a load test: a Poisson
+// process with an average of `rate` requests per second.
 std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double rate);
 
 }  // namespace incipit

@@ -38,7 +38,7 @@ struct Span {
   double begin = 0, end = 0;
 };
 
-// Returns the times, in ascending order, at which at least `num_needed` of `spans` overlap.
+// Returns the spans of time, in ascending order, in which at least `num_needed` of `spans` overlap.
 std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   std::vector<std::pair<double, int32_t>> changes;
   for (const Span& span : spans) {
@@ -55,9 +55,9 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   return overlaps;
 }
 
-// Returns the number of output tokens of `record` within `spans`. A token is spread evenly over the
-// time since the previous token, so a part of a token may count. REQUIRES: `spans` do not overlap
-// and are in ascending order.
+// Returns the number of output tokens of `record` within the times `spans`. A token is spread
+// evenly over the time since the previous token, so a part of a token may count. REQUIRES: `spans`
+// do not overlap and are in ascending order.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
   auto span = spans.begin();

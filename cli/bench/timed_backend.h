@@ -11,8 +11,8 @@
 
 namespace incipit {
 
-// The operations of a step whose times are added up. kOther stands for small operations: embeddings
-// and block copies.
+// The operations of a step (a batch of prefill and decode) whose times are added up. kOther stands
+// for small operations: embeddings and block copies.
 enum class StepOperation : uint8_t {
   kQkv,
   kAttention,
@@ -36,7 +36,7 @@ class TimedBackend final : public Backend {
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 
-  // Returns the seconds of each operation since the previous call of TakeSeconds().
+  // Returns the time of each operation since the previous call of TakeSeconds(), in seconds.
   OperationSeconds TakeSeconds();
 
   BackendLimits limits() const override { return backend_.limits(); }
@@ -60,7 +60,8 @@ class TimedBackend final : public Backend {
   void Upload(const Step& step, const StepLogits& logits) override {
     backend_.Upload(step, logits);
   }
-  // Always calls `enqueue` and never replays a recorded graph, so that each operation is timed.
+  // Always calls `enqueue` and never replays a recorded graph, so that the time of each operation
+  // is measured.
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;

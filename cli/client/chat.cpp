@@ -93,8 +93,8 @@ class Conversation {
         stub_(v1::Inference::NewStub(OpenChannel(options.client))),
         system_(options.system) {}
 
-  // Sends the conversation and `message` to the server. Adds `message` and the output to the
-  // conversation if the call succeeds, or if the user stops the call after the first text.
+  // Sends the conversation and `message` to the server. If the call succeeds, or if the user stops
+  // the call after the first text, adds `message` and the output to the conversation.
   grpc::Status Ask(std::string message, bool prints, CollectedOutput& output);
 
   void Reset() { turns_.clear(); }
@@ -102,7 +102,7 @@ class Conversation {
     system_ = std::move(system);
     Reset();
   }
-  // Removes the last message and its output from the conversation. Returns the message.
+  // Removes the last user message and its output from the conversation. Returns the message.
   std::optional<std::string> TakeLastMessage();
   std::string History() const;
 
@@ -149,7 +149,7 @@ grpc::Status Conversation::Ask(std::string message, bool prints, CollectedOutput
   }
   grpc::Status status = reader->Finish();
   if (prints && output.has_text()) Print(stdout, "\n");
-  // If the user stopped the output, the part that arrived belongs to the conversation.
+  // If the user stopped the output, the conversation keeps the part of the output that arrived.
   const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && output.has_text();
   if (status.ok() || stopped) turns_.push_back({std::move(message), output.choices()[0].text});
   return status;
@@ -173,7 +173,8 @@ std::string Conversation::History() const {
   return text;
 }
 
-// The interactive loop. Prompts and notes are printed only if standard input is a terminal.
+// The interactive loop of `incipit chat`. The loop prints input prompts and notes only if standard
+// input is a terminal.
 class Dialogue {
  public:
   explicit Dialogue(const ChatOptions& options)
@@ -212,8 +213,8 @@ class Dialogue {
     return message;
   }
 
-  // Executes one command or sends one message. Returns false if the message was not sent or the
-  // server returned an error.
+  // Executes `line` as a command, or sends `line` as a message. Returns false if the message was
+  // not sent or the server returned an error.
   bool Handle(const std::string& line) {
     if (!line.starts_with('/')) return Ask(line);
     const size_t space = std::min(line.find(' '), line.size());

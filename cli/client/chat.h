@@ -1,4 +1,4 @@
-// The command `incipit chat`: a conversation with a model, with streamed output.
+// Declares the command `incipit chat`: a conversation with a model, with streamed output.
 #pragma once
 
 #include <span>

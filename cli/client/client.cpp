@@ -10,7 +10,7 @@
 namespace incipit {
 namespace {
 
-// Maximum size of a message, in bytes. The largest messages contain the log probabilities of
+// Maximum size of a gRPC message, in bytes. The largest messages contain the log probabilities of
 // prompts.
 constexpr int kMessageBytesMax = 256 << 20;
 
@@ -39,8 +39,8 @@ void BindClientFlags(Flags& flags, ClientOptions& options) {
       options.address);
   flags.String({"tenant", "NAME", "Tenant, sent as x-tenant-id. Tenants share no cached blocks."},
                options.tenant);
-  flags.Interval({"timeout", "TIME", "Time limit of each call; 0: no limit."}, options.timeout,
-                 {Duration::zero(), std::chrono::hours(24)});
+  flags.Interval({"timeout", "TIME", "Time limit of each call to the server; 0: no limit."},
+                 options.timeout, {Duration::zero(), std::chrono::hours(24)});
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {

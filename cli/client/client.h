@@ -1,4 +1,5 @@
-// The client side of a gRPC connection: address, tenant, timeout, and descriptions of errors.
+// The client side of a gRPC connection to a server: address, tenant, timeout, and descriptions of
+// errors.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -13,7 +14,7 @@ namespace incipit {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";
-  std::string tenant;                   // empty: the default tenant of the server
+  std::string tenant;  // tenant of each call; empty: the default tenant of the server
   Duration timeout = Duration::zero();  // timeout of each call; 0: no timeout
 };
 
@@ -21,14 +22,14 @@ void BindClientFlags(Flags& flags, ClientOptions& options);
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 
-// Adds the tenant and the deadline to the context of a call that starts now.
+// Adds the tenant and the deadline to the context of a gRPC call that starts now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
-// Returns the code and the message of `status`. If the server sent details, each further line is an
-// invalid field or the time after which to try again.
+// Returns the code and the message of the gRPC status `status`. If the server sent error details,
+// each further line is an invalid field or the time after which to try again.
 std::string DescribeError(const ClientOptions& options, const grpc::Status& status);
 
-// Returns the canonical name of `code`, for example INVALID_ARGUMENT.
+// Returns the canonical name of the gRPC status code `code`, for example INVALID_ARGUMENT.
 std::string StatusCodeName(grpc::StatusCode code);
 
 }  // namespace incipit

@@ -9,8 +9,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Maximum number of choices that the client collects. Without a limit, a faulty server could make
-// the client allocate unbounded memory.
+// Maximum number of choices (outputs for one prompt) that the client collects. Without a limit, a
+// faulty server could make the client allocate unbounded memory.
 constexpr uint32_t kChoicesMax = 1024;
 
 ordered_json TokenJson(const v1::TokenLogprob& token) {
@@ -125,9 +125,10 @@ std::string DescribeUsage(const v1::Usage& usage) {
   std::string why;
   const v1::CacheMiss& miss = usage.cache_miss();
   if (miss.reason() == v1::CACHE_MISS_REASON_EVICTED) {
-    why = fmt::format(" (the rest was evicted {:.1f} s ago)", miss.evicted_seconds_ago());
+    why = fmt::format(" (the next prompt block was evicted {:.1f} s ago)",
+                      miss.evicted_seconds_ago());
   } else if (miss.reason() == v1::CACHE_MISS_REASON_OTHER_NAMESPACE) {
-    why = " (cached under another salt or adapter)";
+    why = " (the first prompt block is cached under another salt or adapter)";
   }
   return fmt::format(
       "{} tokens; {} of {} prompt tokens cached{}; first token after {:.1f} ms, all "

@@ -1,4 +1,4 @@
-// Collects the messages of a streamed output, and converts the output to JSON.
+// Collects the messages of a streamed output, and converts the complete output to JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,14 +9,15 @@
 
 namespace incipit {
 
-// The sum of all messages of one Generate or Chat call.
+// The output of one Generate or Chat call, collected from all its messages.
 class CollectedOutput {
  public:
   struct Choice {
     std::string text;
     std::vector<uint32_t> token_ids;
     std::vector<v1::PositionLogprobs> logprobs;
-    v1::Delta last;  // last delta, with the finish reason and the stop string or token
+    // Last message of the choice, with the finish reason and the stop string or token.
+    v1::Delta last;
   };
 
   void Add(const v1::GenerateResponse& response);
@@ -25,8 +26,9 @@ class CollectedOutput {
   const v1::Usage& usage() const { return usage_; }
   bool has_text() const;
 
-  // Returns {"text", "token_ids", "finish_reason", "logprobs", "usage": {...}, ...} for the first
-  // choice. If there are several choices, "choices" contains all choices.
+  // Returns the JSON object {"text", "token_ids", "finish_reason", "logprobs", "usage": {...}, ...}
+  // for the first choice. If there are several choices (outputs for one prompt), "choices" contains
+  // all choices.
   nlohmann::ordered_json ToJson(bool with_logprobs, bool with_prompt_logprobs) const;
 
  private:
@@ -36,7 +38,7 @@ class CollectedOutput {
   v1::Usage usage_;
 };
 
-// Returns one line for a terminal: number of tokens, number of cached tokens, and times.
+// Returns `usage` as one line for a terminal: number of tokens, number of cached tokens, and times.
 std::string DescribeUsage(const v1::Usage& usage);
 
 }  // namespace incipit

@@ -97,8 +97,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   return request;
 }
 
-// Returns whether the server has a tokenizer, so that its output is text. If the Admin service is
-// not available at this address, a Tokenize call shows whether the server has a tokenizer.
+// Returns whether the server has a tokenizer, and therefore returns text. If the Admin service is
+// not available at this address, the client sends a Tokenize call to find out.
 bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   PrepareCall(options, context);
@@ -119,7 +119,8 @@ std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool i
   return fmt::format("{}{}", is_first ? "" : ",", fmt::join(ids, ","));
 }
 
-// Prints the part of the output that one message adds to the only choice.
+// Prints the part of the output that `response` adds. REQUIRES: the request has only one choice
+// (output).
 void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedOutput& before) {
   for (const v1::Delta& delta : response.deltas()) {
     Print(stdout, as_ids ? JoinIds(delta.token_ids(), before.choices()[0].token_ids.empty())

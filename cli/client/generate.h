@@ -1,5 +1,5 @@
-// The command `incipit generate`: sends one prompt to a server, and prints the output as it
-// arrives.
+// Declares the command `incipit generate`, which sends one prompt to a server and prints the output
+// as it arrives.
 #pragma once
 
 #include <span>

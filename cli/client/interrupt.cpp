@@ -13,8 +13,8 @@
 namespace incipit {
 namespace {
 
-// The signal handler uses globals, because a signal handler has no other access to data. The
-// descriptor stays open as long as the process lives.
+// Data of the signal handler, which can access only global data: the values that are written to the
+// eventfd, and the descriptor of the eventfd. The descriptor stays open until the process ends.
 constexpr uint64_t kStop = 1;
 constexpr uint64_t kEnd = uint64_t{1} << 32;
 std::atomic<int> event_fd = -1;

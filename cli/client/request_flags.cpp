@@ -49,25 +49,34 @@ void RequestFlags::Bind(Flags& flags) {
   flags.String(
       {"cache-salt", "TEXT", "Share cached blocks only with requests that have the same salt."},
       cache_salt_);
-  flags.Switch({"skip-cache", "", "Compute the whole prompt without the prefix cache."},
-               skip_cache_);
+  flags.Switch(
+      {"skip-cache", "", "Compute the whole prompt, without cached blocks of the prefix cache."},
+      skip_cache_);
   constexpr FlagRange<Duration> kTimes = {Duration::zero(), std::chrono::hours(24 * 365)};
-  flags.Integer(
-      {"cache-priority", "N",
-       "Retention priority, 0 to 100. Blocks below 50 are evicted before other blocks, and "
-       "blocks above 50 after other blocks."},
-      cache_priority_);
+  flags.Integer({"cache-priority", "N",
+                 "Retention priority of the request's cached blocks, from 0 to 100. Blocks with a "
+                 "priority below 50 are evicted before other blocks, and blocks with a priority "
+                 "above 50 after other blocks."},
+                cache_priority_);
   flags.Interval({"cache-ttl", "TIME",
-                  "Free the cached blocks this long after the end of the request; 0: no limit."},
+                  "Evict the cached blocks of the request this long after the end of the request; "
+                  "0: no time limit."},
                  cache_ttl_, kTimes);
-  flags.Interval({"cache-pin", "TIME",
-                  "Keep the blocks cached for this long after the end of the request, if there is "
-                  "room; 0: no pin."},
-                 cache_pin_, kTimes);
-  flags.Integer({"priority", "N", "Waiting requests with a higher priority start first."},
+  flags.Interval(
+      {"cache-pin", "TIME",
+       "Evict the cached blocks of the request only after all other blocks, for this long after "
+       "the end of the request and up to the tenant's share of the cache; 0: no pin."},
+      cache_pin_, kTimes);
+  flags.Integer({"priority", "N",
+                 "Priority of the request in the queue. Waiting requests with a higher priority "
+                 "start first."},
                 priority_);
-  flags.String({"request-id", "TEXT", "Label of the request in logs."}, request_id_);
-  flags.String({"model", "NAME", "Fail unless the server has loaded this model."}, model_);
+  flags.String({"request-id", "TEXT", "Label of the request in the logs of the server."},
+               request_id_);
+  flags.String(
+      {"model", "NAME",
+       "Name of the expected model. The request fails if the server has loaded another model."},
+      model_);
 }
 
 void RequestFlags::BindOutput(Flags& flags) {
@@ -76,12 +85,15 @@ void RequestFlags::BindOutput(Flags& flags) {
                  "Maximum number of output tokens per choice; 0: up to the end of the context."},
                 max_tokens_);
   flags.Integer(
-      {"min-tokens", "N", "Minimum number of output tokens. Stop tokens are not sampled before."},
+      {"min-tokens", "N",
+       "Minimum number of output tokens. Until this number is reached, no stop token is sampled."},
       min_tokens_);
-  flags.Strings({"stop", "TEXT", "End the output before this text. May be given several times."},
-                stop_);
+  flags.Strings(
+      {"stop", "TEXT",
+       "The output ends before the first occurrence of this text. May be given several times."},
+      stop_);
   flags.Custom(
-      {"stop-token-ids", "1,2,3", "End the output at any of these tokens."},
+      {"stop-token-ids", "1,2,3", "The output ends if any of these tokens is sampled."},
       [this](std::string_view text) -> absl::Status {
         INCIPIT_ASSIGN_OR_RETURN(stop_token_ids_, ParseTokenIds(text));
         return absl::OkStatus();
@@ -92,7 +104,7 @@ void RequestFlags::BindOutput(Flags& flags) {
   flags.Switch(
       {"ignore-eos", "", "Do not end the output at the end-of-sequence tokens of the model."},
       ignore_eos_);
-  flags.Switch({"keep-special-tokens", "", "Include special tokens in the text."},
+  flags.Switch({"keep-special-tokens", "", "Include special tokens in the output text."},
                keep_special_tokens_);
   flags.Integer({"n", "N", "Number of choices (outputs for the same prompt)."}, num_choices_);
   flags.Integer(
@@ -106,9 +118,12 @@ void RequestFlags::BindOutput(Flags& flags) {
 }
 
 void RequestFlags::BindSampling(Flags& flags) {
-  flags.Group("Sampling (without a flag, the default of the server or the model)");
-  flags.Real({"temperature", "X", "Temperature; 0: always the most likely token."}, temperature_);
-  flags.Real({"top-p", "X", "Sample from the most likely tokens whose probabilities sum up to X."},
+  flags.Group("Sampling (a flag that is not set has the default of the server or the model)");
+  flags.Real({"temperature", "X", "Sampling temperature; 0: always the most likely token."},
+             temperature_);
+  flags.Real({"top-p", "X",
+              "Sample only from the smallest set of most likely tokens with a total probability of "
+              "at least X."},
              top_p_);
   flags.Integer({"top-k", "N", "Sample from the N most likely tokens; 0: from all tokens."},
                 top_k_);
@@ -116,7 +131,7 @@ void RequestFlags::BindSampling(Flags& flags) {
               "Exclude tokens with less than X times the probability of the most likely token."},
              min_p_);
   flags.Real({"repetition-penalty", "X",
-              "Penalty for tokens of the prompt and the output; 1: no penalty."},
+              "Penalty for tokens that occur in the prompt or the output; 1: no penalty."},
              repetition_penalty_);
   flags.Real(
       {"presence-penalty", "X", "Penalty for tokens that occur in the output; 0: no penalty."},

@@ -1,4 +1,5 @@
-// The flags for sampling and for the end of the output, for every command that sends requests.
+// The flags for sampling and for the end of the output, which every command that sends requests
+// has.
 #pragma once
 
 #include <optional>
@@ -12,12 +13,12 @@
 namespace incipit {
 
 // The flags of a request. The server has a default for each flag that is not set. The server also
-// checks the ranges, because only the server knows its limits.
+// checks the range of each value, because only the server knows its limits.
 class RequestFlags {
  public:
   void Bind(Flags& flags);
 
-  template <typename Request>  // Request is GenerateRequest or ChatRequest
+  template <typename Request>  // REQUIRES: Request is GenerateRequest or ChatRequest
   void Fill(Request& request) const {
     request.set_request_id(request_id_);
     request.set_model(model_);
@@ -53,7 +54,7 @@ class RequestFlags {
   std::string cache_salt_, request_id_, model_;
   bool skip_cache_ = false;
   std::optional<int32_t> cache_priority_;
-  Duration cache_ttl_{}, cache_pin_{};  // zero: the flag is not set
+  Duration cache_ttl_{}, cache_pin_{};  // retention hints of the request; zero: the flag is not set
 };
 
 // Parses token ids, for example "1,2,3". If `text` is not a list of token ids, returns

@@ -1,5 +1,5 @@
-// Output to terminals. Colours, and lines that overwrite themselves, are written only to terminals
-// and never to files or pipes.
+// Writes output to terminals. Colours, and lines that overwrite themselves, are written only to
+// terminals and never to files or pipes.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace incipit {
 
 bool IsTerminal(std::FILE* stream);
 
-// Adds colours to the text for one stream. The text stays plain if the stream is no terminal, if
+// Adds colours to text for one output stream. The text stays plain if the stream is no terminal, if
 // NO_COLOR is set and not empty, or if TERM is "dumb".
 class Painter {
  public:
@@ -26,8 +26,8 @@ class Painter {
   bool is_on_;
 };
 
-// Writes all of `text` at once and flushes the stream. Write errors, for example of a closed pipe,
-// are ignored.
+// Writes `text` in one operation and flushes the stream. Write errors, for example of a closed
+// pipe, are ignored.
 void Print(std::FILE* stream, std::string_view text);
 
 }  // namespace incipit

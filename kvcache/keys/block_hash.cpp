@@ -10,7 +10,8 @@
 namespace incipit {
 namespace {
 
-// A buffer for the longest message of a block without extras, including the padding.
+// A buffer for the longest message of a block without extras (inputs other than tokens), including
+// the padding of sha256.
 using MessageBuffer =
     std::array<uint8_t, PlainMessageBytesMax(kBlockSizeMax) + 2 * kSha256ChunkBytes>;
 
@@ -26,7 +27,8 @@ void CopyTokens(std::span<const TokenId> tokens, uint8_t* out) {
   }
 }
 
-// The extras (inputs of the key other than tokens) of one block, in the order of the message.
+// The extras (inputs of the key other than tokens) of one block, in the order in which the hashed
+// message contains them.
 class BlockExtras {
  public:
   BlockExtras(const ChainRoot& root, int64_t token_begin, int64_t num_tokens) {
@@ -49,7 +51,8 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  std::array<ExtraKey, kBlockSizeMax + 3> keys_;  // at most one medium per token, and three names
+  // At most one medium per token, and adapter, tenant and salt.
+  std::array<ExtraKey, kBlockSizeMax + 3> keys_;
   size_t count_ = 0;
 };
 
@@ -155,7 +158,7 @@ void BlockHasher::Extend(const ChainRoot& root, const SequenceTokens& tokens,
   }
 }
 
-// Computes the keys of consecutive blocks without extras.
+// Computes the keys of consecutive blocks without extras (inputs other than tokens).
 void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> tokens,
                              std::span<BlockHash> hashes) const {
   if (options_.algorithm == HashAlgorithm::kSha256) return HashBlocksSha256(parent, tokens, hashes);
@@ -184,8 +187,9 @@ void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> t
   }
 }
 
-// Computes the keys of consecutive blocks without extras by sha256. Each digest is written to the
-// start of the message buffer, where the digest is the parent in the next message.
+// Computes the keys of consecutive blocks without extras (inputs other than tokens) by sha256. Each
+// digest is written to the start of the message buffer, where the digest is the parent in the next
+// message.
 void BlockHasher::HashBlocksSha256(const BlockHash& parent, std::span<const TokenId> tokens,
                                    std::span<BlockHash> hashes) const {
   const auto block_size = static_cast<size_t>(options_.block_size);

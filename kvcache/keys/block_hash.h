@@ -1,6 +1,7 @@
 // The keys of cache blocks, which are chains of digests. The key of a block covers all inputs of
-// the contents of the block: the tokens of the prefix, the seed, the namespace and media. Equal
-// keys therefore mean equal contents in all processes with the same seed.
+// the contents of the block: the tokens of the prefix, the seed, the namespace (tenant, salt,
+// adapter) and the media. Equal keys therefore mean equal contents in all processes with the same
+// seed.
 #pragma once
 
 #include <array>
@@ -22,8 +23,8 @@
 namespace incipit {
 
 // The key of a block, which begins with the digest of the block. If the digest has only 16 bytes,
-// the other 16 bytes are the digest of the parent block, or of the root of the chain. A comparison
-// of keys then also compares the parents.
+// the other 16 bytes are the digest of the parent block, or of the root of the chain for the first
+// block. A comparison of keys then also compares the parents.
 struct BlockHash {
   std::array<uint8_t, 32> bytes{};
 
@@ -38,9 +39,11 @@ struct BlockHash {
 
 // The start of the key chain of one sequence, and the inputs of the keys other than tokens.
 struct ChainRoot {
-  BlockHash parent{};                // parent of the first block of the chain
-  std::array<uint8_t, 32> digest{};  // sha256 of seed and namespace, for every algorithm
-  CacheNamespace cache_namespace{};  // set only for CBOR keys, whose messages contain the names
+  BlockHash parent{};  // digest that stands for the parent of the first block of the sequence
+  // Sha256 of seed and namespace, even if the keys use another hash algorithm.
+  std::array<uint8_t, 32> digest{};
+  // Namespace of the sequence; set only for CBOR keys, whose messages contain its names.
+  CacheNamespace cache_namespace{};
   std::vector<MediaSpan> media{};
 
   bool has_extras() const {
@@ -49,12 +52,12 @@ struct ChainRoot {
   }
 };
 
-// Returns a namespace without an adapter. `tenant` is absent if tenants are not isolated. An absent
-// tenant is different from an empty name.
+// Returns a cache namespace without an adapter. `tenant` is absent if tenants are not isolated. An
+// absent tenant is different from an empty tenant name.
 CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::string_view salt);
 
-// Returns 0 if `tenant` is absent, and otherwise 64 bits of the sha256 of the name. Two tenants
-// have the same number with a probability of 2^-64.
+// Returns a number for `tenant`: 0 if `tenant` is absent, and otherwise 64 bits of the sha256 of
+// the name. Two tenants have the same number with a probability of 2^-64.
 uint64_t TenantDigest(std::optional<std::string_view> tenant);
 
 struct BlockHasherOptions {
@@ -65,12 +68,14 @@ struct BlockHasherOptions {
 
 inline constexpr int32_t kDigestBitsMax = 256;
 
-// Computes the keys of a chain of blocks: H_i = hash(H_{i-1}, tokens_i, extras_i). WriteBlock and
-// WriteCborBlock define the hashed bytes. In the own message format, H_{-1} is the digest of seed
-// and namespace (WriteRoot). In the CBOR format, H_{-1} is the digest of the seed. A CBOR message
-// then contains the adapter name in each block, and tenant and salt in the first block. In both
-// formats, the message of a block contains the media that the block covers. A BlockHasher is
-// immutable and therefore thread-safe.
+// Computes the keys of a chain of blocks: H_i = hash(H_{i-1}, tokens_i, extras_i). H_i is the
+// digest of block i. `extras_i` are the inputs other than tokens, such as the media that block i
+// covers. WriteBlock and WriteCborBlock define the hashed bytes of the two message formats: the own
+// format of Incipit, and CBOR. In the own format, H_{-1} is the digest of seed and namespace
+// (WriteRoot). In the CBOR format, H_{-1} is the digest of the seed. A CBOR message then contains
+// the adapter name in each block, and tenant and salt in the first block. In both formats, the
+// message of a block contains the media that the block covers. A BlockHasher is immutable and
+// therefore thread-safe.
 class BlockHasher {
  public:
   // `digest_bits` is the number of bits that are kept of each digest; all other bits are zero.
@@ -80,14 +85,14 @@ class BlockHasher {
 
   int32_t block_size() const { return options_.block_size; }
   HashAlgorithm algorithm() const { return options_.algorithm; }
-  // Returns the digest of the block itself, without the parent. Other inference engines use this
-  // digest as the key of the block.
+  // Returns the digest of the block from its key `hash`, without the digest of the parent. Other
+  // inference engines use this digest as the key of the block.
   std::span<const uint8_t> DigestOf(const BlockHash& hash) const {
     return std::span(hash.bytes).first(DigestBytes(options_.algorithm));
   }
 
-  // Returns the start of the chain for a sequence in `cache_namespace`. REQUIRES: `media` are
-  // sorted, do not overlap, and have at least one token each.
+  // Returns the start of the chain of keys for a sequence in `cache_namespace`. REQUIRES: `media`
+  // are sorted, do not overlap, and have at least one token each.
   ChainRoot Root(const CacheNamespace& cache_namespace, std::vector<MediaSpan> media = {}) const;
 
   // Returns the key of the block that follows the block with the key `parent`. Allocates no memory.
@@ -95,13 +100,13 @@ class BlockHasher {
   BlockHash Next(const BlockHash& parent, std::span<const TokenId> tokens,
                  std::span<const ExtraKey> extras = {}) const;
 
-  // Returns the key of block `index` of a chain. `parent` is the key of block `index` - 1, or
-  // root.parent for the first block.
+  // Returns the key of block `index` of the sequence with the root `root`. `parent` is the key of
+  // block `index` - 1, or root.parent for the first block.
   BlockHash KeyAt(const ChainRoot& root, size_t index, const BlockHash& parent,
                   std::span<const TokenId> tokens) const;
 
-  // Appends the missing keys of the full blocks of `tokens` to `hashes`. Allocates memory only if
-  // the capacity of `hashes` is too small.
+  // Appends to `hashes` the keys of the full blocks of `tokens` that `hashes` does not have yet.
+  // Allocates memory only if the capacity of `hashes` is too small.
   void Extend(const ChainRoot& root, const SequenceTokens& tokens,
               std::vector<BlockHash>& hashes) const;
 
@@ -119,7 +124,8 @@ class BlockHasher {
   BlockHasherOptions options_;
   int32_t digest_bits_;
   const Sha256Implementation* sha256_;
-  // The constant end of each message in the own format. For sha256, the end includes the padding.
+  // The last bytes of each hashed message in the own format (not CBOR), which are the same for all
+  // blocks without extras. For sha256, these bytes include the padding.
   std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
   size_t tail_bytes_ = 0;
 };

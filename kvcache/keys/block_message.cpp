@@ -13,14 +13,14 @@ namespace {
 constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
 enum class MessageKind : char { kBlock = 'B', kRoot = 'R' };
-// The fields of a root message. An absent tenant, salt or adapter has no field. An empty tenant
-// name has an empty field.
+// The numbers of the fields in a root message (seed and namespace). An absent tenant, salt or
+// adapter has no field. An empty tenant name has an empty field.
 enum class RootField : uint8_t { kSeed = 1, kTenant = 2, kSalt = 3, kAdapter = 4 };
-// The major types of CBOR that the messages use.
+// The major types of CBOR (RFC 8949, section 3.1) that the messages use.
 enum class Major : uint8_t { kUnsigned = 0, kNegative = 1, kBytes = 2, kText = 3, kArray = 4 };
 constexpr uint8_t kCborNull = 0xf6;
 
-// Collects small pieces of a message, at most kBytesMax bytes.
+// A buffer for small pieces of a message, of at most kBytesMax bytes in total.
 template <size_t kBytesMax>
 class SmallBuffer {
  public:
@@ -37,7 +37,8 @@ class SmallBuffer {
     const size_t num_bytes = size_t{1} << log_bytes;
     value <<= 64 - 8 * num_bytes;
     if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
-    std::memcpy(&bytes_[size_], &value, sizeof(value));  // copies all 8 bytes, which is faster
+    // Copies all 8 bytes, because a copy of a constant size is faster.
+    std::memcpy(&bytes_[size_], &value, sizeof(value));
     size_ += num_bytes;
   }
   void CborInteger(int64_t value) {
@@ -76,7 +77,8 @@ void WriteRootField(RootField field, std::span<const uint8_t> content, ByteSink 
   sink(content);
 }
 
-// Writes `extra`. Returns the number of bytes that were written.
+// Writes `extra`, an input of a key other than tokens. Returns the number of bytes that were
+// written.
 uint64_t WriteExtra(const ExtraKey& extra, ByteSink sink) {
   INCIPIT_CHECK(extra.text.size() <= kUint32Max);
   SmallBuffer<13> head;

@@ -15,41 +15,45 @@
 namespace incipit {
 
 struct BlockMessage {
-  std::span<const uint8_t> parent;  // digest of the previous block or of the root of the chain
+  // Digest of the previous block; for the first block, digest of the root message.
+  std::span<const uint8_t> parent;
   std::span<const TokenId> tokens;
   std::span<const ExtraKey> extras;
 };
 
-// The last 16 bytes of each message in the own format. The trailer names the kind of the message.
-// The trailer has a fixed length, so a message can be read from the end. For blocks without extras,
-// the trailer is the same for all tokens.
+// The last 16 bytes (trailer) of each message in the own format (not CBOR). The trailer names the
+// kind of the message. The trailer has a fixed length, so a message can be read from the end. For
+// blocks without extras, the trailer does not depend on the token ids.
 using MessageTrailer = std::array<uint8_t, 16>;
 
-// Returns the trailer of a block message with `num_tokens` tokens and without extras.
+// Returns the last 16 bytes (trailer) of the message of a block with `num_tokens` tokens and
+// without extras.
 MessageTrailer PlainBlockTrailer(size_t num_tokens);
 
-// Writes the message of a block in the own format: the parent, the tokens (4 bytes each), the
-// extras and the trailer. An extra consists of its kind (1 byte), the length of its text (4 bytes),
-// its offset (8 bytes) and its text. The trailer consists of the number of tokens (4 bytes), the
-// number of bytes of all extras (4 bytes) and "incipitB". Integers are little-endian.
+// Writes the message of a block in the own format (not CBOR): the parent, the tokens (4 bytes
+// each), the extras and the trailer. An extra (an input other than tokens) consists of its kind (1
+// byte), the length of its text (4 bytes), its offset (8 bytes) and its text. The trailer consists
+// of the number of tokens (4 bytes), the number of bytes of all extras (4 bytes) and "incipitB".
+// Integers are little-endian.
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 
-// Writes the message of a root in the own format: its fields and the trailer. The fields are the
-// seed, and the tenant, the salt and the adapter digest if present. A field consists of its number
-// (1 byte), the length of the content (8 bytes) and the content. The trailer consists of 8 zero
-// bytes and "incipitR".
+// Writes the message of the root of a chain (seed and namespace) in the own format: its fields and
+// the trailer. The fields are the seed, and the tenant, the salt and the adapter digest if present.
+// A field consists of its number (1 byte), the length of the content (8 bytes) and the content. The
+// trailer consists of 8 zero bytes and "incipitR".
 void WriteRoot(std::string_view seed, const CacheNamespace& cache_namespace, ByteSink sink);
 
-// Writes the canonical CBOR (RFC 8949, section 4.2.1) of [parent, [tokens], extras]. `extras` is
-// null or an array. The array contains the adapter name as text, media as [text, offset], the
-// tenant as [text] and the salt as text.
+// Writes `message` as canonical CBOR (RFC 8949, section 4.2.1): an array of the parent, the array
+// of the tokens, and the extras. The extras are null or an array of these elements: the adapter
+// name (a text), each medium (an array of its content hash and its offset), the tenant (an array of
+// only the tenant name) and the salt (a text).
 void WriteCborBlock(const BlockMessage& message, ByteSink sink);
 
 // Writes the canonical CBOR of `text`.
 void WriteCborText(std::string_view text, ByteSink sink);
 
-// Returns an upper bound of the size of a block message with `num_tokens` tokens and without
-// extras, in bytes. The bound holds for both message formats.
+// Returns an upper bound, in bytes, of the size of the message of a block with `num_tokens` tokens
+// and without extras. The bound holds for both message formats, own and CBOR.
 constexpr size_t PlainMessageBytesMax(size_t num_tokens) { return 64 + 5 * num_tokens; }
 
 }  // namespace incipit

@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// Receives the next piece of a message.
+// A function that receives the next piece of a message.
 using ByteSink = absl::FunctionRef<void(std::span<const uint8_t>)>;
-// Writes a message to a ByteSink, from beginning to end.
+// A function that writes a message to a ByteSink, from beginning to end.
 using ByteSource = absl::FunctionRef<void(ByteSink)>;
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// The inputs of block keys other than tokens.
+// The inputs of block keys other than tokens: tenant, salt, adapter and media.
 #pragma once
 
 #include <array>
@@ -11,26 +11,27 @@ namespace incipit {
 
 struct AdapterKey {
   std::string name;
-  std::array<uint8_t, 32> digest{};  // hash of the adapter's content
+  std::array<uint8_t, 32> digest{};  // hash of the content of the adapter
 
   friend bool operator==(const AdapterKey&, const AdapterKey&) = default;
 };
 
 // The namespace of a request. Requests share blocks only if their namespaces are equal.
 struct CacheNamespace {
-  std::optional<std::string> tenant{};  // absent: tenants are not isolated; "" is a tenant
-  std::string salt{};                   // empty: no salt
+  // Name of the tenant; absent: tenants are not isolated; "" is also a tenant.
+  std::optional<std::string> tenant{};
+  std::string salt{};  // empty: the request has no salt
   std::optional<AdapterKey> adapter{};
 
   friend bool operator==(const CacheNamespace&, const CacheNamespace&) = default;
 };
 
-// A medium (for example, an image) that occupies tokens of a sequence. These tokens do not identify
-// the content of the medium.
+// A medium (for example, an image) that occupies tokens of a sequence. The ids of these tokens do
+// not identify the content of the medium.
 struct MediaSpan {
-  std::string content_hash;  // hash of the content, as text
-  int64_t token_begin = 0;   // index of the first token in the sequence
-  int64_t num_tokens = 0;    // number of tokens, 1 or more
+  std::string content_hash;  // hash of the medium's content, as text
+  int64_t token_begin = 0;   // index in the sequence of the first token of the medium
+  int64_t num_tokens = 0;    // number of tokens of the medium, at least 1
 };
 
 enum class ExtraKind : uint8_t { kAdapterName = 1, kMedia = 2, kTenant = 3, kSalt = 4 };
@@ -39,8 +40,8 @@ enum class ExtraKind : uint8_t { kAdapterName = 1, kMedia = 2, kTenant = 3, kSal
 struct ExtraKey {
   ExtraKind kind{};
   std::string_view text;
-  // Offset of a medium from the first token of the block; only for media. The offset is negative if
-  // the medium begins in an earlier block.
+  // Offset of a medium from the first token of the block, in tokens; only for media. The offset is
+  // negative if the medium begins in an earlier block.
   int64_t offset = 0;
 };
 

@@ -10,9 +10,9 @@
 namespace incipit {
 
 enum class HashAlgorithm : uint8_t {
-  kSha256,      // sha256 of a message in the own format
-  kXxh3,        // XXH3 of a message in the own format; 128 bits, not cryptographic
-  kSha256Cbor,  // sha256 of a CBOR message, as other engines write it
+  kSha256,      // sha256 of a message in the own format (not CBOR)
+  kXxh3,        // XXH3 of a message in the own format (not CBOR); 128 bits, not cryptographic
+  kSha256Cbor,  // sha256 of a CBOR message, which has the format of other inference engines
   kXxh3Cbor,
 };
 

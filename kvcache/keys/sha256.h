@@ -31,8 +31,8 @@ struct Sha256Implementation {
 // "portable" is always the last.
 std::span<const Sha256Implementation> Sha256Implementations();
 
-// The padding of a message of `message_bytes` bytes: a one bit, zero bits, and the length of the
-// message in bits.
+// The padding that SHA-256 appends to a message of `message_bytes` bytes: a one bit, zero bits, and
+// the length of the message in bits.
 class Sha256Padding {
  public:
   explicit Sha256Padding(uint64_t message_bytes);

@@ -23,12 +23,13 @@ INCIPIT_SHA_NI_INLINE __m128i LoadVector(const void* bytes) {
   return _mm_loadu_si128(static_cast<const __m128i*>(bytes));
 }
 
-// Reverses the bytes in each of the four words.
+// Reverses the bytes in each of the four 32-bit words.
 INCIPIT_SHA_NI_INLINE __m128i SwapBytes(__m128i words) {
   return _mm_shuffle_epi8(words, _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203));
 }
 
-// Packs the words a to d and e to h, lowest lane first, into the two vectors of the state.
+// Packs the words a to d and e to h of the SHA-256 state, lowest lane first, into the two vectors
+// of the state.
 INCIPIT_SHA_NI_INLINE ShaNiState Pack(__m128i abcd, __m128i efgh) {
   const __m128i badc = _mm_shuffle_epi32(abcd, 0xb1);
   const __m128i hgfe = _mm_shuffle_epi32(efgh, 0x1b);
@@ -42,14 +43,16 @@ INCIPIT_SHA_NI_INLINE void Unpack(const ShaNiState& state, __m128i& abcd, __m128
   efgh = _mm_alignr_epi8(dchg, feba, 8);
 }
 
-// Computes the rounds [4 * group, 4 * group + 4). `words` are the message words of these rounds.
+// Computes the SHA-256 rounds [4 * group, 4 * group + 4). `words` are the message words of these
+// rounds.
 INCIPIT_SHA_NI_INLINE void FourRounds(ShaNiState& state, __m128i words, size_t group) {
   const __m128i sums = _mm_add_epi32(words, LoadVector(&kSha256RoundConstants[4 * group]));
   state.cdgh = _mm_sha256rnds2_epu32(state.cdgh, state.abef, sums);
   state.abef = _mm_sha256rnds2_epu32(state.abef, state.cdgh, _mm_shuffle_epi32(sums, 0x0e));
 }
 
-// Returns the four message words after w3, computed from the sixteen words in w0 to w3.
+// Returns the next four words of the SHA-256 message schedule, computed from the last sixteen words
+// w0 to w3 (four words each).
 INCIPIT_SHA_NI_INLINE __m128i NextWords(__m128i w0, __m128i w1, __m128i w2, __m128i w3) {
   const __m128i sums = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4));
   return _mm_sha256msg2_epu32(sums, w3);

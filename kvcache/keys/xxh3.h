@@ -11,7 +11,8 @@
 
 namespace incipit {
 
-using Xxh3Digest = std::array<uint8_t, 16>;  // canonical form: high half first, big-endian
+// Canonical form of the digest: high 64 bits first, big-endian.
+using Xxh3Digest = std::array<uint8_t, 16>;
 
 Xxh3Digest Xxh3(std::span<const uint8_t> message);
 // Returns the digest of the bytes that `message` writes.

@@ -9,29 +9,30 @@
 namespace incipit {
 namespace {
 
-// Block size, in tokens, for which the time constants are stated. Smaller blocks are used in longer
-// runs, so the constants are scaled.
+// Block size, in tokens, for which the time constants of this policy are stated. For smaller
+// blocks, the constants are multiplied, because a prompt then consists of more blocks.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The length of an epoch is the capacity divided by kEpochsPerCapacity, but at least
-// kUnitsPerEpochMin units of kTokensPerUnit tokens.
+// The length of an epoch, in block uses, is the capacity in blocks divided by kEpochsPerCapacity.
+// The minimum length is kUnitsPerEpochMin times the number of blocks for kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// Number of remembered runs for each unit (kTokensPerUnit tokens) of the capacity. A longer memory
-// misleads: a block that returns after a longer time is not used again soon, however often it was
-// used before.
+// Number of remembered runs (series of evicted blocks of one sequence) for each kTokensPerUnit
+// tokens of cache capacity. A longer memory misleads the policy. A block that returns after a
+// longer time is not used again soon, even if the block was used often before.
 constexpr double kGhostRuns = 1;
 
-// The prefix of a request is its last block that more than this number of requests have used. The
-// policy distinguishes new blocks by the prefix of their request.
+// The prefix of a request ends with the last block of the request that more than kPrefixUses
+// requests have used. The policy distinguishes the new blocks of requests by this prefix.
 constexpr int kPrefixUses = 16;
 
-// Share of the statistics that is kept if plain LRU turns out to be better.
+// Share of the reuse statistics that the policy keeps if plain LRU had more hits than the policy.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
 
-// Maximum age of a block, in touches. RestrainAncient lowers greater ages long before stamps wrap.
+// Maximum age of a block: number of block uses (touches) since its last use. RestrainAncient lowers
+// greater ages long before the 32-bit time stamps wrap.
 constexpr uint32_t kAgeMax = uint32_t{1} << 30;
 
 uint32_t UnitTouches(int32_t block_size) {
@@ -74,13 +75,13 @@ void AdaptivePolicy::PassTime() {
   RestrainAncient();
 }
 
-// Lowers the ages of blocks that are older than kAgeMax, and forgets runs that are too old for
-// their stored time. Without this correction, the stamp of an old block would wrap and the block
-// would seem new.
+// Lowers the ages of blocks that are older than kAgeMax, and forgets evicted blocks that are too
+// old for their stored time. Without this correction, the time stamp of an old block would wrap and
+// the block would seem new.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Examine so many records in each call that all records are examined while the clock advances by
-  // a quarter of kAgeMax.
+  // Examine so many records in each call that all records are examined while the clock of block
+  // uses advances by kAgeMax / 4.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -104,7 +105,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  double runs_reused = 0, ages = 0;  // reused runs of new blocks, and the sum of their ages
+  // Number of reused runs (series of blocks) of new blocks, and the sum of their ages.
+  double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
   for (size_t begin = 0; begin < found.size();) {
@@ -128,8 +130,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // A block that is copied for a sequence does not describe the sequence, because many sequences
-  // copy a block that one other sequence filled.
+  // A second call of Use for a sequence passes the source of a block copy. The copy source does not
+  // describe the sequence, because many sequences copy a block that one other sequence filled.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
@@ -139,8 +141,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
 }
 
 // Returns a number that identifies the last of `blocks` that more than kPrefixUses requests have
-// used. Blocks whose uses are all turns of one conversation, with the present turn `turn`, do not
-// count. Returns 0 if there is no such block.
+// used, or 0 if no block qualifies. A block does not qualify if all its uses are turns of one
+// conversation whose present turn is `turn`.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -150,15 +152,16 @@ uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) con
   return 0;
 }
 
-// Returns the mean age of the age class `age_class`, in touches.
+// Returns the mean age of the blocks in the age class (range of ages) `age_class`, in block uses
+// (touches).
 double AdaptivePolicy::MeanAgeOf(int age_class) const {
   const double begin = TouchClock::BeginOf(age_class), end = TouchClock::BeginOf(age_class + 1);
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Adds a use to the leading blocks of `found` that are used like the first block (IsUsedLike), and
-// removes these blocks from the order. Returns the number of these blocks. Raises `turn` to the
-// latest turn in which one of these blocks was new.
+// Adds a use to the leading blocks of `found` that the statistics count like the first block
+// (IsUsedLike), and removes these blocks from the eviction order. Returns the number of these
+// blocks. Raises `turn` to the latest conversation turn in which one of these blocks was new.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -168,8 +171,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Does the work of TakeUp for the leading blocks of `found` that also have the same list state. If
-// the blocks are in a list, the blocks must also be neighbours in the list.
+// Does the work of TakeUp for the leading blocks of `found` that also have the same list state as
+// the first block. If the blocks are in a list, the blocks must also be neighbours in the list.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -218,7 +221,7 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
 }
 
 // Returns true if block `id` is a ghost (an evicted block that the policy remembers). The ghost is
-// in the current run of ghosts of the sequence, or is the first block of another run.
+// in the current series of ghosts of the sequence, or is the first block of another series.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -258,8 +261,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // Blocks that were retained are released one by one and without their sequence, so these blocks
-    // are not counted as new runs.
+    // Blocks whose retention ended are released one by one and without their sequence, so these
+    // blocks are not counted as a new run (series of blocks).
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -284,7 +287,7 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
     Record& record = RecordOf(id);
     entered.uses = record.uses;
     entered.born = record.born;
-    record = entered;  // one store of 8 bytes
+    record = entered;  // one store of 8 bytes writes all fields of the record
   });
   statistics_.Enter(reuse_class, now, static_cast<float>(length) * RunWeightOf(run_code));
   guard_.Enter(now, length);
@@ -341,9 +344,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// Returns the end of a list whose block has the lowest value. The oldest blocks are compared first;
-// of equal values, the older block is chosen. The newest block of a class is chosen only if its
-// value is lower.
+// Returns the oldest or newest block of a list that has the lowest value of all these blocks. The
+// oldest blocks are compared first. Of two oldest blocks with equal values, the older block is
+// chosen. A newest block is chosen only if its value is lower than the values of all oldest blocks.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   statistics_.Refresh();
   End least;
@@ -374,8 +377,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns whether the list end `end`, which was chosen last, has another block with the same last
-// use. This block is the next best choice, because nothing else has changed.
+// Returns whether the previously chosen list end `end` has another block with the same last use.
+// This block is then the next victim, because nothing else has changed since the choice.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);
@@ -388,7 +391,8 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  record.list_state = kElsewhere;  // the block stays at risk in the statistics, as a ghost
+  // The statistics still count the evicted block as at risk of reuse.
+  record.list_state = kElsewhere;
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,
                                 {.last_use = record.last_use,

@@ -19,16 +19,16 @@ namespace incipit {
 
 // Learns how likely a block of each class (ReuseClassOf) and age is used again, and evicts the
 // block with the lowest value (ReuseStatistics). The blocks in the list of a class differ only in
-// age. The policy therefore compares only the ends of each list: the oldest block and the newest
+// age. The policy therefore compares only two blocks of each list: the oldest block and the newest
 // block. If users pause for longer than the cache can hold all blocks, evicting the newest blocks
 // keeps the other blocks until their next use.
 //
-// The policy remembers evicted blocks as runs (GhostRuns), to continue the counts of their uses and
-// to learn from missed hits. If plain LRU turns out to have more hits, the LRU order chooses the
+// The policy remembers evicted blocks (GhostRuns), to continue the counts of their uses and to
+// learn from missed hits. If plain LRU turns out to have more hits, the LRU order chooses the
 // victims for a while (LruGuard). docs/eviction.md has the reasons and the measured hit ratios.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
-  // `first_touch` is the initial value of the touch clock.
+  // `first_touch` is the initial value of the clock that counts block uses (touches).
   AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_t block_size,
                  uint64_t first_touch = uint64_t{1} << 40);
 
@@ -43,33 +43,34 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The state of a block in the lists. If a needed block (Block::is_needed) reaches the oldest or
-  // the newest end of its list, the policy parks the block. A parked block is in no list until
-  // OnChildless.
+  // The state of a block in the lists of the policy. If a needed block (Block::is_needed) reaches
+  // the oldest or the newest end of its list, the policy parks the block: a parked block is in no
+  // list until the policy calls OnChildless for the block.
   enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;
-    uint8_t uses = 0;      // number of uses, at most 255; 0: unknown
-    uint8_t born = 0;      // turn in which the block was new
-    uint8_t run_code = 0;  // length of the run of the block, as a code (RunCodeOf)
+    uint8_t uses = 0;      // number of requests that used the block, at most 255; 0: unknown
+    uint8_t born = 0;      // turn of the conversation in which the block was new
+    uint8_t run_code = 0;  // code (RunCodeOf) of the number of blocks that were released together
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns whether the statistics count the two blocks in the same way.
+    // Returns whether the reuse statistics count the two blocks in the same way.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
              (list_state == kElsewhere) == (other.list_state == kElsewhere);
     }
-    // Returns whether the two blocks are counted in the same way and have the same list state.
+    // Returns whether the reuse statistics count the two blocks in the same way, and both blocks
+    // have the same list state.
     bool IsListedLike(const Record& other) const {
       return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .list_state = 7});
     }
     bool IsCountedLike(const Record& other) const {
       return IsEqual(other, {.uses = 255, .born = 255});
     }
-    // Returns whether the two records are equal in the bits that are set in `mask`. All fields are
-    // compared at once.
+    // Returns whether the two records are equal in all bits that are 1 in `mask`. One operation
+    // compares all fields.
     bool IsEqual(const Record& other, const Record& mask) const {
       const auto word = [](const Record& record) { return std::bit_cast<uint64_t>(record); };
       return ((word(*this) ^ word(other)) & word(mask)) == 0;
@@ -77,7 +78,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // One end of the list of a class, and the block at this end.
+  // The oldest or the newest end of the list of a class, and the block at this end.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -113,10 +114,11 @@ class AdaptivePolicy final : public EvictionPolicy {
   GhostRuns ghosts_;
   OneOffPrefixes one_off_prefixes_;
   std::vector<Record> records_;
-  std::array<BlockList, kReuseClasses> lists_;  // one list per class, oldest block in front
-  End choice_;                    // last chosen end; reset if its reasons may have changed
-  uint64_t touches_to_come_ = 0;  // touches that the clock has not counted yet
-  double mean_run_ = 8;           // mean number of blocks of one class that are used together
+  // lists_[c]: blocks of class c, oldest block in front.
+  std::array<BlockList, kReuseClasses> lists_;
+  End choice_;  // last chosen list end; reset if another end may now have a lower value
+  uint64_t touches_to_come_ = 0;  // number of block uses that the clock has not counted yet
+  double mean_run_ = 8;           // mean number of blocks of one class that are released together
   size_t next_restrained_ = 0;
 };
 

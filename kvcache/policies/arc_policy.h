@@ -12,7 +12,7 @@
 namespace incipit {
 
 // ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). The policy
-// remembers the blocks that were evicted from either list (ghosts), together as many as the cache
+// remembers the blocks that were evicted from the two lists (ghosts), in total as many as the cache
 // has blocks. If a ghost is published again, the target length of its list grows.
 class ArcPolicy final : public EvictionPolicy {
  public:
@@ -28,8 +28,8 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The ghosts of one list are the remembered blocks with a stamp of at least `oldest`. Only the
-  // number of ghosts is known, so their stamps are assumed to be spread evenly.
+  // The ghosts (remembered evicted blocks) of one list have a stamp (eviction number) of at least
+  // `oldest`. Only the number of ghosts is known, so their stamps are assumed to be spread evenly.
   struct Ghosts {
     double count = 0;
     double oldest = 0;
@@ -42,18 +42,19 @@ class ArcPolicy final : public EvictionPolicy {
     return memory / 2 >= ghosts.oldest && ghosts.count >= 1;
   }
   void Remember(BlockId id);
-  // Forgets the ghost of block `id`. Returns the list from which the block was evicted, if the
-  // ghost is still remembered.
+  // Forgets the ghost (remembered eviction) of block `id`. Returns the list from which the block
+  // was evicted, or nothing if the ghost was already forgotten.
   std::optional<size_t> TakeGhost(BlockId id);
 
-  BlockOrder order_;            // list 0: blocks used once; list 1: blocks used again
-  std::vector<uint8_t> lists_;  // list of each block, in the order or in use
+  BlockOrder order_;  // lists of cached blocks: 0: blocks used once; 1: blocks used again
+  // Index of each block's list, for blocks in the order and blocks in use.
+  std::vector<uint8_t> lists_;
   std::array<int32_t, 2> sizes_{};
   double capacity_;
-  double target_ = 0;  // target length of list 0
-  GhostTable table_;   // value of an entry: 2 * stamp + list
+  double target_ = 0;  // target length of list 0, in blocks
+  GhostTable table_;   // ghosts; the value of an entry is 2 * eviction number + list index
   std::array<Ghosts, 2> ghosts_;
-  uint32_t stamp_ = 0;  // number of evictions
+  uint32_t stamp_ = 0;  // number of evictions by this policy
 };
 
 }  // namespace incipit

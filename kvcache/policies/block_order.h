@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// Lists of blocks, with the oldest block in front, and the list of each block. BlockOrder can park
-// a needed block (Block::is_needed) that is next to be evicted: the block leaves its list, but not
-// the order.
+// Lists of blocks, with the oldest block in front, and the list index of each block. BlockOrder can
+// park a needed block (Block::is_needed) that is next to be evicted: the block leaves its list, but
+// not the order.
 class BlockOrder {
  public:
   // REQUIRES: 1 <= `num_lists` <= kListsMax.
@@ -32,14 +32,15 @@ class BlockOrder {
     ListAt(list).PushFront(blocks_, id);
     SetListed(list, id);
   }
-  // Removes block `id` from its list, or from the parked blocks. REQUIRES: has(`id`).
+  // Removes block `id` from its list, or from the parked blocks (which are in no list). REQUIRES:
+  // has(`id`).
   void Remove(BlockId id) {
     if (!is_parked(id)) Unlink(id);
     PositionOf(id) = kNowhere;
   }
 
-  // Returns the oldest block of `list` that is not needed, or kNoBlock. Parks the needed blocks in
-  // front of the returned block.
+  // Returns the oldest block of `list` that is not needed (Block::is_needed), or kNoBlock. Parks
+  // the needed blocks in front of the returned block.
   BlockId Oldest(int list) {
     while (true) {
       const BlockId id = Front(list);
@@ -53,8 +54,8 @@ class BlockOrder {
     ++PositionOf(id);
   }
   BlockId Front(int list) const { return lists_[static_cast<size_t>(list)].front; }
-  // Returns the first list that is not empty, at or after `from` and then from list 0 on. Returns
-  // -1 if all lists are empty.
+  // Returns the first list with blocks, searched from list `from` to the last list and then from
+  // list 0. Returns -1 if all lists are empty.
   int FirstOccupied(int from) const;
 
   bool is_parked(BlockId id) const { return has(id) && PositionOf(id) % 2 == 0; }
@@ -81,9 +82,10 @@ class BlockOrder {
   uint16_t PositionOf(BlockId id) const { return positions_[static_cast<size_t>(id)]; }
 
   std::span<Block> blocks_;
-  std::vector<uint16_t> positions_;  // kNowhere, or 2 * list + 1, plus 1 if parked
+  // For each block: kNowhere, or 2 * list + 1, plus 1 if the block is parked.
+  std::vector<uint16_t> positions_;
   std::vector<BlockList> lists_;
-  std::vector<uint64_t> occupied_;  // one bit for each list: the list is not empty
+  std::vector<uint64_t> occupied_;  // bit i is 1 if list i has blocks
 };
 
 }  // namespace incipit

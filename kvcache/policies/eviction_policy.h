@@ -25,23 +25,27 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
 }
 
 // The state that a policy keeps for one sequence between calls. A new sequence starts with the
-// default values. A ghost is an evicted block that the policy remembers.
+// default values. A ghost is an evicted block that the policy remembers. A run of ghosts is a
+// series of consecutive blocks that were evicted together.
 struct SequenceUse {
-  int32_t ghosts_left = 0;  // blocks that are left in the current run of ghosts
-  uint8_t ghost_uses = 0;   // number of uses of each block in the current run of ghosts
-  uint8_t ghost_born = 0;   // turn in which the current run of ghosts was new
-  uint8_t ghost_class = 0, ghost_age = 0,
-          ghost_run = 0;    // class, age class and run code of the current ghosts
-  uint32_t prefix = 0;      // identifies the last block that many requests begin with; 0: none
-  uint8_t turn_seen = 0;    // latest turn in which a known block of the sequence was new
-  bool has_begun = false;   // Use was called for the sequence
-  bool past_known = false;  // the sequence has published a block that is not a ghost
-  bool lru_streak = true;   // plain LRU would have had a hit for each block so far
+  int32_t ghosts_left = 0;  // number of remembered evicted blocks left in the current series
+  uint8_t ghost_uses = 0;   // number of uses of each block in the current series of evicted blocks
+  // Conversation turn in which the blocks of the current series of evicted blocks were new.
+  uint8_t ghost_born = 0;
+  // Class, range of ages and length code (RunCodeOf) of the current series of evicted blocks.
+  uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
+  uint32_t prefix = 0;    // number of the last block that many requests begin with; 0: none
+  uint8_t turn_seen = 0;  // latest conversation turn in which a known block of the sequence was new
+  bool has_begun = false;  // true if Use was called for the sequence
+  // true if the sequence has published a block that the policy does not remember.
+  bool past_known = false;
+  bool lru_streak = true;  // true if plain LRU would have found each block until now
 };
 
 // The eviction order of the cached blocks that have no users. All operations cost O(1) amortised
 // per block, and allocate no memory after construction. A needed block (Block::is_needed) is never
-// the victim: if a needed block is next, the policy parks the block until OnChildless.
+// the victim. If a needed block is next, the policy parks the block outside its lists until
+// OnChildless is called.
 //
 // The pool calls Use when a sequence begins, and once more if a block is copied for the sequence.
 // The pool calls Add when blocks of the sequence are published, and Release when the sequence ends
@@ -56,46 +60,48 @@ class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
-  // Advances the clock of the policy to `now`. Without calls of OnTime, no time passes.
+  // Advances the clock of the eviction policy to `now`. If OnTime is never called, no time passes
+  // for the policy.
   virtual void OnTime(Time /*now*/) {}
 
-  // Records that a sequence begins with the cached blocks `found`. Blocks of `found` without users
-  // leave the order, even if the blocks are parked. `found` is in the order of the chain and may be
-  // empty. `found` may contain retained blocks, which are not in the order. The pool calls Use
-  // before it adds the new user.
+  // Records that a sequence begins with the cached blocks `found`. Removes the blocks of `found`
+  // that have no users from the order, including parked blocks. `found` is in the order of the
+  // tokens and may be empty. `found` may contain retained blocks, which are not in the order. The
+  // pool calls Use before it adds the new user.
   virtual void Use(std::span<const BlockId> found, SequenceUse& use) = 0;
 
-  // Records that block `id` was published under a key that no other block has. `id` has a user.
+  // Records that block `id` was published under a key that no other block has. REQUIRES: `id` has a
+  // user.
   virtual void Add(BlockId id, SequenceUse& use) = 0;
 
-  // Adds the published blocks `freed` of a sequence to the order, from last to first. The blocks
-  // have lost their last user. `freed` is in the order of the chain.
+  // Adds the published blocks `freed` of a sequence to the eviction order, from the last block to
+  // the first. The blocks have lost their last user. `freed` is in the order of the tokens.
   virtual void Release(std::span<const BlockId> freed, const SequenceUse& use) = 0;
 
-  // Chooses the victim and removes the victim from the order. Returns kNoBlock if the order has no
-  // victim. The victim is still published during the call, and the pool unpublishes the victim
-  // right after the call.
+  // Chooses the victim (the block to evict) and removes the victim from the order. Returns kNoBlock
+  // if the order has no victim. The victim is still published during the call, and the pool
+  // unpublishes the victim right after the call.
   virtual BlockId Evict() = 0;
 
-  // Removes a block from the order although the block is not a victim, because the block is no
+  // Removes a block from the eviction order although the block is not evicted: the block is no
   // longer published or is now retained.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` in the order is no longer needed, because its last child is gone or
-  // another block has its key.
+  // Records that block `id` in the order is no longer needed (Block::is_needed), because its last
+  // child is unpublished or another block has its key.
   virtual void OnChildless(BlockId id) = 0;
 
-  // Removes all blocks from the order. A policy may keep its statistics.
+  // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
-  // Returns whether the order also contains unpublished blocks, as in plain LRU. If true, the pool
-  // also calls Release and Remove for unpublished blocks. If false, the pool allocates unpublished
-  // blocks before it asks for a victim.
+  // Returns whether the eviction order also contains unpublished blocks, as in plain LRU. If true,
+  // the pool also calls Release and Remove for unpublished blocks. If false, the pool allocates
+  // unpublished blocks before it calls Evict.
   virtual bool orders_unpublished() const { return false; }
-  // Returns whether the next victim is an unpublished block.
+  // Returns whether the block that is evicted next is an unpublished block.
   virtual bool is_next_unpublished() const { return false; }
 
-  virtual size_t num_bytes() const = 0;  // memory of the policy, in bytes
+  virtual size_t num_bytes() const = 0;  // memory of the policy's tables, in bytes
 };
 
 // Creates a policy. `blocks` is the metadata of the pool and must outlive the policy. For blocks in

@@ -10,8 +10,8 @@
 namespace incipit {
 
 enum class EvictionReason : uint8_t {
-  kCapacity,  // the eviction policy chose the block
-  kPriority,  // the priority of the block was below the default
+  kCapacity,  // the eviction policy chose the block, because the cache was full
+  kPriority,  // the retention priority of the block was below the default
   kTimeToLive,
   kReset,
 };
@@ -44,8 +44,8 @@ struct AgeHistogram {
 // reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
-  AgeHistogram age;   // time from publication to eviction
-  AgeHistogram idle;  // time from the end of the last user to eviction
+  AgeHistogram age;   // histogram of the time from publication to eviction
+  AgeHistogram idle;  // histogram of the time from the end of the last user to eviction
 
   int64_t total() const {
     int64_t sum = 0;

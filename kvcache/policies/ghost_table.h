@@ -1,4 +1,4 @@
-// The memory of the simple eviction policies for evicted blocks.
+// The memory of the simple eviction policies (ARC, LRU-2, S3-FIFO) for evicted blocks.
 #pragma once
 
 #include <array>
@@ -8,19 +8,19 @@
 
 namespace incipit {
 
-// Maps the keys of evicted blocks (ghosts) to values of 32 bits. A key has two sets of one cache
-// line each, and is stored in the set with more free slots. The table is therefore almost full
-// before an entry is lost. The table compares 31 bits of a key. One lookup in a hundred million
-// finds the entry of another key, which only makes the eviction order slightly worse.
+// Maps the keys of evicted blocks (ghosts) to values of 32 bits. A key may be stored in one of two
+// sets, each of one cache line. The key is stored in the set with more free slots, so the table is
+// almost full before an entry is lost. The table compares 31 bits of a key. One lookup in a hundred
+// million finds the entry of another key, which only makes the eviction order slightly worse.
 class GhostTable {
  public:
   // Creates a table with at least `num_slots` slots of 8 bytes each.
   explicit GhostTable(int64_t num_slots)
       : sets_(static_cast<size_t>((num_slots + kWays - 1) / kWays)) {}
 
-  // Stores `memory` for `key`, the BlockHash::prefix() of a block. The entry is stored in a slot
-  // that is empty or whose value `is_worthless`, or else replaces the oldest value. Values are
-  // compared as times on a clock that wraps.
+  // Stores the value `memory` for `key`, the BlockHash::prefix() of a block. The entry is stored in
+  // a slot that is empty or whose value `is_worthless`. If there is no such slot, the entry
+  // replaces the oldest value. Values are compared as times on a clock that wraps.
   void Insert(uint64_t key, uint32_t memory, auto&& is_worthless) {
     Ghost* oldest = nullptr;
     Ghost* free[2] = {};
@@ -41,7 +41,7 @@ class GhostTable {
     *slot = {TagOf(key), memory};
   }
 
-  // Removes the entry of `key`, and returns its value.
+  // Removes the entry of `key`, and returns the value of the entry, if any.
   std::optional<uint32_t> Take(uint64_t key) {
     for (const size_t choice : {0, 1}) {
       for (Ghost& ghost : SetOf(key, choice).ghosts) {
@@ -57,7 +57,7 @@ class GhostTable {
 
  private:
   struct Ghost {
-    uint32_t tag = 0;  // 0: the slot is empty
+    uint32_t tag = 0;  // bits of the key; 0: the slot is empty
     uint32_t memory = 0;
   };
   static constexpr int kWays = 8;

@@ -32,9 +32,9 @@ class LfuAgingPolicy final : public EvictionPolicy {
 
   uint8_t& UsesOf(BlockId id) { return uses_[static_cast<size_t>(id)]; }
 
-  BlockOrder order_;           // the list of a block is its priority modulo kLists
-  std::vector<uint8_t> uses_;  // uses of each block since the block was cached
-  int age_ = 0;                // age of the cache, modulo kLists
+  BlockOrder order_;           // the list index of a block is its priority modulo kLists
+  std::vector<uint8_t> uses_;  // number of uses of each block since the block was cached
+  int age_ = 0;                // age of the cache (priority of the last victim), modulo kLists
 };
 
 }  // namespace incipit

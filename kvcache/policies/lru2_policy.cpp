@@ -36,8 +36,9 @@ int Lru2Policy::ListFor(uint16_t previous) const {
   return age >= kSlots ? kAncient : kFirstSlot + static_cast<int>((tick_ - age) % kSlots);
 }
 
-// Advances the clock. If a new tick needs a slot of the ring, the old blocks in this slot move to
-// the ancient blocks. Each block moves at most once per round of the ring.
+// Advances the clock of block uses by `num_touches`. If a new tick needs a slot of the ring, the
+// old blocks in this slot move to the list of ancient blocks. Each block moves at most once per
+// round of the ring.
 void Lru2Policy::Advance(uint64_t num_touches) {
   num_touches_ += num_touches;
   while (num_touches_ >= touches_per_tick_) {
@@ -67,7 +68,8 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;  // the oldest when it was parked
+  // The block was the oldest of its list when the block was parked.
+  const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;
   order_.Remove(id);
   order_.PushFront(list, id);
 }

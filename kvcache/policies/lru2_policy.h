@@ -1,4 +1,4 @@
-// The eviction policy `lru-2`: evicts the block whose second-last use is oldest.
+// The eviction policy `lru-2`: evicts the block whose second-last use was longest ago.
 #pragma once
 
 #include <vector>
@@ -14,9 +14,10 @@ namespace incipit {
 // evicted by the time of their second-last use. The policy also remembers the uses of about as many
 // evicted blocks as the cache has blocks.
 //
-// Time is counted in touches (uses of single blocks), with a resolution of 1/256 of the capacity.
-// If the second-last use of a block is more than four capacities of touches ago, the block is
-// ancient. Ancient blocks are ordered by the time at which they became ancient.
+// Time is counted in uses of single blocks, with a resolution (tick) of 1/256 of the number of
+// cache blocks. A block is ancient if its second-last use is more than 4 times the number of cache
+// blocks ago, counted in block uses. Ancient blocks are ordered by the time at which the blocks
+// became ancient.
 class Lru2Policy final : public EvictionPolicy {
  public:
   Lru2Policy(std::span<Block> blocks, int32_t capacity);
@@ -31,13 +32,13 @@ class Lru2Policy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Indices of the lists: blocks that were used once, ancient blocks, and kSlots slots that form a
-  // ring. A slot holds the blocks whose second-last use was in a tick with the same remainder by
-  // kSlots.
+  // Indices of the lists: kOnce for blocks that were used once, kAncient for ancient blocks, and
+  // kSlots lists from kFirstSlot on, which form a ring. A slot of the ring holds the blocks whose
+  // second-last use was in a clock tick with the same remainder by kSlots.
   static constexpr int kOnce = 0, kAncient = 1, kFirstSlot = 2, kSlots = 1024;
   static constexpr int kTicksPerCapacity = 256;
 
-  // The ticks of the last two uses of a block, reduced to 16 bits; 0: no use.
+  // The clock ticks of the last two uses of a block, reduced to 16 bits; 0: no use.
   struct Uses {
     uint16_t last = 0, previous = 0;
   };
@@ -49,7 +50,8 @@ class Lru2Policy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Uses> uses_;
-  GhostTable ghosts_;  // value of an entry: 16 bits of the eviction tick, then the last use
+  // Evicted blocks; a value has 16 bits of the eviction tick, then of the last use.
+  GhostTable ghosts_;
   uint64_t touches_per_tick_;
   uint64_t num_touches_ = 0;
   uint64_t tick_ = 0;

@@ -1,4 +1,5 @@
-// The eviction policy `lru`: evicts the block that was released longest ago, whether cached or not.
+// The eviction policy `lru`: evicts the free block that was released longest ago, whether lookups
+// can find the block or not.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace incipit {
 
-// Skips a needed block (Block::is_needed) instead of parking the block. A needed block is rarely
-// next, because two sequences must have computed the same tokens for the block to be older than its
+// Skips a needed block (Block::is_needed) when choosing a victim. A needed block is rarely the
+// oldest block: two sequences must have computed the same tokens for a block to be older than its
 // children.
 class LruPolicy final : public EvictionPolicy {
  public:
@@ -20,7 +21,7 @@ class LruPolicy final : public EvictionPolicy {
   BlockId Evict() override;
   void Remove(BlockId id) override;
   void OnChildless(BlockId) override {}
-  void Clear() override {}  // free blocks keep their positions in the order
+  void Clear() override {}  // free blocks keep their positions in the eviction order
   bool orders_unpublished() const override { return true; }
   bool is_next_unpublished() const override {
     return !order_.empty() && !At(blocks_, order_.front).published;

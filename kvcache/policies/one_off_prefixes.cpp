@@ -57,8 +57,8 @@ void OneOffPrefixes::CountReuse(uint32_t prefix, float part, double age) {
   sum_squared_ages_ = kept * sum_squared_ages_ + part * age * age;
   Entry* const entry = Find(prefix);
   if (entry == nullptr) return;
-  // At most all counted runs can be reused. A run that was retained while it was new was never
-  // counted.
+  // Not more runs (series of blocks) can be reused than were counted. A run that was retained while
+  // its blocks were new was never counted.
   const float most = std::max(entry->reused, entry->runs + entry->coming);
   Set(*entry, entry->runs, std::min(entry->reused + part, most));
 }

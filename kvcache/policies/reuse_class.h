@@ -5,7 +5,7 @@
 
 namespace incipit {
 
-// Each block belongs to one of four families, and to a class within its family:
+// Each block belongs to one of four families, and to a class within its family.
 // New: used by one request. The class follows from the turn of that request. A request that begins
 // with blocks that were new in turn t has turn t + 1.
 // One-off: used by one request, which began with a one-off prefix (OneOffPrefixes). The family has
@@ -14,27 +14,26 @@ namespace incipit {
 // request. The class follows from the turn of the last request.
 // Shared: used by more requests than one conversation explains, such as system prompts and
 // documents. The class follows from the number of uses.
-//
-// The constants are the first classes of three families.
+// The constants are the first classes of the families one-off, shared and session.
 inline constexpr int kOneOffClass = 5, kFirstSharedClass = 6, kFirstSessionClass = 12;
 inline constexpr int kReuseClasses = 16;
 
-// Returns the index of the range that contains `count`. The ranges are 1, 2, 3 to 4, 5 to 8, 9 to
-// 16, 17 to 64, and 65 or more.
+// Returns the index of the range that contains `count`. The ranges 0 to 6 are 1, 2, 3 to 4, 5 to 8,
+// 9 to 16, 17 to 64, and 65 or more.
 constexpr int CountStep(int count) {
   if (count <= 2) return count <= 1 ? 0 : 1;
   if (count <= 8) return count <= 4 ? 2 : 3;
   return count <= 16 ? 4 : count <= 64 ? 5 : 6;
 }
 
-// Returns whether only the requests of one conversation have used a block. The block was new in
-// turn `born`, and a request of turn `turn` is its use number `uses`.
+// Returns whether only the requests of one conversation have used a block. The block was new in the
+// conversation turn `born`, and a request of turn `turn` is its use number `uses`.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
-// Returns the class of a block that was new in turn `born`, if a request of turn `turn` is its use
-// number `uses`. A count above 255 is passed as 255.
+// Returns the class of a block that was new in the conversation turn `born`, if a request of turn
+// `turn` is its use number `uses`. The caller must pass counts above 255 as 255.
 constexpr int ReuseClassOf(int uses, int born, int turn) {
-  constexpr int kLongestTurn = 4;  // index of the range "9 or more" of turns
+  constexpr int kLongestTurn = 4;  // index of the range of 9 and more conversation turns
   const auto turn_step = [](int t) {
     return CountStep(t) < kLongestTurn ? CountStep(t) : kLongestTurn;
   };
@@ -45,14 +44,14 @@ constexpr int ReuseClassOf(int uses, int born, int turn) {
 
 constexpr bool IsUsedOnce(int reuse_class) { return reuse_class <= kOneOffClass; }
 
-// Returns whether the class belongs to the second of two families that the number of uses does not
-// distinguish. One-off is second to new, and shared is second to session.
+// Returns whether the class belongs to the family one-off or the family shared. The number of uses
+// does not distinguish one-off from new, or shared from session.
 constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }
 
-// Returns the class of a ghost (a remembered evicted block), of which only the three arguments are
-// known.
+// Returns the class of an evicted block that the policy remembers. Of such a block, only the three
+// arguments are known.
 constexpr int ReuseClassOf(int uses, int born, bool is_second_family) {
   if (!is_second_family) return ReuseClassOf(uses, born, born + uses - 1);
   return uses <= 1 ? kOneOffClass : ReuseClassOf(uses, 0, 0);

@@ -7,35 +7,38 @@
 namespace incipit {
 namespace {
 
-// Assumptions before there are data. The rate of all classes together is assumed to be kRatePrior
-// in each age class. The rate of one class is assumed to be the rate of all classes times a factor.
-// The factor is the number of uses divided by the number of uses that the rates of all classes
-// predict. The factor is assumed to be 1, or kUsedPrior for blocks that were used again. Each
-// weight of an assumption is multiplied by the square root of the mean run.
+// Assumptions about reuse rates before there are data. The rate of all classes together is assumed
+// to be kRatePrior in each age class. The rate of one class is assumed to be the rate of all
+// classes times a factor. The factor is the number of uses divided by the number of uses that the
+// rates of all classes predict. The factor is assumed to be 1, or kUsedPrior for blocks that were
+// used again. Each weight of an assumption is multiplied by the square root of the mean number of
+// blocks that are used together.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
-// Bounds of rates and probabilities. If the rate is constant within an age class, the probability
-// of a use within the class is rate / (1 + rate / 2).
+// Bounds of reuse rates and probabilities. If the rate is constant within an age class, the
+// probability of a use within the class is rate / (1 + rate / 2).
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Weight of the assumption that neighbouring ages have equal rates. The weight is multiplied by the
-// square root of the mean run.
+// Weight of the assumption that neighbouring age classes have equal reuse rates. The weight is
+// multiplied by the square root of the mean number of blocks that are used together.
 constexpr float kLikeness = 4;
 
-// Number of recent epochs of last use for which ages are computed exactly. Blocks that were last
-// used earlier are assumed to stay in one age class during an epoch.
+// Number of recent epochs for which the ages of blocks are computed exactly. Blocks that were last
+// used in an earlier epoch are assumed to stay in one age class during an epoch.
 constexpr size_t kYoungEpochs = 32;
 
-// Limits of the counts in the slow and the fast life table, see LifeTable.
+// Values of LifeTable::capacities_max and LifeTable::runs_max, which limit the counts: for the life
+// table that forgets slowly, and for the life table that forgets fast.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Log likelihoods are multiplied by kLikelihoodKept in each epoch. The fast table has the greater
-// weight only if its log likelihood leads by more than kSlowAdvantage (nats). The weight of a table
-// is at least about kShareMin times the weight of the other table.
+// Log likelihoods are multiplied by kLikelihoodKept in each epoch. The fast life table has the
+// greater weight only if its log likelihood exceeds that of the slow life table by more than
+// kSlowAdvantage (nats). The weight of a life table is at least about kShareMin times the weight of
+// the other life table.
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
-// Returns the sum of `row`. Four partial sums allow vector instructions; a compiler must not
-// reorder floating-point sums on its own.
+// Returns the sum of `row`. The code computes four partial sums, because a compiler may not reorder
+// floating-point sums to use vector instructions.
 template <size_t kSize>
 float SumOf(const std::array<float, kSize>& row) {
   static_assert(kSize % 4 == 0);
@@ -84,8 +87,9 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Returns the first epoch with blocks at risk, counted in epochs ago, from `epochs_ago` backwards
-// in time. Returns kEpochs or more if no epoch has blocks at risk.
+// Returns the latest epoch with blocks at risk of reuse that is at least `epochs_ago` epochs ago.
+// The result is a number of epochs before the present epoch, or kEpochs or more if there is no such
+// epoch.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -147,7 +151,8 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds `blocks` to `exposed`, because the blocks passed through the ages [begin, end), in units.
+// Adds `blocks` to `exposed`, the numbers of blocks that passed through each age class. The blocks
+// passed through the ages [begin, end), in units of age.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -160,9 +165,9 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns how many blocks passed through each age class since the last epoch began, within `units`
-// of time. The counts include blocks still at risk and blocks that were used. A used block is
-// assumed to have been used in the middle of that time.
+// Returns how many blocks passed through each age class since the last epoch began, `units` units
+// of time ago. The counts include blocks still at risk of reuse and blocks that were used. A used
+// block is assumed to have been used in the middle of this time.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -190,8 +195,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns one bit for each age class: since the last epoch, blocks were used at this age or passed
-// through this age.
+// Returns a bit mask of age classes: bit a is 1 if blocks were used in age class a, or passed
+// through age class a, since the last epoch began.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -202,8 +207,9 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Decays the log likelihoods, and adds the log likelihood of the uses since the last epoch. The
-// uses are modelled as a Poisson process with the rates that `table` predicted.
+// Multiplies the log likelihoods of `table` by kLikelihoodKept, and adds the log likelihood of the
+// uses since the last epoch began. The uses are modelled as a Poisson process with the rates that
+// `table` predicted.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -231,7 +237,7 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-// Returns the rate of each age class for all reuse classes together.
+// Returns the reuse rate of each age class, for all reuse classes together.
 std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
                                                                        float prior_weight) {
   std::array<float, kAges> rates;
@@ -242,7 +248,8 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns for each class the number of uses, divided by the number of uses that `rates` predict.
+// Returns for each reuse class the number of uses, divided by the number of uses that `rates`
+// predict.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -260,18 +267,19 @@ ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
   return reused;
 }
 
-// Computes the rates that fit the table best, with the assumption that the rates of neighbouring
-// ages are similar. The more uses were seen, the less the assumption matters. The rates minimise
-// the sum over all ages of
-// (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age)^2,
-// where `seen` is the observed rate. The minimum is the solution of a tridiagonal system.
+// Computes the reuse rates that fit `table` best, under the assumption that the rates of
+// neighbouring age classes are similar. The more uses were counted, the less the assumption
+// matters. The rates minimise the sum over all age classes of
+// (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age class)^2,
+// where `exposed` is the number of blocks, `seen` is the observed rate, and `prior` and `likeness`
+// are the weights of assumptions. The minimum is the solution of a tridiagonal system.
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
   const std::array<float, kAges> pooled = PooledRates(table, prior_weight);
   const Row factors = ClassFactors(table, pooled, kFactorPriorWeight * root);
   AgeTable& rate = table.rate;
-  AgeTable coupling;  // factor of the next age's rate, after elimination of earlier ages
+  AgeTable coupling;  // weight of the next age class's rate in each rate (elimination step)
   Row coupling_before{}, rate_before{};
   for (size_t a = 0; a < kAges; ++a) {
     Row prior;
@@ -309,8 +317,8 @@ void ReuseStatistics::Smooth(AgeTable& rate) const {
   }
 }
 
-// Returns the weighted means of the rates of both tables. For each class, the table that predicted
-// the recent uses better has the greater weight.
+// Returns the weighted means of the rates of the slow and the fast life table. For each reuse
+// class, the table that predicted the recent uses better has the greater weight.
 ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   Row fast_share;
   for (size_t k = 0; k < kClasses; ++k) {
@@ -329,30 +337,34 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the value of each age and class. Let S(y) be the probability that a block is not used
-// before age y, and p(y) the probability of a use at age y. Consider a block of age a and a horizon
-// x. The probability of a hit is the sum of S(y) p(y) over the ages y from a to x, divided by S(a).
-// The expected time is the sum of S(y) times the width of age class y, divided by S(a). The value
-// is therefore the steepest slope from a to a later point of the curve of these two sums. The upper
-// hull of the curve gives this slope for all ages, in one pass from the last age to the first. S is
-// scaled to be 1 at the last age, so that the sums do not lose small terms.
+// Computes the value of keeping a block, for each age class and reuse class. Let S(y) be the
+// probability that a block is not used before age y, and p(y) the probability of a use at age y.
+// Consider a block of age a and a horizon x. The probability of a hit is the sum of S(y) p(y) over
+// the ages y from a to x, divided by S(a). The expected time is the sum of S(y) times the width of
+// age class y, divided by S(a). The value is therefore the steepest slope from a to a later point
+// of the curve of these two sums. The upper hull of the curve gives this slope for all ages, in one
+// pass from the last age to the first. S is scaled to be 1 at the last age, so that the sums do not
+// lose small terms.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    double time, hits;  // sums from this age to the last age
+    double time, hits;  // sums over the age classes from one age to the last age
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
-    // Returns whether the slope to `near` is at most as steep as the slope to `far`.
+    // Returns whether the slope from this point to `near` is at most as steep as the slope to
+    // `far`.
     bool PrefersFar(const Point& near, const Point& far) const {
       return (hits - near.hits) * (time - far.time) <= (hits - far.hits) * (time - near.time);
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
-    // Copy the values of the previous class if all rates are equal, as for classes without data.
+    // If all rates of class k equal the rates of class k - 1, copy the values. Classes without data
+    // have equal rates.
     const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
     if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
       for (Row& values : values_) values[k] = values[k - 1];
       continue;
     }
-    std::array<Point, kAges + 1> hull;  // the last point is the nearest
+    // Points of the upper hull; the last point has the lowest age.
+    std::array<Point, kAges + 1> hull;
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];

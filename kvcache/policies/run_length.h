@@ -1,4 +1,4 @@
-// Lengths of runs (series of blocks that were used together), encoded in five bits.
+// Lengths of runs (series of blocks that were released together), encoded in five bits.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@ namespace incipit {
 
 inline constexpr int kRunCodes = 32;
 
-// Returns the code of the run length `length`, with two codes for each doubling of the length.
+// Returns the code of `length`, the number of blocks in a run (blocks that were released together).
+// Each doubling of the length has two codes.
 constexpr uint8_t RunCodeOf(uint32_t length) {
   if (length <= 1) return 0;
   const int octave = std::bit_width(length) - 1;
@@ -19,10 +20,10 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
   return static_cast<uint8_t>(code < kRunCodes ? code : kRunCodes - 1);
 }
 
-// Returns the weight of one block in the statistics, 1 / sqrt(length of its run). The blocks of a
-// run are used and evicted together. A run of n blocks is therefore more evidence than one block,
-// but less evidence than n independent blocks. The square of the weight is about the share of one
-// block in its run.
+// Returns the weight of one block in the statistics, 1 / sqrt(length of its run). A run is a series
+// of blocks that are used and evicted together. A run of n blocks is therefore more evidence than
+// one block, but less evidence than n independent blocks. The square of the weight is about the
+// share of one block in its run.
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {
     std::array<float, kRunCodes> weights;

@@ -44,10 +44,11 @@ class S3FifoPolicy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Record> records_;
-  std::array<int32_t, 2> sizes_{};  // lengths of the queues, without parked blocks
+  std::array<int32_t, 2>
+      sizes_{};  // lengths of the small and the main queue, without parked blocks
   int32_t small_max_;
-  GhostTable ghosts_;         // value of an entry: number of the eviction
-  uint32_t num_evicted_ = 0;  // number of evictions from the small queue
+  GhostTable ghosts_;         // evicted blocks; the value of an entry is the number of the eviction
+  uint32_t num_evicted_ = 0;  // number of evictions from the small queue of new blocks
 };
 
 }  // namespace incipit

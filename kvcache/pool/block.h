@@ -9,32 +9,34 @@
 
 namespace incipit {
 
-// Maximum number of users of one block.
+// Maximum number of users (sequences and unfinished block copies) of one block.
 inline constexpr int32_t kBlockUsersMax = 65'535;
 
 // The metadata of one block, in one cache line. Lookups find a published block by its key. The
-// published blocks with one key form a ring, and the block that was published first is canonical.
-// The canonical blocks form trees: the parent of a block is the canonical block with the previous
-// key of its chain.
+// published blocks with one key form a ring. Lookups return only the canonical block of the ring,
+// which was published first. The canonical blocks form trees: the parent of a block is the
+// canonical block with the previous key of the sequence.
 struct alignas(64) Block {
-  BlockHash hash;                            // key of a published block
-  BlockId prev = kNoBlock, next = kNoBlock;  // neighbours in the list of a free block
-  BlockId next_same = kNoBlock;              // next block in the ring of equal keys, by age
-  BlockId parent = kNoBlock;  // parent of a canonical block; none if the block starts a chain
+  BlockHash hash;                            // key of the block, if the block is published
+  BlockId prev = kNoBlock, next = kNoBlock;  // neighbours in the list that contains a free block
+  // Next newer block with the same key; the newest block links to the oldest.
+  BlockId next_same = kNoBlock;
+  BlockId parent = kNoBlock;  // canonical block with the previous key of the sequence, or kNoBlock
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;
   uint16_t num_users = 0;
   bool published : 1 = false;
-  bool pending : 1 = false;  // a step that is planned or in flight writes the contents
+  bool pending : 1 = false;  // a planned or running step will write the contents of the block
   bool canonical : 1 = false;
-  bool stored_emitted : 1 = false;  // an event has reported the key as stored
+  bool stored_emitted : 1 = false;  // true if an event has reported the key as stored
   bool starts_chain : 1 = false;
   bool has_hint : 1 = false;  // a request set a retention hint for the block
-  bool retained : 1 = false;  // in a list of retained blocks, not in the order of the policy
+  // The block is in a list of RetainedBlocks, not in the order of the policy.
+  bool retained : 1 = false;
 
   bool has_children() const { return first_child != kNoBlock; }
-  // Returns whether the block `self` has children, and no other block has its key and could become
-  // their parent. A policy never evicts a needed block.
+  // Returns whether block `self` has children, and no other block has the key of `self` and could
+  // become the parent of these children. A policy never evicts such a needed block.
   bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);
@@ -47,7 +49,7 @@ struct BlockList {
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
   // Appends `chain` in reverse order: the last block of `chain` is nearest to the front of the
-  // list. Calls `visit(id)` for each block. Appending touches at most two cache lines per block,
+  // list. Calls `visit(id)` for each block. Appending accesses at most two cache lines per block,
   // and the memory accesses of a block do not wait for those of the previous block. REQUIRES:
   // `chain` is not empty.
   template <typename Visit>
@@ -55,9 +57,9 @@ struct BlockList {
                         const Visit& visit);
   // Removes block `id`. REQUIRES: `id` is in this list.
   void Remove(std::span<Block> blocks, BlockId id);
-  // Removes all blocks from `first` to `last`, both included. The removed blocks between `first`
-  // and `last` keep their links. REQUIRES: both blocks are in this list, and `last` is not before
-  // `first`.
+  // Removes all blocks from `first` to `last`, including `first` and `last`. The removed blocks
+  // between `first` and `last` keep their links. REQUIRES: both blocks are in this list, and `last`
+  // is not before `first`.
   void RemoveRange(std::span<Block> blocks, BlockId first, BlockId last);
 };
 

@@ -1,5 +1,5 @@
-// A flat hash table from keys to canonical blocks. The table is allocated once at the start,
-// because a node-based map would allocate memory on every publication.
+// A flat hash table from keys to the blocks that lookups return. The table is allocated once at
+// construction, because a node-based map would allocate memory whenever a block is published.
 #pragma once
 
 #ifdef __SSE2__
@@ -45,7 +45,7 @@ class BlockIndex {
   }
 
   // Returns the block that Find most likely examines first, so that the caller can prefetch the
-  // metadata of this block. After kNoBlock, Find may still find a block.
+  // metadata of this block. If Guess returns kNoBlock, Find may still find a block.
   BlockId Guess(uint64_t prefix) const {
     const Bucket& bucket = buckets_[Home(prefix)];
     const uint32_t like = bucket.SlotsLike(Tag(prefix));
@@ -57,12 +57,13 @@ class BlockIndex {
     __builtin_prefetch(&buckets_[Home(prefix)], 1);
   }
 
-  // Adds an entry. REQUIRES: the index has fewer than num_blocks_max entries.
+  // Adds an entry that maps `prefix` to `block`. REQUIRES: the index has fewer than num_blocks_max
+  // entries.
   void Insert(uint64_t prefix, BlockId block);
   // Replaces `block` by `by` in the entry of `prefix`. REQUIRES: the index maps `prefix` to
   // `block`.
   void Replace(uint64_t prefix, BlockId block, BlockId by);
-  // Removes an entry. REQUIRES: the index maps `prefix` to `block`.
+  // Removes the entry that maps `prefix` to `block`. REQUIRES: the index has this entry.
   void Remove(uint64_t prefix, BlockId block);
   void Clear();
 
@@ -75,17 +76,17 @@ class BlockIndex {
 
   struct alignas(64) Bucket {
     std::array<uint16_t, kSlots> tags{};
-    uint16_t used = 0;  // one bit for each slot: the slot has an entry
-    // Number of entries that are stored in later buckets because this bucket was full. At
-    // kPassedMax, the number stays constant.
+    uint16_t used = 0;  // bit i is 1 if slot i has an entry
+    // Number of entries that are stored in later buckets because this bucket was full. A number
+    // that has reached kPassedMax never changes again.
     uint16_t num_passed = 0;
     std::array<BlockId, kSlots> blocks{};
 
-    // Returns one bit for each slot: the slot has an entry with the tag `tag`.
+    // Returns a bit mask: bit i is 1 if slot i has an entry with the tag `tag`.
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
-      // The 16 compared lanes are 10 tags and 6 other numbers. `used` has no bits for the other
-      // lanes, so the last operation clears their results.
+      // The comparison covers 16 numbers: the 10 tags and the 6 numbers that follow in the bucket.
+      // `used` has no bits for the 6 other numbers, so the last operation clears their results.
       const auto* eights = reinterpret_cast<const __m128i*>(this);
       const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
       const __m128i like = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(eights), wanted),
@@ -106,7 +107,8 @@ class BlockIndex {
   };
 
   static uint16_t Tag(uint64_t prefix) { return static_cast<uint16_t>(prefix >> 48); }
-  // Maps `prefix` to a bucket, evenly and without a division.
+  // Returns the bucket of `prefix`, computed without a division. Prefixes are spread evenly over
+  // the buckets.
   size_t Home(uint64_t prefix) const { return (prefix & 0xffffffff) * num_buckets_ >> 32; }
   size_t After(size_t bucket) const { return bucket + 1 == num_buckets_ ? 0 : bucket + 1; }
   Position PositionOf(uint64_t prefix, BlockId block) const;

@@ -1,4 +1,5 @@
-// The functions of BlockPool for keys, rings of blocks with equal keys, and trees of chains.
+// The functions of BlockPool that change keys, rings of blocks with equal keys, and trees of blocks
+// with common prefixes.
 #include <algorithm>
 
 #include "base/check.h"
@@ -52,8 +53,9 @@ void BlockPool::LeaveRing(BlockId id) {
   At(id).next_same = kNoBlock;
 }
 
-// Makes `to` canonical instead of `id`. The cost is O(number of children). The case is rare,
-// because two sequences must have computed the same tokens.
+// Makes `to` the canonical block of its key (the block that lookups return) instead of `id`. The
+// cost is O(number of children). The case is rare, because two sequences must have computed the
+// same tokens.
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
   Block& heir = At(to);
@@ -78,14 +80,14 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
   if (heir.num_users > 0) retained_.Inherit(to, id);
-  if (heir.pending) return;  // Confirm adds the block to the policy later
+  if (heir.pending) return;  // Confirm later adds a pending block to the policy
   SequenceUse use;
   policy_->Add(to, use);
 }
 
-// Removes block `id` from its ring and its tree, but not from the order of the policy. Returns true
-// if no other block has the key of `id`; the caller must then call EraseKey. REQUIRES: `id` has a
-// duplicate or no children.
+// Removes block `id` from its ring of equal keys and from the tree of chains, but not from the
+// order of the policy. Returns true if no other block has the key of `id`; the caller must then
+// call EraseKey. REQUIRES: `id` has a duplicate or no children.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published);
@@ -153,7 +155,7 @@ void BlockPool::UnpublishAll() {
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
-  if (is_lru_) {  // the order of `lru` stays, and retained blocks are appended
+  if (is_lru_) {  // with `lru`, free blocks keep their order, and retained blocks are appended
     while (retained_.num_retained() > 0) {
       BlockId id = retained_.FrontBelow();
       if (id == kNoBlock) id = retained_.FrontAbove();
@@ -173,8 +175,8 @@ std::vector<BlockId> BlockPool::FreeOrder() const {
   INCIPIT_CHECK(is_lru_);
   std::vector<BlockId> order;
   for (BlockId id = unpublished_.front; id != kNoBlock; id = At(id).next) order.push_back(id);
-  // The block at the front of the policy's order has no previous block. Retained blocks are not in
-  // the order of the policy.
+  // The first block in the order of the policy has no previous block. Retained blocks and blocks
+  // with users are not in the order of the policy.
   for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
     const bool elsewhere =

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Number of blocks for each slot of `chains_`. Few slots suffice, because most chains begin with
-// the same tokens.
+// Number of blocks for each slot of `chains_`, which holds the first blocks of chains. Few slots
+// suffice, because most chains begin with the same tokens.
 constexpr size_t kBlocksPerChainSlot = 16;
 
 }  // namespace
@@ -39,9 +39,9 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
-// Looks up the blocks in three stages, some blocks apart, so that memory accesses overlap. The
-// first stage prefetches the slot of the index. The second stage reads the slot, guesses the block
-// and prefetches its metadata. The third stage compares the digests.
+// Looks up the blocks in three stages, some blocks apart, so that memory accesses overlap. For each
+// block, the first stage prefetches the slot of the index. The second stage reads the slot, guesses
+// the block and prefetches its metadata. The third stage compares the digests.
 BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
                                       std::span<BlockId> found) const {
   const size_t count = hashes.size();
@@ -90,9 +90,10 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-// Chooses a victim, and removes the block from its list, its ring and its tree. Returns true if the
-// caller must call FinishEviction later, when the prefetched memory has arrived. Returns false if
-// the victim was not published, because nothing is left to do.
+// Chooses a victim (the block to evict), and removes the victim from its list, its ring of equal
+// keys and the tree of chains. Returns true if the caller must call FinishEviction later, when the
+// prefetched memory has arrived. Returns false if the victim was not published, because nothing is
+// left to do.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -100,8 +101,8 @@ bool BlockPool::BeginEviction(Victim& victim) {
   return true;
 }
 
-// Removes the victim from its ring and its tree, and prefetches the memory for FinishEviction.
-// REQUIRES: the victim is published and in no list.
+// Removes the victim from its ring of equal keys and the tree of chains, and prefetches the memory
+// for FinishEviction. REQUIRES: the victim is published and in no list.
 void BlockPool::Doom(Victim& victim) {
   const uint64_t prefix = At(victim.id).hash.prefix();
   index_.Prefetch(prefix);
@@ -120,8 +121,9 @@ void BlockPool::FinishEviction(const Victim& victim) {
   EraseKey(victim.id);
 }
 
-// Returns the next victim, and removes the victim from its list. A retained block with children is
-// not returned: the block moves to the order of the policy, which evicts the children first.
+// Returns the block to evict next (the victim), and removes the victim from its list. A retained
+// block with children is not returned: the block moves to the order of the policy, which evicts the
+// children first.
 BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   const auto front = [&](BlockId (RetainedBlocks::*next)() const) {
     while (true) {
@@ -138,7 +140,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  if (id == kNoBlock) id = policy_->Evict();  // the previous line may have added blocks
+  // Again, because the previous line may have added blocks to the policy.
+  if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
 }
@@ -163,17 +166,19 @@ void BlockPool::AddUser(BlockId id) {
 }
 
 void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use) {
-  while (blocks.size() > freed_.size()) {  // the later blocks first
+  // Release the last blocks first, at most freed_.size() blocks at a time.
+  while (blocks.size() > freed_.size()) {
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  size_t first = blocks.size();  // freed_[first, blocks.size()) is for the policy
+  size_t first = blocks.size();  // the policy later receives freed_[first, blocks.size())
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
-    const bool is_plain = block.next_same == *it && !block.has_hint;  // then the block is published
+    // The block is then published and has no duplicate.
+    const bool is_plain = block.next_same == *it && !block.has_hint;
     if (is_plain) {
       ++num_plain;
       TimesOf(*it).freed = now_ms_;
@@ -186,7 +191,8 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
   if (!freed.empty()) policy_->Release(freed, use);
 }
 
-// Makes block `id` free. Returns true if the caller must add `id` to the order of the policy.
+// Makes block `id` free. Returns true if the caller must add `id` to the eviction order of the
+// policy.
 bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
@@ -201,7 +207,8 @@ bool BlockPool::BecomeFree(BlockId id) {
   return !block.has_hint || !retained_.Put(id);
 }
 
-// Publishes block `id` under `hash` as pending. Returns the canonical block of `hash`.
+// Makes block `id` findable by the key `hash`, as a pending block. Returns the canonical block of
+// `hash`, which lookups return.
 [[gnu::always_inline]] inline BlockId BlockPool::PublishOne(BlockId id, const BlockHash& hash,
                                                             BlockId parent, size_t chain_slot) {
   Block& block = At(id);
@@ -240,9 +247,9 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Returns true if a stored event for `id`, a canonical block, is due now. The event of a block
-// follows the event of its parent. The step of the parent may be not committed yet, or may have
-// failed.
+// Returns true if a stored event for the canonical block `id` is due now. The event of a block
+// follows the event of its parent. The parent may have no event yet, because the step that fills
+// the parent is not committed or has failed.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
@@ -252,11 +259,11 @@ inline bool BlockPool::BecomeStored(BlockId id) {
   return true;
 }
 
-// Confirms pending blocks, and counts the blocks that were evicted recently (regret). A block is
-// evicted after the blocks that continue it. If a key was not evicted recently, the later keys of
-// the chain were probably not evicted recently either. The lookup of evicted keys therefore stops
-// after kStrangeKeys consecutive keys without a match. A single key without a match proves little,
-// because EvictedKeys forgets some keys early.
+// Marks pending blocks as complete, and counts the blocks that were evicted recently (regret). A
+// block is evicted after the blocks that continue it. If a key was not evicted recently, the later
+// keys of the sequence were probably not evicted recently either. The lookup of evicted keys
+// therefore stops after kStrangeKeys consecutive keys without a match. A single key without a match
+// proves little, because EvictedKeys forgets some keys early.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
@@ -269,7 +276,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
       evicted_keys_.Prefetch(At(ids[num_fetched]).hash.prefix());
     }
     Block& block = At(ids[i]);
-    if (!block.pending) continue;  // unpublished since PublishPending, for good
+    if (!block.pending) continue;  // skip blocks that were unpublished after PublishPending
     INCIPIT_CHECK(block.published);
     block.pending = false;
     ++num_confirmed;
@@ -296,8 +303,8 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
 void BlockPool::Withdraw(BlockId id) {
   const Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
-  // `id` may have taken over the children of an evicted block with the same key. These children are
-  // unpublished together with `id`.
+  // `id` may have become the parent of the children of an evicted block with the same key. These
+  // children are unpublished together with `id`.
   while (block.next_same == id && block.has_children()) UnpublishTree(At(block.first_child).hash);
   Unpublish(id);
 }

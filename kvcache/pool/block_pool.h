@@ -31,8 +31,9 @@ struct BlockPoolOptions {
   // compares only this half.
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
-  int32_t policy_capacity = 0;  // blocks for which the policy sizes its memory; 0: num_blocks
-  int32_t block_size = 16;      // tokens per block, a parameter of the policy
+  // Number of blocks for which the policy sizes its tables; 0: num_blocks.
+  int32_t policy_capacity = 0;
+  int32_t block_size = 16;  // tokens per block, which the eviction policy needs
   RetentionLimits retention{};
 };
 
@@ -43,11 +44,12 @@ struct BlockPoolOptions {
 // Take allocates free blocks in this order: unfindable blocks, retained blocks below the default
 // priority, blocks in the order of the policy, other retained blocks.
 //
-// Published blocks with the same key form a ring, and one of these blocks is canonical. With `lru`,
-// the canonical block is the block that was published first. If the canonical block is evicted, the
-// next block of the ring becomes canonical. With the other policies, a free block is unpublished if
-// it is not canonical, or if a duplicate of the block has users. All children of a block in the
-// order of the policy are therefore free, and Take can allocate all free blocks.
+// Published blocks with the same key form a ring. Lookups return only one of these blocks, the
+// canonical block. With `lru`, the canonical block is the block that was published first. If the
+// canonical block is evicted, the next block of the ring becomes canonical. With the other
+// policies, a free block is unpublished if it is not canonical, or if a duplicate of the block has
+// users. All children of a block in the order of the policy are therefore free, and Take can
+// allocate all free blocks.
 //
 // The caller passes the time to Advance. After construction, only FreeOrder, StoredOrder and
 // CheckInvariants allocate memory.
@@ -61,43 +63,45 @@ class BlockPool {
   int32_t num_keys() const { return index_.size(); }
   int32_t num_retained() const { return retained_.num_retained(); }
 
-  // Returns the canonical block with the digest of `hash`, or kNoBlock.
+  // Returns the block that lookups return for the digest of `hash` (the canonical block), or
+  // kNoBlock.
   BlockId Find(const BlockHash& hash) const;
   struct Chain {
     std::span<const BlockId> blocks;
-    int32_t num_idle = 0;  // number of these blocks that have no users
+    int32_t num_idle = 0;  // number of blocks among `blocks` that have no users
   };
-  // Looks up `hashes` up to the first hash without a block. Writes the canonical blocks to `found`,
-  // and returns a view of these blocks. REQUIRES: `found` is at least as long as `hashes`.
+  // Looks up `hashes` in order, up to the first hash that no block has. Writes the found blocks to
+  // `found`, and returns a view of these blocks. REQUIRES: `found` is at least as long as `hashes`.
   Chain FindChain(std::span<const BlockHash> hashes, std::span<BlockId> found) const;
 
   // Allocates free blocks, with one user each, and writes their ids to `taken`. The old contents of
   // these blocks become unfindable. REQUIRES: at least taken.size() blocks are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // Adds a user to each of the published blocks `found`, with which a sequence begins. `found` is
-  // in the order of the chain and may be empty.
+  // Adds a user to each of the published blocks `found`: the first blocks of a sequence, or the
+  // source of a block copy. `found` is in the order of the tokens and may be empty.
   void Use(std::span<const BlockId> found, SequenceUse& use);
   // Adds a user to block `id`. REQUIRES: `id` already has a user.
   void AddUser(BlockId id);
-  // Removes one user from each of the blocks of a sequence, from the last block to the first.
+  // Removes one user from each of `blocks`, which belong to one sequence, from the last block to
+  // the first.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  // The position of the next blocks of a sequence in the tree of chains.
+  // The point at which PublishPending appends blocks to the tree of published blocks.
   struct ChainEnd {
-    BlockId before = kNoBlock;  // previous block of the chain, which is published
-    uint64_t chain = 0;         // tag of the chain; used only if `before` is kNoBlock
+    BlockId before = kNoBlock;  // previous block of the sequence, which is published
+    uint64_t chain = 0;  // tag of namespace and first token; used only if `before` is kNoBlock
   };
-  // Publishes the consecutive blocks `ids` of a sequence under `hashes` as pending. The contents of
-  // the blocks are complete when Confirm is called. REQUIRES: `ids` have users and are not
-  // published.
+  // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. The blocks are
+  // pending, because their contents are incomplete until Confirm is called. REQUIRES: `ids` have
+  // users and are not published.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
-  // Confirms the pending blocks among the consecutive blocks `ids` of a sequence: their contents
-  // are complete. `tokens` are the tokens of all `ids`. Returns the number of confirmed blocks.
+  // Marks the pending blocks among the consecutive blocks `ids` of a sequence as complete. `tokens`
+  // are the tokens of all `ids`. Returns the number of blocks that were pending.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
-  // Unpublishes the pending block `id`. REQUIRES: pending blocks that continue `id` are already
-  // withdrawn.
+  // Unpublishes the pending block `id`, for example because its step failed. REQUIRES: pending
+  // blocks that continue `id` are already withdrawn.
   void Withdraw(BlockId id);
   // Unpublishes all blocks with the key `hash` and all blocks that continue these blocks, even if
   // the blocks have users.
@@ -110,7 +114,7 @@ class BlockPool {
   // Advances the clock to `now` and evicts blocks whose time to live has passed.
   void Advance(Time now);
   // Sets a retention hint on `blocks`, which takes effect when the blocks are free. `blocks` are in
-  // the order of their chain.
+  // the order of their tokens.
   void Retain(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant) {
     retained_.Assign(blocks, hint, tenant, now_);
   }
@@ -121,13 +125,15 @@ class BlockPool {
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
-  // Returns the parent of the canonical block `id`, or kNoBlock if `id` starts a chain.
+  // Returns the block with the previous key of the chain of the canonical block `id`, or kNoBlock
+  // if `id` starts a chain.
   BlockId parent(BlockId id) const { return At(id).parent; }
-  // Returns the newest child of block `before`, or kNoBlock.
+  // Returns the newest block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest block that starts a chain in the slot of the chain tag `chain`, or kNoBlock.
+  // Returns the newest block that starts a chain whose tag has the same slot as `chain`, or
+  // kNoBlock.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
-  // Returns the next older sibling of block `id`, or kNoBlock.
+  // Returns the next older block with the same parent as block `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
   // Returns the canonical blocks whose keys were reported as stored, each block after its parent.
   // Allocates memory.
@@ -135,8 +141,10 @@ class BlockPool {
 
   KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
-  EvictionStats TakeEvictionStats();  // returns the evictions since the last call
-  // Returns the number of blocks published soon after their eviction, since the last call.
+  // Returns the evictions since the last call of TakeEvictionStats.
+  EvictionStats TakeEvictionStats();
+  // Returns how many blocks were published soon after their eviction, counted since the last call
+  // of TakeRegret.
   int64_t TakeRegret();
   // Returns the time since the first Advance, in milliseconds. The value wraps after 49 days.
   uint32_t now_ms() const { return now_ms_; }
@@ -150,17 +158,18 @@ class BlockPool {
   void CheckInvariants() const;
 
  private:
-  // Maximum number of victims that Take chooses before it erases their keys.
+  // Maximum number of victims (blocks to evict) that Take chooses before it erases their keys.
   static constexpr size_t kVictimsAhead = 32;
-  // Prefetch distances of FindChain, in blocks: for slots of the index, and for metadata of blocks.
+  // Numbers of blocks by which FindChain prefetches ahead: kSlotsAhead for slots of the index,
+  // kBlocksAhead for the metadata of blocks.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // Prefetch distance of PublishPending for slots of the index, in blocks.
+  // Number of blocks by which PublishPending prefetches the slots of the index ahead.
   static constexpr size_t kKeysAhead = 12;
-  // If so many consecutive keys of a chain were not evicted recently, Confirm does not look up the
-  // later keys of the chain.
+  // If this number of consecutive keys of a sequence were not evicted recently, Confirm does not
+  // look up the later keys of the sequence among the evicted keys.
   static constexpr size_t kStrangeKeys = 8;
 
-  struct Times {  // milliseconds since the first Advance; the values wrap after 49 days
+  struct Times {  // in milliseconds since the first Advance; the values wrap after 49 days
     uint32_t published = 0, freed = 0;
   };
 
@@ -180,12 +189,12 @@ class BlockPool {
     return (differ(0) | differ(1)) == 0 && (short_digests_ || (differ(2) | differ(3)) == 0);
   }
 
-  // The following functions belong to block_pool.cpp.
+  // The functions from PrefetchSlot to FinishEviction belong to block_pool.cpp.
   [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
     index_.Prefetch(hash.prefix());
   }
-  // Returns the block that Find most likely returns, and prefetches the metadata of this block.
-  // After kNoBlock, Find may still find a block.
+  // Returns the block that Find most likely returns, and prefetches the metadata of this block. If
+  // Guess returns kNoBlock, Find may still find a block.
   [[gnu::always_inline]] BlockId Guess(const BlockHash& hash) const {
     const BlockId guess = index_.Guess(hash.prefix());
     if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
@@ -205,7 +214,7 @@ class BlockPool {
   void Doom(Victim& victim);
   void FinishEviction(const Victim& victim);
 
-  // The following functions are defined in block_links.cpp.
+  // The functions from Detach to CheckLinks are defined in block_links.cpp.
   [[nodiscard]] bool Detach(BlockId id);
   void Unpublish(BlockId id);
   void EraseKey(BlockId id);
@@ -218,21 +227,22 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  std::vector<BlockId> chains_;  // newest block that starts a chain, for each slot of chain tags
+  // chains_[slot]: newest block that starts a chain with a tag in this slot.
+  std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;
   RetainedBlocks retained_;
   std::unique_ptr<EvictionPolicy> policy_;
   KvEventLog event_log_;
-  BlockList unpublished_;            // free blocks that lookups cannot find; empty with `lru`
-  std::array<BlockId, 1024> freed_;  // scratch memory of Release
+  BlockList unpublished_;  // free blocks that lookups cannot find; always empty with `lru`
+  std::array<BlockId, 1024> freed_;  // blocks that lost their last user in Release
   bool short_digests_;
   bool is_lru_;
   int32_t num_free_ = 0;
   int32_t num_cached_free_ = 0;
   Time start_{}, now_{};
   uint32_t now_ms_ = 0;
-  bool started_ = false;  // Advance has been called
+  bool started_ = false;  // true if Advance has been called
   EvictionStats evictions_;
   int64_t regret_ = 0;
 };

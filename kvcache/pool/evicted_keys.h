@@ -12,20 +12,22 @@
 namespace incipit {
 
 // Remembers the last num_remembered() evictions, with 32 bits of each key. The entries are in sets
-// of seven. A set fills one cache line, and its entries are overwritten in turn. An eviction or a
-// query therefore touches one set. A few percent of the keys are forgotten early. One query in half
-// a billion finds the entry of another key.
+// of seven entries. A set fills one cache line, and a new entry overwrites the oldest entry of its
+// set. An eviction or a query therefore accesses only one set. A few percent of the keys are
+// forgotten early. About one query in 500 million finds the entry of another key.
 class EvictedKeys {
  public:
   explicit EvictedKeys(int32_t num_blocks);
 
   void Add(uint64_t prefix, uint32_t time);
-  // Returns the time that Add received for `prefix`, if `prefix` is remembered.
+  // Returns the time of the eviction of the key with the prefix `prefix`, if the eviction is
+  // remembered.
   std::optional<uint32_t> Find(uint64_t prefix) const;
-  // Forgets `prefix`. Returns whether `prefix` was remembered.
+  // Forgets the eviction of the key with the prefix `prefix`. Returns false if the eviction was not
+  // remembered.
   bool Take(uint64_t prefix);
-  // Prefetches the set of `prefix`. The function is always inlined, because gcc otherwise treats it
-  // as a function without effect and removes its calls.
+  // Prefetches the memory that Add, Find and Take access for `prefix`. The function is always
+  // inlined, because gcc otherwise treats it as a function without effect and removes its calls.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&sets_[SetOf(prefix)], 1);
   }
@@ -39,8 +41,9 @@ class EvictedKeys {
 
   struct alignas(64) Set {
     std::array<uint32_t, kWays> tags{};
-    uint32_t next = 0;                      // index of the entry that is overwritten next
-    std::array<uint32_t, kWays> numbers{};  // numbers of the evictions, counted from 1; 0: no entry
+    uint32_t next = 0;  // index of the entry that is overwritten next
+    // Number of each entry's eviction, counted from 1; 0: no entry.
+    std::array<uint32_t, kWays> numbers{};
   };
   static_assert(sizeof(Set) == 64);
 
@@ -51,13 +54,13 @@ class EvictedKeys {
     return number != 0 && num_evicted_ - number < static_cast<uint32_t>(num_remembered_);
   }
   size_t TimeSlot(uint32_t number) const { return (number >> per_time_log2_) % kNumTimes; }
-  // Returns the index of `prefix` in its set, or kWays if `prefix` is not remembered.
+  // Returns the index of the entry for `prefix` in its set, or kWays if `prefix` is not remembered.
   size_t WayOf(uint64_t prefix) const;
 
   int32_t num_remembered_ = 0;
   Table<Set> sets_;
-  uint32_t num_evicted_ = 0;  // wraps; an entry from 2^32 evictions ago may look recent
-  // Ring of times, one for each 2^per_time_log2_ consecutive evictions. The time of a single
+  uint32_t num_evicted_ = 0;  // wraps; after 2^32 evictions, an old entry may seem recent
+  // Ring of times, one time for each 2^per_time_log2_ consecutive evictions. The time of a single
   // eviction is therefore approximate.
   std::array<uint32_t, kNumTimes> times_{};
   int per_time_log2_ = 0;
