@@ -201,7 +201,6 @@ class BlockPool {
     return guess;
   }
   bool BecomeFree(BlockId id);
-  void PutInOrder(std::span<const BlockId> freed, const SequenceUse& use);
   struct Victim {
     BlockId id = kNoBlock;
     EvictionReason reason = EvictionReason::kCapacity;
