@@ -1,5 +1,5 @@
-// Declares monotonic time and its source. A jump of the wall clock causes no timeouts. A test can
-// implement Clock with a time that the test advances.
+// Declares Clock, a source of monotonic time. Timeouts use monotonic time, so a change of the
+// system's date and time does not affect timeouts. Tests implement Clock with a time that they set.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ inline Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// A source of the current time. Implementations are thread-safe.
+// A source of the current time. Several threads may call Now() at the same time.
 class Clock {
  public:
   virtual ~Clock() = default;

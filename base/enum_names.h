@@ -1,5 +1,5 @@
-// Declares lists of the names of an enumeration's values. Flags, configuration files, messages and
-// reports use the same list.
+// Declares lists that contain the name of each value of an enumeration. Command-line flags,
+// configuration files, error messages and reports use the same list.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ struct EnumName {
   std::string_view name;
 };
 
-// A view of a constant list of names. If a value has several names, the first name is the canonical
-// name and the others are aliases.
+// A view of a constant list of (value, name) pairs of an enumeration. If the list has several names
+// for a value, the first name is the canonical name and the others are aliases.
 template <typename T>
 using EnumNames = std::span<const EnumName<T>>;
 
-// Returns the canonical name of `value` in `names`, a list of EnumName<T>.
+// Returns the canonical name of `value`: the first name that the list `names` has for `value`.
 // REQUIRES: `names` contains `value`.
 template <typename Names, typename T>
 constexpr std::string_view NameIn(const Names& names, T value) {
@@ -32,7 +32,8 @@ constexpr std::string_view NameIn(const Names& names, T value) {
   return found->name;
 }
 
-// Returns the value with the name `name` in `names`, or nullopt if no value has this name.
+// Returns the enumeration value that has the name `name` in the list `names`. Returns nullopt if
+// the list does not contain this name.
 template <typename Names>
 constexpr auto ValueIn(const Names& names, std::string_view name) {
   using Value = decltype(std::ranges::begin(names)->value);
@@ -40,7 +41,7 @@ constexpr auto ValueIn(const Names& names, std::string_view name) {
   return found == std::ranges::end(names) ? std::nullopt : std::optional<Value>(found->value);
 }
 
-// Returns all names of the list `names` in order, separated by commas.
+// Returns all names of the list `names`, separated by commas, in the order of the list.
 template <typename Names>
 std::string JoinedNames(const Names& names) {
   std::string joined;

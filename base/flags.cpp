@@ -35,8 +35,8 @@ std::optional<T> ParseWhole(string_view text) {
   return value;
 }
 
-// Parses a number followed by the name of one of `units`. Returns the number in the base unit
-// (bytes or seconds).
+// Parses a number that is followed by the name of a unit, such as "4KiB". Returns the number
+// multiplied by the size of the unit, or nullopt for any other text.
 std::optional<double> ParseWithUnit(string_view text, std::span<const Unit> units) {
   for (const Unit& unit : units) {
     if (!text.ends_with(unit.name)) continue;
@@ -59,8 +59,8 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// Returns the text "from A to B", "at least A", "at most B" or "" for `range`. A limit that equals
-// the limit in `widest` is omitted.
+// Returns a description of `range`: "from A to B", "at least A", "at most B" or "". The description
+// omits a limit that equals the limit of `widest`.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -77,7 +77,8 @@ std::optional<bool> ParseBool(string_view text) {
   return std::nullopt;
 }
 
-// Returns `value` in quotes for a message. A value of more than 80 bytes is cut.
+// Returns `value` in quotes, for an error message. If `value` has more than 80 bytes, returns only
+// the first 80 bytes and "...".
 std::string Quoted(string_view value) {
   constexpr size_t kShown = 80;
   if (value.size() <= kShown) return fmt::format("\"{}\"", value);
@@ -185,7 +186,8 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The index of the last value's canonical name, and the name that the user passed for this value.
+  // Stores the latest value of the flag: the index of the value's canonical name, and the name that
+  // the user passed. The name that the user passed may be an alias.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -208,8 +210,8 @@ void Flags::Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range) {
       text, bounds,
       [&target, range, bounds](string_view value) {
         const auto bytes = ParseWithUnit(value, kByteUnits);
-        // The value is first compared as a double, because 2^63 and larger values do not fit
-        // int64_t.
+        // Checks the size before the conversion to int64_t, because 2^63 and larger numbers do not
+        // fit.
         if (!bytes || *bytes != std::floor(*bytes) || std::abs(*bytes) >= 0x1p63 ||
             static_cast<int64_t>(*bytes) < range.min || static_cast<int64_t>(*bytes) > range.max) {
           return WrongValue(value, "a size in bytes, KiB, MiB, GiB or TiB", bounds);
@@ -262,7 +264,7 @@ void Flags::AddInteger(FlagText text, FlagRange<int64_t> range, std::function<vo
 
 void Flags::AddReal(FlagText text, FlagRange<double> range, std::function<void(double)> set,
                     std::function<std::optional<double>()> get) {
-  // The help does not show limits that are the limits of float.
+  // The help text does not show a limit that equals -kUnbounded or kUnbounded.
   constexpr double kUnbounded = std::numeric_limits<float>::max();
   std::string bounds = BoundsText(range, {-kUnbounded, kUnbounded},
                                   [](double value) { return fmt::format("{:g}", value); });
@@ -311,8 +313,8 @@ absl::Status Flags::ParseAll(std::span<const string_view> args) {
       Quoted(others[0]));
 }
 
-// Parses one flag, including its value if the value is the next argument. Returns the number of
-// arguments that were parsed.
+// Parses the flag in args[0], and its value if args[1] is the value. Returns the number of elements
+// of `args` that were parsed, 1 or 2.
 absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Others others) {
   const size_t equals = args[0].find('=');
   const string_view name = args[0].substr(2, equals == string_view::npos ? equals : equals - 2);
@@ -325,7 +327,7 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
     // If the command accepts only flags, an argument after a switch is parsed as the value of the
-    // switch, because "wrong value" is a better message than "unexpected argument".
+    // switch. An error message then reports a wrong value instead of an unexpected argument.
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));

@@ -1,5 +1,5 @@
 // Declares a table of command-line flags. Each flag has a name, a help text, and a variable that
-// receives the checked value. All commands of the program use this parser, so their help texts and
+// receives the checked value. All commands of the program use this table, so their help texts and
 // error messages have the same form.
 #pragma once
 
@@ -24,46 +24,50 @@
 
 namespace incipit {
 
-// A range of allowed values, from `min` to `max`, both included.
+// A range of allowed values. The limits `min` and `max` are allowed too.
 template <typename T>
 struct FlagRange {
   T min = std::numeric_limits<T>::lowest();
   T max = std::numeric_limits<T>::max();
 };
 
-// The texts of a flag. The help shows `--name VALUE`, then `help`. `name` contains no leading
-// dashes.
+// The name and the help text of a flag. The help shows `--name VALUE`, followed by `help`. `name`
+// does not begin with dashes.
 struct FlagText {
   std::string_view name;
-  // Placeholder for the value in the help, such as HOST:PORT; empty for a switch.
+  // Word for the value of the flag in the help, such as HOST:PORT. Empty for a flag without a
+  // value.
   std::string_view value;
-  std::string_view help;    // one or more sentences, to which the help adds range and default
-  bool is_private = false;  // true: the value is a path or a secret, which PublicValues() omits
+  // Description of the flag in full sentences. The allowed range and the default value are added
+  // automatically.
+  std::string_view help;
+  // True if the value is a path or a secret. PublicValues() omits private flags.
+  bool is_private = false;
 };
 
-// A table of flags that are bound to variables. The variables must outlive the table. The default
-// of a flag is the value of its variable at the time of binding. Names and texts must be string
+// A table of command-line flags. Each flag sets a variable, which must outlive the table. The value
+// of the variable when the flag is added is the default of the flag. Names and texts must be string
 // literals.
 //
 // The parser accepts `--flag value` and `--flag=value`. A switch needs no value. If a flag is
-// repeated, the last value is used. Every error is INVALID_ARGUMENT, and its message contains the
-// flag, the value and the bound.
+// repeated, the last value is used. All errors of the parser are INVALID_ARGUMENT. An error message
+// contains the flag, the value and the allowed range.
 class Flags {
  public:
-  // Begins a group of flags. The help lists all flags that are bound after this call under the
-  // heading `title`.
+  // Begins a group of flags with the heading `title`. The group contains all flags that are added
+  // before the next call of Group.
   void Group(std::string_view title) { group_ = title; }
 
   void String(FlagText text, std::string& target);
   void String(FlagText text, std::optional<std::string>& target);
-  // Binds a flag that may be repeated. The first occurrence replaces the default, and each further
-  // occurrence appends a value.
+  // Adds a flag that the user may repeat. The first value replaces the default values in `target`.
+  // Each further value is appended to `target`.
   void Strings(FlagText text, std::vector<std::string>& target);
-  // Binds a switch, which accepts `--flag`, `--flag=on|off|true|false` and `--flag
-  // on|off|true|false`.
+  // Adds a flag that is on or off. `--flag` alone means on. The values on, true, off and false are
+  // accepted too.
   void Switch(FlagText text, bool& target);
-  // Binds a flag whose allowed values are the names in `names`, which must outlive the table. If
-  // the user passed an alias, Values() returns the alias.
+  // Adds a flag whose value is one of the names in `names`, which must outlive the table. If the
+  // user passes an alias, Values() returns the alias.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, T& target, std::type_identity_t<EnumNames<T>> names) {
@@ -73,8 +77,8 @@ class Flags {
         text, std::move(all), [&target, names](size_t index) { target = names[index].value; },
         [&target, names] { return IndexOf(names, target); });
   }
-  // Binds a flag whose value may be absent. The user passes the name `absent` for an absent value;
-  // the help lists this name first.
+  // Adds a flag whose value may be absent. If the user passes the name `absent`, `target` becomes
+  // nullopt. The help lists the name `absent` first.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, std::optional<T>& target, std::string_view absent,
@@ -88,17 +92,18 @@ class Flags {
         },
         [&target, names] { return target ? IndexOf(names, *target) + 1 : 0; });
   }
-  // Binds a flag for a number of bytes, with an optional unit KiB, MiB, GiB or TiB.
+  // Adds a flag whose value is a number of bytes. The user may append a unit: KiB, MiB, GiB or TiB.
   void Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range = {0});
-  // Binds a flag for a duration with a unit ms, s, m or h. A number without a unit is in seconds.
+  // Adds a flag whose value is a duration. The user may append a unit: ms, s, m or h. A duration
+  // without a unit is in seconds.
   void Interval(FlagText text, Duration& target, FlagRange<Duration> range);
-  // Binds a flag with another type of value. `set` checks and stores the value. An error message
-  // contains the flag's name, followed by the message of `set`. `show` returns the current value as
-  // text.
+  // Adds a flag with a value of another type. `set` checks and stores the value. If `set` returns
+  // an error, the error message begins with the name of the flag. `show` returns the current value
+  // as text.
   void Custom(FlagText text, std::function<absl::Status(std::string_view)> set,
               std::function<std::string()> show);
 
-  // Binds a flag for a whole number of up to 63 bits.
+  // Adds a flag whose value is an integer.
   template <std::integral T>
   void Integer(FlagText text, T& target, FlagRange<std::type_identity_t<T>> range = {}) {
     AddInteger(
@@ -114,7 +119,7 @@ class Flags {
           return target ? std::optional<int64_t>(static_cast<int64_t>(*target)) : std::nullopt;
         });
   }
-  // Binds a flag for a finite number.
+  // Adds a flag whose value is a finite floating-point number.
   template <std::floating_point T>
   void Real(FlagText text, T& target, FlagRange<std::type_identity_t<T>> range = {}) {
     AddReal(
@@ -129,17 +134,17 @@ class Flags {
         [&target] { return target ? std::optional<double>(*target) : std::nullopt; });
   }
 
-  // Parses the arguments of a command. If an argument is `--help` or `-h`, sets help_requested()
-  // and stops. Returns the arguments that are not flags, in order. Arguments after `--` are never
-  // flags.
+  // Parses the arguments of a command. Returns the arguments that are not flags, in the order of
+  // `args`. Arguments after `--` are never flags. If an argument is `--help` or `-h`, sets
+  // help_requested() and stops.
   absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args) {
     return Parse(args, Others::kAllowed);
   }
   // Parses the arguments of a command that accepts only flags. Returns an error if an argument is
   // not a flag.
   absl::Status ParseAll(std::span<const std::string_view> args);
-  // Sets the flag `name`, for example from a configuration file. If no flag has this name, returns
-  // NOT_FOUND, and the message names the most similar flag.
+  // Sets the flag `name` to `value`, for example from a configuration file. If no flag has this
+  // name, returns NOT_FOUND with a message that names the most similar flag.
   absl::Status Set(std::string_view name, std::string_view value);
 
   bool help_requested() const { return help_requested_; }
@@ -147,12 +152,13 @@ class Flags {
   // REQUIRES: the table has a flag `name`.
   bool IsSet(std::string_view name) const;
   bool IsSwitch(std::string_view name) const;
-  // Returns the names and the current values of all flags, in the order in which the flags were
-  // bound.
+  // Returns the name and the current value of each flag, in the order in which the flags were
+  // added.
   std::vector<std::pair<std::string, std::string>> Values() const;
-  // Returns the names and the current values of all flags that are not private.
+  // Returns the name and the current value of each flag that is not private (FlagText::is_private).
   std::vector<std::pair<std::string, std::string>> PublicValues() const;
-  // Returns the help text: all flags, in groups, wrapped at 100 columns.
+  // Returns the help text, which describes all flags by group. Long lines are wrapped at 100
+  // columns.
   std::string Help() const;
 
  private:
@@ -163,8 +169,10 @@ class Flags {
     bool is_set = false;
     std::function<absl::Status(std::string_view)> set;
     std::function<std::string()> show;
-    std::string bounds;         // allowed range as text for the help; may be empty
-    std::string default_value;  // default value as text for the help; may be empty
+    // Description of the allowed values for the help. Empty if the help shows none.
+    std::string bounds;
+    // Default value as text for the help. Empty if the help shows no default.
+    std::string default_value;
   };
 
   template <std::integral T>
@@ -178,8 +186,8 @@ class Flags {
     INCIPIT_CHECK(found != names.end());
     return static_cast<size_t>(found - names.begin());
   }
-  // Adds a flag whose allowed values are `names`. `set` receives the index of the name that the
-  // user passed. `get` returns the index of the current value's canonical name.
+  // Adds a flag whose value is one of `names`. When the user passes names[i], the parser calls
+  // set(i). `get` returns the index of the canonical name of the current value.
   void AddNames(FlagText text, std::vector<std::string_view> names, std::function<void(size_t)> set,
                 std::function<size_t()> get);
   void AddInteger(FlagText text, FlagRange<int64_t> range, std::function<void(int64_t)> set,
@@ -188,7 +196,8 @@ class Flags {
                std::function<std::optional<double>()> get);
   void Add(FlagText text, std::string bounds, std::function<absl::Status(std::string_view)> set,
            std::function<std::string()> show);
-  enum class Others { kAllowed, kRefused };  // handling of arguments that are not flags
+  // Arguments that are not flags are either allowed (kAllowed) or an error (kRefused).
+  enum class Others { kAllowed, kRefused };
   absl::StatusOr<std::vector<std::string_view>> Parse(std::span<const std::string_view> args,
                                                       Others others);
   absl::StatusOr<size_t> ParseFlag(std::span<const std::string_view> args, Others others);
@@ -201,7 +210,8 @@ class Flags {
   bool help_requested_ = false;
 };
 
-// Returns the candidate that is most similar to `name`, or nullopt if no candidate is similar.
+// Returns the candidate that is most similar to `name`. Returns nullopt if no candidate is similar
+// enough.
 std::optional<std::string_view> NearestName(std::string_view name,
                                             std::span<const std::string_view> candidates);
 

@@ -1,4 +1,4 @@
-// Declares a network address of the form HOST:PORT.
+// Declares HostPort, a network address of the form HOST:PORT.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@
 namespace incipit {
 
 struct HostPort {
-  std::string host;   // host name or IP address; an IPv6 address has no brackets
-  uint16_t port = 0;  // TCP port; 0: the system chooses a free port
+  std::string host;   // host name or IP address; an IPv6 address is stored without brackets
+  uint16_t port = 0;  // TCP port; 0: the operating system chooses a free port
 
   bool operator==(const HostPort&) const = default;
 };
 
-// Parses an address of the form HOST:PORT, where an IPv6 host must be in brackets. Returns
-// INVALID_ARGUMENT for any other text. The caller writes the name of a flag before the message.
+// Parses an address of the form HOST:PORT. An IPv6 host must be in brackets. Returns
+// INVALID_ARGUMENT for any other text. The error message begins with "is", so the caller must
+// prepend a subject, such as the name of a flag.
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 
-// Returns `address` in the form that ParseHostPort accepts.
+// Returns `address` as text of the form HOST:PORT. An IPv6 host is in brackets.
 std::string ToString(const HostPort& address);
 
 }  // namespace incipit

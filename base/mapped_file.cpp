@@ -29,8 +29,8 @@ absl::Status ErrnoStatus(const std::filesystem::path& path, int error) {
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a FIFO (named pipe) waits until another process writes to the FIFO.
-  // O_NONBLOCK has no effect on regular files.
+  // Without O_NONBLOCK, opening a named pipe (FIFO) would wait until another process opens the pipe
+  // for writing. O_NONBLOCK has no effect on regular files.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) return ErrnoStatus(path, errno);
   struct stat info {};

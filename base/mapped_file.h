@@ -1,5 +1,5 @@
-// Maps files into memory. The weights of a model stay in the page cache of the kernel. All
-// processes that map the same file share this memory.
+// Declares MappedFile, which maps a file into memory. Processes that map the same file share the
+// memory of the kernel's page cache.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,12 @@
 
 namespace incipit {
 
-// A read-only private mapping of a whole regular file. Move-only. The destructor unmaps the file.
+// A read-only mapping of a whole regular file. A MappedFile can be moved but not copied. The
+// destructor unmaps the file.
 class MappedFile {
  public:
-  // Maps the file `path`. Returns NOT_FOUND, PERMISSION_DENIED or, for a file that is not regular,
-  // FAILED_PRECONDITION. The message contains the path.
+  // Maps the file `path`. Returns NOT_FOUND or PERMISSION_DENIED if the file cannot be opened, and
+  // FAILED_PRECONDITION if the file is not a regular file. The message contains the path.
   static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -29,9 +30,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Removes the whole pages within `bytes`, a part of a mapping, from the memory of this process. The
-// kernel reads a removed page from the file again when the page is accessed. Only speed and memory
-// use change.
+// Removes all whole pages in `bytes`, which must be a part of a mapped file, from the memory of
+// this process. The kernel reads a removed page from the file again at the next access.
 void ReleasePages(std::span<const std::byte> bytes);
 
 // Returns the contents of the regular file `path`. Returns FAILED_PRECONDITION if the file has more

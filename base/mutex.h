@@ -1,5 +1,6 @@
-// Declares a std::mutex with annotations for clang's -Wthread-safety. absl::Mutex is not used,
-// because ThreadSanitizer reports false races for the packaged version of absl::Mutex.
+// Declares a std::mutex with annotations for the option -Wthread-safety of clang. absl::Mutex is
+// not used, because ThreadSanitizer reports false races for the version of absl::Mutex in the Linux
+// package.
 #pragma once
 
 #include <mutex>
@@ -8,7 +9,8 @@
 
 namespace incipit {
 
-// A mutual-exclusion lock. Use std::condition_variable_any to wait for a condition under this lock.
+// A mutual-exclusion lock. To wait for a condition while holding this lock, use
+// std::condition_variable_any.
 class ABSL_LOCKABLE Mutex {
  public:
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }

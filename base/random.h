@@ -1,6 +1,6 @@
-// Defines a counter-based random number generator, whose bits are a pure function of (seed, stream,
-// position). A sampled token therefore does not depend on other samples, on the order of samples or
-// on the backend.
+// Defines a random number generator without state. The random bits depend only on (seed, stream,
+// position). A sampled token therefore does not depend on the other tokens of a batch, on the order
+// of sampling, or on the backend.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace incipit {
 
 // Computes the generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as
-// easy as 1, 2, 3", SC'11). Tests compare the results with the vectors that the authors published.
+// easy as 1, 2, 3", SC'11). Tests compare its results with the test vectors of the authors.
 constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -25,8 +25,8 @@ constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// Returns the 64 random bits for the token at position `position` of choice `stream`, in a request
-// with the seed `seed`.
+// Returns the 64 random bits that sample one token. `seed` is the seed of the request, `stream` is
+// the index of the choice (one of n outputs), and `position` is the position of the token.
 constexpr uint64_t RandomBits(uint64_t seed, uint32_t stream, uint64_t position) {
   const auto bits = Philox4x32(
       {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0},

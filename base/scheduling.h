@@ -1,12 +1,12 @@
-// Changes the scheduling of threads by the operating system.
+// Declares a function that changes how the operating system schedules threads.
 #pragma once
 
 namespace incipit {
 
-// Prevents the calling thread, and the threads that it starts later, from interrupting other
-// threads when they wake up. If all CPUs are busy, such a thread waits until a time slice of
-// another thread ends, a few milliseconds. Does nothing if the process was started with another
-// scheduling policy than the default, or if the kernel refuses the change.
+// Sets a scheduling policy for the calling thread and the threads that it starts later. If all CPUs
+// are busy when such a thread becomes runnable, it waits for the end of a time slice instead of
+// interrupting another thread. Does nothing if the process does not have the default policy, or if
+// the kernel refuses the change.
 void NeverInterruptOthers();
 
 }  // namespace incipit

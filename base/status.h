@@ -1,5 +1,6 @@
-// Creates an absl::Status with a formatted message, and returns errors to the caller. Each message
-// names the wrong thing, its value and the bound, so that a user can correct the error.
+// Creates errors (absl::Status) with formatted messages, and returns errors to the caller. Each
+// message names the object with the error, its value and the allowed range, so that a user can
+// correct the error.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +13,8 @@
 
 namespace incipit {
 
-// Returns the message of `status` as a std::string. In the packaged library, absl::string_view is
-// another type than std::string_view.
+// Returns the message of `status` as a std::string. The message has the type absl::string_view,
+// which in the installed library differs from std::string_view.
 inline std::string MessageOf(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
@@ -42,8 +43,8 @@ INCIPIT_STATUS_CONSTRUCTOR(DeadlineExceeded)
 INCIPIT_STATUS_CONSTRUCTOR(Cancelled)
 #undef INCIPIT_STATUS_CONSTRUCTOR
 
-// Returns an error with the code of `status` and the message "context: message". If `status` is OK,
-// returns OK.
+// Returns an error with the code of `status` and the message "context: message", where message is
+// the message of `status`. If `status` is OK, returns OK.
 inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
   return absl::Status(status.code(), fmt::format("{}: {}", context, MessageOf(status)));

@@ -21,7 +21,7 @@ void* AllocateTable(size_t bytes) {
   if (bytes < kLargeTableBytes) return ::operator new(bytes, kLineAlignment);
   const size_t whole = WholePages(bytes);
   void* table = ::operator new (whole, std::align_val_t{kLargePageBytes});
-  // The call of madvise is only a hint. If the kernel ignores the hint, the program is correct but
+  // madvise asks the kernel for large pages. Without large pages, the table still works, but
   // slower.
   madvise(table, whole, MADV_HUGEPAGE);
   return table;

@@ -1,5 +1,5 @@
-// Declares large tables with random access. Tables use large pages if the system supports large
-// pages.
+// Declares Table, a large array for random access. If the system supports large memory pages, a
+// Table uses large pages.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,8 @@
 
 namespace incipit {
 
-// Allocates memory for a table: at least one megabyte in large pages, less than one megabyte by
-// operator new. With small pages, most random reads of a large table would also miss the buffer for
-// address translation (TLB).
+// Allocates `bytes` bytes for a table. A table of at least one megabyte is allocated in large
+// pages, because random reads then cause fewer misses in the address translation cache (TLB).
 void* AllocateTable(size_t bytes);
 void FreeTable(void* table, size_t bytes) noexcept;
 
@@ -26,7 +25,8 @@ struct TableAllocator {
   friend bool operator==(const TableAllocator&, const TableAllocator&) { return true; }
 };
 
-// A vector that is created with its final size and never grows.
+// A vector for random access, in large memory pages. A Table is created with its final size and
+// never grows.
 template <typename T>
 using Table = std::vector<T, TableAllocator<T>>;
 

@@ -1,4 +1,5 @@
-// Declares types that all layers share: tokens, cache blocks, choices and sampling parameters.
+// Declares basic types that all layers of the program use: tokens, cache blocks and sampling
+// parameters.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 namespace incipit {
 
 using TokenId = int32_t;
-// Request ids and block ids are separate types, so that the compiler rejects a block id in place of
-// a request id.
+// RequestId and BlockId are separate types, so that the compiler rejects a block id where a request
+// id is expected.
 enum class RequestId : uint64_t {};
 enum class BlockId : int32_t {};
 
@@ -20,12 +21,13 @@ inline constexpr int32_t kBlockSizeMax = 256;  // maximum number of tokens in a 
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
 
-// Status of one row of logits. kNonFinite: the row contains a NaN or +infinity, or all its values
-// are -infinity.
+// Result of the check of one row of logits. kNonFinite: the row contains a NaN or +infinity, or all
+// values of the row are -infinity.
 enum class RowStatus : uint8_t { kOk, kNonFinite };
 
-// A copy of the keys and values of the first `num_tokens` token slots of block `from` to block
-// `to`, in every layer. The device makes the copy before the first layer of the step.
+// A copy between two cache blocks: in every layer, the keys and values of the first `num_tokens`
+// tokens of block `from` are copied to block `to`. The device makes the copy before it computes the
+// first layer of the step.
 struct BlockCopy {
   BlockId from{-1}, to{-1};
   int32_t num_tokens = 0;
@@ -37,20 +39,26 @@ struct TokenBias {
 };
 
 // The sampling parameters of one request. The server checks the parameters when the request
-// arrives, so every value is finite and in its range.
+// arrives. Therefore every value is finite and in its allowed range.
 struct SamplingParams {
-  float temperature = 1;  // 0: always the likeliest token is sampled
-  float top_p = 1;        // range (0, 1]; 1: no limit
-  int32_t top_k = 0;      // number of likeliest tokens that may be sampled; 0: all tokens
-  float min_p = 0;        // range [0, 1]; 0: no limit
-  // Above 0; 1: no penalty. Applies to tokens of the prompt and the output.
+  float temperature = 1;  // 0: the token with the highest probability is always sampled
+  // Sampling chooses among the fewest likeliest tokens whose probabilities sum to at least `top_p`.
+  // Range (0, 1]; 1: no limit.
+  float top_p = 1;
+  int32_t top_k = 0;  // sampling chooses among the `top_k` likeliest tokens; 0: no limit
+  // Sampling chooses among the tokens whose probability is at least `min_p` times the highest
+  // probability. Range [0, 1]; 0: no limit.
+  float min_p = 0;
+  // Penalty for tokens that occur in the prompt or in the output. Must be above 0; 1: no penalty.
   float repetition_penalty = 1;
-  float presence_penalty = 0;   // range [-2, 2]; applies to tokens of the output
-  float frequency_penalty = 0;  // range [-2, 2]; applies to tokens of the output
+  // Penalty for each token that occurs in the output. Range [-2, 2]; 0: no penalty.
+  float presence_penalty = 0;
+  // Penalty for each occurrence of a token in the output. Range [-2, 2]; 0: no penalty.
+  float frequency_penalty = 0;
   uint64_t seed = 0;
-  std::vector<TokenBias> logit_bias;  // sorted by token id, without duplicates
-  // Log probabilities to report. -1: none; 0: of the sampled token; k > 0: also of the k likeliest
-  // tokens.
+  std::vector<TokenBias> logit_bias;  // sorted by token id; each token id occurs at most once
+  // Number of likeliest tokens whose log probabilities are reported with each sampled token. 0:
+  // only the sampled token is reported. -1: no log probabilities are reported.
   int32_t num_logprobs = -1;
 
   bool has_penalties() const {
@@ -58,8 +66,8 @@ struct SamplingParams {
   }
 };
 
-// Numbers of occurrences of token `token` in the prompt and in the output. Penalties use these
-// numbers.
+// Number of occurrences of one token in the prompt (`in_prompt`) and in the output (`in_output`),
+// for repetition penalties.
 struct TokenCount {
   TokenId token = -1;
   int32_t in_prompt = 0;
@@ -68,14 +76,15 @@ struct TokenCount {
 
 struct TokenLogprob {
   TokenId token = -1;
-  // Natural logarithm of the token's probability, from the logits before any sampling rule.
+  // Natural logarithm of the token's probability. The probability is computed from the unmodified
+  // logits, before penalties, bias and temperature.
   float logprob = 0;
 };
 
 // Log probabilities of several rows of logits. For row i, chosen[i] is the sampled or given token,
-// and rank[i] its rank (1: the likeliest token). The likeliest tokens of row i are
-// top[top_begin[i], top_begin[i + 1]), in descending order of probability; equal probabilities are
-// in ascending order of token id. `top_begin` has one element more than there are rows.
+// and rank[i] is its rank by probability (1: the likeliest). top[top_begin[i], top_begin[i + 1])
+// holds the likeliest tokens of row i, sorted by descending probability, then by ascending token
+// id.
 struct Logprobs {
   std::vector<TokenLogprob> chosen;
   std::vector<int32_t> rank;

@@ -27,8 +27,8 @@ absl::Status CheckShardName(std::string_view name) {
                          ShownValue(std::string(name)));
 }
 
-// Returns an error unless the file of a shard is in the folder `folder`. In the Hugging Face cache,
-// the file may also be in the folder blobs/ of the same repository.
+// Returns an error if the file of a shard is not in `folder`. A link is followed to its target. In
+// the Hugging Face cache, the target may also be in the directory blobs/ of the same repository.
 absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
   std::error_code error;
   const fs::path target = fs::canonical(shard, error);
@@ -46,7 +46,7 @@ absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
       shard.string(), target.string());
 }
 
-// Maps the name of a tensor to the name of the shard (file) that contains the tensor.
+// Maps the name of each tensor to the name of the file (shard) that contains the tensor.
 using WeightMap = std::map<std::string, std::string, std::less<>>;
 
 absl::StatusOr<WeightMap> ReadIndex(const fs::path& path) {

@@ -25,7 +25,7 @@ absl::Status ReadHeads(const JsonFields& fields, const Family& family, ModelConf
   config.num_heads = 32;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_attention_heads", {1, kHeadsMax}, config.num_heads));
   config.num_kv_heads = family.num_kv_heads.value_or(config.num_heads);
-  // If the value of num_key_value_heads is null, the model has as many KV heads as query heads.
+  // If num_key_value_heads is null in config.json, the model has as many KV heads as query heads.
   if (fields.Contains("num_key_value_heads")) config.num_kv_heads = config.num_heads;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_key_value_heads", {1, kHeadsMax}, config.num_kv_heads));
   if (config.num_heads % config.num_kv_heads != 0) {
@@ -79,8 +79,9 @@ absl::Status ReadActivation(const JsonFields& fields) {
   return Unimplemented("hidden_act is \"{}\"; the only supported value is silu", *name);
 }
 
-// Reads the bias keys that the family uses. Bias keys of other families are ignored. If an ignored
-// key would require weights, CheckTensors refuses these weights by name as unknown tensors.
+// Reads the keys that add bias tensors to a model of the family `family`. Bias keys that only other
+// families use are ignored. If the checkpoint contains tensors for an ignored key, CheckTensors
+// later reports them as unknown tensors.
 absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const bool is_llama = family.model_type == "llama", is_qwen3 = family.model_type == "qwen3";
   bool attention_bias = false;
@@ -96,7 +97,8 @@ absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelCon
 
 enum class LayerType : uint8_t { kFull, kSliding };
 
-// Returns the values of `layer_types`, or an empty list if config.json has no `layer_types`.
+// Returns the elements of the key `layer_types`. Returns an empty list if config.json does not
+// contain the key.
 absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
                                                       int32_t num_layers) {
   std::vector<LayerType> types;
@@ -123,7 +125,7 @@ absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
   return types;
 }
 
-// Returns the sliding attention window as a number of positions, or 0 if the model has no window.
+// Returns the size of the sliding attention window in positions, or 0 if the model has no window.
 absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& family) {
   if (!fields.Contains("sliding_window")) return family.sliding_window;
   int32_t window = 0;
@@ -132,9 +134,9 @@ absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& famil
   return window;
 }
 
-// Checks that all elements of `layer_types` are `expected`. The Mistral architecture applies its
-// window in every layer, and Llama has no window. Both ignore `layer_types`, so another list
-// describes a model that these architectures cannot compute.
+// Returns an error if an element of `layer_types` differs from `expected`. Mistral models use the
+// attention window in every layer, and Llama models have no window. A list with other elements
+// therefore describes an unsupported model.
 absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expected,
                                 std::string_view architecture) {
   if (std::ranges::all_of(types, [&](LayerType type) { return type == expected; })) {
@@ -207,7 +209,8 @@ absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
 constexpr double kTemperatureMax = 100;
 constexpr double kRepetitionPenaltyMax = 100;
 
-// Adds the ids in eos_token_id, which is a single id or a list of ids, to config.eos_ids.
+// Reads the end-of-sequence token ids from the key eos_token_id, which is one id or a list of ids.
+// Adds them to config.eos_ids.
 absl::Status ReadEosIds(const JsonFields& fields, ModelConfig& config) {
   const Json* value = fields.Find("eos_token_id");
   if (value == nullptr) return absl::OkStatus();

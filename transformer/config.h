@@ -1,5 +1,5 @@
-// Declares the configuration of a model, which is read from a Hugging Face folder. All values are
-// checked when they are read, so a ModelConfig holds no invalid value.
+// Declares ModelConfig, the configuration of a model in a Hugging Face folder. All values are
+// checked when the configuration is read, so a ModelConfig contains only valid values.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace incipit {
 
-// Upper bounds of configuration values. The bounds are far above the values of all models of the
-// supported families. The product of any three bounds fits in 64 bits.
+// Maximum values of a model's configuration. Supported models have much smaller values. The product
+// of any three of these maximum values fits in 64 bits.
 inline constexpr int32_t kHiddenSizeMax = 1 << 17;
 inline constexpr int32_t kIntermediateSizeMax = 1 << 20;
 inline constexpr int32_t kLayersMax = 1 << 10;
@@ -33,48 +33,52 @@ struct RopeConfig {
   double theta = 10000;
   double factor = 1;
   int32_t original_max_positions = 0;
-  double low_freq_factor = 1, high_freq_factor = 4;                // used only if `type` is kLlama3
-  double beta_fast = 32, beta_slow = 1;                            // used only if `type` is kYarn
-  std::optional<double> attention_factor, mscale, mscale_all_dim;  // used only if `type` is kYarn
-  bool truncate = true;                                            // used only if `type` is kYarn
+  // `low_freq_factor` and `high_freq_factor` are used only if `type` is kLlama3.
+  double low_freq_factor = 1, high_freq_factor = 4;
+  // The members from `beta_fast` to `truncate` are used only if `type` is kYarn.
+  double beta_fast = 32, beta_slow = 1;
+  std::optional<double> attention_factor, mscale, mscale_all_dim;
+  bool truncate = true;
 };
 
 struct ModelConfig {
-  std::string architecture;  // name of the architecture in config.json
+  // Name of the model architecture, from the key `architectures` of config.json.
+  std::string architecture;
   int32_t hidden_size = 0, intermediate_size = 0, num_layers = 0;
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int32_t vocab_size = 0, max_positions = 0;
   float rms_norm_epsilon = 0;
-  // True: the head uses the tensor of the embedding, unless the weights contain a tensor for the
-  // head.
+  // True: the output head (lm_head) uses the tensor of the token embedding. If the weights contain
+  // a tensor for the head, the head uses that tensor instead.
   bool tied_embeddings = false;
-  // True if config.json contains tie_word_embeddings. If false, the head uses the tensor of the
-  // embedding if the weights contain no tensor for the head.
+  // True if config.json contains the key tie_word_embeddings. False: the output head (lm_head) uses
+  // the tensor of the token embedding only if the weights contain no tensor for the head.
   bool tying_is_given = false;
   bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
   RopeConfig rope;
-  // Element i: the attention window of layer i, as a number of positions; 0: full attention.
+  // Element i is the size of the attention window of layer i, in positions. 0: full attention.
   std::vector<int32_t> layer_windows;
-  // Type of the weights in config.json; absent if config.json has no dtype. CheckTensors requires
-  // that the stored weights have this type.
+  // Element type of the weights, from the key dtype of config.json. Absent if config.json does not
+  // contain this key. CheckTensors reports an error if the stored weights have another type.
   std::optional<DType> dtype;
-  // Ids of all end-of-sequence tokens, from generation_config.json and config.json, in ascending
+  // Ids of all end-of-sequence tokens in generation_config.json and config.json, in ascending
   // order.
   std::vector<TokenId> eos_ids;
 };
 
-// Sampling parameters in generation_config.json. A request uses these values for parameters that
-// the request does not set.
+// Default sampling parameters of a model, from generation_config.json. A default is used if a
+// request does not set the parameter.
 struct GenerationDefaults {
   std::optional<float> temperature, top_p, repetition_penalty;
   std::optional<int32_t> top_k;
   bool do_sample = true;
 };
 
-// Parses the contents of config.json and generation_config.json. `generation_config_json` is empty
-// if the file does not exist. Returns INVALID_ARGUMENT for a bad value; the message contains key,
-// value and bound. Returns UNIMPLEMENTED for an unsupported architecture or option, which the
-// message names.
+// Parses the contents of the files config.json and generation_config.json. If
+// generation_config.json does not exist, `generation_config_json` is empty. Returns
+// INVALID_ARGUMENT if a value is invalid; the message contains the key, the value and the allowed
+// range. Returns UNIMPLEMENTED if the architecture or an option is not supported; the message names
+// the architecture or the option.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view config_json,
                                              std::string_view generation_config_json);
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& folder);

@@ -1,5 +1,5 @@
-// Declares the supported model families: their names in config.json, and the values of keys that
-// config.json omits.
+// Declares the supported model families. A family has a name in config.json, and default values for
+// keys that are absent from config.json.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,22 @@
 
 namespace incipit {
 
-// A model family, with the values of keys that config.json omits. These values are the defaults of
-// the configuration classes of the transformers library.
+// A model family, with default values for keys that are absent from config.json. The transformers
+// library uses the same default values.
 struct Family {
   std::string_view architecture, model_type;
   int32_t intermediate_size, vocab_size, max_positions;
-  // If `num_kv_heads` is absent, the default is num_heads. If `head_dim` is absent, the default is
-  // hidden_size / num_heads.
+  // Default values of num_key_value_heads and head_dim in config.json. If the family has no
+  // `num_kv_heads`, the default is the number of query heads. If the family has no `head_dim`, the
+  // default is hidden_size / num_heads.
   std::optional<int32_t> num_kv_heads, head_dim;
-  int32_t sliding_window = 0;  // default attention window, as a number of positions; 0: no window
+  // Default size of the attention window, in positions. 0: the default is no window.
+  int32_t sliding_window = 0;
 };
 
-// Returns the family that the keys `architectures` and `model_type` name. Returns INVALID_ARGUMENT
-// if the keys name different families. Returns UNIMPLEMENTED if `architectures` names no supported
-// family.
+// Returns the model family that the keys `architectures` and `model_type` of config.json name.
+// Returns INVALID_ARGUMENT if the two keys name different families. Returns UNIMPLEMENTED if
+// `architectures` names no supported family.
 absl::StatusOr<const Family*> ReadFamily(const JsonFields& fields);
 
 }  // namespace incipit

@@ -8,7 +8,8 @@
 namespace incipit {
 namespace {
 
-// Returns the number of bytes that the tensors need on a backend, without the backend's padding.
+// Returns the number of bytes that the weights need on a backend. The backend may add padding,
+// which is not counted.
 size_t WeightBytes(const Checkpoint& checkpoint, DType activation_dtype, WeightFormat format) {
   size_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {

@@ -1,4 +1,4 @@
-// Loads a model folder: the configuration, and the weights on a backend.
+// Loads a model from a folder: reads the configuration and copies the weights to a backend.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +11,17 @@
 
 namespace incipit {
 
-// A loaded model, which is immutable. The backend must outlive the model. `checkpoint` is declared
-// before `weights` and destroyed after `weights`, because weights may be views of files that
-// `checkpoint` maps.
+// A loaded model, which never changes. The backend must outlive the model. Weights may point into
+// files that `checkpoint` maps. Therefore `checkpoint` is declared before `weights`, and destroyed
+// after `weights`.
 struct Model {
   ModelConfig config;
   Checkpoint checkpoint;
   ModelWeights weights;
 };
 
-// Reads config.json, generation_config.json and the weights of `folder`. The backend packs the
-// weights in the format `format`. Returns RESOURCE_EXHAUSTED if there is not enough memory; the
+// Reads config.json, generation_config.json and the weights from `folder`. The backend stores the
+// weights in the format `format`. Returns RESOURCE_EXHAUSTED if the memory is too small; the
 // message contains the number of missing bytes.
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
                                 WeightFormat format = WeightFormat::kAsStored);

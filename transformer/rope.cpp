@@ -7,15 +7,16 @@
 namespace incipit {
 namespace {
 
-// Returns theta^(2 * pair / head_dim), computed in double and rounded to f32.
+// Returns theta^(2 * pair / head_dim), the reciprocal of the unscaled RoPE frequency of pair
+// `pair`. The power is computed in double and rounded to f32.
 float PairPeriod(const RopeConfig& rope, int32_t pair, int32_t head_dim) {
   const float exponent = static_cast<float>(2 * pair) / static_cast<float>(head_dim);
   return static_cast<float>(
       std::pow(static_cast<double>(static_cast<float>(rope.theta)), static_cast<double>(exponent)));
 }
 
-// Returns `frequency` divided by the factor for a low frequency, unchanged for a high frequency,
-// and a blend of both values for a frequency in between.
+// Scales a RoPE frequency as Llama 3 does. A high frequency is unchanged, and a low frequency is
+// divided by rope.factor. A frequency in between becomes a weighted mean of these two values.
 float ScaleLlama3(const RopeConfig& rope, float frequency) {
   const double length = rope.original_max_positions;
   const auto factor = static_cast<float>(rope.factor);
@@ -34,8 +35,8 @@ struct Ramp {
   double begin = 0, end = 0;
 };
 
-// Returns the range of pairs over which YaRN changes from keeping a frequency to dividing the
-// frequency by the factor. The range begins at the pair that makes beta_fast turns within the
+// Returns the range of pairs in which YaRN changes from unchanged frequencies to frequencies
+// divided by rope.factor. The range begins at the pair that makes beta_fast turns within the
 // original context length. The range ends at the pair that makes beta_slow turns.
 Ramp YarnRamp(const RopeConfig& rope, int32_t head_dim) {
   const auto pair_of = [&](double num_turns) {

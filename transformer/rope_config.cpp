@@ -34,9 +34,8 @@ absl::Status Require(const JsonFields& scaling, std::string_view key) {
   return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
-// Reads the context length before scaling. A value in `config` has priority over a value in
-// `scaling`. If both are absent, rope.original_max_positions keeps its value, the maximum length of
-// the model.
+// Reads the context length that the model had before RoPE scaling. The key in `config` has priority
+// over the key in `scaling`. If both are absent, rope.original_max_positions is unchanged.
 absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
@@ -59,8 +58,8 @@ absl::Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
   return absl::OkStatus();
 }
 
-// Reads the YaRN parameters. A beta or an mscale of 0 is treated as absent, as in the training code
-// of models with YaRN.
+// Reads the parameters of YaRN, an extension of RoPE. A value of 0 for beta_fast, beta_slow, mscale
+// or mscale_all_dim is treated as an absent key.
 absl::Status ReadYarn(const JsonFields& scaling, int32_t max_positions, RopeConfig& rope) {
   rope.factor = static_cast<double>(max_positions) / rope.original_max_positions;
   INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
@@ -90,8 +89,8 @@ absl::Status RefusePartialRotation(const JsonFields& scaling) {
                        scaling.PathOf("partial_rotary_factor"), ShownValue(*value));
 }
 
-// Returns the key of the RoPE parameters: rope_scaling if its value is not empty, otherwise
-// rope_parameters.
+// Returns the key of config.json that holds the RoPE parameters. This key is rope_scaling if its
+// value is not empty, otherwise rope_parameters.
 std::string_view KeyOfScaling(const JsonFields& config) {
   const Json* older = config.Find("rope_scaling");
   return older != nullptr && !older->empty() ? "rope_scaling" : "rope_parameters";

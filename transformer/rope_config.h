@@ -1,5 +1,5 @@
-// Reads the parameters of the rotary position embedding (RoPE) from config.json, in any form that
-// checkpoints use.
+// Reads the parameters of the rotary position embedding (RoPE) from config.json. Older and newer
+// forms of these keys are supported.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace incipit {
 
-// Reads the RoPE parameters from `rope_scaling` (with the key `type` or `rope_type`) or
-// `rope_parameters`. `rope_theta` may be inside these objects or in `config` itself. Returns
-// UNIMPLEMENTED for an unknown RoPE type, and for types whose values depend on the length of the
-// prompt (dynamic, longrope). Returns INVALID_ARGUMENT for a value out of bounds.
+// Reads the RoPE parameters from the object `rope_scaling` or `rope_parameters` of `config`. The
+// key `rope_theta` may be in that object or in `config` itself. Returns UNIMPLEMENTED for an
+// unknown RoPE type, and for a type whose frequencies depend on the length of the prompt (dynamic,
+// longrope). Returns INVALID_ARGUMENT if a value is not in its allowed range.
 absl::StatusOr<RopeConfig> ParseRopeConfig(const nlohmann::json& config, int32_t max_positions);
 
 }  // namespace incipit

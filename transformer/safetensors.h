@@ -1,10 +1,10 @@
-// Reads files in the safetensors format: the name, shape and bytes of each tensor, without a copy
-// of the bytes. The file is untrusted, so all offsets are checked.
+// Reads a file in the safetensors format: the name, the shape and the bytes of each tensor. The
+// bytes are not copied. The file is untrusted, so all offsets are checked.
 //
-// The safetensors format (github.com/huggingface/safetensors) is a little-endian u64 n, then a
-// header of n bytes of JSON, then the data. The header is {"name": {"dtype", "shape",
-// "data_offsets": [begin, end)}, ..., "__metadata__": {...}}. The tensors cover the data without
-// gaps and overlaps, up to the last byte.
+// The safetensors format (github.com/huggingface/safetensors) begins with a 64-bit little-endian
+// number n. The next n bytes are the JSON header, followed by the data of the tensors. The header
+// is {"name": {"dtype", "shape", "data_offsets": [begin, end)}, ..., "__metadata__": {...}}. Every
+// byte of the data belongs to exactly one tensor.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,14 @@
 
 namespace incipit {
 
-// Maximum size of the JSON header in bytes. The reference implementation has the same limit.
+// Maximum size of the JSON header of a safetensors file, in bytes. The reference implementation of
+// the format has the same maximum.
 inline constexpr size_t kSafetensorsHeaderBytesMax = 100'000'000;
 
 struct StoredTensor {
-  std::string dtype_name;      // name of the type in the file, for example "BF16"
-  std::optional<DType> dtype;  // absent if no supported model uses the type
-  std::vector<int64_t> shape;  // sizes of the dimensions, all positive; empty: a scalar
+  std::string dtype_name;      // element type as named in the file, for example "BF16"
+  std::optional<DType> dtype;  // element type; absent if no supported model uses this type
+  std::vector<int64_t> shape;  // size of each dimension, all above 0; empty for a single number
   std::span<const std::byte> bytes;
 };
 
@@ -36,9 +37,9 @@ std::string ShownShape(std::span<const int64_t> shape);
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-// Returns the tensors of a safetensors file with the contents `file`, which must outlive the
-// result. Returns INVALID_ARGUMENT if the file violates the format or contains an empty tensor,
-// which no supported model has. The message contains the name of the tensor.
+// Returns the tensors of a safetensors file. `file` holds the contents of the file, and must
+// outlive the returned tensors. Returns INVALID_ARGUMENT if the file is malformed or contains an
+// empty tensor. The message contains the name of the tensor.
 absl::StatusOr<StoredTensors> ParseSafetensors(std::span<const std::byte> file);
 
 }  // namespace incipit

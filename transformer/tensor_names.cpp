@@ -57,8 +57,8 @@ void AddLayer(const ModelConfig& config, int32_t layer, std::vector<ExpectedTens
   }
 }
 
-// Returns true if `name` is a tensor of rotary frequencies, which older checkpoints contain. These
-// tensors are ignored, because the frequencies follow from the configuration.
+// Returns true if `name` is the name of a tensor of RoPE frequencies. Some old checkpoints contain
+// such tensors. The tensors are ignored, because the frequencies are computed from config.json.
 bool IsHarmlessExtra(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
 
 absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stored) {
@@ -67,8 +67,8 @@ absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stor
                          ShownShape(stored.shape), ShownShape(expected.shape));
 }
 
-// Returns an error if the dtype of `stored` differs from `first_dtype_name`, the dtype of the first
-// tensor, or from the dtype in config.json.
+// Returns an error if the element type of `stored` differs from the type in config.json, or from
+// `first_dtype_name`, the type of the first checked tensor.
 absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expected,
                         const StoredTensor& stored, std::string_view first_dtype_name) {
   if (!stored.dtype) {

@@ -1,5 +1,5 @@
-// Lists the tensors that a configuration requires, with their shapes and with their names in
-// Hugging Face checkpoints of the supported families.
+// Lists the tensors that a model needs, with their shapes and their names in Hugging Face
+// checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr std::string_view kEmbeddingName = "model.embed_tokens.weight";
 inline constexpr std::string_view kFinalNormName = "model.norm.weight";
 inline constexpr std::string_view kHeadName = "lm_head.weight";
 
-// Returns the name of a tensor in a layer: "model.layers.<layer>." followed by `part`.
+// Returns "model.layers.<layer>." followed by `part`: the name of a tensor of layer `layer`.
 std::string LayerTensorName(int32_t layer, std::string_view part);
 
 struct ExpectedTensor {
@@ -25,20 +25,20 @@ struct ExpectedTensor {
   std::vector<int64_t> shape;
 };
 
-// Returns the names and shapes of all tensors of a model, except the embedding and the head.
+// Returns the names and shapes of all tensors of a model, except the token embedding and the output
+// head.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelConfig& config);
 
-// The names of the tensors for the embedding and the head. If the head is tied to the embedding,
-// the checkpoint may contain only one of the tensors, and both names are equal. If a checkpoint
-// contains both tensors, the head uses its own tensor.
+// The names of the tensors for the token embedding and the output head. Both names are equal if the
+// head uses the tensor of the embedding. If the checkpoint contains both tensors, the names differ.
 struct EndNames {
   std::string_view embedding = kEmbeddingName, head = kHeadName;
 };
 EndNames NamesOfEnds(const ModelConfig& config, const StoredTensors& tensors);
 
-// Returns INVALID_ARGUMENT if tensors are missing, unknown to the model, or of a wrong shape or
-// dtype; the message names the tensors. Returns UNIMPLEMENTED for a dtype that no supported model
-// has.
+// Checks the tensors of a checkpoint. Returns INVALID_ARGUMENT if a tensor is missing or unknown,
+// or has a wrong shape or dtype; the message names the tensors. Returns UNIMPLEMENTED for a dtype
+// that no supported model has.
 absl::Status CheckTensors(const ModelConfig& config, const StoredTensors& tensors);
 
 }  // namespace incipit

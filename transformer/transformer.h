@@ -1,5 +1,6 @@
 // Computes the forward pass of a decoder-only transformer (Vaswani et al., 2017; Touvron et al.,
-// 2023): RMS norms, grouped-query attention with rotary position embedding, and a gated MLP.
+// 2023). The layers use RMS norms, grouped-query attention with rotary position embedding, and a
+// gated MLP.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +11,32 @@
 
 namespace incipit {
 
-// Memory for the intermediate values of a step with num_tokens tokens. BackendLimits defines the
-// element types.
+// Buffers for the intermediate values of one forward pass over num_tokens tokens. BackendLimits
+// defines the element types of the buffers.
 struct Activations {
-  TensorView hidden;     // the residual stream, of shape [num_tokens, hidden_size]
-  TensorView query;      // shape [num_tokens, num_heads * head_dim]
-  TensorView attention;  // shape [num_tokens, num_heads * head_dim]
-  TensorView mlp;        // shape [num_tokens, intermediate_size]
+  // Residual stream: input and output of each layer. Shape [num_tokens, hidden_size].
+  TensorView hidden;
+  TensorView query;      // queries; shape [num_tokens, num_heads * head_dim]
+  TensorView attention;  // output of the attention; shape [num_tokens, num_heads * head_dim]
+  TensorView mlp;        // input of the MLP matrix down; shape [num_tokens, intermediate_size]
 };
 
-// Enqueues the forward pass of one step at a time on a backend. All arguments of the constructor
-// must outlive the transformer.
+// Enqueues the forward pass of a model on a backend. All arguments of the constructor must outlive
+// the transformer.
 class Transformer {
  public:
-  // `rope` is a table from RopeTable with at least as many positions as the longest sequence will
-  // have.
+  // `rope` is a table from RopeTable. The table must have a row for each position of the longest
+  // sequence.
   Transformer(const ModelConfig& config, const ModelWeights& weights, const Buffer& rope,
               Backend& backend)
       : config_(config), weights_(weights), rope_(rope), backend_(backend) {}
 
-  // Runs all layers for the step that Backend::Upload has begun. The result is in
-  // `activations.hidden`.
+  // Enqueues all layers for the batch of tokens that the last call of Backend::Upload described.
+  // Writes the output of the last layer to `activations.hidden`.
   void Forward(const Activations& activations, KvPool& pool) const;
 
-  // Computes the logits of the rows [begin, begin + logits.rows) of StepLogits::rows. `logits` has
-  // the shape [rows, vocab] and the type f32.
+  // Enqueues the computation of logits for the rows [begin, begin + n) of StepLogits::rows, where n
+  // is the number of rows of `logits`. `logits` has the shape [n, vocab] and the type f32.
   void Logits(const Activations& activations, int32_t begin, const TensorView& logits) const;
 
  private:

@@ -12,10 +12,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The neutral value of a key that requires arithmetic that no supported model family has. A key
-// with its neutral value is accepted, because the value changes nothing. Any other value is an
-// error.
-enum class Neutral : uint8_t { kEmpty, kOne, kTrue };  // kEmpty: null, false, 0, "", [] or {}
+// The only accepted value of a key that stands for an unsupported option. With this value, the
+// option is off. Any other value of the key is an error. kEmpty means null, false, 0, "", [] or {}.
+enum class Neutral : uint8_t { kEmpty, kOne, kTrue };
 struct UnsupportedKey {
   std::string_view key;
   Neutral neutral;

@@ -1,5 +1,5 @@
-// Loads the tensors of a checkpoint as weights on a backend. Names, shapes and dtypes of the
-// tensors are checked against the configuration, so the forward pass needs no checks.
+// Loads the tensors of a checkpoint to a backend. The names, shapes and dtypes of the tensors are
+// checked first, so the forward pass does not check them again.
 #pragma once
 
 #include <cstdint>
@@ -15,42 +15,54 @@
 
 namespace incipit {
 
-// Names of the weight formats in flags and reports. "auto" means the type of the stored weights.
+// Names of the weight formats in command-line flags and reports. "auto": weights keep the type that
+// they have in the checkpoint.
 inline constexpr EnumName<WeightFormat> kWeightFormatNames[] = {{WeightFormat::kAsStored, "auto"},
                                                                 {WeightFormat::kInt8, "int8"}};
 
-// The weights of one decoder layer. A pointer is null if the configuration requires no such tensor.
+// The weights of one decoder layer. A pointer is null if the model has no such tensor.
 struct LayerWeights {
-  std::unique_ptr<Buffer> attention_norm;  // shape [hidden_size], f32
-  std::unique_ptr<Weight> qkv;  // shape [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]
-  std::unique_ptr<Buffer> qkv_bias;              // shape [rows of qkv], f32
-  std::unique_ptr<Buffer> query_norm, key_norm;  // shape [head_dim], f32
-  std::unique_ptr<Weight> output;                // shape [hidden_size, num_heads * head_dim]
-  std::unique_ptr<Buffer> output_bias;           // shape [hidden_size], f32
-  std::unique_ptr<Buffer> mlp_norm;              // shape [hidden_size], f32
-  std::unique_ptr<Weight> gate_up;               // shape [2 * intermediate_size, hidden_size]
-  std::unique_ptr<Buffer> gate_up_bias;          // shape [2 * intermediate_size], f32
-  std::unique_ptr<Weight> down;                  // shape [hidden_size, intermediate_size]
-  std::unique_ptr<Buffer> down_bias;             // shape [hidden_size], f32
+  // Factors of the RMS norm before the attention; shape [hidden_size], f32.
+  std::unique_ptr<Buffer> attention_norm;
+  // Query, key and value matrices, one below the other. Shape [(num_heads + 2 * num_kv_heads) *
+  // head_dim, hidden_size].
+  std::unique_ptr<Weight> qkv;
+  std::unique_ptr<Buffer> qkv_bias;  // biases of queries, keys and values; shape [rows of qkv], f32
+  // Factors of the RMS norms of each head's queries and keys; shape [head_dim], f32.
+  std::unique_ptr<Buffer> query_norm, key_norm;
+  // Output matrix of the attention; shape [hidden_size, num_heads * head_dim].
+  std::unique_ptr<Weight> output;
+  std::unique_ptr<Buffer> output_bias;  // bias of the attention's output; shape [hidden_size], f32
+  // Factors of the RMS norm before the MLP; shape [hidden_size], f32.
+  std::unique_ptr<Buffer> mlp_norm;
+  // MLP matrices gate and up; shape [2 * intermediate_size, hidden_size].
+  std::unique_ptr<Weight> gate_up;
+  // MLP biases of gate and up; shape [2 * intermediate_size], f32.
+  std::unique_ptr<Buffer> gate_up_bias;
+  std::unique_ptr<Weight> down;       // MLP matrix down; shape [hidden_size, intermediate_size]
+  std::unique_ptr<Buffer> down_bias;  // MLP bias of down; shape [hidden_size], f32
 };
 
 struct ModelWeights {
-  DType dtype = DType::kF32;  // type of all tensors in the checkpoint
+  DType dtype = DType::kF32;  // element type of all tensors in the checkpoint
   WeightFormat format = WeightFormat::kAsStored;
-  std::unique_ptr<Weight> embedding;  // shape [vocab, hidden_size]
+  std::unique_ptr<Weight> embedding;  // token embedding; shape [vocab, hidden_size]
   std::vector<LayerWeights> layers;
-  std::unique_ptr<Buffer> final_norm;  // shape [hidden_size], f32
-  // Shape [vocab, hidden_size]. If the head is tied to the embedding, the head is packed from the
-  // tensor of the embedding.
+  // Factors of the RMS norm after the last layer; shape [hidden_size], f32.
+  std::unique_ptr<Buffer> final_norm;
+  // Output matrix (lm_head) of shape [vocab, hidden_size], which computes the logits. If the model
+  // has no tensor for the head, the head is created from the tensor of the embedding.
   std::unique_ptr<Weight> head;
   std::vector<std::string> non_finite;  // names of all tensors that contain an infinity or a NaN
 };
 
-// Passes every tensor to the backend, which may use the tensor in place, so `checkpoint` must
-// outlive the result. Returns INVALID_ARGUMENT if a tensor is missing or unknown, or if its shape
-// or dtype differs from the configuration. Returns UNIMPLEMENTED for a dtype, a weight format or a
-// head_dim that the backend does not support. If `format` is kInt8, the embedding keeps its stored
-// type unless the head uses the same tensor.
+// Passes all tensors of `checkpoint` to the backend. The backend may keep pointers to the tensors,
+// so `checkpoint` must outlive the result. If `format` is kInt8, the embedding keeps its stored
+// type, unless the head uses the same tensor.
+//
+// Returns INVALID_ARGUMENT if a tensor is missing or unknown, or has a wrong shape or dtype.
+// Returns UNIMPLEMENTED if the backend does not support the dtype, the weight format or the
+// head_dim.
 absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                                          Backend& backend, WeightFormat format);
 

@@ -8,9 +8,10 @@
 namespace incipit {
 namespace {
 
-// Builds a JSON value and stops at the first error. `open_` holds pointers to the arrays and
-// objects that are being read, from the outermost to the innermost. A pointer stays valid, because
-// each array or object in `open_` is the last element of the array or object before.
+// Builds a JSON value from the events of the JSON parser, and stops at the first error. `open_`
+// holds pointers to the arrays and objects whose end has not been parsed yet, from the outermost to
+// the innermost. These pointers stay valid, because elements are added only to the innermost array
+// or object.
 template <typename Json>
 class LimitedBuilder final : public nlohmann::json_sax<Json> {
  public:
@@ -45,7 +46,8 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Ignores the library's error message, because the message repeats parts of the untrusted input.
+  // Does not use the error message of the JSON library, because that message repeats parts of the
+  // untrusted input.
   bool parse_error(size_t position, const std::string&, const typename Json::exception&) override {
     return Fail(fmt::format("not valid JSON: error at byte {}", position));
   }
@@ -98,7 +100,8 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   int64_t num_values_ = 0;
   Json root_;
   std::vector<Json*> open_;
-  Json* slot_ = nullptr;  // destination of the value of the last key
+  // Address at which the value of the latest key is stored.
+  Json* slot_ = nullptr;
   std::string error_;
 };
 
@@ -110,7 +113,8 @@ absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits) 
     return InvalidArgument("the JSON text has {} bytes; it must have at most {}", text.size(),
                            limits.bytes_max);
   }
-  // The library would treat a NUL byte as the end of the input.
+  // Returns an error for a NUL byte, because the JSON library would treat a NUL byte as the end of
+  // the text.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
   }

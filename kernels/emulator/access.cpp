@@ -1,5 +1,5 @@
-// Checks the memory accesses of a kernel's threads. Also orders a kernel after the earlier kernels,
-// and the blocks of one kernel by atomic operations.
+// Checks the memory accesses of a kernel's threads. Also implements the functions that order a
+// kernel after earlier kernels, and the atomic operations that order blocks of a kernel.
 #include <fmt/format.h>
 
 #include "kernels/emulator/machine.h"

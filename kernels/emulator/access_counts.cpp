@@ -7,9 +7,9 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// Maximum number of accesses at one source line that only some lanes of a warp have made yet. If
-// the number is exceeded, the oldest access is counted without the missing lanes, because these
-// lanes may have taken another branch.
+// Maximum number of incomplete accesses of a warp at one source line. An access is incomplete until
+// all 32 lanes have made it. If there are more, the oldest one is counted without the missing
+// lanes, because these lanes may have taken another branch.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {
@@ -45,7 +45,7 @@ Sectors CountSectors(std::span<const uint64_t> addresses, int bytes) {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   Sectors sectors;
-  uint64_t next = 0;  // index of the first sector (32 bytes) that has not been counted
+  uint64_t next = 0;  // index of the first sector (32 bytes) that is not counted yet
   for (const uint64_t address : distinct) {
     const uint64_t last = (address + static_cast<uint64_t>(bytes) - 1) / kSectorBytes;
     const uint64_t first = std::max(address / kSectorBytes, next);

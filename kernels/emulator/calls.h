@@ -1,5 +1,5 @@
-// Declares the functions of the emulator that a kernel's threads call. The functions of
-// kernels/emulator/device.h are thin wrappers of the functions declared here.
+// Declares the emulator's functions that a kernel's threads call. Each function of
+// kernels/emulator/device.h calls one of these functions.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace incipit::emulator {
 
-// A line in the source of a kernel. A function with the default argument Here() receives the line
-// of its caller.
+// A line of a kernel's source code. If a function has a parameter `Site site = Here()`, the
+// parameter is the line that calls the function.
 struct Site {
   const char* file = "";
   int line = 0;
@@ -22,7 +22,7 @@ constexpr Site Here(const char* file = __builtin_FILE(), int line = __builtin_LI
 
 // The identity of the running thread.
 struct Place {
-  int thread = 0;  // index of the thread within its block
+  int thread = 0;  // index of the CUDA thread within its block
   int block = 0, num_blocks = 1;
   int cluster_rank = 0;
   char* shared = nullptr;
@@ -31,24 +31,24 @@ struct Place {
 extern constinit thread_local Place* g_running;
 inline const Place& Running() { return *g_running; }
 
-// ---- memory: the Touch functions only check an access; the caller then accesses the memory
+// ---- memory: TouchShared and TouchGlobal only check an access; the caller makes the access
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kConstant, kBulkRead };
 void TouchShared(const void* address, int bytes, Access access, Site site);
 void TouchGlobal(const void* address, int bytes, Access access, Site site);
 uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value, Site site);
 
-// ---- collectives: all lanes of a warp call the function at the same source line
+// ---- warp and block operations: all 32 lanes of a warp must call the function at the same line
 
-// Returns the index of the running thread's warp within its block.
+// Returns the index of the calling thread's warp within its block.
 int WarpNumber(Site site);
 void SyncBlock(Site site);
 void SyncThreads(int id, int num_threads, Site site);
 void SyncWarp(Site site);
 uint32_t Ballot(bool vote, Site site);
-// Returns the `value` that lane `from` passed. Each lane chooses its own `from`.
+// Returns the `value` that lane `from` of the same warp passed. Each lane may pass another `from`.
 uint64_t Shuffle(uint64_t value, int from, Site site);
 
-// ---- asynchronous copies: the copied bytes arrive some time after the call
+// ---- asynchronous copies: the bytes are copied some time after the call
 void CopyAsync16(void* shared, const void* global, int bytes, Site site);
 void CommitCopies();
 void WaitCopies(int left);
@@ -64,10 +64,10 @@ void CopyBulk(void* shared, const void* global, uint32_t bytes, uint64_t* barrie
 void LoadMatrices(uint32_t* words, const void* row, bool transposed, Site site);
 void MultiplyAdd(float* sums, const uint32_t* a, uint32_t b0, uint32_t b1, Site site);
 
-// ---- tensor instructions of a warpgroup (four warps)
+// ---- matrix product instructions of a warpgroup (four warps)
 struct LaneSums {
   float* values = nullptr;  // shape [num_blocks][4]
-  int num_blocks = 0;       // number of blocks of 8 columns
+  int num_blocks = 0;       // number of groups of 8 columns
 };
 void FenceMultiplies(const LaneSums& sums, Site site);
 void MultiplyAddWarpgroup(const LaneSums& sums, const char* a, const char* b, Site site);
@@ -75,15 +75,16 @@ void CommitMultiplies(Site site);
 void WaitMultiplies(int left, Site site);
 void EndMultiplies(const LaneSums& sums, Site site);
 
-// ---- ordering of a kernel after earlier kernels, and of the blocks of a cluster
+// ---- order between kernels (first two functions) and between blocks of a cluster (other
+// functions)
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();
 void SyncCluster(Site site);
 void ArriveCluster(Site site);
 void WaitCluster(Site site);
-// Checks a load of `bytes` bytes from the shared memory of the cluster's block with rank `rank`.
-// Returns the address of these bytes. `shared` is the address of the same bytes in the shared
-// memory of the running thread's block.
+// Checks a read of `bytes` bytes from the shared memory of another block of the cluster, and
+// returns their address. `rank` is the index of the other block in the cluster. `shared` is the
+// corresponding address in the shared memory of the calling thread's block.
 const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

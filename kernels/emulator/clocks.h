@@ -1,8 +1,9 @@
-// Stores the happens-before order of the threads of one block as vector clocks. A thread knows the
-// events that happened before its current event. The clock of a warp numbers the events of its
-// lanes. The clock advances whenever a lane releases its known events to other threads (at a
-// barrier, for example). A single number therefore separates the events before a release from the
-// events after it.
+// Stores which events happened before which other events, for the threads of one block, as vector
+// clocks. A thread knows an event if the event happened before the thread's current event.
+//
+// The clock of a warp numbers the events of its lanes. The clock advances whenever a lane makes its
+// known events available to other threads, for example at a barrier. Events before and after that
+// moment therefore have different numbers.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// Element i is the number of the latest known event of agent i. Agents are the threads of the
-// block, and other actors such as bulk copies.
+// Element i is the number of the latest event of agent i that is known. An agent is a thread of the
+// block, or another actor such as a bulk copy.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {
@@ -26,56 +27,58 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Agents that are not threads:
-  // - bulk_agent: the bulk copies of mbarrier `barrier`. Event n is the end of the barrier's phase
-  //   n, counted from 1.
-  // - remote_agent: other blocks of the cluster that read this block's shared memory. Event n is
-  //   the n-th ArriveCluster, counted from 1.
-  // - kernels_agent: the earlier kernels of the stream. Event 1 is the end of all these kernels.
+  // Returns the agent (the actor with events) for the bulk copies of mbarrier `barrier`. Event n is
+  // the end of phase n of the mbarrier, counted from 1.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
+  // Returns the agent for all blocks of the cluster that read this block's shared memory. Event n
+  // is the n-th ArriveCluster, counted from 1.
   int remote_agent() const { return num_threads_ + kMostBarriers; }
+  // Returns the agent for all earlier kernels of the stream. Event 1 is the end of these kernels.
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
-  // Returns the number of the current event of `thread`.
+  // Returns the number of the current event of thread `thread`.
   Clock Now(int thread) const { return warps_[static_cast<size_t>(thread / 32)].now; }
-  // Returns the number of times that all blocks of the cluster have called ArriveCluster. A read of
-  // another block's shared memory ends at the reader's next ArriveCluster.
+  // Returns how many times ArriveCluster has been called by all blocks of the cluster. When a block
+  // reads another block's shared memory, the read ends at the next ArriveCluster of the reading
+  // block.
   Clock ClusterArrivals() const { return num_cluster_arrivals_; }
-  // Returns true if event `clock` of `agent` happened before the last complete barrier of the
-  // cluster.
+  // Returns true if event number `clock` of agent `agent` happened before the latest cluster
+  // barrier that all blocks of the cluster have reached.
   bool IsKnownToCluster(int agent, Clock clock) const {
     return cluster_known_ != nullptr && clock <= (*cluster_known_)[static_cast<size_t>(agent)];
   }
-  // Returns true if event `clock` of `agent` happened before the current event of `thread`.
+  // Returns true if event number `clock` of agent `agent` happened before the current event of
+  // thread `thread`.
   bool Knows(int thread, int agent, Clock clock) const;
-  // Returns true if event `clock` of every lane of `warp` happened before the current event of
-  // `thread`.
+  // Returns true if event number `clock` of every lane of warp `warp` happened before the current
+  // event of thread `thread`.
   bool KnowsWarp(int thread, int warp, Clock clock);
 
   void SyncWarp(int warp) { SyncWarps({&warp, 1}); }
   void SyncWarps(std::span<const int> warps);
-  // The three parts of a cluster's barrier. ArriveAtCluster: a warp arrives. MeetAsCluster: all
-  // warps have arrived. WaitForCluster: a thread acquires the events that all other threads knew at
-  // their arrival.
+  // Records that the warp with the index `warp` has arrived at the barrier of the cluster.
   void ArriveAtCluster(int warp);
+  // Completes the barrier of the cluster, when all warps of all blocks in `blocks` have arrived.
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
+  // Adds the events that all threads of the cluster knew at their arrival to the events that
+  // `thread` knows.
   void WaitForCluster(int thread);
 
-  // Adds the events that `thread` knows, and the thread's own events, to `into`. Other threads can
-  // acquire `into`.
+  // Adds all events that `thread` knows, and its own events, to the vector `into`. Another thread
+  // that later acquires `into` then knows these events.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Adds the events in `known` to the events that `thread` knows. A later call with the same
-  // `source` replaces `known`.
+  // Adds the events in `known` to the events that `thread` knows. `source` identifies the origin of
+  // `known`. A later call with the same `source` replaces `known`.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 
  private:
   struct WarpClock {
     Clock now = 1;
-    Clock within = 0;  // each lane knows the events of all lanes of the warp up to this clock
-    // Each event of the warp up to this clock happened before the warp arrived at the cluster's
-    // barrier.
+    // Every lane of the warp knows all events of the warp whose number is at most `within`.
+    Clock within = 0;
+    // Number of the warp's latest event before the warp arrived at the cluster's barrier.
     Clock arrived = 0;
     ClockVector known;
   };
@@ -84,9 +87,10 @@ class Clocks {
     std::shared_ptr<const ClockVector> known;
   };
   struct ThreadClock {
-    // The vectors that this thread has acquired since the last barrier of its warp.
+    // The events that this thread has acquired from other threads since the latest barrier of its
+    // warp.
     std::vector<Acquired> acquired;
-    // Element i is the highest clock for which KnowsWarp has returned true for warp i.
+    // Element i caches the highest clock for which KnowsWarp returned true for warp i.
     std::vector<Clock> whole_warps;
   };
 
@@ -95,8 +99,9 @@ class Clocks {
   int num_threads_ = 0;
   int num_agents_ = 0;
   Clock num_cluster_arrivals_ = 0;
-  ClockVector arriving_;  // events known to the warps that have arrived at the cluster's barrier
-  // The events that the blocks of the cluster knew at the last complete barrier of the cluster.
+  // All events that are known to warps that have arrived at the current barrier of the cluster.
+  ClockVector arriving_;
+  // All events that happened before the latest barrier that all blocks of the cluster have reached.
   std::shared_ptr<const ClockVector> cluster_known_;
   std::vector<WarpClock> warps_;
   std::vector<ThreadClock> threads_;

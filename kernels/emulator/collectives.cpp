@@ -1,5 +1,5 @@
-// Implements the synchronisation of the lanes of a warp, the threads of a barrier, and the blocks
-// of a cluster.
+// Implements functions that synchronise the lanes of a warp, the threads at a barrier, and the
+// blocks of a cluster.
 #include <fmt/format.h>
 
 #include <array>
@@ -67,8 +67,8 @@ Request& RequestOf(const Warp& warp, size_t lane) {
   return *static_cast<Request*>(warp.requests[lane]);
 }
 
-// Checks that all lanes of a warp call the same barrier function at the same source line, because a
-// barrier is an instruction of a whole warp.
+// Stops the run if lanes of a warp call different barrier functions, or call a barrier function at
+// different source lines. On a GPU, a barrier is one instruction of the whole warp.
 void ComeToBarrier(Warp& warp, const char* name, Site site) {
   if (warp.num_at_barrier == 0) {
     warp.barrier = name;
@@ -79,11 +79,12 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// Orders the threads that have met at barrier `id`. The events of each thread before the barrier
-// happened before the events of all these threads after the barrier.
+// Records that all threads have reached barrier `id`. All events of these threads before the
+// barrier then happened before all their events after the barrier.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
-  std::array<int, kLanes> lanes{};  // element i: number of lanes of warp i at the barrier
+  // Element i: number of lanes of warp i that have reached the barrier.
+  std::array<int, kLanes> lanes{};
   ++lanes[static_cast<size_t>(last.thread / kLanes)];
   for (const Thread* thread : barrier.waiting)
     ++lanes[static_cast<size_t>(thread->thread / kLanes)];
@@ -102,8 +103,8 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
   if (block.races != nullptr) block.races->clocks().SyncWarps({warps.data(), num_warps});
 }
 
-// Counts the running thread's arrival at barrier `id`. The last arriving thread wakes all waiting
-// threads.
+// Makes the running thread wait at barrier `id` until `num_threads` threads have reached the
+// barrier. The last thread wakes the waiting threads.
 void MeetAtBarrier(int id, int num_threads, const char* name, Site site) {
   Machine& machine = Machine::Get();
   Thread& thread = machine.current();
@@ -193,7 +194,8 @@ void SyncThreads(int id, int num_threads, Site site) {
 
 namespace {
 
-// Records that all lanes of a warp have arrived at the cluster's barrier through function `name`.
+// Records that all lanes of `warp` have called the function `name`, which arrives at the barrier of
+// the cluster.
 void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
   const Site site = machine.current().site;

@@ -1,4 +1,5 @@
-// Implements asynchronous copies to shared memory, and the mbarriers that count the copied bytes.
+// Implements asynchronous copies to shared memory. Also implements mbarriers (barriers in shared
+// memory), which count copied bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 constexpr int kChunk = 16;
 constexpr size_t kLandsAtOnceOneIn = 4;
 
-// Returns the index in Block::barriers of the mbarrier at `address`.
+// Returns the index in Block::barriers of the mbarrier at address `address`.
 size_t FindBarrier(const uint64_t* address, Site site) {
   Machine& machine = Machine::Get();
   const Thread& thread = machine.current();
@@ -44,7 +45,7 @@ void LandSomeOf(Thread& thread) {
 
 }  // namespace
 
-// ---- copies by CopyAsync16, which a thread commits and awaits in groups
+// ---- CopyAsync16: a thread commits its copies in groups, and waits for these groups
 
 void Machine::Land(PendingCopy& copy) {
   copy.landed = true;
@@ -102,7 +103,7 @@ void WaitCopies(int left) {
   LandSomeOf(thread);
 }
 
-// ---- copies by CopyBulk, whose bytes an mbarrier counts
+// ---- CopyBulk: an mbarrier counts the copied bytes
 
 void InitBarrier(uint64_t* barrier, int num_arrivals, Site site) {
   Machine& machine = Machine::Get();

@@ -1,6 +1,8 @@
-// Implements the functions of kernels/cuda/device/device.h on the host, where each CUDA thread is a
-// fiber. Functions have the same names and effects as on a card, and also check their arguments.
-// Only kernels/cuda/device/device.h includes this file. run.h describes how to run a kernel.
+// Implements the functions of kernels/cuda/device/device.h on the CPU. Each CUDA thread runs as a
+// fiber. The functions have the same effects as on a GPU, and also check their arguments.
+//
+// Only kernels/cuda/device/device.h includes this file. kernels/emulator/run.h describes how to run
+// a kernel.
 #pragma once
 
 #include <bit>
@@ -72,7 +74,7 @@ inline void SyncThreads(int id, int num_threads, Site site = Here()) {
 inline void SyncWarp(Site site = Here()) { emulator::SyncWarp(site); }
 inline uint32_t BallotWarp(bool vote, Site site = Here()) { return emulator::Ballot(vote, site); }
 
-// ---- lanes of a warp exchange values of 4 or 8 bytes
+// ---- exchange of 4-byte and 8-byte values between the lanes of a warp
 template <class T>
 T ShuffleFrom(T value, int lane, Site site) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -108,7 +110,7 @@ void WaitCopies() {
   emulator::WaitCopies(kLeft);
 }
 
-// ---- mbarriers, which count arrivals and copied bytes
+// ---- mbarriers: barriers in shared memory that count arrivals of threads and copied bytes
 using Barrier = uint64_t;
 inline void InitBarrier(Barrier* barrier, int num_arrivals, Site site = Here()) {
   emulator::InitBarrier(barrier, num_arrivals, site);
@@ -142,7 +144,7 @@ inline void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], uint32_t b
   emulator::MultiplyAdd(sums, a, b0, b1, site);
 }
 
-// ---- tensor instructions of a warpgroup (four warps)
+// ---- matrix product instructions of a warpgroup (four warps)
 template <int kBlocks>
 void FenceMultiplies(float (&sums)[kBlocks][4], Site site = Here()) {
   emulator::FenceMultiplies({&sums[0][0], kBlocks}, site);
@@ -171,7 +173,7 @@ void TakeRegisters() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
 }
 
-// ---- order of a kernel after the earlier kernels of its stream
+// ---- order between a kernel and the other kernels of its stream
 inline void WaitForEarlierKernels(Site site = Here()) { emulator::WaitForEarlierKernels(site); }
 inline void LetNextKernelStart() { emulator::LetNextKernelStart(); }
 
@@ -224,7 +226,8 @@ inline float LowFloat(uint32_t pair) { return BitCast<float>(pair << 16); }
 inline float HighFloat(uint32_t pair) { return BitCast<float>(pair & 0xFFFF0000); }
 inline bf16 ToBF16(float value) {
   const auto bits = BitCast<uint32_t>(value);
-  if (value != value) return {0x7FFF};  // the bits of every NaN that the GPU's conversion returns
+  // The GPU converts every NaN to the bf16 value with these bits.
+  if (value != value) return {0x7FFF};
   return {static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
 }
 inline uint32_t PackBF16(float low, float high) {

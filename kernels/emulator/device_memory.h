@@ -1,5 +1,5 @@
-// Functions for tests that limit the memory of the emulated device, count its use, and make the
-// device fail.
+// Declares functions for tests: to limit the memory of the emulated device, to count allocations
+// and copies, and to make the device fail.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,21 @@
 
 namespace incipit::emulator {
 
-// Returns the number of calls of cuda::Memory::Allocate since the start of the program.
+// Returns how many times cuda::Memory::Allocate has been called since the program started.
 int64_t NumAllocations();
 
-// NumCopies returns the number of copies since the start of the program, BytesCopied the number of
-// copied bytes.
+// Returns the number of copies that the emulated device has made since the program started.
 int64_t NumCopies();
+// Returns the number of bytes that the emulated device has copied since the program started.
 int64_t BytesCopied();
 
-// SetDeviceBytes sets the memory size of the emulated device. Without a call, the size is the
-// number of bytes in the environment variable INCIPIT_EMULATED_DEVICE_BYTES, or 4 GiB.
+// Sets the memory size of the emulated device. The default is the value of the environment variable
+// INCIPIT_EMULATED_DEVICE_BYTES, in bytes, or 4 GiB if the variable is not set.
 void SetDeviceBytes(size_t bytes);
 size_t DeviceBytes();
 
-// If `is_broken`, all later operations of the device fail. Otherwise operations succeed again.
+// Makes all later operations of the emulated device fail if `is_broken` is true. BreakDevice(false)
+// makes later operations succeed again.
 void BreakDevice(bool is_broken);
 
 }  // namespace incipit::emulator

@@ -21,10 +21,10 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber that ran before the running fiber. AddressSanitizer returns the bounds of that fiber's
-// stack only after the switch.
+// The fiber from which the latest switch was made. AddressSanitizer returns the address range of
+// its stack only after the switch.
 thread_local Fiber* g_left = nullptr;
-// Upper bound on the size of Switch's stack frame, in bytes.
+// Upper bound on the size of the stack frame of the function Switch, in bytes.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;
 }  // namespace
 #endif
@@ -50,8 +50,9 @@ void Fiber::Start(void (*entry)(), int color) {
   }
   fake_stack_ = nullptr;
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
-  // AddressSanitizer marks parts of each stack frame as inaccessible. A frame that returns clears
-  // its marks, and this call clears the marks of abandoned frames.
+  // AddressSanitizer marks parts of each stack frame as inaccessible. A function clears these marks
+  // when it returns. The functions of an abandoned fiber never return, so this call clears their
+  // marks.
   __asan_unpoison_memory_region(left_at_, static_cast<size_t>(stack_ + kStackBytes - left_at_));
 #endif
   const size_t shift = static_cast<size_t>(color % kColors) * kColorBytes;

@@ -1,5 +1,5 @@
-// Switches fibers on all CPUs other than x86-64. Each switch also saves the signal mask, which
-// makes the switch slower than on x86-64.
+// Implements the switch between fibers for all CPUs except x86-64. This switch is slower than the
+// switch for x86-64, because it also saves the signal mask.
 #include <ucontext.h>
 
 #include "kernels/emulator/fiber.h"

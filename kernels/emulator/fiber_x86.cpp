@@ -1,5 +1,5 @@
-// Switches fibers on x86-64. In the System V calling convention, six registers survive a call, so a
-// switch saves only these registers.
+// Implements the switch between fibers for x86-64. A switch saves only six registers, because other
+// registers need not survive a function call (System V calling convention).
 #include <cstdint>
 
 #include "kernels/emulator/fiber.h"
@@ -45,7 +45,9 @@ void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*ent
   constexpr int kSavedRegisters = 6;
   constexpr uintptr_t kAlignment = 16;
   auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & -kAlignment);
-  *--top = nullptr;  // return address of `entry`, which never returns; aligns the frame
+  // The return address of `entry` is never used, because `entry` never returns. Its stack slot
+  // aligns the frame.
+  *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = nullptr;
   context.stack_pointer = top;

@@ -61,7 +61,7 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
   if (access == Access::kConstant && word.write.grid >= 0 && (word.write.bytes & now.bytes) != 0 &&
       (word.write.grid == now.grid ||
        (word.write.grid >= GridOf(thread).first_running && GridOf(thread).launch.dependent))) {
-    return Race("as a constant, though " + Describe(word.write, "wrote"));
+    return Race("as a constant, " + Describe(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {
     return Race("without FenceBulkGlobal after the ordering barrier, " +
@@ -149,8 +149,9 @@ void GlobalRaces::Order(const Thread& thread, const void* address) {
 }
 
 std::string GlobalRaces::Describe(const Event& before, const char* did) {
-  return fmt::format("which kernel {} block {} thread {} {} and nothing orders", before.grid,
-                     before.block, before.thread, did);
+  return fmt::format(
+      "but kernel {} block {} thread {} {} these bytes, and nothing orders the two accesses",
+      before.grid, before.block, before.thread, did);
 }
 
 }  // namespace incipit::emulator

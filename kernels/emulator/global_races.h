@@ -1,10 +1,10 @@
-// Detects unordered accesses of global memory (races): between threads of a block, between blocks
-// of a grid, and between a kernel and the next kernel that started early. Only AtomicAddGlobal
-// orders blocks of a grid, and only WaitForEarlierKernels orders kernels. An unordered access is
-// found even if the threads happened to run in a harmless order. For every 4 bytes of global
-// memory, the detector stores the latest write, and the latest read by the latest kernel. If
-// several accesses touch different bytes of the same 4 bytes, the detector stores only one of these
-// accesses.
+// Detects races: accesses of global memory whose order is not defined. Two threads of a block, two
+// blocks, or a kernel and the next kernel that started early can cause a race. A race is detected
+// even if the threads happened to run in an order without an error.
+//
+// Only AtomicAddGlobal orders blocks of a kernel, and only WaitForEarlierKernels orders kernels.
+// For every 4 bytes of global memory, the detector stores only the latest write and the latest
+// read. A race with an access that is not stored may be missed.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// The events that block `block` knew at its last atomic operation on a word.
+// The events that block `block` knew when it last made an atomic operation on a word of 4 bytes.
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// The events of other blocks that thread `thread` of this block acquired by an atomic operation at
-// clock `clock`.
+// The events of other blocks that thread `thread` learned through one atomic operation. `clock` is
+// the time of that operation on the thread's clock.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -37,22 +37,23 @@ struct LearnedOfBlocks {
 
 class GlobalRaces {
  public:
-  // Records an access. Returns a description of the race if the access is unordered, otherwise an
-  // empty string.
+  // Checks an access of global memory by `thread`, and records the access. Returns a description of
+  // the race if the access is a race, otherwise an empty string.
   std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
                     Site site);
-  // Orders the atomic operation of `thread` on the word at `address` after all earlier atomic
-  // operations of other blocks on that word.
+  // Records that an atomic operation of `thread` on the word at `address` happens after all earlier
+  // atomic operations of other blocks on the same word.
   void Order(const Thread& thread, const void* address);
 
  private:
   static constexpr uintptr_t kPageBytes = 4096;
   struct Event {
-    int32_t grid = -1;  // index of the kernel in the stream; -1: no event
+    // Index in the stream of the kernel that made the access. -1: there was no access.
+    int32_t grid = -1;
     int32_t block = 0;
     Clock clock = 0;
     uint16_t thread = 0;
-    uint8_t bytes = 0;  // bit i is set if the event accesses byte i of the word
+    uint8_t bytes = 0;  // bit i is set if byte i of the word (4 bytes) is accessed
     bool is_atomic = false;
   };
   struct Word {

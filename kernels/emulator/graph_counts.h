@@ -1,4 +1,5 @@
-// Functions for tests that count the kernels and graphs that the emulated device has run.
+// Declares functions for tests that count the kernels and CUDA graphs that the emulated device has
+// launched.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,8 @@
 
 namespace incipit::emulator {
 
-// Numbers of graphs that were recorded, and of graph launches, since the start of the program.
+// Number of CUDA graphs that were recorded, and number of graph launches, since the program
+// started.
 struct GraphCounts {
   int64_t recorded = 0, launched = 0;
 
@@ -14,8 +16,8 @@ struct GraphCounts {
 };
 GraphCounts CountsOfGraphs();
 
-// Returns the number of kernel launches since the start of the program. Counts all kernels whose
-// type name contains `kernel`.
+// Returns the number of kernel launches since the program started. Only kernels whose type name
+// contains the text `kernel` are counted.
 int64_t LaunchesOf(std::string_view kernel);
 
 }  // namespace incipit::emulator

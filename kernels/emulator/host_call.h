@@ -1,4 +1,5 @@
-// Runs host functions in the order of a stream. Emulated libraries use these functions.
+// Declares functions for emulated libraries: to run a host function on a stream, and to check an
+// address range.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +10,15 @@
 
 namespace incipit::cuda {
 
-// Enqueues `call` on `stream`, so that `call` runs after all earlier operations. If `call` returns
-// an error, the error becomes the status of the stream.
+// Enqueues the host function `call` on `stream`. The function runs after all operations that were
+// enqueued earlier. If `call` returns an error, later waits for the stream return this error.
 void EnqueueCall(Stream& stream, std::function<absl::Status()> call);
 
 }  // namespace incipit::cuda
 
 namespace incipit::emulator {
 
-// Returns true if one allocation of the emulated device holds all `bytes` bytes from `data` on.
+// Returns true if the `bytes` bytes at `data` are within one allocation of the emulated device.
 bool IsAllocated(const void* data, size_t bytes);
 
 }  // namespace incipit::emulator

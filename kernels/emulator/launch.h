@@ -1,5 +1,5 @@
-// Launches kernels on the emulated device. A launch enqueues a kernel on a stream, with a copy of
-// its arguments.
+// Declares functions that launch a kernel on the emulated device. A launch copies the arguments of
+// the kernel and enqueues the kernel on a stream.
 #pragma once
 
 #include "kernels/cuda/runtime/runtime.h"
@@ -7,7 +7,7 @@
 
 namespace incipit::cuda {
 
-// Enqueues the kernel `launch.code` on `stream`, with a copy of the arguments at `launch.args`.
+// Enqueues the kernel `launch.code` on `stream`. The arguments at `launch.args` are copied.
 void Enqueue(Stream& stream, const emulator::KernelLaunch& launch);
 
 template <class Kernel>

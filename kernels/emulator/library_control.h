@@ -1,16 +1,15 @@
-// Functions for tests that make the emulated matrix product library unavailable, and count its
-// products.
+// Declares functions for tests of the emulated matrix product library (the counterpart of
+// cuBLASLt).
 #pragma once
 
 #include <cstdint>
 
 namespace incipit::emulator {
 
-// If `is_there` is false, ProductLibrary::Load() fails. Without a call, loading succeeds.
+// Makes ProductLibrary::Load() fail if `is_there` is false. By default, Load() succeeds.
 void SetLibraryIsThere(bool is_there);
 
-// Returns the number of matrix products that the emulated library has computed since the start of
-// the program.
+// Returns how many matrix products the emulated library has computed since the program started.
 int64_t NumLibraryProducts();
 
 }  // namespace incipit::emulator

@@ -1,4 +1,4 @@
-// Stores the ranges of global memory that are allocated while kernels run.
+// Declares LiveMemory, the ranges of global memory that are allocated while kernels run.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ class LiveMemory {
     }
   };
 
-  // REQUIRES: `ranges` are sorted by address and do not overlap.
+  // REQUIRES: `ranges` is sorted by address, and its ranges do not overlap.
   explicit LiveMemory(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
 
-  // Returns true if one of the ranges holds all `bytes` bytes from `data` on.
+  // Returns true if the `bytes` bytes at `data` are within one allocated range.
   bool Holds(const void* data, int64_t bytes) {
     const auto* const begin = static_cast<const char*>(data);
     Range& latest = latest_[reinterpret_cast<uintptr_t>(data) / kPageBytes % kPages];
@@ -39,7 +39,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // Element i is the range that was found last for an address whose page number is i modulo kPages.
+  // A cache for Holds. Element i is the range that was last found for an address of memory page p
+  // with p modulo kPages equal to i.
   std::array<Range, kPages> latest_{};
 };
 

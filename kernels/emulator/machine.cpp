@@ -21,13 +21,13 @@ namespace {
 
 constexpr int kSharedAlignment = 1024;
 constexpr size_t kGridsInFlight = 3;
-// Value of each byte of uninitialised shared memory. These bytes are a NaN in f32 and bf16, and no
-// valid index.
+// Initial value of each byte of shared memory. Four or two such bytes are a NaN in f32 or bf16, and
+// -1 as an index.
 constexpr int kPoison = 0xFF;
 constinit thread_local Machine* g_machine = nullptr;
 
-// Returns the unused fibers of this host thread. Fibers are reused after a run, because creating
-// the stack of a fiber takes longer than running most blocks.
+// Returns the fibers of this host thread that no CUDA thread uses. Fibers are reused, because the
+// allocation of a fiber's stack takes longer than the run of most blocks.
 std::vector<std::unique_ptr<Fiber>>& FreeFibers() {
   static thread_local std::vector<std::unique_ptr<Fiber>> fibers;
   return fibers;
@@ -111,7 +111,7 @@ bool Machine::MayStart(const Grid& grid) const {
     return std::all_of(grids_.begin(), grids_.begin() + grid.index,
                        [](const auto& earlier) { return earlier->has_ended(); });
   }
-  // At most kGridsInFlight grids (kernels) run at a time, as on a GPU.
+  // Limits the number of kernels (grids) that run at the same time, as on a GPU.
   if (index >= kGridsInFlight && !grids_[index - kGridsInFlight]->has_ended()) return false;
   return before.num_started == before.order.size() &&
          before.num_ended + before.num_let_go == before.launch.num_blocks;
@@ -196,7 +196,8 @@ void Machine::RunThread() {
   grid.launch.code.run(grid.args.data());
   machine.EndThread(thread);
   machine.WaitFor(Wait::kEnded, 0, "its end", {});
-  std::abort();  // a thread that has ended is never woken
+  // This line is never reached, because a thread that has ended is never resumed.
+  std::abort();
 }
 
 void Machine::EndThread(Thread& thread) {
@@ -313,11 +314,12 @@ void Machine::Fail(Site site, std::string what) {
   Thread& thread = current();
   thread.site = site;
   SetFault(fmt::format("{}: {}", Describe(thread), what));
-  // This function never returns, and the stack is abandoned, so the memory of `what` is freed here.
+  // Frees the memory of `what`, because this function never returns, so no destructor runs.
   std::string().swap(what);
   g_running = nullptr;
   Fiber::Switch(*thread.fiber, scheduler_);
-  std::abort();  // after a fault, no thread of the run is resumed
+  // This line is never reached, because no thread is resumed after a fault.
+  std::abort();
 }
 
 void Machine::SetFault(std::string what) {
@@ -326,7 +328,7 @@ void Machine::SetFault(std::string what) {
 
 void Machine::ReportDeadlock() {
   constexpr size_t kMostLines = 16;
-  // Maps a reason to wait to the numbers of the waiting threads.
+  // Key: the event for which threads wait. Value: the numbers of the waiting threads, as text.
   std::map<std::string, std::string> waiting;
   for (const auto& grid : grids_) {
     for (const auto& cluster : grid->in_flight) {

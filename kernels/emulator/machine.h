@@ -1,6 +1,5 @@
-// Declares the emulated device: its grids, clusters, blocks, warps and threads, and the scheduler
-// that runs the threads. Only the emulator's own files include this header. Kernels include
-// calls.h, tests include run.h.
+// Declares the emulated device: its kernels (grids), clusters, blocks, warps and threads, and the
+// scheduler that runs the threads. Only the source files of the emulator include this header.
 #pragma once
 
 #include <array>
@@ -29,7 +28,7 @@ struct Block;
 struct Cluster;
 struct Grid;
 
-// A Splitmix64 random number generator. The seed determines all random decisions of a run.
+// A random number generator (Splitmix64). All random decisions of a run depend only on the seed.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -68,73 +67,82 @@ struct Thread : Place {
   Warp* warp = nullptr;
   std::unique_ptr<Fiber> fiber;
   Wait wait = Wait::kNothing;
-  // The barrier that the thread waits for: its number, or the byte offset of an mbarrier.
+  // Identifies the barrier for which the thread waits: the number of a barrier, or the offset of an
+  // mbarrier in shared memory in bytes.
   int wait_id = 0;
   const char* wait_name = "";
   Site site;
-  std::vector<PendingCopy> copies;  // sorted by copy group
-  int64_t num_groups = 0;           // number of copy groups that the thread has committed
+  // Asynchronous copies for which the thread has not waited yet, sorted by copy group.
+  std::vector<PendingCopy> copies;
+  int64_t num_groups = 0;  // number of groups of copies that the thread has committed
 };
 
-// A MultiplyAddWarpgroup that the warp has requested and not waited for yet.
+// A MultiplyAddWarpgroup that a warp has requested, and for which the warp has not waited yet.
 struct Multiplication {
-  int a = 0, b = 0;  // offsets of both factors in shared memory, in bytes
+  int a = 0, b = 0;  // offsets in shared memory of both factors, in bytes
   int num_blocks = 0;
-  float* sums = nullptr;  // address of the sums of lane 0
+  float* sums = nullptr;  // address at which lane 0 stores its sums
   int64_t group = 0;
   Site site;
   bool is_computed = false;
 };
-// The sums of a warp's lanes to which multiplications add, from FenceMultiplies to EndMultiplies.
+// The sums of all lanes of a warp, to which MultiplyAddWarpgroup adds. A WarpSums exists from
+// FenceMultiplies to EndMultiplies.
 struct WarpSums {
   int num_blocks = 0;
-  bool is_taken = false;  // true: the lanes must not access the sums before EndMultiplies
-  std::array<float*, kLanes> home{};  // element i: the sums of lane i, of shape [num_blocks][4]
-  std::vector<float> values;          // the current sums, of shape [16][8 * num_blocks]
+  // True if the lanes must not access their sums before EndMultiplies.
+  bool is_taken = false;
+  // Element i is the address of the sums of lane i, of shape [num_blocks][4].
+  std::array<float*, kLanes> home{};
+  std::vector<float> values;  // current sums of the warp, of shape [16][8 * num_blocks]
 };
 
 struct Warp {
   Block* block = nullptr;
   std::array<Thread, kLanes> lanes;
-  int64_t number = 0;      // index of the warp among all warps of the run
-  uint32_t ready = 0;      // bit i is set if lane i can run
-  bool is_queued = false;  // the warp is in Machine::runnable_
-  // Bit i is set if lane i has arrived at the collective operation `collective`.
+  int64_t number = 0;      // index of this warp among all warps of the run
+  uint32_t ready = 0;      // bit i is set if lane i is not waiting
+  bool is_queued = false;  // true if the warp is in Machine::runnable_
+  // Bit i is set if lane i has called the warp function `collective` and waits for the other lanes.
   uint32_t arrived = 0;
   const char* collective = "";
   Site collective_site;
   std::array<void*, kLanes> requests{};
-  // Number of lanes that have arrived at the barrier function `barrier`.
+  // Number of lanes that have called the barrier function `barrier`, modulo 32.
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
-  // True between ArriveCluster and the end of WaitCluster. When the warp arrives, `cluster_phase`
-  // becomes the phase of the cluster's barrier.
+  // True from the warp's arrival at the barrier of its cluster until the warp has waited for this
+  // barrier. `cluster_phase` is the phase of the barrier at the arrival.
   bool is_at_cluster = false;
   uint32_t cluster_phase = 0;
   std::deque<Multiplication> multiplying;
   std::vector<WarpSums> sums;
-  int64_t num_multiply_groups = 0;  // number of multiplication groups that the warp has committed
+  // Number of groups of multiplications that the warp has committed.
+  int64_t num_multiply_groups = 0;
   size_t num_multiplications = 0;
 };
 
-// A barrier that the kernel identifies by a number (bar.sync).
+// A barrier that a kernel identifies by a number, as the PTX instruction bar.sync does.
 struct NamedBarrier {
-  int num_threads = 0;  // number of threads that must arrive, as the first arriving thread states
+  // Number of threads that must reach the barrier. The first thread at the barrier sets this
+  // number.
+  int num_threads = 0;
   std::vector<Thread*> waiting;
 };
 
 struct MemoryBarrier {
   uint64_t* address = nullptr;
-  int num_arrivals = 0;         // number of arrivals that complete a phase
-  int missing_arrivals = 0;     // number of arrivals that the current phase still needs
+  int num_arrivals = 0;         // number of arrivals in each phase of the barrier
+  int missing_arrivals = 0;     // number of arrivals that are missing in the current phase
   int64_t missing_bytes = 0;    // number of expected bytes that have not been copied yet
-  int64_t unclaimed_bytes = 0;  // number of expected bytes for which no copy has been issued yet
-  uint32_t phase = 0;           // number of completed phases
+  int64_t unclaimed_bytes = 0;  // number of expected bytes for which no copy was requested yet
+  uint32_t phase = 0;           // number of completed phases of the barrier
   std::vector<Thread*> waiting;
-  bool is_fenced = false;  // FenceBarriers was called after InitBarrier
-  ClockVector released;    // events known to the threads that have arrived, at their arrivals
-  // The events that a thread acquires when it waits for the latest completed phase.
+  bool is_fenced = false;  // true if FenceBarriers was called after InitBarrier
+  // Events that were known to the threads that have arrived in the current phase.
+  ClockVector released;
+  // The events that a thread learns when it waits for the latest completed phase of the barrier.
   std::shared_ptr<const ClockVector> known;
 };
 
@@ -155,21 +163,23 @@ struct Block {
     void operator()(char* memory) const;
   };
   std::unique_ptr<char, FreeShared> shared;
-  // Element i is the barrier with number i. Number 0 is the barrier of SyncBlock.
+  // Element i is the barrier with the number i. SyncBlock uses barrier 0.
   std::array<NamedBarrier, kNamedBarriers> named;
   std::vector<std::unique_ptr<MemoryBarrier>> barriers;
-  std::unique_ptr<SharedRaces> races;  // null if races are not detected
+  // Detector of races in shared memory. Null if races are not detected.
+  std::unique_ptr<SharedRaces> races;
   std::vector<LearnedOfBlocks> learned;
-  // The events that a thread acquires in WaitForEarlierKernels.
+  // The events that a thread learns when it calls WaitForEarlierKernels.
   std::shared_ptr<const ClockVector> kernels_ended;
-  // Element i holds the multiplications that warpgroup i has requested: the offsets of both
-  // factors, and the number of blocks of 8 columns.
+  // Element i lists the multiplications that warpgroup i (four warps) has requested. A
+  // multiplication is described by the offsets of its two factors and the number of groups of 8
+  // columns.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
-  int num_ended = 0;  // number of threads of the block that have ended
+  int num_ended = 0;  // number of threads of this block that have ended
   bool let_next_start = false;
 
   int num_threads() const { return static_cast<int>(warps.size()) * kLanes; }
-  // Returns the offset of `address` in the block's shared memory, in bytes.
+  // Returns the offset of `address` in the shared memory of this block, in bytes.
   int OffsetOf(const void* address) const {
     return static_cast<int>(static_cast<const char*>(address) - shared.get());
   }
@@ -178,9 +188,10 @@ struct Block {
 struct Cluster {
   Grid* grid = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;
-  int num_ended = 0;  // number of blocks of the cluster that have ended
-  // The state of the cluster's barrier: the number of arrived warps, the function through which the
-  // warps arrived, the number of completed phases, and the waiting threads.
+  int num_ended = 0;  // number of blocks of this cluster that have ended
+  // State of the cluster's barrier. `num_arrived` is the number of warps that have arrived in the
+  // current phase, and `arrived_as` is the function that they called. `phase` is the number of
+  // completed phases.
   size_t num_arrived = 0;
   const char* arrived_as = "";
   uint32_t phase = 0;
@@ -188,16 +199,20 @@ struct Cluster {
 };
 
 struct Grid {
-  int index = 0;  // position of the grid in the stream, from 0
+  int index = 0;  // index of this kernel (grid) in the stream, from 0
   KernelLaunch launch;
   std::vector<std::max_align_t> args;
-  std::vector<int> order;  // indices of the clusters, in the order in which the clusters start
-  size_t num_started = 0;  // number of clusters of the grid that have started
-  int first_running = 0;   // index of the first grid that was still running when this grid started
-  int num_ended = 0;       // number of blocks of the grid that have ended
-  int num_let_go = 0;  // number of running blocks of the grid that have called LetNextKernelStart
+  // Indices of the kernel's clusters, in the order in which the clusters start.
+  std::vector<int> order;
+  size_t num_started = 0;  // number of clusters of this kernel that have started
+  // Index of the first kernel of the stream that had not ended when this kernel started.
+  int first_running = 0;
+  int num_ended = 0;  // number of blocks of this kernel that have ended
+  // Number of blocks that have called LetNextKernelStart and have not ended.
+  int num_let_go = 0;
   std::vector<std::unique_ptr<Cluster>> in_flight;
-  std::vector<Thread*> waiting;  // threads of the next grid that wait for the end of this grid
+  // Threads of the next kernel that wait until this kernel has ended.
+  std::vector<Thread*> waiting;
 
   bool has_ended() const { return num_ended == launch.num_blocks; }
 };
@@ -209,38 +224,38 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // Returns the machine that runs on this host thread.
+  // Returns the emulated device that is running on the calling host thread.
   static Machine& Get();
 
   Report Run();
 
-  // ---- functions that a kernel's thread calls
-
   Thread& current() { return *static_cast<Thread*>(g_running); }
-  // Stops the run and reports the fault `what` of the running thread at source line `site`.
+  // Stops the run. The report contains the fault `what` with the running thread and the source line
+  // `site`.
   [[noreturn]] void Fail(Site site, std::string what);
-  // Records the fault `what` and returns. Unlike Fail, this function may also be called outside of
-  // a kernel's thread.
+  // Stores the fault `what` in the report, and returns. Unlike Fail, this function may be called
+  // when no CUDA thread is running.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Suspends the running thread until another thread calls Wake for the running thread.
+  // Suspends the running thread until another thread wakes it. The other arguments describe the
+  // reason of the wait, for the report of a deadlock.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);
   void WakeAll(std::vector<Thread*>& threads);
   // Lets other threads run before the running thread continues.
   void Yield();
-  // The type of a function that computes a collective operation of a warp. The last arriving lane
-  // calls the function. Warp::requests holds the arguments of all 32 lanes.
+  // A function that computes the results of a warp operation, such as a shuffle, for all 32 lanes.
+  // The lane that arrives last calls the function. Warp::requests holds the arguments of all lanes.
   using Finish = void (*)(Warp& warp);
   void MeetWarp(const char* collective, void* request, Finish finish, Site site);
 
   // ---- memory accesses, implemented in access.cpp
 
-  // Checks that the `bytes` bytes of global memory at `address` are allocated and that the access
-  // is no race.
+  // Checks an access of global memory. Stops the run with a fault if the `bytes` bytes at `address`
+  // are not allocated, or if the access is a race.
   void CheckGlobal(const void* address, int64_t bytes, Access access, Site site);
   GlobalRaces& global_races() { return global_races_; }
-  // Counts an access if DeviceOptions::count_accesses is set.
+  // Counts an access of memory if DeviceOptions::count_accesses is true.
   void Count(AccessKind kind, const void* address, int bytes, Site site);
   AccessCounts* counts() { return options_.count_accesses ? &counts_ : nullptr; }
 
@@ -274,31 +289,34 @@ class Machine {
   Fiber scheduler_;
   Machine* outer_ = nullptr;
   std::vector<std::unique_ptr<Grid>> grids_;
-  // Clusters that have ended, and whose last thread may still be running.
+  // Clusters of which all blocks have ended. The last thread of a cluster may still be running.
   std::vector<std::unique_ptr<Cluster>> finished_;
   std::vector<Warp*> runnable_;
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // In each iteration of Run, a bulk copy finishes with probability 1 / landing_one_in_. If the
-  // value is 0, a bulk copy finishes only when no thread can run.
+  // In each iteration of Run, one bulk copy is completed with probability 1 / landing_one_in_. If
+  // landing_one_in_ is 0, a bulk copy is completed only when no thread can run.
   uint32_t landing_one_in_ = 1;
-  int quantum_ = 0;  // number of switches between lanes until the scheduler chooses the next warp
+  // Remaining number of switches between lanes of the running warp, before the scheduler chooses
+  // another warp.
+  int quantum_ = 0;
 };
 
-// Stops the run with a fault if the `bytes` bytes at `address` are outside of the block's shared
-// memory, or not aligned.
+// Stops the run with a fault if the `bytes` bytes at `address` are not within the shared memory of
+// the running thread's block, or if `address` is not aligned.
 void CheckShared(const void* address, int bytes, Site site);
-// Stops the run with a fault if no barrier orders this access of shared memory after a conflicting
-// access.
+// Stops the run with a fault if an access of shared memory by the running thread is a race.
 void OrderShared(const void* address, int bytes, Access access, Site site);
 
-// Returns a description of a MultiplyAddWarpgroup that the block's threads requested and did not
-// wait for. Returns an empty string if there is none.
+// Returns a fault message if a warp of `block` has requested a MultiplyAddWarpgroup without waiting
+// for it, or if the warps of a warpgroup have computed different numbers of products. Otherwise
+// returns an empty string.
 // REQUIRES: all threads of `block` have ended.
 std::string FindUnfinishedMultiplies(const Block& block);
 
-// Returns the first part of a fault message: the block, the thread and the source line of `thread`.
+// Returns the beginning of a fault message about `thread`: its block, its number and its source
+// line.
 std::string Describe(const Thread& thread);
 
 }  // namespace incipit::emulator

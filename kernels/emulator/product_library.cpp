@@ -1,5 +1,6 @@
-// Implements kernels/cuda/runtime/product_library.h on the host. A product is a sum in f32 in the
-// order of the columns, either from first to last or from last to first.
+// Implements the matrix product library (kernels/cuda/runtime/product_library.h) on the CPU. Each
+// element of a product is a sum in f32. One algorithm adds from the first column to the last, the
+// other from the last column to the first.
 #include "kernels/cuda/runtime/product_library.h"
 
 #include <atomic>
@@ -62,8 +63,7 @@ float DotProduct(const dev::bf16* x, const dev::bf16* w, int64_t columns, bool b
   return sum;
 }
 
-// Computes the product y = x * w^T of `operands`, and overwrites the first 8 bytes of the
-// workspace.
+// Computes the matrix product y = x * w^T. Also overwrites the first 8 bytes of the workspace.
 void Compute(const ProductSize& size, bool backwards, const ProductOperands& operands) {
   *static_cast<uint64_t*>(operands.workspace) = ~uint64_t{0};
   for (int64_t row = 0; row < size.rows; ++row) {

@@ -1,7 +1,8 @@
-// Runs kernels, which kernels/cuda/device/device.h describes, on the host. Every thread of a
-// running block is a fiber, and several blocks run in turns. A seed determines the order of blocks
-// and warps, and the moments at which asynchronous copies finish. An error of a kernel becomes a
-// fault message (Report::fault).
+// Runs CUDA kernels on the CPU. Each CUDA thread of a running block is a fiber, and several blocks
+// run alternately. kernels/cuda/device/device.h describes how to write a kernel.
+//
+// A random seed determines in which order blocks and warps run, and when asynchronous copies
+// finish. If a kernel makes an error, the run stops with a fault message (Report::fault).
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,15 @@ namespace incipit::emulator {
 struct DeviceOptions {
   int num_sms = 4;
   uint64_t seed = 1;
-  bool find_races = true;        // report races, which takes about half of the run time
-  bool count_accesses = false;   // fill Report::sites, which doubles the run time
-  LiveMemory* memory = nullptr;  // the memory that kernels may access; null: any memory
+  bool find_races = true;       // detect races, which doubles the run time
+  bool count_accesses = false;  // count memory accesses (Report::sites), which doubles the run time
+  // The global memory that kernels may access. Null: kernels may access any memory.
+  LiveMemory* memory = nullptr;
 };
 
 struct RunOptions {
   int num_blocks = 1;
-  int cluster = 1;  // number of blocks per cluster; a divisor of num_blocks
+  int cluster = 1;  // number of blocks per cluster; must be a divisor of num_blocks
   uint64_t seed = 1;
   int num_sms = 4;
   bool find_races = true;
@@ -37,50 +39,53 @@ enum class AccessKind : uint8_t {
   kSharedLoad,
   kSharedStore,
   kSharedAtomic,
-  kMatrixLoad,  // reads of LoadMatricesWarp and LoadMatricesTransposedWarp
-  kSharedCopy,  // writes of CopyAsync16 to shared memory
+  // Reads from shared memory by LoadMatricesWarp and LoadMatricesTransposedWarp.
+  kMatrixLoad,
+  kSharedCopy,  // writes to shared memory by CopyAsync16
   kGlobalLoad,
   kConstantLoad,
   kGlobalStore,
   kGlobalAtomic,
-  kGlobalCopy,  // reads of CopyAsync16 from global memory
+  kGlobalCopy,  // reads from global memory by CopyAsync16
 };
 
-// Numbers of memory accesses of one kind at one source line, and of the transactions that these
-// accesses need.
+// Numbers of memory accesses of one kind at one source line, and numbers of the memory transactions
+// that a GPU needs for these accesses.
 struct SiteCounts {
   std::string file;
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
-  int lane_bytes = 0;         // number of bytes that one lane accesses
-  int64_t warp_accesses = 0;  // number of accesses; lanes that access memory together count once
+  int lane_bytes = 0;  // number of bytes that each lane accesses
+  // Number of accesses of whole warps: accesses of several lanes at the same time count as one.
+  int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
-  int64_t bank_conflicts = 0;  // shared memory: number of transactions added by bank conflicts
-  int64_t sectors = 0;         // global memory: number of transferred sectors (32 bytes each)
-  // Global memory: number of sectors (32 bytes each) if the lanes accessed contiguous bytes.
+  // Number of additional transactions of shared memory that bank conflicts cause.
+  int64_t bank_conflicts = 0;
+  int64_t sectors = 0;  // number of transferred sectors (32 bytes each) of global memory
+  // Number of sectors (32 bytes each) of global memory that would be transferred if the lanes of a
+  // warp accessed contiguous bytes.
   int64_t fewest_sectors = 0;
 };
 
 struct Report {
-  std::string fault;  // message of the fault that stopped the run; empty: no fault
+  std::string fault;  // message of the fault that stopped the run; empty if there was no fault
   int64_t num_blocks = 0;
-  int64_t switches = 0;       // number of fiber switches
-  int64_t multiply_adds = 0;  // number of MultiplyAddWarp calls, counted once per warp
-  int64_t load_matrices = 0;  // number of LoadMatricesWarp calls, counted once per warp
-  // Numbers of bytes of global memory that the kernels accessed. A byte counts once for each
-  // access.
-  int64_t load_bytes = 0;      // bytes read by LoadGlobal
-  int64_t constant_bytes = 0;  // bytes read by LoadConstant
-  int64_t store_bytes = 0;     // bytes written by StoreGlobal
-  int64_t atomic_bytes = 0;    // bytes changed by AtomicAddGlobal
-  int64_t bulk_bytes = 0;      // bytes read by CopyBulk
-  int64_t async_bytes = 0;     // bytes read by CopyAsync16
-  // Accesses by source line; empty if count_accesses is false.
+  int64_t switches = 0;       // number of switches between fibers
+  int64_t multiply_adds = 0;  // number of matrix products of 16 x 8 x 16 elements, per warp
+  int64_t load_matrices = 0;  // number of calls of LoadMatricesWarp, counted once per warp
+  // Number of bytes that kernels read by LoadGlobal. A byte that is read twice counts twice.
+  int64_t load_bytes = 0;
+  int64_t constant_bytes = 0;  // number of bytes that kernels read by LoadConstant
+  int64_t store_bytes = 0;     // number of bytes that kernels wrote by StoreGlobal
+  int64_t atomic_bytes = 0;    // number of bytes that kernels changed by AtomicAddGlobal
+  int64_t bulk_bytes = 0;      // number of bytes that kernels copied by CopyBulk
+  int64_t async_bytes = 0;     // number of bytes that kernels copied by CopyAsync16
+  // Numbers of memory accesses by source line. Empty if DeviceOptions::count_accesses is false.
   std::vector<SiteCounts> sites;
   int64_t bank_conflicts = 0;  // sum of SiteCounts::bank_conflicts over all source lines
 };
 
-// A kernel as plain data, without its C++ type.
+// A kernel in a form that does not depend on its C++ type.
 struct KernelCode {
   void (*run)(const void* args) = nullptr;
   const char* name = "";
@@ -100,14 +105,15 @@ KernelCode CodeOf(const char* name = "kernel") {
 
 struct KernelLaunch {
   KernelCode code;
-  const void* args = nullptr;  // the kernel's arguments, which are copied when the run starts
+  // Arguments of the kernel. They are copied when the run starts.
+  const void* args = nullptr;
   size_t args_bytes = 0;
   int num_blocks = 1;
   int cluster = 1;
   bool dependent = false;  // true: the kernel may start before the previous kernel has ended
 };
 
-// Runs the kernels of `launches` in the order in which a CUDA stream would run them.
+// Runs the kernels in `launches` in the order in which a CUDA stream would run them.
 Report RunKernels(const DeviceOptions& options, std::span<const KernelLaunch> launches);
 
 template <class Kernel>

@@ -1,7 +1,7 @@
-// Implements kernels/cuda/runtime/runtime.h on the host. An enqueued operation runs only when the
-// caller waits for the operation. If the caller changes or frees memory before it waits, the result
-// is therefore wrong or an error. A copy or kernel that accesses memory that is not allocated
-// causes an error.
+// Implements the CUDA runtime functions of kernels/cuda/runtime/runtime.h on the CPU. An enqueued
+// operation runs only when the caller waits for its stream or event. If the caller changes or frees
+// memory too early, a test therefore sees a wrong result or an error. An access of memory that is
+// not allocated is an error.
 #include "kernels/cuda/runtime/runtime.h"
 
 #include <algorithm>
@@ -28,10 +28,11 @@ namespace incipit::cuda {
 namespace {
 
 constexpr int kNumSms = 4;
-constexpr uint64_t kRunsForRaces = 8;  // races are detected in one of this many kernel runs
+// Races are detected in one of `kRunsForRaces` runs of kernels.
+constexpr uint64_t kRunsForRaces = 8;
 constexpr size_t kAlignment = 1024;
 
-// Returns the memory size of the emulated device at the start of the program, in bytes.
+// Returns the memory size of the emulated device before any call of SetDeviceBytes, in bytes.
 size_t BytesAtFirst() {
   const char* const said = std::getenv("INCIPIT_EMULATED_DEVICE_BYTES");
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
@@ -39,8 +40,8 @@ size_t BytesAtFirst() {
 
 std::atomic<bool> is_broken_by_test = false;
 
-// Returns true if BreakDevice(true) is in effect, or if the file named by the environment variable
-// INCIPIT_EMULATED_FAULT_FILE exists. The result may change in the middle of a step.
+// Returns true if the emulated device must fail: after BreakDevice(true), or while the file exists
+// that the environment variable INCIPIT_EMULATED_FAULT_FILE names.
 bool IsBroken() {
   static const char* const file = std::getenv("INCIPIT_EMULATED_FAULT_FILE");
   std::error_code ignored;
@@ -74,17 +75,17 @@ class Launches {
   std::map<std::string_view, int64_t> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// All allocations of device memory and host memory by cuda::Memory.
+// The device memory and host memory that cuda::Memory has allocated and not yet freed.
 class Allocations {
  public:
   static Allocations& Get() {
-    // The object is never destroyed, because memory may be freed at the very end of the program.
+    // This object is never destroyed, because destructors of other static objects may free memory.
     static Allocations* const allocations = new Allocations;
     return *allocations;
   }
 
-  // Returns `bytes` bytes of zeroed memory, or null if the device memory is full. The host provides
-  // a page of memory only when the page is first accessed.
+  // Allocates `bytes` bytes that are all zero. Returns null if the memory of the device is full.
+  // The operating system provides each page only at the first access.
   void* Add(Place place, size_t bytes) {
     MutexLock lock(mutex_);
     ++num_added_;
@@ -206,8 +207,7 @@ void Memory::Release() {
   data_ = nullptr;
 }
 
-// One operation on a stream. A kernel's arguments are copied when the kernel is enqueued, as in a
-// CUDA launch.
+// One enqueued operation of a stream. For a kernel, `args` is a copy of the arguments, as in CUDA.
 struct Operation {
   enum class Kind : uint8_t { kCopy, kClear, kKernel, kCall } kind = Kind::kCopy;
   void* to = nullptr;
@@ -221,7 +221,8 @@ struct Operation {
 struct Stream::State {
   std::vector<Operation> queue, recorded;
   bool is_recording = false;
-  uint64_t seed = 1;  // increases with each run of kernels
+  // Seed of the next run of kernels. Each run increases the seed.
+  uint64_t seed = 1;
   absl::Status status;
 
   void Enqueue(Operation operation) {
@@ -249,8 +250,8 @@ void Stream::State::RunCopy(const Operation& operation) {
   }
 }
 
-// Runs all enqueued operations. A kernel that may start early runs together with the previous
-// kernel.
+// Runs all operations in the queue of the stream. A kernel that may start early runs together with
+// the previous kernel.
 void Stream::State::Run() {
   std::vector<Operation> operations = std::exchange(queue, {});
   for (size_t i = 0; i < operations.size() && status.ok();) {
@@ -273,7 +274,7 @@ void Stream::State::Run() {
     } while (i < operations.size() && operations[i].kind == Operation::Kind::kKernel &&
              operations[i].kernel.dependent);
     for (const emulator::KernelLaunch& launch : chain) Launches::Get().Add(launch.code.name);
-    // Races are not detected in every run, because the detection doubles the run time.
+    // Races are detected only in some runs, because the detection doubles the run time.
     const bool find_races = seed % kRunsForRaces == 1;
     emulator::LiveMemory memory = Allocations::Get().Live();
     const emulator::Report report = emulator::RunKernels(
@@ -329,8 +330,8 @@ absl::StatusOr<Event> Event::Create() { return Event(std::make_unique<State>());
 
 void Event::Record(Stream& stream) { state_->stream = &stream.state(); }
 
-// Waits until the operations before Record have ended. Also runs the later operations of the
-// stream, because a GPU might have run later operations too.
+// Waits until all operations that were enqueued before Record have ended. Also runs operations that
+// were enqueued after Record, because a GPU may have run them too.
 absl::Status Event::Wait() {
   if (state_->stream == nullptr) return absl::OkStatus();
   state_->stream->Run();

@@ -206,8 +206,8 @@ bool SharedRaces::IsFenced(int thread, int agent, Clock clock, Memory memory) co
   const auto& all = fences_[static_cast<size_t>(memory)];
   const Fences& mine = all[static_cast<size_t>(thread)];
   if (mine.known != nullptr && clock <= (*mine.known)[static_cast<size_t>(agent)]) return true;
-  // The access is also fenced if `agent` called FenceBulk after its access, and that call happened
-  // before the current event of `thread`.
+  // The access is also fenced if `agent` called FenceBulk after its access, and `thread` knows that
+  // call.
   if (agent >= static_cast<int>(all.size())) return false;
   const auto& theirs = all[static_cast<size_t>(agent)].clocks;
   const auto fence = std::lower_bound(theirs.begin(), theirs.end(), clock);
@@ -218,10 +218,10 @@ std::string SharedRaces::ReadRemotely(Range range, Site site) {
   return ForWords(range, [&](Word word) {
     const Write& write = writes_.get()[word.index];
     if (write.clock != 0 && !clocks_.IsKnownToCluster(write.agent, write.clock)) {
-      return Race(
-          fmt::format("race: {}:{} reads byte {} of another block's shared memory, which that "
-                      "block wrote (line {}) after the last barrier of the cluster",
-                      site.file, site.line, word.index * kWordBytes, write.line));
+      return Race(fmt::format(
+          "race: the code at {}:{} reads byte {} of another block's shared memory, but the other "
+          "block wrote this byte at line {} after the last barrier of the cluster",
+          site.file, site.line, word.index * kWordBytes, write.line));
     }
     remote_reads_.get()[word.index] = last_remote_read_ = clocks_.ClusterArrivals() + 1;
     return true;
@@ -235,12 +235,13 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
     by = fmt::format("thread {} copied{}", write.agent,
                      write.clock == kInFlight ? " and has not waited for" : "");
   } else if (write.kind == kBulk) {
-    by = "a bulk copy fills and no wait for its barrier orders";
+    by = "a bulk copy without a wait for its mbarrier wrote";
   } else if (write.kind == kAtomicOp) {
     by = fmt::format("thread {} updated", write.agent);
   }
-  return fmt::format("race: thread {} {} byte {} of shared memory ({}:{}), which {} (line {})",
-                     thread, does, word.index * kWordBytes, site.file, site.line, by, write.line);
+  return fmt::format(
+      "race: thread {} {} byte {} of shared memory at {}:{}, but {} this byte at line {}", thread,
+      does, word.index * kWordBytes, site.file, site.line, by, write.line);
 }
 
 std::string SharedRaces::DescribeRead(int thread, Word word, int warp, Site site) const {
@@ -252,7 +253,8 @@ std::string SharedRaces::DescribeRead(int thread, Word word, int warp, Site site
              : fmt::format("thread {}", warp * kLanes + static_cast<int>(read.lane));
   }
   return fmt::format(
-      "race: thread {} overwrites byte {} of shared memory ({}:{}), which {} may still read",
+      "race: thread {} overwrites byte {} of shared memory at {}:{}, but {} may still read this "
+      "byte",
       thread, word.index * kWordBytes, site.file, site.line, by);
 }
 

@@ -1,7 +1,8 @@
-// Detects unordered accesses of a block's shared memory (races). For every 4 bytes, the detector
-// stores the last write and the last read of each warp. An unordered access is found even if the
-// threads happened to run in a harmless order. If unordered lanes of one warp read different bytes
-// of the same 4 bytes, only the last read is stored. Likewise, only the last write is stored.
+// Detects races: accesses of a block's shared memory whose order is not defined. A race is detected
+// even if the threads happened to run in an order without an error.
+//
+// For every 4 bytes of shared memory, the detector stores only the latest write, and the latest
+// read of each warp. A race with an access that is not stored may be missed.
 #pragma once
 
 #include <array>
@@ -22,54 +23,57 @@ class SharedRaces {
 
   Clocks& clocks() { return clocks_; }
 
-  // ---- accesses: each function that returns a string returns a description of the race, or an
-  // empty string
+  // ---- accesses: the functions return a description of the race, or an empty string if there is
+  // none
 
-  // A range of bytes in shared memory.
+  // A range of bytes in the shared memory of the block.
   struct Range {
     int offset = 0;
     int bytes = 0;
   };
   std::string Touch(int thread, Range range, Access access, Site site);
-  // Checks that the last write to the range happened before the current event of `thread`. Records
-  // nothing.
+  // Checks a read of `range` by `thread`: the latest write to `range` must have happened before the
+  // current event of `thread`. Does not record the read.
   std::string Observe(int thread, Range range, Site site);
-  // Begins an asynchronous copy of `thread` to the range. Until EndCopy, every other access of the
-  // range is a race.
+  // Begins an asynchronous copy of `thread` that writes to `range`. Until EndCopy, every other
+  // access of `range` is a race.
   std::string BeginCopy(int thread, Range range, Site site);
   void EndCopy(int thread, Range range);
-  // Begins a read of the range by a warpgroup instruction of the warp of `thread`. A thread that
-  // wrote the range must have called FenceBulk after the write; writes by bulk copies need no
-  // fence. Until EndMultiply, every write to the range is a race.
+  // Begins a read of `range` by a MultiplyAddWarpgroup in the warp of `thread`. Until EndMultiply,
+  // every write to `range` is a race. If a thread wrote to `range`, the thread must have called
+  // FenceBulk after the write.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
-  // Begins a bulk copy to the range, counted by mbarrier `barrier`. An access is a race unless the
-  // accessing thread has waited for phase `phase` (counted from 1) of the barrier.
+  // Begins a bulk copy to `range`, whose bytes mbarrier `barrier` counts. A later access of `range`
+  // is a race unless its thread has waited for phase `phase` (counted from 1) of the mbarrier.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
-  // Records a fence of `thread`. After the fence, a bulk copy or warpgroup instruction may access
-  // bytes of `memory` that threads accessed before the fence.
+  // Records a call of FenceBulk by `thread`. After the call, bulk copies and MultiplyAddWarpgroup
+  // may access the bytes of `memory` (global or shared memory) that threads accessed before the
+  // call.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
-  // Records a read of the range by a thread of another block. The read is a race unless the last
-  // write to the range happened before the last complete barrier of the cluster.
+  // Checks and records a read of `range` by a thread of another block. The read is a race unless
+  // the latest write to `range` happened before the latest barrier that all blocks of the cluster
+  // reached.
   std::string ReadRemotely(Range range, Site site);
-  // Returns true if another block may still be reading, because the other block has not called
-  // ArriveCluster since its last read.
+  // Returns true if another block has read this block's shared memory, and has not called
+  // ArriveCluster since then.
   bool IsReadRemotely() const { return last_remote_read_ > clocks_.ClusterArrivals(); }
 
  private:
   static constexpr Clock kInFlight = ~Clock{0};
   enum Kind : uint8_t { kStore, kAtomicOp, kCopy, kBulk };
   struct Write {
-    Clock clock = 0;  // clock of the write; 0: no write
+    Clock clock = 0;  // time of the write on the writer's clock; 0: no write
     uint16_t agent = 0;
-    uint8_t bytes = 0;  // bit i is set if byte i of the word was written
+    uint8_t bytes = 0;  // bit i is set if byte i of the word (4 bytes) was written
     Kind kind = kStore;
     int32_t line = 0;
   };
-  // The last read of a word (4 bytes) by the lanes of one warp.
+  // The latest read of a word (4 bytes of shared memory) by a lane of one warp.
   struct Read {
-    // Value of `lane` if several lanes read the word at the same clock.
+    // Value of the member `lane` if several lanes of the warp read the word at the same clock
+    // value.
     static constexpr uint32_t kSeveral = 32;
     uint32_t clock : 22, lane : 6, bytes : 4;
   };
@@ -85,8 +89,8 @@ class SharedRaces {
     uint8_t bytes = 0;
   };
 
-  // Calls `each` for each word of the range (4 bytes) until a call returns false, which means a
-  // race. Returns the description of the race, or an empty string.
+  // Calls each(word) for each word (4 bytes) of `range`. Stops when a call returns false, which
+  // means a race. Returns the description of the race, or an empty string if there is no race.
   template <class Each>
   std::string ForWords(Range range, Each each);
   bool Race(std::string what);
@@ -99,17 +103,18 @@ class SharedRaces {
 
   int num_warps_ = 0;
   Clocks clocks_;
-  ZeroArray<Write> writes_;  // element i: the last write to word i
-  ZeroArray<Read> reads_;    // element i * num_warps_ + j: the last read of word i by warp j
-  // Element i is the number of the ArriveCluster that ends the last read of word i by another
-  // block.
+  ZeroArray<Write> writes_;  // element i: the latest write to word i of shared memory
+  // Element i * num_warps_ + j is the latest read of word i of shared memory by warp j.
+  ZeroArray<Read> reads_;
+  // Element i describes the latest read of word i by another block of the cluster. The read ends
+  // with the n-th ArriveCluster, where n is the value of the element.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Element i is a write that happened before the current event of thread i: the agent in the high
-  // 32 bits, the clock in the low 32 bits.
+  // Element i identifies a write that thread i knows. The high 32 bits hold the agent (thread or
+  // copy) that wrote, and the low 32 bits hold the agent's clock.
   std::vector<uint64_t> known_writes_;
-  // The clocks at which a thread called FenceBulk, and the events that the thread knew at its last
-  // call.
+  // The calls of FenceBulk by one thread. `clocks` holds the clock of each call. `known` holds the
+  // events that the thread knew at its latest call.
   struct Fences {
     std::vector<Clock> clocks;
     std::shared_ptr<const ClockVector> known;

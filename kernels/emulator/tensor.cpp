@@ -1,5 +1,5 @@
-// Emulates the instructions ldmatrix and mma.sync. A product of two bf16 numbers is exact in f32. A
-// sum adds the products in ascending order of k, the summation index.
+// Emulates the matrix instructions ldmatrix and mma.sync. Each sum adds products in ascending order
+// of k, the summation index. The product of two bf16 numbers is exact in f32.
 #include <array>
 #include <cstring>
 

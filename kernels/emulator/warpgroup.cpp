@@ -1,8 +1,9 @@
-// Emulates the wgmma instruction. The matrix product of a warpgroup (four warps) runs
-// asynchronously between the request and the wait. Each warp computes its own 16 rows, either
-// immediately or as late as a GPU may. From the first request to EndMultiplies, the lanes' sums are
-// replaced by a NaN, and a fault is reported if the kernel overwrites the NaN. A product of two
-// bf16 numbers is exact in f32, and products are added in ascending order of the summation index.
+// Emulates the matrix product instruction wgmma of a warpgroup (four warps). The instruction runs
+// asynchronously: a warp computes its 16 rows at the request, or as late as at the wait.
+//
+// From the first request to EndMultiplies, a NaN replaces the sums of the lanes. If the kernel
+// overwrites the NaN, a fault is reported. Each sum adds products in ascending order of the
+// summation index. The product of two bf16 numbers is exact in f32.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 constexpr int kRowBytes = 128, kChunkBytes = 16, kWarpRows = 16, kDepth = 16;
 constexpr int kAlignment = 1024, kWarpsOfGroup = 4;
 constexpr size_t kRunsAtOnceOneIn = 4;
-// A NaN that replaces sums which the kernel must not access.
+// Bits of the NaN that replaces the sums while the kernel must not access them.
 constexpr uint32_t kTakenSum = 0x7FC0DEAD;
 
 constexpr const char* kFence = "FenceMultiplies";
@@ -33,9 +34,9 @@ struct Request {
   Site site;
 };
 
-// Returns the offset in shared memory of 8 of 16 columns (16 bytes) of row `row`. `matrix` is the
-// offset of the first of the 16 columns. `half` is 0 for the first 8 columns and 1 for the last 8
-// columns.
+// Returns the offset in shared memory of 8 columns (16 bytes) of row `row` of a matrix with 16
+// columns. `matrix` is the offset of the matrix. `half` is 0 for the first 8 columns, and 1 for the
+// last 8 columns.
 int ChunkAt(int matrix, int row, int half) {
   const int first = matrix % kRowBytes / kChunkBytes;
   return matrix / kAlignment * kAlignment + row * kRowBytes +
@@ -52,8 +53,8 @@ int FirstRow(const Warp& warp) {
   return warp.lanes.front().thread / kLanes % kWarpsOfGroup * kWarpRows;
 }
 
-// Calls each(chunk) for each 16-byte chunk of both factors that the warp reads. `chunk` is an
-// offset in shared memory.
+// Calls each(chunk) for every 16 bytes of both factors that the warp reads. `chunk` is the offset
+// in shared memory of these 16 bytes.
 template <class Each>
 void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   for (int half = 0; half < 2; ++half) {
@@ -62,8 +63,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the element of Warp::sums whose sums of lane 0 are at `home`. Returns null if there is no
-// such element.
+// Returns the element of Warp::sums in which `home` is the address of the sums of lane 0. Returns
+// null if there is no such element.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
@@ -98,9 +99,9 @@ void Compute(Warp& warp, Multiplication& one) {
   }
 }
 
-// Calls each(lane, i, index) for all sums of a warp. `index` is the index in WarpSums::values of
-// the i-th sum of lane `lane`. Lane l holds the sums of rows l / 4 and l / 4 + 8. In each block of
-// 8 columns, lane l holds columns l % 4 * 2 and l % 4 * 2 + 1.
+// Calls each(lane, i, index) for all sums of a warp. The i-th sum of lane `lane` is
+// WarpSums::values[index]. Lane l holds sums of rows l / 4 and l / 4 + 8. In each group of 8
+// columns, lane l holds columns l % 4 * 2 and l % 4 * 2 + 1.
 template <class Each>
 void ForLaneValues(int num_blocks, Each each) {
   for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -115,7 +116,7 @@ LaneSums RequestedSums(const Warp& warp, size_t lane) {
   return static_cast<const Request*>(warp.requests[lane])->sums;
 }
 
-// Copies the current sums of the lanes to WarpSums::values.
+// Copies the sums of all lanes of `warp` to WarpSums::values.
 void Fence(Warp& warp) {
   const LaneSums first = RequestedSums(warp, 0);
   WarpSums* sums = FindSums(warp, first.values);
@@ -135,7 +136,7 @@ bool SameBits(const float& stored, float value) {
   return std::memcmp(&stored, &value, sizeof(value)) == 0;
 }
 
-// Overwrites the sums of the lanes by a NaN. The lanes must not access the sums until
+// Overwrites the sums of all lanes by a NaN, because the lanes must not access their sums until
 // EndMultiplies.
 void Take(Warp& warp, Site site) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
@@ -184,7 +185,7 @@ void CheckMatrix(const char* matrix, int rows, Site site) {
   CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);
 }
 
-// Checks that the four warps of a warpgroup request the same sequence of products.
+// Stops the run with a fault if the four warps of a warpgroup request different products.
 void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
   const auto group = static_cast<size_t>(warp.lanes.front().thread / kLanes / kWarpsOfGroup);
   auto& all = warp.block->multiplications;
