@@ -13,20 +13,23 @@
 
 namespace incipit {
 
-// Selects the implementation of large matrix products (large_rows_min rows or more). kOwn: our own
-// kernels; a row has the same bits beside any other rows. kFastest: for each product size, our
-// kernels or cuBLASLt, whichever is faster in a measurement. kLibrary: cuBLASLt, for comparisons.
+// Implementation of large matrix products (products of large_rows_min rows or more). kOwn: our own
+// kernels; the bits of a row of results do not depend on the other rows. kFastest: our own kernels
+// or cuBLASLt, whichever is faster for the size of the product in a measurement. kLibrary: always
+// cuBLASLt; for comparisons.
 enum class LargeProducts : uint8_t { kOwn, kFastest, kLibrary };
 
 struct CudaOptions {
   int32_t device = 0;
   LargeProducts large_products = LargeProducts::kOwn;
-  // Path of the file that stores the measurements of kFastest; empty: no file
+  // Path of the file that stores which implementation is faster for each product size (kFastest).
+  // If the path is empty, no file is read or written.
   std::string tuning_file = {};
-  // Called with messages for the operator, before the first step. `is_warning` is true if cuBLASLt,
-  // the tuning file or memory for measurements is not available.
+  // Function that the backend calls with each message for the operator, always before the first
+  // step. `is_warning` is true if cuBLASLt, the tuning file or memory for measurements is not
+  // available.
   std::function<void(std::string_view text, bool is_warning)> note = {};
-  int32_t large_rows_min = 1024;  // minimum number of rows of a large product; a power of two
+  int32_t large_rows_min = 1024;  // a product of this many rows or more is large; a power of two
   // Maximum size in bytes of the device memory for the sums of a cuBLASLt product
   int64_t large_sums_bytes_max = int64_t{256} << 20;
 };

@@ -24,13 +24,13 @@ template <int kThreads>
 class BlockSums {
  public:
   struct Scan {
-    // `before`: sum over the threads with lower indices; `own`: this thread's value; `total`: sum
-    // over all threads of the thread block
+    // `before`: sum of the values of all threads with lower indices. `own`: value of this thread.
+    // `total`: sum of the values of all threads of the thread block.
     uint64_t before = 0, own = 0, total = 0;
   };
   struct Found {
     uint32_t bin = 0;
-    uint64_t wanted = 0;  // the wanted sum minus the sums of all bins below `bin`
+    uint64_t wanted = 0;  // the requested sum minus the sums of all bins below `bin`
     uint64_t sum = 0;     // sum of the values that were added to `bin`
   };
 
@@ -90,8 +90,9 @@ class BlockSums {
     if (high != 0) dev::AtomicAddShared(&memory_->high[bin], high);
   }
 
-  // Returns prefix sums over the bins of the histogram. Thread t contributes the sum of bins [t *
-  // kBinsPerThread, (t + 1) * kBinsPerThread). Must be called after the last Add.
+  // Returns prefix sums over the bins of the histogram. The value of thread t is the sum of bins [t
+  // * kBinsPerThread, (t + 1) * kBinsPerThread). Waits until all threads have called ScanBins, so
+  // earlier Add calls are included.
   INCIPIT_DEVICE Scan ScanBins() const {
     dev::SyncBlock();
     uint64_t sum = 0;

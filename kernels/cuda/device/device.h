@@ -21,8 +21,7 @@
 
 #include <cstdint>
 
-// Marks a function that both the host and the device call, for example a function that computes a
-// memory offset.
+// Marks a function that both host code and device code may call.
 #ifdef __CUDACC__
 #define INCIPIT_ANYWHERE __host__ __device__
 #else
@@ -35,7 +34,7 @@
 
 #define INCIPIT_DEVICE __device__ __forceinline__
 #define INCIPIT_UNROLL _Pragma("unroll")
-// Keeps the compiler from unrolling the loop that follows; used for loops with a long body
+// Tells the compiler not to unroll the next loop; used for loops with a long body
 #define INCIPIT_KEEP_LOOP _Pragma("unroll 1")
 
 namespace incipit::dev {
@@ -50,20 +49,20 @@ struct alignas(16) Vec4 {
   uint32_t word[4];
 };
 
-// ---- indices of the running thread and its thread block; grids and thread blocks have one
-// dimension
+// Returns the index of the calling thread in its thread block. Grids and thread blocks have one
+// dimension.
 INCIPIT_DEVICE int Thread() { return static_cast<int>(threadIdx.x); }
 INCIPIT_DEVICE int Lane() { return static_cast<int>(threadIdx.x & 31); }
-// Returns the index of the warp in its thread block. All 32 lanes must call Warp() together. The
-// compiler then knows that the result is the same in all lanes.
+// Returns the index of the calling warp in its thread block. All 32 lanes must call Warp together.
+// The compiler then knows that the index is the same in all lanes.
 INCIPIT_DEVICE int Warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 5), 0); }
 INCIPIT_DEVICE int Block() { return static_cast<int>(blockIdx.x); }
 INCIPIT_DEVICE int NumBlocks() { return static_cast<int>(gridDim.x); }
 
 // ---- memory
 
-// Returns the address of the thread block's shared memory: Kernel::kSharedBytes bytes, aligned to
-// 1,024 bytes. The contents are undefined when the kernel starts.
+// Returns the address of the shared memory of the calling thread block: Kernel::kSharedBytes bytes,
+// aligned to 1,024 bytes. The contents are undefined when the kernel starts.
 INCIPIT_DEVICE char* SharedMemory() {
   extern __shared__ __align__(1024) char memory[];
   return memory;
@@ -107,17 +106,18 @@ INCIPIT_DEVICE bf16 LoadConstant(const bf16* address) {
   return {__ldg(reinterpret_cast<const unsigned short*>(address))};
 }
 
-// ---- barriers for the threads of a thread block or a warp, and votes of a warp
+// Waits until all threads of the thread block have called SyncBlock.
 INCIPIT_DEVICE void SyncBlock() { __syncthreads(); }
-// Waits until `num_threads` threads (whole warps) have called SyncThreads with the same barrier
-// `id`, a number in [1, 16).
+// Waits until `num_threads` threads (all lanes of some warps) have called SyncThreads with the same
+// `id`. An `id` in [1, 16) names a barrier of the thread block.
 INCIPIT_DEVICE void SyncThreads(int id, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(num_threads) : "memory");
 }
 INCIPIT_DEVICE void SyncWarp() { __syncwarp(); }
 INCIPIT_DEVICE uint32_t BallotWarp(bool vote) { return __ballot_sync(~0u, vote); }
 
-// ---- exchange of 4 or 8 bytes between the lanes of a warp
+// Returns the `value` of the lane whose index is the calling lane's index XOR `mask`. `value` has 4
+// or 8 bytes.
 template <class T>
 INCIPIT_DEVICE T ShuffleXorWarp(T value, int mask) {
   return __shfl_xor_sync(~0u, value, mask);
@@ -126,38 +126,37 @@ template <class T>
 INCIPIT_DEVICE T ShuffleWarp(T value, int lane) {
   return __shfl_sync(~0u, value, lane);
 }
-// Returns the `value` of the lane whose index is lower by `distance`. In a lane with an index below
-// `distance`, returns the lane's own `value`.
+// Returns the `value` of the lane whose index is lower by `distance`. If there is no such lane,
+// returns the calling lane's own `value`.
 template <class T>
 INCIPIT_DEVICE T ShuffleUpWarp(T value, int distance) {
   return __shfl_up_sync(~0u, value, distance);
 }
 
-// ---- asynchronous 16-byte copies from global to shared memory (cp.async). Each thread commits its
-// copies in groups and waits for its own groups only.
+// Returns the address of `shared` in the form that PTX instructions for shared memory require.
 INCIPIT_DEVICE uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-// Starts an asynchronous copy of 16 bytes to `shared`: the first `bytes` bytes (0 or 16 in most
-// calls) from `global`, then zeros.
+// Starts an asynchronous write of 16 bytes to `shared`: copies the first `bytes` bytes from
+// `global` and sets the rest to zero. `bytes` is 0 or 16 in most calls.
 INCIPIT_DEVICE void CopyAsync16(void* shared, const void* global, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(bytes)
                : "memory");
 }
 INCIPIT_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most the latest `kLeft` copy groups of the calling thread are unfinished. Other
-// threads may read the copied bytes after the next barrier.
+// Waits until at most `kLeft` of the calling thread's groups of copies (CommitCopies) are
+// unfinished. Other threads may read the copied bytes after the next barrier.
 template <int kLeft>
 INCIPIT_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// ---- mbarriers: barriers of 8 bytes in shared memory. A phase of an mbarrier ends when the
-// expected number of threads has arrived and the expected number of bytes has been copied. The
-// parity of the phases is 0, 1, 0, 1 and so on.
+// A barrier of 8 bytes in shared memory (mbarrier), which is used in successive phases. A phase
+// ends when the expected number of threads has arrived and the expected number of bytes has been
+// copied. The parity of successive phases is 0, 1, 0, 1 and so on.
 using Barrier = uint64_t;
-// Initialises `barrier` for phases of `num_arrivals` arrivals. REQUIRES: one thread calls
+// Initialises `barrier`: a phase ends after `num_arrivals` arrivals. REQUIRES: one thread calls
 // InitBarrier and then FenceBarriers; all threads then call SyncBlock before they use `barrier`.
 INCIPIT_DEVICE void InitBarrier(Barrier* barrier, int num_arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(num_arrivals)
@@ -169,15 +168,15 @@ INCIPIT_DEVICE void FenceBarriers() {
 INCIPIT_DEVICE void Arrive(Barrier* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
-// Arrives at `barrier` and makes the current phase of `barrier` also wait for `bytes` bytes of bulk
-// copies. REQUIRES: the caller starts these bulk copies after the call.
+// Arrives at `barrier`, and adds `bytes` to the number of copied bytes for which the current phase
+// of `barrier` waits. REQUIRES: the caller starts the bulk copies of these bytes after the call.
 INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
                "r"(bytes)
                : "memory");
 }
-// Waits until the phase of `barrier` with parity `parity` has ended. The parity of the phases is 0,
-// 1, 0, 1 and so on.
+// Waits until the phase of `barrier` with parity `parity` has ended. Successive phases have parity
+// 0, 1, 0, 1 and so on.
 INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN_%=:\n"
@@ -186,12 +185,12 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// Expected later reads of the bytes that a bulk copy reads: with kNone, the L2 cache evicts the
+// States whether the bytes of a bulk copy will be read again. With kNone, the L2 cache evicts the
 // bytes first.
 enum class Reuse : uint8_t { kNone, kSome };
-// Starts a bulk copy of `bytes` bytes from global to shared memory. `barrier` counts the bytes that
-// have been copied. One thread calls CopyBulk. REQUIRES: `bytes` is a multiple of 16; both
-// addresses are aligned to 16 bytes.
+// Starts a bulk copy of `bytes` bytes from global to shared memory; `barrier` counts the copied
+// bytes. One thread calls CopyBulk. REQUIRES: `bytes` is a multiple of 16; both addresses are
+// aligned to 16 bytes.
 template <Reuse kReuse = Reuse::kSome>
 INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, Barrier* barrier) {
   if constexpr (kReuse == Reuse::kNone) {
@@ -209,21 +208,21 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
         : "memory");
   }
 }
-// Orders this thread's ordinary accesses to global memory before its later bulk copies of the same
+// Makes ordinary stores to global memory visible to this thread's later bulk copies of the same
 // bytes. REQUIRES: the thread has waited for the kernel that stored the bytes.
 INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 // Orders this thread's ordinary accesses to shared memory before later bulk copies into the same
-// bytes, and before MultiplyAddWarpgroup reads the bytes. The fence covers shared memory only: a
-// fence that covers all memory would also wait for the thread's stores to global memory.
+// bytes, and before reads of the same bytes by MultiplyAddWarpgroup. The fence covers shared memory
+// only, so the thread does not wait for its stores to global memory.
 INCIPIT_DEVICE void FenceBulkShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // ---- tensor instructions
 
-// Loads four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 (16 bytes)
-// of matrix l / 8. words[i] of lane l then holds columns 2 * (l % 4) and 2 * (l % 4) + 1 of row
-// l / 4 of matrix i.
+// Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address of row
+// l % 8 (16 bytes) of matrix l / 8. After the call, words[i] of lane l holds columns 2 * (l % 4)
+// and 2 * (l % 4) + 1 of row l / 4 of matrix i.
 INCIPIT_DEVICE void LoadMatricesWarp(uint32_t (&words)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -257,40 +256,40 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ---- tensor instructions of a warpgroup (the four warps [4w, 4w + 4) of a thread block). The
-// instructions run asynchronously, in groups. Until a thread has waited for a group, the sums of
-// the group must not be used, and the group's operands in shared memory must not change.
+// ---- tensor instructions of a warpgroup: warps [4w, 4w + 4) of a thread block. The instructions
+// run asynchronously, in groups. A thread must wait for a group before it uses the sums of the
+// group or changes the group's operands in shared memory.
 #define INCIPIT_FLOATS(s, i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define INCIPIT_FLOATS8(s, i)                                                       \
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
       INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
       INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
-// Keeps the compiler from moving a use of `sums` from before this call to after this call, or the
-// reverse.
+// Prevents the compiler from moving code that uses `sums` across this call.
 template <int kBlocks>
 INCIPIT_DEVICE void KeepInPlace(float (&sums)[kBlocks][4]) {
   INCIPIT_UNROLL
   for (int i = 0; i < kBlocks; ++i) asm volatile("" : INCIPIT_FLOATS(sums, i)::"memory");
 }
-// Orders other accesses to `sums` before the next MultiplyAddWarpgroup. Must be called before the
-// first MultiplyAddWarpgroup on `sums`, and again after any other code has changed `sums`.
+// Makes changes of `sums` visible to the next MultiplyAddWarpgroup. Must be called before the first
+// MultiplyAddWarpgroup on `sums`, and again after other code has changed `sums`.
 template <int kBlocks>
 INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
   KeepInPlace(sums);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-// Returns the descriptor with which a tensor instruction reads `matrix` in shared memory. REQUIRES:
-// `matrix` is aligned to 1,024 bytes; a row has 128 bytes; 16-byte chunk c of row r is stored at
-// chunk position c ^ (r % 8).
+// Returns the matrix descriptor that a tensor instruction needs to read `matrix` in shared memory.
+// REQUIRES: `matrix` is aligned to 1,024 bytes; a row has 128 bytes; 16-byte chunk c of row r is
+// stored at chunk position c ^ (r % 8).
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
-  // Descriptor field for matrices whose rows are longer than 128 bytes; not used here
+  // Descriptor field for matrices whose rows are longer than 128 bytes; has no effect for this
+  // matrix
   constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
 // Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, with N = 128 or
-// 192. `a` and `b` each point to an even 16-byte chunk of the first row of a matrix that is stored
-// as DescribeMatrix requires. Warp w of the warpgroup holds rows [16w, 16w + 16) of the result.
+// 192. `a` and `b` each point to an even 16-byte chunk in the first row of a matrix with the layout
+// that DescribeMatrix requires. Warp w of the warpgroup holds rows [16w, 16w + 16) of the result.
 // sums[i] holds columns [8i, 8i + 8) in the element order of MultiplyAddWarp.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
@@ -316,11 +315,12 @@ INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[24][4], const char* a, co
       : "l"(DescribeMatrix(a)), "l"(DescribeMatrix(b))
       : "memory");
 }
-// Puts all MultiplyAddWarpgroup calls since the previous CommitMultiplies into one group.
+// Forms one group of all MultiplyAddWarpgroup calls since the previous CommitMultiplies.
 INCIPIT_DEVICE void CommitMultiplies() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Waits until at most the latest `kLeft` groups of MultiplyAddWarpgroup calls are unfinished.
+// Waits until at most `kLeft` groups of MultiplyAddWarpgroup calls (CommitMultiplies) are
+// unfinished.
 template <int kLeft>
 INCIPIT_DEVICE void WaitMultiplies() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
@@ -335,21 +335,19 @@ INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
 #undef INCIPIT_FLOATS8
 #undef INCIPIT_FLOATS
 // Lowers the number of registers of each thread of the warpgroup to kRegisters. Other warpgroups of
-// the thread block can then take the released registers (TakeRegisters). REQUIRES: all warps of the
-// warpgroup make the call.
+// the thread block can then use the released registers (TakeRegisters). REQUIRES: all warps of the
+// warpgroup call GiveRegisters.
 template <int kRegisters>
 INCIPIT_DEVICE void GiveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 // Raises the number of registers of each thread of the warpgroup to kRegisters. Waits until other
 // warpgroups of the thread block have released enough registers. REQUIRES: all warps of the
-// warpgroup make the call.
+// warpgroup call TakeRegisters.
 template <int kRegisters>
 INCIPIT_DEVICE void TakeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
-
-// ---- overlap of consecutive kernels (programmatic dependent launch)
 
 // Waits until the earlier kernels of the stream have ended. A kernel calls WaitForEarlierKernels
 // before it reads memory that an earlier kernel wrote, and before it writes memory that an earlier
@@ -361,16 +359,17 @@ INCIPIT_DEVICE void LetNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// ---- clusters: groups of consecutive thread blocks that can read each other's shared memory
+// Returns the index of the calling thread block in its cluster. A cluster is a group of consecutive
+// thread blocks that can read each other's shared memory.
 INCIPIT_DEVICE int ClusterRank() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return static_cast<int>(rank);
 }
-// Waits until all threads of the cluster have called SyncCluster. LoadCluster then returns the
-// values that a thread block stored in its own shared memory before the call. SyncCluster orders
-// neither accesses to global memory nor loads of other thread blocks' shared memory: ordering these
-// accesses would wait until the thread's stores to global memory have reached the L2 cache.
+// Waits until all threads of the cluster have called SyncCluster. After the call, LoadCluster
+// returns the values that a thread block stored in its own shared memory before the call.
+// SyncCluster does not order accesses to global memory, nor loads from other thread blocks' shared
+// memory, so the thread does not wait for its stores to global memory.
 INCIPIT_DEVICE void SyncCluster() {
   asm volatile(
       "fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
@@ -387,8 +386,8 @@ INCIPIT_DEVICE void ArriveCluster() {
 INCIPIT_DEVICE void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Returns the address, in the shared memory of thread block `rank` of the cluster, that corresponds
-// to address `shared` in the calling thread block.
+// Returns the address of the same variable in the shared memory of thread block `rank` of the
+// cluster. `shared` is the address of the variable in the calling thread block.
 INCIPIT_DEVICE uint32_t ClusterAddress(const void* shared, int rank) {
   uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -413,8 +412,8 @@ INCIPIT_DEVICE Vec4 LoadCluster(const Vec4* shared, int rank) {
   return value;
 }
 
-// ---- atomic operations, on integers only: the order of atomic additions is undefined, and only
-// sums of integers do not depend on the order
+// ---- atomic operations. Only operations on integers: the sum of integers does not depend on the
+// order of additions, and the order of atomic additions is undefined.
 INCIPIT_DEVICE uint32_t AtomicAddShared(uint32_t* address, uint32_t value) {
   return atomicAdd(address, value);
 }
@@ -424,9 +423,9 @@ INCIPIT_DEVICE uint64_t AtomicAddShared(uint64_t* address, uint64_t value) {
 INCIPIT_DEVICE uint32_t AtomicMaxShared(uint32_t* address, uint32_t value) {
   return atomicMax(address, value);
 }
-// Adds `value` to the integer at `address` and returns the value before the addition. The stores
-// that the thread block made before the call (ordered by a SyncBlock) become visible to every
-// thread block that calls AtomicAddGlobal on `address` later and then SyncBlock.
+// Adds `value` to the integer at `address` and returns the integer before the addition. If a thread
+// block stores data, calls SyncBlock, and then calls AtomicAddGlobal, the data are visible to any
+// thread block that later calls AtomicAddGlobal on the same address and then SyncBlock.
 INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
@@ -442,8 +441,8 @@ INCIPIT_DEVICE float ToFloat(bf16 value) {
 }
 INCIPIT_DEVICE float LowFloat(uint32_t pair) { return __uint_as_float(pair << 16); }
 INCIPIT_DEVICE float HighFloat(uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000); }
-// Returns a word with two bf16 numbers: `low` in the lower 16 bits, `high` in the upper 16 bits.
-// Each number is rounded to nearest, ties to even.
+// Returns a 32-bit word with two bf16 numbers: `low` in the lower 16 bits, `high` in the upper 16
+// bits. Rounds each number to nearest, ties to even.
 INCIPIT_DEVICE uint32_t PackBF16(float low, float high) {
   uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -452,9 +451,9 @@ INCIPIT_DEVICE uint32_t PackBF16(float low, float high) {
 INCIPIT_DEVICE bf16 ToBF16(float value) {
   return {static_cast<uint16_t>(PackBF16(value, 0) & 0xFFFF)};
 }
-// Returns `number`, but hides from the compiler how `number` was computed. The compiler then
-// recomputes values derived from the result at each use, instead of keeping the values in registers
-// for a whole loop.
+// Returns `number`. The compiler does not know that the result equals `number`. The compiler
+// therefore recomputes values that depend on the result at each use, instead of keeping these
+// values in registers.
 INCIPIT_DEVICE int Fresh(int number) {
   asm volatile("" : "+r"(number));
   return number;
@@ -466,20 +465,22 @@ INCIPIT_DEVICE To BitCast(From from) {
   memcpy(&to, &from, sizeof(to));
   return to;
 }
-// Returns 2^x within two units in the last place. Subnormal results may become zero.
+// Returns 2^x with an error of at most two units in the last place. A subnormal result may become
+// zero.
 INCIPIT_DEVICE float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// Returns 1 / x within two units in the last place. Subnormal results may become zero.
+// Returns 1 / x with an error of at most two units in the last place. A subnormal result may become
+// zero.
 INCIPIT_DEVICE float Reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// Returns a + b, rounded separately. The compiler does not contract Add, Multiply, Divide, Fma and
-// SquareRoot into other fused operations.
+// Returns a + b, rounded. The compiler never fuses Add with another operation, so every result is
+// rounded separately.
 INCIPIT_DEVICE float Add(float a, float b) { return __fadd_rn(a, b); }
 INCIPIT_DEVICE float Multiply(float a, float b) { return __fmul_rn(a, b); }
 INCIPIT_DEVICE float Divide(float a, float b) { return __fdiv_rn(a, b); }
@@ -487,7 +488,7 @@ INCIPIT_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c);
 INCIPIT_DEVICE float SquareRoot(float x) { return __fsqrt_rn(x); }
 INCIPIT_DEVICE double Add(double a, double b) { return __dadd_rn(a, b); }
 INCIPIT_DEVICE double Multiply(double a, double b) { return __dmul_rn(a, b); }
-// Returns the larger argument. If one argument is a NaN, returns the other.
+// Returns the larger argument. If one argument is a NaN, returns the other argument.
 INCIPIT_DEVICE float Max(float a, float b) { return fmaxf(a, b); }
 INCIPIT_DEVICE uint64_t MultiplyHigh(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
 INCIPIT_DEVICE int CountLeadingZeros(uint32_t x) { return __clz(static_cast<int>(x)); }

@@ -1,12 +1,12 @@
-// Kernel Embed: looks up the embedding of each token of a step: hidden[row] = table[token of row].
+// Kernel Embed: stores the embedding of each token of a step: hidden[row] = table[token of row].
 //
-// step     the tokens of the step. A token is a vocabulary entry, or -1 - i, which stands for the
-//          token that the previous step sampled as sample i
-// sampled  i32: the tokens that the previous step sampled. A value outside the vocabulary (the
-//          logits were not finite) counts as token 0
-// table    bf16 [vocab, hidden_size], packed (kernels/cuda/device/product/packed_order.h) like the
-//          output head, because a model may use one weight as embedding and as head
-// hidden   f32 [rows, hidden_size]; hidden_size is a multiple of 8
+//   step     the step's plan with its tokens. A token is a vocabulary entry, or -1 - i for the
+//            token that the previous step sampled as sample i
+//   sampled  i32: the tokens that the previous step sampled. A value outside the vocabulary (the
+//            logits were not finite) is replaced by token 0
+//   table    bf16 [vocab, hidden_size], packed (kernels/cuda/device/product/packed_order.h) like
+//            the output head, because a model may use one matrix as embedding and as head
+//   hidden   f32 [rows, hidden_size]; hidden_size is a multiple of 8
 //
 // A thread block processes rows Block(), Block() + NumBlocks(), Block() + 2 * NumBlocks() and so
 // on; a thread processes eight columns at a time. Memory traffic: rows * (6 * hidden_size + 4)

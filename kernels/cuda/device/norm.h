@@ -34,21 +34,23 @@ template <class Shape>
 struct Norm {
   static constexpr int kThreads = Shape::kThreads, kBlocksPerSm = 2;
   static constexpr int kMaxHiddenSize = 32768;
-  // Shared memory holds the sums of squares of two rows, one sum for every 16 columns. Successive
-  // rows alternate between the two halves of shared memory, so a row does not overwrite sums of the
-  // previous row that other threads still read.
+  // Shared memory holds the sums of squares of two rows, one sum for every 16 columns. The current
+  // row uses one half of shared memory, and the next row uses the other half, because some threads
+  // may still read the sums of the current row.
   static constexpr int kParts = kMaxHiddenSize / kUnitRows, kSharedBytes = 2 * kParts * 4;
 
   struct Args {
     const int32_t* num_rows = nullptr;
-    // Output row i is computed from row rows[i] of hidden; null: from row i
+    // Output row i is the norm of row rows[i] of `hidden`. If `rows` is null, output row i is the
+    // norm of row i.
     const int32_t* rows = nullptr;
     const float* hidden = nullptr;
     const float* weight = nullptr;
     float epsilon = 0;
     int32_t hidden_size = 0;
     dev::bf16* x = nullptr;
-    // Output: the sum of squares of each row; null: x is multiplied by the scale
+    // Output, or null: the sum of squares of each row. If `squares` is not null, x is not
+    // multiplied by the scale.
     float* squares = nullptr;
   };
 
@@ -56,8 +58,8 @@ struct Norm {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);
     dev::WaitForEarlierKernels();
-    // Number of rows that this thread block has processed; its parity selects the half of shared
-    // memory
+    // Number of rows that this thread block has processed; an odd number selects the second half of
+    // shared memory
     int turn = 0;
     for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
       const int source = args.rows == nullptr ? row : dev::LoadConstant(args.rows + row);
@@ -77,9 +79,9 @@ struct Norm {
 
  private:
   // Returns the sum of squares of a row. All threads of the thread block call SumOfSquares
-  // together. Four lanes add up 16 columns, then each warp adds up the sums of all groups of 16
-  // columns. AddToHidden and FindScalesWarp together add in the same order, so the result has the
-  // same bits.
+  // together. Four lanes add up the squares of 16 columns; then each warp adds up the sums of all
+  // groups of 16 columns. Epilogue AddToHidden and FindScalesWarp use the same order of additions,
+  // so their result has the same bits.
   static INCIPIT_DEVICE float SumOfSquares(const float* values, int size, int half) {
     float* const parts = reinterpret_cast<float*>(dev::SharedMemory()) + half * kParts;
     const int num_parts = (size + kUnitRows - 1) / kUnitRows;

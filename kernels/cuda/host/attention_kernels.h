@@ -13,13 +13,14 @@ namespace incipit::cuda {
 
 void LaunchAppend(Stream& stream, int32_t num_sms, int64_t rows_max, const AppendArgs& args);
 
-// Returns the size in bytes of PagedAttentionArgs::scratch, the workspace of one launch of
+// Returns the size in bytes of the workspace PagedAttentionArgs::scratch for one launch of
 // PrefillAttention.
 size_t AttentionScratchBytes(const KvPoolShape& shape, int32_t num_sms);
 
-// Launches the attention kernels for one AttentionList of the step's plan. `list` is the host's
-// copy of the AttentionList. For a given model, the launches depend only on whether `list` has
-// prefill tiles, so a recorded graph serves any number of decode items.
+// Launches the attention kernels for one AttentionList: the attention work of a step for layers
+// with the same sliding window. `list` is the host's copy of the list. Whether the list has prefill
+// tiles decides which kernels are launched; the number of decode items does not. A recorded graph
+// therefore serves any number of decode items.
 void LaunchAttention(Stream& stream, int32_t num_sms, const AttentionList& list,
                      const PagedAttentionArgs& args);
 

@@ -15,19 +15,20 @@ size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 int32_t CeilDivide(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
-// Returns the first position that the token at `position` attends to.
+// Returns the first position that the token at `position` attends to. `window` is the sliding
+// window in positions, or 0.
 int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(position, window); }
 
-// Returns the maximum number of prefill tiles of an AttentionList. The tokens of a sequence form
-// one part, and one more part for each change of the split length between two tokens. The first
-// change may be at any token; further changes are at least 8,192 positions apart.
+// Returns the maximum number of PrefillTiles of an AttentionList. The tokens of a sequence form
+// several parts if the split length (SplitLength) changes between two tokens. The first change may
+// be at any token; further changes are at least 8,192 positions apart.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
 
-// Appends arrays to a memory range, each at a multiple of kAlignment bytes.
+// Appends arrays to a memory range. Each array begins at a multiple of kAlignment bytes.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> out) : out_(out) {}
@@ -46,7 +47,7 @@ class Writer {
     if (!values.empty()) std::memcpy(to.data(), values.data(), to.size_bytes());
     return last_;
   }
-  int32_t last() const { return last_; }  // offset in bytes of the array that was added last
+  int32_t last() const { return last_; }  // offset in bytes of the last appended array
   size_t used() const { return used_; }
 
  private:
@@ -78,11 +79,11 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // Returns the first position that attention row `first` (token and query head) or a later row of
-  // the part attends to.
+  // Returns the first position that attention rows from `first` on attend to. An attention row is a
+  // pair of token and query head.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
-  // Returns the end of the positions that attention rows [first, first + count) of the part attend
-  // to.
+  // Returns the end of the positions that attention rows [first, first + count) attend to. An
+  // attention row is a pair of token and query head.
   int32_t end(int32_t first, int32_t count) const {
     return position + (first + count - 1) / group + 1;
   }
@@ -204,8 +205,8 @@ void AttentionPlan::AddPrefillTiles(const Part& part) {
   }
 }
 
-// Sorts the decode items by length (number of positions), the longest first, so that all thread
-// blocks finish at about the same time. Items of equal length keep their order.
+// Sorts the decode items by number of positions, the largest number first, so that all thread
+// blocks finish at about the same time. Items with equal numbers keep their order.
 void AttentionPlan::SortDecodeItems() {
   constexpr int32_t kNumKeys = 64;
   const auto key = [](const DecodeItem& item) {

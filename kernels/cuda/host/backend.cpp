@@ -20,17 +20,17 @@
 namespace incipit::cuda {
 namespace {
 
-// Limits of a step (numbers of tokens, sequences, blocks and samples) until the caller calls
-// Reserve.
+// Limits of a step (numbers of tokens, sequences, blocks and samples) that apply before the first
+// call of Reserve.
 constexpr StepBounds kFirstBounds = {
     .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .samples_max = 512};
 
-// The hidden size must be a multiple of kHiddenMultiple. BackendLimits::width_multiple has the
-// multiple for all other widths.
+// The hidden size of a model must be a multiple of this number. BackendLimits::width_multiple has
+// the multiple for all other widths.
 constexpr int32_t kHiddenMultiple = 8;
 
-// Returns the size in bytes of an array of page copies: one element that holds the number of
-// copies, then one element for each copy.
+// Returns the size in bytes of the device array that describes page copies. The first element holds
+// the number of copies; each further element describes one copy.
 size_t CopyBytes(size_t num_copies) { return (num_copies + 1) * sizeof(dev::Vec4); }
 
 const DeviceWeight& WeightOf(const Weight* weight) {
@@ -165,8 +165,8 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   return library_products_.Reserve(bounds.tokens_max, stream_);
 }
 
-// Allocates all scratch memory that the operations use. If there is too little free device memory,
-// returns one error with the number of bytes of all these allocations together.
+// Allocates all scratch memory for steps within `bounds`. If there is too little free device
+// memory, the returned error has the number of bytes of all these allocations together.
 absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
   struct Wanted {
     Memory* memory;
@@ -223,7 +223,7 @@ bool CudaBackend::Note(const absl::Status& status) {
 bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
   if (scratch.byte_size() >= bytes) return true;
   INCIPIT_CHECK(!is_recording_);
-  // Kernels in flight may use the old memory.
+  // Kernels in flight may still use the memory that is freed below.
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
   scratch = Memory();
@@ -237,12 +237,10 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
   return PersistentShape(num_blocks, device_.num_sms, blocks_per_sm);
 }
 
-// ---- start and end of a step
-
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // A token -1 - i refers to sample i of the previous step. After a failure the samples may be
-  // missing, but no kernel reads them.
+  // A negative token -1 - i stands for sample i of the previous step. If an error has occurred, the
+  // previous step may have too few samples; no kernel reads them then.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -303,7 +301,8 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (step_is_planned_ && form == has) return status_.ok();
   INCIPIT_CHECK(!is_recording_);
   if (form != has && !Rebuild(step_.bounds(), form)) return false;
-  // No copy from the step's pinned memory may be in flight while Upload writes to the memory.
+  // Upload overwrites the step's pinned memory, so the earlier copy from this memory must have
+  // ended.
   if (!Note(stream_.Wait())) return false;
   step_is_planned_ = step_.Upload(uploaded_, logits_.rows, packed_samples_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
@@ -311,7 +310,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  next_norm_ = {};  // the host may change the hidden state from which the norm was computed
+  next_norm_ = {};  // a precomputed norm becomes invalid: the host may now change the hidden state
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
     return status_;
@@ -362,7 +361,8 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   INCIPIT_CHECK(table.order() == RowOrder::kPlain);
   next_norm_ = {};
   if (rows_ == 0 || !status_.ok()) return;
-  // The first kernel of a step follows a copy, so the kernel cannot overlap the previous kernel.
+  // This launch does not set `dependent`: the kernel follows a copy and cannot overlap an earlier
+  // kernel.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
                                   {.step = step_.header(),
                                    .sampled = sampled_.as<int32_t>(),
@@ -428,7 +428,8 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // A recorded graph also serves steps with fewer rows, so recorded products never use cuBLASLt.
+  // A recorded graph also serves steps with fewer rows than `rows_max`, so recorded products use
+  // our own kernels, never cuBLASLt.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -512,8 +513,8 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // With more rows, product kernels with large tiles run. Every tile would then add up the sums of
-  // squares of its rows again (FindScalesWarp).
+  // True if the product's epilogue also computes the input of the next product. With more rows,
+  // TiledProduct runs, and each of its tiles would have to add up the sums of squares again.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -548,8 +549,8 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // A recorded graph must serve any step, so its kernels read the rows of logits at a fixed
-    // address.
+    // True if the kernels can read the list of rows at a fixed address. A recorded graph must serve
+    // any step, so its kernels need a fixed address.
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

@@ -1,5 +1,6 @@
-// The Backend on an H100 or H200, or on the emulated device, depending on the linked runtime. All
-// work is enqueued on one stream. At most two steps are in flight (between Upload and Synchronize).
+// The Backend on an H100 or H200 GPU, or on the emulated device, depending on the linked runtime.
+// All work is enqueued on one stream. At most two steps are in flight (uploaded, and Synchronize
+// has not been called).
 #pragma once
 
 #include <array>
@@ -65,16 +66,15 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The norm that ProjectAdd received as next_norm; the next product applies the norm. If
-  // `is_begun` is true, x_ and squares_ already contain the input of this product. An operation
-  // that changes x_ or the hidden state clears NextNorm.
+  // The norm that the next product must apply to its input, as announced by ProjectAdd (next_norm).
+  // If `is_begun` is true, x_ and squares_ already contain the input of this product. Any operation
+  // that changes x_ or the hidden state clears the NextNorm.
   struct NextNorm {
     const void* hidden = nullptr;
-    const Buffer* weight = nullptr;  // null: ProjectAdd received no next_norm
+    const Buffer* weight = nullptr;  // null: the latest ProjectAdd had no next_norm
     bool is_begun = false;
   };
-  // The activations that a product multiplies by a weight. The fields have the meaning of those in
-  // ProductInput.
+  // The input x of a product, with the fields of ProductInput that belong to x.
   struct ProductRows {
     const dev::bf16* x = nullptr;
     const float* squares = nullptr;
@@ -84,17 +84,17 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
-  // If `dtype` is not bf16, logs once that the weights are rounded to bf16.
+  // Logs a message once if `dtype` is not bf16: the weights are then rounded to bf16.
   void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
-  // Records `status` as the backend's error, unless there is an earlier error. Returns true if
-  // there is no error.
+  // Stores `status` as the backend's error, unless an earlier error is stored. Returns true if no
+  // error is stored after the call.
   bool Note(const absl::Status& status);
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Rebuilds the step's plan of attention if the plan does not fit this pool, number of heads and
-  // sliding window. Returns false if an error occurs.
+  // Rebuilds the plan of attention of the current step if the plan is not valid for this pool,
+  // number of heads and sliding window. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
   // Returns the number of rows of the graph that serves a step of `num_tokens` tokens, or 0 if no
@@ -104,12 +104,13 @@ class CudaBackend final : public Backend {
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
-  // Writes rows of `hidden` to x_ as bf16: normalised, or only multiplied by the norm weight if
-  // `squares` is not null (kernel Norm). `rows`: device array with the indices of the rows, or null
-  // for all rows.
+  // Writes rows of `hidden` to x_ as bf16, with kernel Norm. If `squares` is null, the rows are
+  // normalised; otherwise the rows are only multiplied by the norm weight. `rows`: device array
+  // with the indices of the rows, or null for all rows.
   bool NormalizeRows(const TensorView& hidden, const NormArgs& norm, const int32_t* num_rows,
                      const int32_t* rows, int64_t rows_max, float* squares);
-  // Returns the step's rows of `hidden` as input of a product, or nullopt if an allocation fails.
+  // Returns the input of a product that reads the normalised rows of `hidden`, for all tokens of
+  // the step. Returns nullopt if an allocation fails.
   std::optional<ProductRows> Normalized(const TensorView& hidden, const NormArgs& norm);
   // Copies the rows of `x` to padded_, where each row begins at a multiple of 16 bytes. Returns
   // nullptr if an allocation fails.
@@ -122,44 +123,47 @@ class CudaBackend final : public Backend {
   Stream stream_;
   RowSampler sampler_;
   LibraryProducts library_products_;
-  // Logs a message for the operator; null after the message that weights are rounded
+  // Function that logs a message for the operator; null after the message that weights are rounded
+  // to bf16
   std::function<void(std::string_view, bool)> note_;
   absl::Status status_;
   Step uploaded_;
-  StepLogits logits_;  // rows and samples of the uploaded step that need logits
+  StepLogits logits_;  // rows of logits and samples that the uploaded step needs
   StepMemory step_;
-  // Samples of the step, if they are copied to the device together with the step
+  // The samples of the current step, if Upload copies them to the device together with the step
   std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
-  // Number of rows of kernel launches: the step's tokens, or the rows of the step's graph
+  // Number of rows that kernels process: the number of tokens of the step, or the number of rows of
+  // the step's graph
   int32_t rows_ = 0;
-  // True if a recorded graph serves the step. Enqueued work must then be valid for any step of at
-  // most rows_ tokens.
+  // True if a recorded graph serves the current step. The operations must then enqueue work that is
+  // valid for every step of at most rows_ tokens.
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // The tokens that the latest step sampled (device array). The next step's Embed reads these
-  // tokens before the next step's samples replace them.
+  // Device array of the tokens that the latest step sampled. The next step reads these tokens as
+  // its input (kernel Embed), and later overwrites the array with its own samples.
   Memory sampled_;
   int64_t num_sampled_ = 0;
   NextNorm next_norm_;
-  // The largest logit of every 16 tokens, and its token id, for the latest logits (BestOfUnits).
+  // The largest of every 16 consecutive logits of the latest Logits call, and the token ids of
+  // these logits (BestOfUnits).
   Memory best_logits_, best_tokens_;
-  // Scratch memory of operations. Each allocation grows to the size that the largest step needs.
+  // Scratch memory of operations. Each array grows to the size that the largest step needs.
   Memory x_, squares_, padded_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_,
       copies_;
   Memory staging_;  // pinned memory through which weights are copied; released by Reserve
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // nullopt: a step with this key has run once, and no graph is recorded
+  // Recorded graphs. nullopt: a step with this key has run once, without recording
   std::map<GraphKey, std::optional<Graph>> graphs_;
-  int64_t num_forgotten_ = 0;  // number of times that all graphs were discarded
+  int64_t num_forgotten_ = 0;  // number of ForgetGraphs calls
   bool is_recording_ = false;
-  // True if some product stores queries, keys and values in qkv_. Kernel Append then copies them to
-  // their final memory.
+  // True if any product stores queries, keys and values in qkv_. Kernel Append then moves them from
+  // qkv_ to the array of queries and the KV pool.
   bool has_plain_qkv_ = false;
-  // Address of the checkpoint's matrix that was packed last as output head. An embedding with the
-  // same matrix shares the memory of the head.
+  // Address in the checkpoint of the matrix that was packed last as output head. An embedding with
+  // the same address shares the device memory of the head.
   const void* head_source_ = nullptr;
   std::weak_ptr<Memory> head_memory_;
 };

@@ -10,8 +10,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Numbers of rows for which graphs exist. A step uses the graph with the smallest number of rows
-// that is not below the step's number of tokens.
+// Numbers of rows for which graphs are recorded. A step without prefill uses the graph with the
+// smallest number of rows that is at least the step's number of tokens.
 constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
 }  // namespace
@@ -36,8 +36,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // The first step with this key runs without a graph. If an operation allocates memory, all
-    // graphs are discarded (ForgetGraphs).
+    // The first step with this key runs without a graph. If an operation of this step allocates
+    // memory, all graphs are discarded (ForgetGraphs).
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
@@ -57,8 +57,8 @@ absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, con
   for (const int32_t rows : kGraphRows) {
     if (rows > most) break;
     Upload(step, logits);
-    // The first run is not recorded: the first launch of a kernel may load code or allocate memory,
-    // which CUDA does not allow during recording.
+    // The first run of the operations is not recorded: the first launch of a kernel may load code
+    // or allocate memory, which CUDA does not allow while a graph is being recorded.
     const int64_t num_forgotten = num_forgotten_;
     rows_ = rows;
     has_graph_ = true;
@@ -78,7 +78,7 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  next_norm_ = {};  // the graph must contain the norm that its first product needs
+  next_norm_ = {};  // the graph must itself compute the norm for its first product
   enqueue();
   is_recording_ = false;
   auto recorded = Graph::End(stream_);

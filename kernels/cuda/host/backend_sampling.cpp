@@ -7,7 +7,7 @@
 namespace incipit::cuda {
 
 // Makes sampled_ large enough for `num_samples` tokens. Keeps the tokens that earlier Sample calls
-// of the step have stored.
+// of this step have stored in sampled_.
 bool CudaBackend::GrowSampled(int64_t num_samples) {
   const size_t bytes = static_cast<size_t>(num_samples) * sizeof(int32_t);
   if (sampled_.byte_size() >= bytes) return true;
@@ -40,7 +40,8 @@ void CudaBackend::Sample(const SampleArgs& args) {
   if (!GrowSampled(num_sampled_)) return;
   const int64_t vocab_size = sampler_.vocab_size();
   Note(sampler_.Sample(args, best, sampled_.as<int32_t>() + first, latest_, stream_));
-  // The graphs contain pointers to memory that the sampler has replaced
+  // A recorded graph is invalid after the sampler has reallocated its memory, because the graph
+  // contains the old addresses
   if (sampler_.vocab_size() != vocab_size) ForgetGraphs();
 }
 

@@ -1,4 +1,4 @@
-// Selects and launches the matrix-product kernel for a number of rows.
+// Selects the matrix-product kernel for a number of rows, and launches the kernel.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace incipit::cuda {
 
-// Maximum number of rows of kernel SkinnyProduct.
+// Maximum number of rows that kernel SkinnyProduct can process.
 constexpr int64_t kSkinnyRowsMax = 64;
 
 template <int kTokens, class Epilogue>
@@ -29,10 +29,10 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of a product with tiles
-// of this shape. The estimate is the maximum of three times: the tensor instructions; the traffic
-// of shared memory (copies into shared memory, and the reads of each warpgroup's multiplications);
-// the traffic of L2.
+// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of a result tile of this
+// shape. The estimate is the maximum of three times: tensor instructions, shared-memory traffic,
+// and L2 traffic. Shared-memory traffic consists of the copies into shared memory and of the reads
+// by each warpgroup's tensor instructions.
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;

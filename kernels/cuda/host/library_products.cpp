@@ -15,8 +15,9 @@
 namespace incipit::cuda {
 namespace {
 
-// cuBLASLt computes a product in parts of rows. Each part except the last has a multiple of
-// kRowMultiple rows, so that x is aligned as cuBLASLt requires.
+// cuBLASLt computes a product in several parts, each for a range of rows. The number of rows of
+// each part, except the last, is a multiple of this number, so that x is aligned as cuBLASLt
+// requires.
 constexpr int64_t kRowMultiple = 128;
 
 std::optional<ProductKind> KindOf(WeightRole role) {
@@ -105,7 +106,7 @@ absl::Status LibraryProducts::GrowScratch(const ScratchBytes& bytes, Stream& str
       {&weight_, bytes.weight}, {&sums_, bytes.sums}, {&workspace_, kProductWorkspaceBytes}};
   const auto is_there = [](const auto& one) { return one.first->byte_size() >= one.second; };
   if (std::ranges::all_of(wanted, is_there)) return absl::OkStatus();
-  // Kernels in flight may use the old memory.
+  // Kernels in flight may still use the memory that is freed below.
   INCIPIT_RETURN_IF_ERROR(stream.Wait());
   size_t missing = 0;
   for (const auto& [memory, size] : wanted) {

@@ -1,7 +1,7 @@
-// Computes large matrix products with cuBLASLt if cuBLASLt is faster than our own kernel. The
-// weight is unpacked into scratch memory. cuBLASLt then multiplies a part of the rows at a time,
-// and our kernel FinishProduct finishes the sums of each part. Only one stream may use a
-// LibraryProducts.
+// Computes large matrix products with cuBLASLt (NVIDIA's library) if cuBLASLt is faster than our
+// own kernel. First the weight is unpacked into scratch memory. Then, for a range of rows at a
+// time, cuBLASLt computes the product and our kernel FinishProduct runs the epilogue. An object
+// must be used with one stream only.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// Products with epilogue AppendRows are measured as products with StoreRows<float>. The measured
-// product stores twice the bytes of results, both with cuBLASLt and with our kernel.
+// Products with epilogue AppendRows are measured with epilogue StoreRows<float> instead. The
+// measured products store twice as many bytes, both with cuBLASLt and with our kernel.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -43,8 +43,8 @@ class LibraryProducts {
  public:
   LibraryProducts(const CudaOptions& options, const DeviceProperties& device);
 
-  // Registers a weight that steps multiply. Reserve allocates memory for products with the weight.
-  // If the weight still exists, Reserve also measures these products.
+  // Registers a weight of the model. A later Reserve allocates memory for products with this
+  // weight, and measures these products if the weight still exists.
   void Add(const DeviceWeight& weight, WeightRole role);
 
   // Allocates memory for steps of up to `rows_max` rows. Selects cuBLASLt or our own kernel for
@@ -71,7 +71,7 @@ class LibraryProducts {
 
   // Returns true if cuBLASLt has been loaded. With LargeProducts::kOwn, cuBLASLt is not loaded.
   bool is_there() const { return library_.has_value(); }
-  // Selects the implementation of all later large products.
+  // Sets the implementation that all later large products use.
   void Use(LargeProducts whose) { whose_ = whose; }
 
  private:
@@ -85,8 +85,8 @@ class LibraryProducts {
   };
 
   ProductKey KeyOf(ProductKind kind, const ProductInput& input, int64_t rows) const;
-  // cuBLASLt computes a product in parts of rows. Returns the number of rows of each part except
-  // the last.
+  // Returns the number of rows that cuBLASLt computes in one call, for a product with `rows` rows.
+  // The last call computes the remaining rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
   // Returns the maximum of PartRows(n, outputs) for n in [1, rows].
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
@@ -94,8 +94,8 @@ class LibraryProducts {
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Returns true if `algorithm` can compute products with every number of rows that `key` stands
-  // for. Only a few numbers of rows are checked.
+  // Returns true if `algorithm` can compute products with any number of rows in [key.rows, 2 *
+  // key.rows). Only a few numbers of rows are checked.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
   bool IsKnown(const ProductKey& key) const;
@@ -103,9 +103,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // If no choice is known for `key`, measures our kernel and the algorithms of cuBLASLt, and stores
-  // the fastest. If the known choice is cuBLASLt, computes the product once, which loads the
-  // kernel.
+  // Selects our kernel or an algorithm of cuBLASLt for the product size `key`, if the selection is
+  // not known yet: measures the candidates and stores the fastest. If the selection is already
+  // known to be cuBLASLt, computes the product once, so that cuBLASLt loads its kernel.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>
@@ -133,8 +133,8 @@ class LibraryProducts {
   Memory weight_, sums_, workspace_;
 };
 
-// Returns arguments of the epilogue without bias and without next_norm. `out` is the address for
-// the results of a product whose weight has `outputs` rows.
+// Returns the arguments of an epilogue for a measurement, without bias and without next_norm. `out`
+// is the memory for the results. The weight has `outputs` rows.
 template <class Epilogue>
 typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
   typename Epilogue::Args args;

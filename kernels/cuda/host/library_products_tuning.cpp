@@ -1,4 +1,4 @@
-// Selects cuBLASLt or our own kernel for each product size of LibraryProducts.
+// Selects cuBLASLt or our own kernel for each size of a matrix product, by measurement.
 #include <algorithm>
 
 #include "kernels/cuda/host/launch_product.h"
@@ -7,7 +7,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Maximum number of cuBLASLt algorithms that are measured for a product size
+// Maximum number of cuBLASLt algorithms that are measured for each product size
 constexpr int32_t kAlgorithmsMax = 4;
 
 }  // namespace

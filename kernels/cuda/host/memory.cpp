@@ -11,7 +11,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Size in bytes of the pinned memory through which the parts of a weight are copied to the device.
+// Size in bytes of the pinned memory through which a weight is copied to the device, piece by
+// piece.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
 absl::Status GrowStaging(size_t bytes, Memory& staging) {
@@ -27,7 +28,8 @@ absl::Status OutOfMemory(Place place, size_t bytes) {
   if (place == Place::kPinned)
     return ResourceExhausted("{} bytes of pinned host memory are not available", bytes);
   const size_t free = FreeDeviceBytes();
-  // If enough bytes are free but fragmented, the allocation fails too, and 0 bytes are missing.
+  // If the free memory is fragmented, an allocation can fail although enough bytes are free. The
+  // message then says that 0 bytes are missing.
   return ResourceExhausted("{} bytes of device memory were asked for, {} are free: {} are missing",
                            bytes, free, bytes > free ? bytes - free : 0);
 }

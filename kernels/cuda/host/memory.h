@@ -1,4 +1,5 @@
-// Objects on the device that the backend returns to its caller: buffers, the KV pool and weights.
+// Objects in device memory that the backend returns to its caller: buffers, the KV pool and
+// weights.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class DeviceBuffer final : public Buffer {
 // The keys and values of all pages: [layer][page][K | V][kv_head][tile] of bf16 (page_layout.h).
 class DeviceKvPool final : public KvPool {
  public:
-  // Allocates a pool. If the backend does not support the shape, returns UNIMPLEMENTED with a
-  // message that names the unsupported property.
+  // Allocates a pool. If the backend does not support `shape`, returns UNIMPLEMENTED with a message
+  // that names the unsupported property.
   static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape,
                                                               const BackendLimits& offered);
 
@@ -49,15 +50,14 @@ class DeviceKvPool final : public KvPool {
   Memory memory_;
 };
 
-// A bf16 matrix in packed order (packed_order.h). An embedding that is tied to the output head
-// shares the memory of the head.
+// A bf16 matrix on the device, in packed order (packed_order.h).
 class DeviceWeight final : public Weight {
  public:
-  // Rounds the parts to bf16 and copies them, packed, to the device through `staging`: pinned
-  // memory that grows if needed and is reused for the next weight.
+  // Rounds the matrix to bf16 and copies the packed matrix to the device. `staging` is pinned
+  // memory for the copies; `staging` grows if needed and can be reused for the next weight.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
                                                             Memory& staging, Stream& stream);
-  // Returns a weight that shares `memory`, which holds the same matrix packed with
+  // Returns a weight that uses `memory`, which already holds the same matrix packed with
   // RowOrder::kPlain.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
@@ -69,10 +69,11 @@ class DeviceWeight final : public Weight {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
   RowOrder order() const { return order_; }
-  int32_t head_dim() const { return head_dim_; }  // used with RowOrder::kRotary only
+  // number of rows of a head; used only with RowOrder::kRotary
+  int32_t head_dim() const { return head_dim_; }
   int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
-  // Returns the number of columns that products read (ProductInput::columns): columns_ rounded up
-  // to a multiple of 8. Columns beyond the matrix are zero.
+  // Returns the number of columns of the packed matrix that products read (ProductInput::columns):
+  // the number of columns rounded up to a multiple of 8. The added columns are zero.
   int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
 
  private:
@@ -81,11 +82,13 @@ class DeviceWeight final : public Weight {
   RowOrder order_ = RowOrder::kPlain;
   int32_t head_dim_ = 0;
   int64_t rows_ = 0, columns_ = 0;
-  std::shared_ptr<Memory> memory_;  // may be shared by an output head and a tied embedding
+  // shared by an output head and an embedding with the same matrix
+  std::shared_ptr<Memory> memory_;
 };
 
-// Copies the parts one after the other to the device as f32. `staging` is pinned memory that grows
-// if needed and is reused for the next call.
+// Converts the parts to f32 and copies the parts, one after the other, into one device buffer.
+// `staging` is pinned memory for the copies; `staging` grows if needed and can be reused for the
+// next call.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
                                                       Memory& staging, Stream& stream);
 

@@ -10,7 +10,7 @@
 namespace incipit::cuda {
 namespace {
 
-// The address and number type of one row of a matrix in the checkpoint.
+// Address and number type of one row of a matrix in the checkpoint.
 struct SourceOfRow {
   const char* data;
   DType dtype;
@@ -23,8 +23,8 @@ SourceOfRow FindRow(const UnpackedWeight& weight, int64_t row) {
   return {static_cast<const char*>(view.data) + bytes, view.dtype};
 }
 
-// Reads numbers [column, column + columns) of a row, at most kTileColumns numbers, and rounds them
-// to bf16. The rest of `out` is unchanged.
+// Reads elements [column, column + columns) of a row and rounds them to bf16. Does not change the
+// rest of `out`. REQUIRES: `columns` is at most kTileColumns.
 void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16_t* out) {
   if (row.dtype == DType::kBF16) {
     std::memcpy(out, row.data + column * 2, static_cast<size_t>(columns) * 2);
@@ -35,8 +35,8 @@ void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16
   }
 }
 
-// Packs one row of the matrix as row `row` of a unit (16 packed rows). `unit` is the address of the
-// unit's first tile.
+// Stores one row of the matrix as row `row` of a unit (16 packed rows). `unit` is the address of
+// the first tile of the unit.
 void PackRow(const SourceOfRow& source, int64_t columns, int row, uint16_t* unit) {
   constexpr int kChunk = 8;
   const int num_tiles = NumTiles(static_cast<int>(columns));

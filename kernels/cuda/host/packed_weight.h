@@ -1,5 +1,5 @@
-// Converts matrices of a checkpoint into the packed order
-// (kernels/cuda/device/product/packed_order.h) and back.
+// Converts matrices of a checkpoint to and from the packed order
+// (kernels/cuda/device/product/packed_order.h).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace incipit::cuda {
 
-// Matrices that are multiplied as one matrix, which consists of the rows of all parts in order. All
-// parts have the same number of columns. A part may start at any address.
+// A matrix that consists of the rows of several matrices of the checkpoint (parts), one after the
+// other. All parts have the same number of columns. A part may begin at any address.
 struct UnpackedWeight {
   std::span<const ConstTensorView> parts;
   RowOrder order = RowOrder::kPlain;
-  // Used with RowOrder::kRotary only; the number of rows is a multiple of head_dim
+  // Number of rows of a head; used only with RowOrder::kRotary. The number of rows is a multiple of
+  // head_dim.
   int32_t head_dim = 0;
 
   int64_t rows() const;
@@ -27,11 +28,11 @@ struct UnpackedWeight {
   int64_t packed_bytes() const { return num_units() * unit_elements() * 2; }
 };
 
-// Packs as many units (16 packed rows each) as `out` can hold, from unit `first_unit` on. Rounds
-// numbers to bf16. Uses all CPUs of this process.
+// Packs units (16 packed rows each) from unit `first_unit` on, until `out` is full. Rounds numbers
+// to bf16. Uses all CPUs of this process.
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out);
 
-// Copies row `row` of the matrix to `out`. `packed` is the whole packed weight.
+// Copies matrix row `row` from the packed weight `packed` to `out`.
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
                std::span<uint16_t> out, int64_t head_dim = 0);
 

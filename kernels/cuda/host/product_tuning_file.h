@@ -12,21 +12,21 @@
 
 namespace incipit::cuda {
 
-// The way in which the epilogue uses the results of a product: stores them, adds them to the hidden
-// state, or computes SiLU(gate) * up.
+// The epilogue of a product: stores the results, adds the results to the hidden state, or computes
+// SiLU(gate) * up.
 enum class ProductKind : uint8_t { kStore, kAdd, kGate };
 
 struct ProductKey {
   ProductKind kind = ProductKind::kStore;
   int64_t outputs = 0, columns = 0;
-  int64_t rows = 0;  // the choice for this key holds for numbers of rows in [rows, 2 * rows)
+  int64_t rows = 0;  // the choice is valid for products with [rows, 2 * rows) rows
 
   auto operator<=>(const ProductKey&) const = default;
 };
 
 struct ProductChoice {
   bool is_library = false;
-  ProductAlgorithm algorithm = {};  // used only if is_library is true
+  ProductAlgorithm algorithm = {};  // algorithm of cuBLASLt; used only if is_library is true
 
   bool operator==(const ProductChoice&) const = default;
 };
@@ -37,9 +37,9 @@ class ProductChoices {
   void Set(const ProductKey& key, const ProductChoice& choice) { choices_[key] = choice; }
   const std::map<ProductKey, ProductChoice>& all() const { return choices_; }
 
-  // Reads the tuning file at `path`. `machine` is one line with the names and versions of all
-  // things on which a choice depends. Returns NOT_FOUND if the file does not exist,
-  // FAILED_PRECONDITION if the file is for another machine, INVALID_ARGUMENT if the file has
+  // Reads the tuning file at `path`. `machine` is a line of text with the names and versions of
+  // everything on which a choice depends. Returns NOT_FOUND if the file does not exist,
+  // FAILED_PRECONDITION if the file has another `machine`, and INVALID_ARGUMENT if the file has
   // another format or is incomplete.
   static absl::StatusOr<ProductChoices> Read(const std::string& path, const std::string& machine);
   // Writes the tuning file atomically. Creates the folder of the file if the folder does not exist.

@@ -12,8 +12,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Reserves `bytes` bytes at offset `end` of a memory range and returns the offset. Sets `end` to
-// the next multiple of 16 after the reserved bytes.
+// Reserves the `bytes` bytes at offset `end` of a memory range and returns their offset. Sets `end`
+// to the end of these bytes, rounded up to a multiple of 16.
 size_t Place(size_t& end, size_t bytes) {
   const size_t begin = end;
   end = (end + bytes + 15) / 16 * 16;
@@ -33,8 +33,7 @@ int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
 
 constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
 
-// Iterates over a list that is sorted by token id. CollectPatches merges several lists by the
-// iterators' next token ids.
+// Iterates over a list that is sorted by token id, so that several lists can be merged.
 template <class List>
 class SortedTokens {
  public:
@@ -136,8 +135,8 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
   return i;
 }
 
-// Stores in patches_ one LogitPatch for each token of the vocabulary to which a penalty, a bias or
-// a ban applies.
+// Stores in patches_ one LogitPatch for each token to which a penalty, a bias or a ban of `sample`
+// applies.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());
@@ -188,7 +187,8 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
   return entry;
 }
 
-// Stores the samples of the round sorted by row of logits, and one SampleGroup for each row.
+// Writes the samples of one launch into the inputs, sorted by row of logits, and one SampleGroup
+// for each row of logits.
 void SamplePlan::StoreSamples() {
   std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);

@@ -1,11 +1,12 @@
-// Converts the rows of a SampleArgs or ScoreArgs into the arrays that the kernels of sample.h and
-// score.h read. Converts the kernels' outputs into tokens, statuses and log probabilities.
+// Converts sampling and scoring requests (SampleArgs, ScoreArgs) into the arrays that the kernels
+// of sample.h and score.h read. Converts the kernels' outputs into tokens, statuses and log
+// probabilities.
 //
-// The inputs are one memory range, and the outputs are one memory range. The offsets in a range
-// depend on the capacity only. The caller copies input_bytes() bytes from the host to the device,
-// launches the kernel, and copies output_bytes() bytes back: one round. Rows that do not fit are
-// packed in a later round. Samples may also be copied to the device together with other data:
-// samples() returns the arrays of the samples.
+// A round is one launch of a kernel. In each round, the caller copies input_bytes() bytes from the
+// host to the device, launches the kernel, and copies output_bytes() bytes back. If not all rows
+// fit, the rest is packed in later rounds. The inputs and the outputs are one memory range each;
+// the offsets in a range depend on the capacity only. samples() returns the arrays of the samples,
+// so that the caller can copy them to the device together with other data.
 #pragma once
 
 #include <cstddef>
@@ -21,28 +22,30 @@ namespace incipit::cuda {
 
 struct SampleCapacity {
   int32_t rows = 0;  // maximum number of rows in a round (one launch of a sampling kernel)
-  // Maximum number of penalized, biased and banned tokens of all rows in a round; at least the
-  // vocabulary size
+  // Maximum number of penalized, biased and banned tokens of all rows of a round (one launch of a
+  // sampling kernel); at least the vocabulary size
   int32_t patches = 0;
-  // Maximum number of likeliest tokens of all rows in a round; at least kTopMax or the vocabulary
-  // size
+  // Maximum number of likeliest tokens of all rows of a round (one launch of a sampling kernel); at
+  // least kTopMax or the vocabulary size
   int32_t tops = 0;
 };
-// Maximum number of log probabilities of one row. The limit is the shared memory of a thread block.
+// Maximum number of log probabilities of one row. The limit follows from the size of a thread
+// block's shared memory.
 inline constexpr int32_t kTopMax = 4096;
 
-// Views of the arrays that describe some samples to kernel Sample.
+// The arrays of samples that kernel Sample reads, as packed by SamplePlan::Pack.
 struct PackedSamples {
   int32_t num_groups = 0;
   std::span<const std::byte> groups, entries, patches;
 };
 
-// Computes the offsets of the arrays of samples or scores in their memory ranges.
+// Offsets of the arrays in the memory range of inputs and in the memory range of outputs.
 class SampleLayout {
  public:
   explicit SampleLayout(const SampleCapacity& capacity);
 
-  // Maximum size in bytes of the inputs of a round. The memory range must be aligned to 16 bytes.
+  // Returns the maximum size in bytes of the inputs of a round (one launch of a sampling kernel).
+  // The memory range of the inputs must be aligned to 16 bytes.
   size_t max_input_bytes() const { return input_bytes(capacity_.patches); }
   size_t max_output_bytes() const { return output_bytes(true, capacity_.tops); }
   size_t original_bytes() const { return capacity_.patches * sizeof(float); }
@@ -51,27 +54,27 @@ class SampleLayout {
   SampleOutputs OutputsAt(std::byte* block) const;
 
   const SampleCapacity& capacity() const { return capacity_; }
-  // Offset in bytes of SampleGroup[] in the inputs.
+  // Returns the offset in bytes of SampleGroup[] in the inputs.
   size_t groups() const { return groups_; }
   size_t entries() const { return entries_; }
   size_t patches() const { return patches_; }
   size_t input_bytes(int32_t num_patches) const {
     return patches_ + static_cast<size_t>(num_patches) * sizeof(LogitPatch);
   }
-  // Returns the size in bytes of the outputs: tokens and statuses, then scores if `has_scores`,
-  // then `num_tops` likeliest tokens.
+  // Returns the size in bytes of the outputs. Without scores, the outputs are tokens and statuses;
+  // with `has_scores`, also scores and `num_tops` likeliest tokens.
   size_t output_bytes(bool has_scores, int32_t num_tops) const {
     return has_scores ? tops_ + static_cast<size_t>(num_tops) * sizeof(TopLogit) : scores_;
   }
 
  private:
   SampleCapacity capacity_;
-  size_t groups_ = 0, entries_ = 0, patches_ = 0;  // offsets in bytes in the inputs
-  size_t status_ = 0, scores_ = 0, tops_ = 0;      // offsets in bytes in the outputs
+  size_t groups_ = 0, entries_ = 0, patches_ = 0;  // offsets in bytes from the start of the inputs
+  size_t status_ = 0, scores_ = 0, tops_ = 0;      // offsets in bytes from the start of the outputs
 };
 
-// Packs the rows of one round and unpacks the outputs. Successive steps reuse a SamplePlan, which
-// allocates no memory after the first full round.
+// Packs the rows of one round (one launch of a sampling kernel) and unpacks the outputs. A
+// SamplePlan may be used for many rounds; after the first full round, it allocates no memory.
 class SamplePlan {
  public:
   // The plan writes into `inputs` and reads `outputs`. Both are host memory. REQUIRES: their sizes
@@ -80,18 +83,18 @@ class SamplePlan {
 
   const SampleLayout& layout() const { return layout_; }
 
-  // Packs rows from `begin` on, as many as fit in a round (at least one). Returns the index of the
-  // first row that was not packed.
+  // Packs rows from row `begin` on, as many as fit in one round (at least one row). Returns the
+  // index of the first row that was not packed.
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
-  // Returns views of the arrays of the samples that the latest Pack stored.
+  // Returns the arrays of the samples that the latest Pack stored.
   PackedSamples samples() const;
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 
-  // Stores the results of rows [begin, end) in `args`; these rows are the round that Pack packed
-  // from row `begin` on. REQUIRES: the outputs have been copied to the host; the earlier rounds of
-  // `args` have been unpacked.
+  // Stores the results of rows [begin, end) in `args`. Pack(args, begin) must have packed these
+  // rows. REQUIRES: the outputs have been copied to the host; the rows before `begin` have been
+  // unpacked.
   void Unpack(const SampleArgs& args, size_t begin, size_t end) const;
   void Unpack(const ScoreArgs& args, size_t begin, size_t end) const;
 
@@ -112,9 +115,9 @@ class SamplePlan {
   SampleLayout layout_;
   std::byte* inputs_;
   SampleOutputs outputs_;
-  std::vector<LogitPatch> patches_;  // patches of the row that is being packed
+  std::vector<LogitPatch> patches_;  // changed logits of the row that Pack is packing
   std::vector<TokenId> banned_;
-  std::vector<RowEntry> samples_;  // samples of the round that is being packed
+  std::vector<RowEntry> samples_;  // samples that the current Pack call has packed
   int32_t num_groups_ = 0, num_patches_ = 0, num_tops_ = 0;
   bool has_scores_ = false;
 };

@@ -13,7 +13,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Maximum number of patches (changed logits) and maximum number of likeliest tokens in one round.
+// Maximum number of changed logits and maximum number of likeliest tokens in one round (launch of a
+// sampling kernel).
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 
 }  // namespace

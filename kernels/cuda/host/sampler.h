@@ -17,10 +17,10 @@
 
 namespace incipit::cuda {
 
-// Device arrays with the largest logit of every 16 consecutive tokens (a unit) of each row, and the
-// token id of this logit.
+// Device arrays with the largest of every 16 consecutive logits of each row, and with the token ids
+// of these logits.
 struct BestOfUnits {
-  const float* logits = nullptr;  // null: the largest logits are not available
+  const float* logits = nullptr;  // null: kernel Sample searches the logits themselves
   const int32_t* tokens = nullptr;
 };
 
@@ -31,49 +31,49 @@ class RowSampler {
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
 
   // Allocates memory for rows of `vocab_size` logits. A later Sample or Score call with longer rows
-  // waits for the stream and allocates again. REQUIRES: no step has results that TakeResults has
-  // not taken.
+  // waits for the stream and allocates again. REQUIRES: TakeResults has been called for all earlier
+  // steps.
   absl::Status Reserve(int64_t vocab_size);
   // Returns the maximum number of logits of a row for which memory is allocated.
   int64_t vocab_size() const { return vocab_size_; }
 
   void BeginStep(size_t which);
-  // Enqueues sampling for the step in flight with index `which`. The memory that the arguments
-  // refer to must stay valid until TakeResults. `sampled`: device memory that receives the token of
-  // each sample. `best`: the largest logits that StoreLogits stored for these rows, if available.
+  // Enqueues the sampling of tokens for the step with index `which` (0 or 1). The memory to which
+  // `args` refers must stay valid until TakeResults. `sampled` is device memory for the token of
+  // each sample. `best` has the largest logits that StoreLogits has stored for these rows, if
+  // available.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                       size_t which, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
-  // Packs the samples of a step that has begun; an alternative to Sample. The caller copies the
-  // packed samples to the device. Returns nullopt if the samples need a reallocation, several
-  // rounds, or more patches (changed logits) than a round has; the caller then calls Sample.
+  // Packs the samples of a step so that the caller can copy them to the device together with the
+  // step; replaces Sample. Returns nullopt if one launch is not enough for the samples, or if
+  // memory must be reallocated; the caller must then call Sample.
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Enqueues kernel Sample for packed samples whose header is at `samples` on the device. The
-  // launch may be recorded in a graph. The recorded launch serves every step with at most
-  // `groups_max` rows of logits.
+  // Enqueues kernel Sample for packed samples; `samples` is the device address of their header. If
+  // the launch is recorded in a graph, the graph serves every step with at most `groups_max` rows
+  // of logits.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
-  // Enqueues the copy of the results of packed samples from the device to the host.
+  // Enqueues the copy of the results of packed samples (Pack) from the device to the host.
   void FetchPacked(size_t which, Stream& stream);
-  // Stores the results of step `which` in the arguments of its Sample and Score calls. REQUIRES:
-  // the device has finished the step.
+  // Stores the results of step `which` (0 or 1) in the arguments of its Sample and Score calls.
+  // REQUIRES: the device has finished the step.
   void TakeResults(size_t which);
 
   // Maximum number of rows of a round (one launch of a sampling kernel). Steps with more rows need
   // several rounds.
   static constexpr int32_t kRowsAtOnce = 256;
-  // Returns the maximum size in bytes of the arrays of PackedSamples.
+  // Returns the maximum size in bytes of packed samples (Pack).
   static size_t PackedBytesMax();
 
  private:
-  // Maximum number of rounds (launches of a sampling kernel) of a step in flight. Before a further
-  // round, the sampler waits for the earlier rounds. Prompts with log probabilities and long lists
-  // of penalties need many rounds.
+  // Maximum number of rounds (launches of a sampling kernel) in flight for a step. If a step needs
+  // more rounds, the sampler first waits for the rounds in flight.
   static constexpr size_t kRoundsMax = 8;
 
-  // One launch of a sampling kernel: pinned memory for its inputs and outputs, and its range
-  // [begin, end) of rows.
+  // The data of one launch of a sampling kernel: pinned memory for its inputs and outputs, and the
+  // range [begin, end) of its rows.
   struct Round {
     Memory pinned_inputs, pinned_outputs;
     std::optional<SamplePlan> plan;
@@ -86,8 +86,8 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Packs and enqueues all rows, one round (launch of a sampling kernel) after the other. Each
-  // round copies its inputs to the device, calls `launch` with the round and the number of its
+  // Packs and enqueues all rows of `args` in one or more rounds (launches of a sampling kernel). In
+  // each round, copies the inputs to the device, calls `launch` with the round and its number of
   // rows, and copies the results back.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,

@@ -1,6 +1,6 @@
-// The data that is copied to the device once for each step: the plan of attention, tokens, rows of
-// logits and samples. Two steps may be in flight. Each of the two steps has its own pinned memory.
-// Both steps use the same device memory, one after the other, because their work is on one stream.
+// The data of a step that are copied to the device: the plan of attention, tokens, rows of logits
+// and samples. Two steps may be in flight. Each has its own pinned memory, but both use the same
+// device memory, because their work is on one stream.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace incipit::cuda {
 
-// The properties of the model on which the plan of attention depends, in addition to the step. The
-// properties are known after the first attention operation.
+// Properties of the model that determine the plan of attention of a step. The properties are known
+// after the first attention operation.
 struct AttentionForm {
   int32_t page_size = 16, group = 1;
   std::vector<int32_t> windows;
@@ -30,16 +30,16 @@ struct AttentionForm {
 
 class StepMemory {
  public:
-  // Allocates memory for steps within `bounds` and for the properties `form`. REQUIRES: the stream
-  // is idle.
+  // Allocates memory for steps within `bounds` of a model with the attention properties `form`.
+  // REQUIRES: the stream is idle.
   absl::Status Reserve(const StepBounds& bounds, const AttentionForm& form);
   bool Holds(const Step& step, std::span<const int32_t> logits_rows) const;
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step, and of its samples if there are any. `which` alternates between 0
-  // and 1; the previous step with the same `which` must have ended. Returns false if the copy
-  // contains no plan of attention, because the properties form() do not match the step.
+  // Enqueues the copy of a step to the device, and of its samples if there are any. Returns false
+  // if the copy has no plan of attention, because form() does not match the step. `which`
+  // alternates between 0 and 1; the earlier step with the same `which` must have ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
@@ -48,19 +48,21 @@ class StepMemory {
   const int32_t* num_tokens() const { return &header()->num_tokens; }
   const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
   const SampleHeader* samples() const { return At<const SampleHeader>(kSamplesAt); }
-  // Returns the device address of the number of rows of logits of the uploaded step. The number is
-  // at most kFirstRows.
+  // Returns the device address of the number of rows of logits of the uploaded step, limited to
+  // kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
-  // Returns the device address of the first rows of logits (indices of tokens), at most kFirstRows.
+  // Returns the device address of the first kFirstRows rows of logits. An element is the index of a
+  // token of the step. The address is the same for all steps.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
-  // Returns the device address of all rows of logits (indices of tokens). The address differs
-  // between steps.
+  // Returns the device address of all rows of logits of the uploaded step. An element is the index
+  // of a token of the step. The address may differ between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
-  // Returns the device address of an array whose element i is i, for i in [0, kFirstRows + 1).
+  // Returns the device address of the array 0, 1, 2, ..., kFirstRows. A kernel that needs the
+  // address of a number i uses element i.
   const int32_t* counts() const { return At<int32_t>(0); }
 
-  // Returns the host's copy of the StepHeader of the latest upload.
+  // Returns the host's copy of the StepHeader of the step that was uploaded last.
   const StepHeader& host_header() const { return host_header_; }
   const AttentionPlan& plan() const { return *attention_; }
 
@@ -82,7 +84,7 @@ class StepMemory {
   AttentionForm form_;
   std::optional<AttentionPlan> attention_;
   StepHeader host_header_;
-  size_t logits_rows_ = 0;  // offset in bytes of all rows of logits in device_
+  size_t logits_rows_ = 0;  // offset in bytes from device_ of the rows of logits
   Memory device_;
   std::array<Memory, 2> pinned_;
 };

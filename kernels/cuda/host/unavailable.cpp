@@ -1,4 +1,4 @@
-// Implements CreateCudaBackend for a build without CUDA: returns an error.
+// CreateCudaBackend for a build without CUDA: always returns an error.
 #include "base/status.h"
 #include "kernels/cuda/cuda_options.h"
 

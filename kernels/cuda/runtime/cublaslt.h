@@ -8,19 +8,19 @@
 
 namespace incipit::cuda::lt {
 
-// ---- values of cuBLASLt's enumerations, all of the size of int
+// ---- values of enumerations of cuBLASLt; the enumerations have the size of int
 inline constexpr int kSuccess = 0;
 inline constexpr int kF32 = 0, kBF16 = 14;          // values of cudaDataType_t
 inline constexpr int kComputeF32 = 68;              // value of cublasComputeType_t
 inline constexpr int kTransposed = 1, kAsItIs = 0;  // values of cublasOperation_t
 inline constexpr int kDescTransA = 3, kDescTransB = 4;
-// Attribute of a preference; the attribute's value is a uint64_t
+// Attribute of a cuBLASLt preference: maximum workspace in bytes, a uint64_t
 inline constexpr int kPreferWorkspaceBytes = 1;
-// Attribute of a preference; the attribute's value is a uint32_t
+// Attribute of a cuBLASLt preference: allowed reduction schemes, a uint32_t bit mask
 inline constexpr int kPreferReductionSchemes = 3;
-// Attribute of an algorithm; the attribute's value is an int32_t
+// Attribute of a cuBLASLt algorithm: number of parts into which each sum is split, an int32_t
 inline constexpr int kConfigSplits = 2;
-// Attribute of an algorithm; the attribute's value is a uint32_t
+// Attribute of a cuBLASLt algorithm: how the parts of a split sum are added, a uint32_t
 inline constexpr int kConfigReductionScheme = 3;
 inline constexpr uint32_t kNoReduction = 0;
 
@@ -35,12 +35,12 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-// Opaque pointer to a descriptor or to the state of the library.
+// Opaque pointer to an object of cuBLASLt (the library's state or a descriptor).
 using Handle = void*;
 using Stream = void*;
 
-// ---- types of cuBLASLt's functions; all functions except GetVersion and GetStatusName return a
-// cublasStatus_t
+// ---- types of cuBLASLt's functions, for pointers loaded with dlsym. All functions except
+// GetVersion and GetStatusName return a cublasStatus_t
 using GetVersion = size_t();
 using GetStatusName = const char*(int status);
 using Create = int(Handle* library);

@@ -1,4 +1,5 @@
-// Launches kernels on a stream. Only the files that instantiate Launch include this header.
+// Implements Launch, which launches a kernel on a stream. Only files that instantiate Launch
+// include this header.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -14,8 +15,8 @@
 
 namespace incipit::cuda {
 
-// The __global__ function of a kernel. The template arguments put the launch parameters into the
-// symbol name, where tools/cuda_gates.py reads the parameters.
+// The __global__ function that runs `Kernel`. The other template arguments repeat the launch
+// parameters, so that tools/cuda_gates.py can read them from the symbol name.
 template <class Kernel, int kThreads = Kernel::kThreads, int kSharedBytes = Kernel::kSharedBytes,
           int kBlocksPerSm = Kernel::kBlocksPerSm>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -23,8 +24,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   Kernel::Run(args);
 }
 
-// Returns the list of all kernels that this program may launch. OpenDevice loads the kernels of the
-// list.
+// Returns the list of all kernels that this program may launch; OpenDevice loads these kernels.
 std::vector<const void*>& Entries();
 template <class Kernel>
 struct Listed {
@@ -34,21 +34,21 @@ struct Listed {
 template <class Kernel>
 const Listed<Kernel> Listed<Kernel>::kOne;
 
-// Records `error` as the stream's first error, unless the stream already has one.
+// Stores `error` as the error of the stream, unless an earlier error is stored.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
-// Returns true if a kernel may start before the previous kernel has ended. Returns false if the
-// environment variable INCIPIT_CUDA_IN_ORDER is set; a fault that then disappears is caused by
-// overlapping kernels.
+// Returns true if kernels may start before the previous kernel has ended. Returns false if the
+// environment variable INCIPIT_CUDA_IN_ORDER is set: if a fault does not occur then, overlapping
+// kernels cause the fault.
 bool MayStartEarly();
 
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
   static_assert(sizeof(typename Kernel::Args) <= 4096);
   static_cast<void>(Listed<Kernel>::kOne);
-  // Every kernel uses the maximum share of the multiprocessor's on-chip memory as shared memory. If
-  // two successive kernels used different shares, the multiprocessor would have to become idle
-  // between the kernels.
+  // Each kernel sets the largest possible share of on-chip memory as shared memory. If two
+  // successive kernels had different shares, a multiprocessor would have to finish one kernel
+  // before the next kernel starts.
   static const cudaError_t prepared = [] {
     const auto error = cudaFuncSetAttribute(
         Entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kSharedBytes);

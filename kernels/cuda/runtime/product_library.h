@@ -25,12 +25,12 @@ inline constexpr size_t kProductAlignment = 256;
 inline constexpr size_t kProductWorkspaceBytes = size_t{32} << 20;
 
 struct ProductSize {
-  // y[rows, outputs] from x[rows, columns]; `columns` is a multiple of 8
+  // sizes of y [rows, outputs] and x [rows, columns]; `columns` is a multiple of 8
   int64_t rows = 0, outputs = 0, columns = 0;
 };
 
-// The library's description of an algorithm for a product. The words are valid for one version of
-// the library only.
+// An algorithm of the library for one product size, in the library's own encoding. Valid only for
+// one version of the library.
 struct ProductAlgorithm {
   std::array<uint64_t, 8> words = {};
 
@@ -41,12 +41,13 @@ struct ProductOperands {
   const dev::bf16* x = nullptr;
   const dev::bf16* w = nullptr;
   float* y = nullptr;
-  // kProductWorkspaceBytes bytes; no other stream may use them during the product
+  // kProductWorkspaceBytes bytes of device memory. No other stream may use this memory during the
+  // product.
   void* workspace = nullptr;
 };
 
-// A loaded library of matrix products. The library allocates device memory. REQUIRES: a device has
-// been opened.
+// A loaded library of matrix products, which allocates some device memory. REQUIRES: OpenDevice has
+// been called.
 class ProductLibrary {
  public:
   // Loads the library. If loading fails, returns UNAVAILABLE with a message that names the missing
@@ -56,8 +57,8 @@ class ProductLibrary {
   ProductLibrary(ProductLibrary&&) noexcept;
   ProductLibrary& operator=(ProductLibrary&&) noexcept;
 
-  // Returns a text with the versions of the library and the driver. An algorithm and its measured
-  // speed are valid only for these versions.
+  // Returns a text with the versions of the library and of the driver. A stored algorithm and its
+  // measured speed are valid only for the same text.
   const std::string& version() const;
   // Returns at most `count` algorithms for products of this size, in descending order of expected
   // speed. The list is empty if the library has no algorithm for the size.

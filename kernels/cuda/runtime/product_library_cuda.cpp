@@ -15,7 +15,7 @@
 
 namespace incipit::cuda {
 
-void* HandleOf(Stream& stream);  // defined in runtime_cuda.cpp
+void* HandleOf(Stream& stream);  // runtime_cuda.cpp defines HandleOf
 
 namespace {
 
@@ -61,7 +61,8 @@ bool FindAll(void* library, Functions& f) {
          Find(library, "cublasLtMatmul", f.matmul);
 }
 
-// Returns the first line of the NVIDIA kernel module's version file, or an empty string.
+// Returns the first line of the file with the version of NVIDIA's kernel module, or an empty
+// string.
 std::string DriverBuild() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
@@ -104,7 +105,7 @@ class Product {
 
 }  // namespace
 
-// The state of the library. cuBLASLt stays loaded until the process ends, because cuBLASLt holds
+// State of the library. cuBLASLt stays loaded until the process ends, because cuBLASLt holds
 // resources of the device.
 struct ProductLibrary::State {
   Functions f;
@@ -114,8 +115,7 @@ struct ProductLibrary::State {
     if (handle != nullptr) f.destroy(handle);
   }
 
-  // Returns true if the algorithm computes each result as one sum, which is not split among thread
-  // blocks.
+  // Returns true if the algorithm does not split the sum of a result among thread blocks.
   bool IsWhole(const lt::Algorithm& algorithm) const {
     int32_t splits = 0;
     uint32_t scheme = 0;

@@ -1,8 +1,8 @@
-// The few services of the CUDA runtime that the backend uses. There are two implementations, and
-// the linker selects one: runtime_cuda.cpp for a GPU and kernels/emulator/runtime.cpp for the host
-// emulator. Work that is enqueued on a stream runs later, in the order of enqueueing. The memory
-// that enqueued work reads must not change until the work has run. The runtime keeps the first
-// error of the device, and every later Wait returns this error.
+// The functions of the CUDA runtime that the backend uses. There are two implementations, and the
+// linker selects one: runtime_cuda.cpp for a GPU, kernels/emulator/runtime.cpp for the emulator on
+// the host. Work on a stream runs later, in the order in which the work was enqueued; until then,
+// the memory that the work reads must not change. After the first error of the device, every Wait
+// returns this error.
 #pragma once
 
 #include <algorithm>
@@ -19,36 +19,37 @@ namespace incipit::cuda {
 
 struct DeviceProperties {
   std::string name;
-  std::string software;  // versions of driver and runtime
+  std::string software;  // versions of the NVIDIA driver and of the CUDA runtime
   int32_t num_sms = 0;
   size_t memory_bytes = 0, l2_bytes = 0;
 };
 
 // Makes device `ordinal` the current device of this thread and loads our own kernels. Returns
-// UNAVAILABLE if the driver is missing, if the device does not exist, or if its compute capability
-// is not 9.0. If `loads_all` is true, all kernels of the process are loaded too. Otherwise a kernel
-// of a library is loaded at its first use, because the kernels of a library take hundreds of
-// megabytes.
+// UNAVAILABLE if there is no driver, no such device, or a compute capability other than 9.0. If
+// `loads_all` is true, also loads all kernels of libraries, which need hundreds of megabytes.
+// Otherwise a kernel of a library is loaded at its first use.
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
-// Returns the number of free bytes of the opened device.
+// Returns the number of free bytes of device memory.
 size_t FreeDeviceBytes();
 
 enum class Place : uint8_t {
   kDevice,
-  kPinned,  // host memory that the device can copy from and to; kernels may read pinned memory too
+  // pinned host memory: the device can copy to and from this memory, and kernels can read this
+  // memory
+  kPinned,
 };
 
 // Returns a RESOURCE_EXHAUSTED error for a failed allocation of `bytes` bytes. For device memory,
-// the message has the numbers of bytes requested and missing.
+// the message has the number of requested bytes and the number of missing bytes.
 absl::Status OutOfMemory(Place place, size_t bytes);
 
 // Owns a range of device memory or pinned memory. All bytes are zero after the allocation.
 class Memory {
  public:
   Memory() = default;
-  // Allocates `bytes` zeroed bytes. Returns RESOURCE_EXHAUSTED (see OutOfMemory) if so much memory
-  // is not available.
+  // Allocates `bytes` bytes, set to zero. Returns RESOURCE_EXHAUSTED (OutOfMemory) if too little
+  // memory is available.
   static absl::StatusOr<Memory> Allocate(Place place, size_t bytes);
   ~Memory() { Release(); }
   Memory(Memory&& other) noexcept { *this = std::move(other); }
@@ -78,14 +79,16 @@ class Memory {
 
 struct LaunchShape {
   int32_t num_blocks = 1;
-  int32_t cluster = 1;  // number of thread blocks that can read each other's shared memory
-  // True: the kernel may start before the previous kernel has ended (WaitForEarlierKernels)
+  // number of thread blocks of a cluster (can read each other's shared memory)
+  int32_t cluster = 1;
+  // True if the kernel may start before the previous kernel has ended. The kernel must call
+  // WaitForEarlierKernels.
   bool dependent = false;
 };
 
-// Returns the launch shape of a kernel with enough work for `num_blocks` thread blocks. The shape
-// has no more thread blocks than can run at the same time, because each thread block processes
-// several pieces of work one after the other.
+// Returns the launch shape of a kernel that has work for `num_blocks` thread blocks. The shape has
+// at most as many thread blocks as can run at the same time; each thread block then processes
+// several pieces of work, one after the other.
 inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t blocks_per_sm) {
   const int64_t at_once = int64_t{num_sms} * blocks_per_sm;
   return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
@@ -104,8 +107,8 @@ class Stream {
   // memory.
   void Copy(void* to, const void* from, size_t bytes);
   void Clear(void* device, size_t bytes);
-  // Waits until all work that was enqueued on this stream before the call has run. Returns the
-  // first error of the stream.
+  // Waits until all work that has been enqueued on this stream has run. Returns the first error of
+  // the stream.
   absl::Status Wait();
 
   // State that the implementations of Launch, Event and Graph read.
@@ -117,12 +120,13 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-// Enqueues a launch of `Kernel` (kernels/cuda/device/device.h defines the form of a kernel). Launch
-// is instantiated in kernels/cuda/device/*.cu.
+// Enqueues a launch of `Kernel` (kernels/cuda/device/device.h describes the form of a kernel). The
+// files kernels/cuda/device/*.cu instantiate Launch.
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args);
 
-// Marks a point in the work of a stream, for which a thread can wait.
+// A point in the sequence of work of a stream. A thread can wait until the device has reached the
+// point.
 class Event {
  public:
   static absl::StatusOr<Event> Create();
@@ -132,7 +136,7 @@ class Event {
 
   void Record(Stream& stream);
   // Waits until the work that was enqueued before the latest Record has run. Returns immediately if
-  // Record has never been called.
+  // there was no Record.
   absl::Status Wait();
 
   struct State;
@@ -142,12 +146,12 @@ class Event {
   std::unique_ptr<State> state_;
 };
 
-// The work that was enqueued on a stream between Begin and End. Graph::Launch enqueues all of this
-// work again with the same arguments. Every pointer in the arguments must stay valid as long as the
-// graph exists.
+// Recorded work of a stream: all work that was enqueued between Begin and End. Graph::Launch
+// enqueues this work again, with the same arguments. Every pointer in the arguments must stay valid
+// while the graph exists.
 class Graph {
  public:
-  // Makes `stream` record the work that is enqueued from now on, instead of running the work.
+  // Makes `stream` record the work that is enqueued until End, instead of running the work.
   static void Begin(Stream& stream);
   static absl::StatusOr<Graph> End(Stream& stream);
   ~Graph();

@@ -1,12 +1,13 @@
-// Code that finishes the product of queries, keys and values: adds the bias, applies RMSNorm to
-// each head of queries and keys, applies rotary embedding (rotated halves), and stores the results.
-// Queries are stored in an array, keys and values in the pages of the KV pool. AppendHead processes
-// one head of one token whose numbers are in registers. Kernel Append processes a product that is
-// stored in global memory. If heads have no norm and head_dim is a multiple of 16, the product
-// kernel does the same work in its epilogue instead (append_rows.h).
+// Finishes the product that computes queries, keys and values: adds the bias, applies RMSNorm to
+// each head of queries and keys, applies the rotary embedding to queries and keys, and stores the
+// results. Queries are stored in an array, keys and values in the pages of the KV pool.
 //
-// LanesPerHead(head_dim) lanes of a warp process a head. Each lane has four numbers of the head's
-// first half and the four numbers of the second half with which they are rotated. Memory traffic
+// AppendHead finishes one head of one token from values in registers. Kernel Append loads the
+// product from global memory and calls AppendHead. If heads have no norm and head_dim is a multiple
+// of 16, the product kernel can finish the results itself (append_rows.h).
+//
+// LanesPerHead(head_dim) lanes of a warp finish a head. Each lane has four elements of the head's
+// first half, and the four elements of the second half with which they are rotated. Memory traffic
 // for each token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes, and head_dim *
 // 4 bytes of the rope table for each head of queries and keys.
 #pragma once
@@ -17,8 +18,8 @@
 
 namespace incipit::cuda {
 
-// Eight numbers of a head: numbers [4 * chunk, 4 * chunk + 4) of the first half, and the numbers at
-// the same indices of the second half.
+// Eight elements of a head, held by one lane: elements [4 * chunk, 4 * chunk + 4) of the head's
+// first half, and the elements at the same indices of the second half.
 struct HeadChunk {
   float low[4], high[4];
 };
@@ -26,11 +27,12 @@ struct HeadChunk {
 INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   int lanes = 1;
   while (lanes * 8 < head_dim) lanes *= 2;
-  return lanes;  // at most 32, because head_dim is at most kMaxHeadDim
+  return lanes;  // `lanes` is at most 32, because head_dim is at most kMaxHeadDim
 }
 
-// Returns `x`, a number of one half of a head, rotated with `other`, the number at the same index
-// of the other half. REQUIRES: if `x` is in the first half, `sine` is the negated sine.
+// Returns element `x` of a head after the rotary embedding. `other` is the element at the same
+// index of the other half of the head. REQUIRES: if `x` is in the first half, `sine` is the negated
+// sine.
 INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
@@ -45,7 +47,7 @@ INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token,
     return args.query + (int64_t{token} * args.num_heads + head) * layout.head_dim + dim;
   }
   const int key = head - args.num_heads, value = key - layout.num_kv_heads;
-  const unsigned page_size = layout.page_size;  // unsigned division takes fewer instructions
+  const unsigned page_size = layout.page_size;  // unsigned: its division takes fewer instructions
   const int page = slot / page_size, row = slot % page_size;
   const int64_t tile = value < 0 ? layout.TileOffset(page, KvPart::kKey, key)
                                  : layout.TileOffset(page, KvPart::kValue, value);
@@ -60,7 +62,7 @@ INCIPIT_DEVICE StepRow RowAt(const dev::Vec4* rows, int token) {
   return dev::BitCast<StepRow>(dev::LoadConstant(rows + token));
 }
 
-// Loads four consecutive f32 numbers of a product.
+// Loads four consecutive f32 results of a product.
 INCIPIT_DEVICE void LoadProduct(const float* address, float (&x)[4]) { LoadFloats(address, x); }
 INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   const dev::Vec2 pairs = dev::LoadGlobal(reinterpret_cast<const dev::Vec2*>(address));
@@ -71,10 +73,11 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   }
 }
 
-// Processes head `head` (query heads first, then key heads, then value heads) of token `token` of
-// the step. A whole warp calls AppendHead; every LanesPerHead lanes process one head. A lane with
-// `chunk` >= head_dim / 8 stores nothing. A lane without a token has `row.slot` -1 and stores
-// nothing. The order of all sums depends on head_dim only.
+// Finishes one head of token `token` of the step: adds the bias, applies the norm and the rotary
+// embedding, and stores the head. `head` counts the query heads first, then the key heads, then the
+// value heads. All lanes of a warp call AppendHead together; each LanesPerHead lanes finish one
+// head. A lane stores nothing if `chunk` >= head_dim / 8 or if `row.slot` is -1. The order of
+// additions depends on head_dim only.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
   const int head_dim = args.layout.head_dim, half = head_dim / 2;
@@ -128,8 +131,9 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
   StoreBF16s(ElementOf(args, row.slot, token, head, high), x.high);
 }
 
-// Kernel Append: processes the product of queries, keys and values; its numbers have type T, float
-// or dev::bf16. The kernel works with any number of thread blocks.
+// Kernel Append: adds the bias, applies norm and rotary embedding, and stores queries, keys and
+// values (AppendHead). T is the number type of the product's results: float or dev::bf16. The
+// kernel works with any number of thread blocks.
 template <class T>
 struct Append {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 4;

@@ -16,35 +16,38 @@
 
 namespace incipit::cuda {
 
-// Parameters of an attention kernel, and small functions that make decisions for the kernel. Tests
-// replace one function at a time with a wrong version and check that the error is detected.
+// Parameters of an attention kernel, and small functions that the kernel calls. Tests replace one
+// of the functions with a wrong version and check that the error is detected.
 template <int kDims, int kPage>
 struct AttentionShape {
   static constexpr int kHeadDim = kDims, kPageSize = kPage;
-  // True if a kernel sets the values to zero at positions outside the range [begin, end) that the
-  // work item reads. A page may hold NaN at these positions, and the weight zero times NaN is NaN.
+  // True if a kernel sets the values to zero at positions that are in a loaded page but outside the
+  // positions [begin, end) of the work item. A page may hold NaN at these positions, and weight
+  // zero times NaN is NaN.
   static constexpr bool kClearsValues = true;
 
   static INCIPIT_DEVICE bool Sees(int lowest, int highest, int position) {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Returns the index of the split (range of positions) whose sums are added as number `turn`.
+  // Returns the index of the split to add when `turn` splits have already been added. A split is a
+  // range of positions whose sums are computed separately.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
   }
 };
 
-// Softmax statistics of a lane's two attention rows: the highest score of the positions processed,
-// multiplied by log2(e), and the sum of the weights 2^(score - maximum). Until SumWeights, the sum
-// of weights covers the columns of this lane only.
+// Softmax statistics of the two attention rows (token and query head) of a lane. maximum: the
+// highest processed score, multiplied by log2(e). weight: the sum of 2^(score * log2(e) - maximum)
+// over the positions of this lane; after SumWeights, over all positions.
 struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Returns the index, in the arrays of queries and of results, of the first element of attention row
-// `row` (token and query head) of the part (range of tokens) that begins with token `first_token`.
+// Returns the index of the first element of attention row `row` in the arrays of queries and of
+// results. An attention row is a token and one of the query heads of `kv_head`. Row 0 belongs to
+// token `first_token` of the step.
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -52,16 +55,17 @@ INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, i
   return (int64_t{token} * args.num_heads + head) * head_dim;
 }
 
-// The positions that up to 16 attention rows of a part attend to. `lowest[i]` and `highest[i]` are
-// the first and the last position that this lane's row i attends to.
+// The positions that up to 16 attention rows (token and query head) attend to. lowest[i] and
+// highest[i] are the first and the last position that row i of this lane attends to; a lane has two
+// rows.
 struct RowView {
   int lowest[2], highest[2];
-  int common_begin, common_end;  // positions [begin, end) that all of the rows attend to
+  int common_begin, common_end;  // [begin, end) of the positions that all rows attend to
 };
 
-// Returns the view of attention rows [first_row, first_row + num_rows) of the part (range of
-// tokens) whose first token is at `position`. A lane whose row does not exist gets the view of the
-// part's row `first_row`. REQUIRES: num_rows >= 1.
+// Returns the positions that attention rows [first_row, first_row + num_rows) attend to. Row 0
+// (token and query head) belongs to the token at position `position`. If row i of a lane is not
+// among these rows, lowest[i] and highest[i] are those of row `first_row`. REQUIRES: num_rows >= 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -79,20 +83,21 @@ INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int 
   return view;
 }
 
-// Returns the factor that converts sums of 2^(score - from) into sums of 2^(score - to). REQUIRES:
-// to >= from.
+// Returns 2^(from - to): the factor that converts sums of 2^(score - from) into sums of 2^(score -
+// to). REQUIRES: to >= from.
 INCIPIT_DEVICE float FactorTo(float to, float from) {
   return dev::Exp2(dev::Add(from, to == -kInfinity ? 0 : -to));
 }
 
-// Returns the sum over two sets of positions: sum * keep + added * take, where `keep` and `take`
-// convert the two sums to the same maximum.
+// Returns sum * keep + added * take: the sum over two sets of positions. `keep` and `take` are
+// factors (FactorTo) that convert the two sums to the same maximum score.
 INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
   return dev::Fma(sum, keep, dev::Multiply(added, take));
 }
 
-// Returns the final result, sum * inverse_weight. The addition of 0 turns -0 into +0, so a merge
-// with an empty sum does not change the bits of a zero.
+// Returns the attention result: the sum of weighted values times `inverse_weight` (1 / sum of
+// weights). The addition of 0 turns -0 into +0, so the result has the same bits whether or not an
+// empty sum was merged.
 INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
@@ -101,23 +106,24 @@ template <class Shape>
 struct AttentionStep {
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kPagesPerStep = kStepPositions / kPageSize;
-  // Bytes of a tile: the keys or the values of one page for one kv head
+  // Size in bytes of a tile (the keys or the values of one page for one kv head)
   static constexpr int kTileBytes = kPageSize * kHeadDim * 2;
-  // Number of bytes of the keys (or of the values) of 64 positions for one kv head
+  // Size in bytes of the keys (or of the values) of 64 positions for one kv head
   static constexpr int kStepBytes = kStepPositions * kHeadDim * 2;
   static constexpr int kDimSteps = kHeadDim / 16, kScoreTiles = kStepPositions / 8;
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes, from the start of the keys (or values) of 64 positions, of
-  // positions [16 * block, 16 * block + 16) and dimensions [64 * (pair / 4), 64 * (pair / 4) + 64).
+  // Returns an offset in bytes from the start of the keys (or values) of 64 positions. At the
+  // offset, the data of positions [16 * block, 16 * block + 16) begins, for the 64 dimensions among
+  // which dimension 16 * pair is.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
-  // Returns the offset in bytes, from BlockOffset of a block of 16 positions, of the 16 bytes of
-  // keys that lane `lane` addresses for dimensions [0, 16). For dimensions [16 * i, 16 * i + 16)
-  // with i < 4, the offset is the returned offset ^ (32 * i).
+  // Returns the offset in bytes of the 16 bytes of keys that lane `lane` loads for a tensor
+  // instruction, from the start of a block of 16 positions (BlockOffset), for dimensions [0, 16).
+  // For dimensions [16 * i, 16 * i + 16) with i < 4, the offset is KeyLane(lane) ^ (32 * i).
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;
@@ -128,7 +134,7 @@ struct AttentionStep {
   }
 
   // Adds query * key, summed over dimensions [16 * dims, 16 * dims + 16), to the scores of
-  // positions [16 * block, 16 * block + 16).
+  // positions [16 * block, 16 * block + 16). `keys` has the keys of 64 positions.
   static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
                                        const uint32_t (&query)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -150,8 +156,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, weights, v[2], v[3]);
   }
 
-  // Sets the scores of all positions that an attention row does not attend to to -infinity. These
-  // scores may be NaN before the call.
+  // Sets a score to -infinity if the attention row (token and query head) does not attend to the
+  // position of the score. Such a score may be NaN before the call.
   static INCIPIT_DEVICE void Mask(float (&scores)[kScoreTiles][4], int first_position,
                                   const RowView& view) {
     const int first = first_position + 2 * (dev::Lane() & 3);
@@ -167,9 +173,10 @@ struct AttentionStep {
     }
   }
 
-  // Computes the softmax weights of 64 positions from `scores`, rounded to bf16, as left operands
-  // of MultiplyAddWarp: weights[i] holds positions [16 * i, 16 * i + 16). `keep` receives the
-  // factor by which the caller multiplies the sums of earlier positions. REQUIRES: factor > 0.
+  // Computes the softmax weights of 64 positions, rounded to bf16, as left operands of
+  // MultiplyAddWarp: weights[i] holds positions [16 * i, 16 * i + 16). A weight is 2^(score *
+  // factor - maximum). `keep` receives the factor by which the caller must multiply its sums over
+  // earlier positions, because the maximum may have grown. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -199,8 +206,8 @@ struct AttentionStep {
     }
   }
 
-  // Adds up the weights of the four lanes that share an attention row. All four lanes receive the
-  // sum.
+  // Adds up the sums of weights of the four lanes that share an attention row (token and query
+  // head). Stores the result in all four lanes.
   static INCIPIT_DEVICE void SumWeights(RowStats& stats) {
     INCIPIT_UNROLL
     for (int row = 0; row < 2; ++row) {
@@ -210,8 +217,9 @@ struct AttentionStep {
     }
   }
 
-  // Sets 16-byte chunks [first_chunk, first_chunk + num_chunks) of `values` to zero at those of the
-  // 64 positions that are outside [begin, end). One warp calls ClearValues.
+  // Sets values in shared memory to zero for those of the 64 positions that are outside [begin,
+  // end), in 16-byte chunks [first_chunk, first_chunk + num_chunks) of each position. All lanes of
+  // one warp call ClearValues together.
   static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
                                          int num_chunks) {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
@@ -224,15 +232,16 @@ struct AttentionStep {
   }
 };
 
-// One work item (a DecodeItem or a PrefillTile) for one kv head. A list of work items begins with
-// the longest items. A thread block takes one item in each round, alternately in ascending and in
-// descending order of thread blocks, so all thread blocks have about the same work. If a round has
-// no item for a thread block, no later round has an item for the thread block.
+// The next work item of a thread block: a DecodeItem or a PrefillTile for one kv head. `exists` is
+// false if the thread block has no more work.
 struct Turn {
   int item, kv_head;
   bool exists;
 };
 
+// Returns the work item that this thread block processes after `round` other items. The list of
+// items begins with the longest items. Thread blocks are assigned alternately in ascending and in
+// descending order, so that all thread blocks have about the same work.
 INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
   const int rank = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
   const int index = round * dev::NumBlocks() + rank;

@@ -1,18 +1,18 @@
 // Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values in the
 // pages of the sequence. The kernel processes the DecodeItems of an AttentionList, each item for
-// every kv head. Items with the same attention rows cover different splits (ranges of positions) of
-// these rows. If there is more than one split, each thread block stores its sums in the workspace;
-// the thread block that finishes last adds up the sums of all splits in order.
+// every kv head. Items with the same attention rows (token and query head) cover different splits
+// (ranges of positions). If there is more than one split, each thread block stores its sums in the
+// workspace. The thread block that finishes last adds up the sums of all splits in order.
 //
 // One warp copies pages into a ring of stages (buffers for the keys and values of 64 positions),
-// with one bulk copy for each tile of a page. Four warps compute: for each 64 positions a warp
-// computes the scores of 16 positions for all 16 attention rows, and the warps exchange the scores
-// through shared memory. Every warp then has all weights, in the same order as a warp of
-// prefill_attention.h, and sums a quarter of the dimensions.
+// with one bulk copy for the keys and one for the values of a page. Four warps compute. For each 64
+// positions, each warp computes the scores of 16 positions for all 16 attention rows, and the warps
+// exchange the scores through shared memory. Every warp then computes all softmax weights, with the
+// same operations as prefill_attention.h, and sums the values of a quarter of the dimensions.
 //
 // Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the pages that
 // overlap [begin, end), and 4 * head_dim bytes for each attention row. If there is more than one
-// split, each row and split moves 8 * (head_dim + 2) bytes more.
+// split, each row of each split moves 8 * (head_dim + 2) bytes more.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -28,7 +28,8 @@ struct DecodeAttention {
   using Args = PagedAttentionArgs;
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
-  // Number of warps that compute attention, and number of their threads. One more warp copies.
+  // kWarps: number of warps that compute attention. kAttending: number of their threads. One more
+  // warp copies pages.
   static constexpr int kWarps = 4, kAttending = 32 * kWarps;
   static constexpr int kThreads = kAttending + 32, kBlocksPerSm = 2;
   static constexpr int kStages = 384 / kHeadDim;
@@ -39,7 +40,7 @@ struct DecodeAttention {
   static constexpr int kBarriersAt = kScoresAt + 2 * kScoreBytes;
   static constexpr int kLastAt = kBarriersAt + 2 * kStages * int{sizeof(dev::Barrier)};
   static constexpr int kSharedBytes = kLastAt + 16;
-  // Number of groups of 16 dimensions that each warp sums
+  // Number of groups of 16 dimensions for which each warp sums values
   static constexpr int kPairs = kHeadDim / 16 / kWarps;
   static_assert(kSharedBytes <= 112 * 1024);
 
@@ -72,8 +73,8 @@ struct DecodeAttention {
     const int32_t* page_tables;
     int num_items;
   };
-  // Position in the ring of stages (buffers in shared memory). The parity changes whenever the
-  // position returns to stage 0.
+  // Index of a stage (a buffer in shared memory) in the ring of stages. The parity changes whenever
+  // the index returns to stage 0.
   struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
@@ -101,10 +102,11 @@ struct DecodeAttention {
     return dev::BitCast<DecodeItem>(words);
   }
 
-  // ---- the copying warp: for each 64 positions, a lane copies at most one tile (the keys or the
-  // values of one page)
+  // Copies keys and values into the ring of stages (buffers for 64 positions). One warp calls
+  // Bring. For each 64 positions, a lane copies at most one tile (the keys or the values of one
+  // page).
   static INCIPIT_DEVICE void Bring(const Args& args, const Work& work) {
-    dev::FenceBulkGlobal();  // orders the bulk copies after the ordinary stores of kernel Append
+    dev::FenceBulkGlobal();  // bulk copies read the keys and values that kernel Append stored
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;
     const KvPart part = (dev::Lane() & 1) == 0 ? KvPart::kKey : KvPart::kValue;
@@ -141,8 +143,8 @@ struct DecodeAttention {
     dev::LetNextKernelStart();
   }
 
-  // Returns the number of the page whose tile this lane copies, or -1 if the work item reads no
-  // position of the page.
+  // Returns the number of the page that this lane copies for the 64 positions from `position` on.
+  // Returns -1 if the work item reads no position of the page.
   static INCIPIT_DEVICE int PageAt(const int32_t* table, int position, int page_of_step, int first,
                                    int last) {
     const int index = Shape::PageOf(position) + page_of_step;
@@ -150,7 +152,8 @@ struct DecodeAttention {
     return dev::LoadConstant(table + index);
   }
 
-  // ---- the four warps that compute attention
+  // Computes attention for the work items of this thread block. Four warps call Attend; a fifth
+  // warp copies keys and values.
   static INCIPIT_DEVICE void Attend(const Args& args, const Work& work) {
     const float factor = dev::Multiply(args.scale, kLog2E);
     RingPosition ring;
@@ -183,7 +186,8 @@ struct DecodeAttention {
     }
   }
 
-  // Loads the queries of all attention rows of the item into the registers of each warp.
+  // Loads the queries of all attention rows (token and query head) of the item into the registers
+  // of each warp.
   static INCIPIT_DEVICE void LoadQuery(const Args& args, const DecodeItem& item, int kv_head,
                                        uint32_t (&query)[Step::kDimSteps][4]) {
     char* const shared = dev::SharedMemory() + kQueryAt;
@@ -258,10 +262,10 @@ struct DecodeAttention {
     dev::MultiplyAddWarp(sums[2 * pair + 1], weights, v[2], v[3]);
   }
 
-  // In each warp, computes the scores of 16 of the 64 positions; then loads the scores of all 64
-  // positions into each warp. The buffer of scores in shared memory has two halves. When ScoreAll
-  // is called, half `half` is free: since the last use of this half, all warps have passed the
-  // barrier of the other half.
+  // Computes the scores of 64 positions. Each warp computes the scores of 16 positions, and then
+  // loads the scores of all 64 positions from shared memory. Successive calls must alternate `half`
+  // between 0 and 1: a call may overwrite its half of the buffer of scores, because all warps
+  // finished reading this half before the barrier of the previous call.
   static INCIPIT_DEVICE void ScoreAll(const char* keys, int half,
                                       const uint32_t (&query)[Step::kDimSteps][4],
                                       float (&scores)[Step::kScoreTiles][4]) {
@@ -285,10 +289,8 @@ struct DecodeAttention {
     }
   }
 
-  // ---- storing the results of a work item
-
-  // Returns the first dimension that this lane sums. All lanes of the warp call FirstDim together,
-  // because dev::Warp requires it.
+  // Returns the first dimension for which this lane sums values. All lanes of the warp call
+  // FirstDim together, because dev::Warp requires it.
   static INCIPIT_DEVICE int FirstDim() { return 16 * kPairs * dev::Warp() + 2 * (dev::Lane() & 3); }
 
   static INCIPIT_DEVICE void StoreResult(const Args& args, const DecodeItem& item, int kv_head,
@@ -342,8 +344,9 @@ struct DecodeAttention {
     dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(to), pair);
   }
 
-  // Returns true if all other splits of the item's attention rows have finished. The last split to
-  // finish resets the counter of finished splits to zero for the next step.
+  // Returns true if this thread block is the last to finish among the items with the same attention
+  // rows (token and query head). Then also resets the counter of finished items to zero for the
+  // next step.
   static INCIPIT_DEVICE bool IsLast(const Args& args, const DecodeItem& item, int kv_head) {
     auto* const last = reinterpret_cast<uint32_t*>(dev::SharedMemory() + kLastAt);
     SyncAttending();

@@ -1,14 +1,13 @@
 // Defines where a key or a value is stored in the KV pool: [layer][page][K | V][kv_head][tile] of
-// bf16. A tile has the page_size x head_dim numbers of one page, part (K or V) and kv head. A tile
-// is contiguous, so one plain bulk copy loads a tile into shared memory. Sizes and offsets count
-// elements.
+// bf16. A tile holds the keys (or the values) of one page for one kv head: page_size x head_dim
+// numbers. A tile is contiguous, so one bulk copy loads a tile into shared memory. Sizes and
+// offsets count elements.
 //
 // If head_dim is 64 or 128, a tile consists of one or two consecutive half tiles of 64 dimensions
-// each. The rows of a half tile have 128 bytes, and 16-byte chunk c of row r is stored at chunk
-// position c ^ (r & 7). The same chunk of eight consecutive rows therefore lies in eight different
-// groups of shared-memory banks. With any other head_dim (a multiple of 8), rows of head_dim
-// elements are stored one after the other in plain order; every chunk of 8 elements is aligned to
-// 16 bytes.
+// each. A row of a half tile has 128 bytes. 16-byte chunk c of row r is stored at chunk position c
+// ^ (r & 7), so the same chunk of eight consecutive rows lies in eight different groups of
+// shared-memory banks. With any other head_dim (a multiple of 8), a tile consists of rows of
+// head_dim elements, one after the other.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,8 @@ inline constexpr int32_t kMaxHeadDim = 256;
 
 enum class KvPart : uint8_t { kKey, kValue };
 
-// Returns the offset, in elements, of dimension `dim` of token row `row` in a tile of page_size x
-// head_dim numbers.
+// Returns the offset in a tile, in elements, of dimension `dim` of the key (or value) of token
+// `row` of the page.
 INCIPIT_ANYWHERE constexpr int32_t OffsetInTile(int32_t page_size, int32_t head_dim, int32_t row,
                                                 int32_t dim) {
   if (head_dim != 64 && head_dim != 128) return row * head_dim + dim;

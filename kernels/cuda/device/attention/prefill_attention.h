@@ -1,12 +1,13 @@
 // Kernel PrefillAttention: causal attention of many tokens of a sequence (a prompt or a chunk of a
 // prompt) to the keys and values in the pages of the sequence. The kernel processes the
-// PrefillTiles of an AttentionList, each tile for every kv head. The positions of a tile are split
-// where decode_attention.h splits them, and the sums of the splits are added in the same order. A
-// thread keeps the sums of the earlier splits in `scratch`.
+// PrefillTiles of an AttentionList, each tile for every kv head. The positions of a tile are
+// divided into the same splits (ranges of positions) as in decode_attention.h, and the sums of the
+// splits are added in the same order. A thread keeps the sums of the earlier splits in `scratch`.
 //
-// Each of eight warps has 16 attention rows. Every warp processes all positions that at least one
-// row of the tile attends to, 64 positions in an iteration. The first warp also copies keys and
-// values into two rings of stages (buffers for 64 positions), with one bulk copy for each page.
+// Each of eight warps computes 16 attention rows (token and query head). Every warp processes all
+// positions that at least one row of the tile attends to, 64 positions in an iteration. The first
+// warp also copies keys and values into two rings of stages (buffers for 64 positions), with one
+// bulk copy for the keys and one for the values of a page.
 //
 // Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the pages that
 // overlap [begin, end), and 4 * head_dim bytes for each attention row. Each split except one adds 2
@@ -60,13 +61,13 @@ struct PrefillAttention {
 
   INCIPIT_DEVICE void DoTiles() {
     dev::WaitForEarlierKernels();
-    dev::FenceBulkGlobal();  // orders the bulk copies after the ordinary stores of kernel Append
+    dev::FenceBulkGlobal();  // bulk copies read the keys and values that kernel Append stored
     for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
     dev::LetNextKernelStart();
   }
 
-  // Returns the index of the warp, and hides from the compiler that the index is known. Otherwise
-  // the compiler would keep values derived from the index in registers.
+  // Returns the index of the calling warp. dev::Fresh makes the compiler recompute addresses that
+  // depend on the index, instead of keeping them in registers.
   INCIPIT_DEVICE int Warp() const { return dev::Fresh(warp_); }
 
   static INCIPIT_DEVICE dev::Barrier* Full(KvPart part, int stage) {
@@ -76,8 +77,8 @@ struct PrefillAttention {
   static INCIPIT_DEVICE dev::Barrier* Empty(KvPart part, int stage) {
     return Full(part, stage) + 2 * kStages;
   }
-  // Returns the stage (buffer in the ring) that iteration `turn` uses. A thread block numbers its
-  // iterations over 64 positions consecutively through all its tiles.
+  // Returns the index of the ring's stage (buffer for 64 positions) that iteration `turn` uses.
+  // `turn` counts the iterations of the thread block over all its tiles.
   static INCIPIT_DEVICE int StageOf(int turn) { return turn % kStages; }
   static INCIPIT_DEVICE uint32_t ParityOf(int turn) {
     return static_cast<uint32_t>(turn / kStages) & 1;
@@ -87,17 +88,18 @@ struct PrefillAttention {
            StageOf(turn) * Step::kStepBytes;
   }
 
-  // ---- the data of a warp's current tile, stored in shared memory because registers are scarce
+  // Range [begin, end) of positions.
   struct alignas(8) Bounds {
     int begin, end;
   };
+  // The data of a warp's current tile, stored in shared memory because registers are scarce.
   struct TileNotes {
     PrefillTile tile;
     const int32_t* pages;  // page table of the sequence to which the tile belongs
     Bounds common;         // positions [begin, end) that all rows of the warp attend to
     int kv_head;
-    // Number that the iteration over positions [0, 64) has when the thread block counts its
-    // iterations
+    // Difference from which TurnAt computes the number of an iteration: the number of the tile's
+    // first iteration minus (first position of this iteration / 64)
     int first_turn;
     int unused[2];
   };
@@ -119,8 +121,8 @@ struct PrefillAttention {
     return ViewOf(args_, Note(&PrefillTile::position), FirstRow(), num_rows < 1 ? 1 : num_rows);
   }
 
-  // Stores the data of the tile of round `round` in this warp's TileNotes; a thread block processes
-  // one tile in each round. Returns false if the round has no tile.
+  // Loads the next tile of the thread block and stores its data in this warp's TileNotes. `round`
+  // is the number of tiles that the thread block has processed. Returns false if no tile is left.
   INCIPIT_DEVICE bool NoteTile(int round) {
     const char* const step = reinterpret_cast<const char*>(args_.step);
     const AttentionList* const list = &args_.step->lists[args_.list];
@@ -128,7 +130,7 @@ struct PrefillAttention {
     if (!turn.exists) return false;
     const auto* const tile = reinterpret_cast<const dev::Vec4*>(
         step + dev::LoadGlobal(&list->prefill_tiles) + turn.item * int{sizeof(PrefillTile)});
-    dev::SyncWarp();  // all lanes have read the notes on the previous tile
+    dev::SyncWarp();  // all lanes have finished reading the data of the previous tile
     if (dev::Lane() < 2) {
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(Notes()) + dev::Lane(),
                        dev::LoadGlobal(tile + dev::Lane()));
@@ -146,8 +148,8 @@ struct PrefillAttention {
     return true;
   }
 
-  // ---- copying pages: only the first warp copies. In one call of Bring, a lane copies the keys or
-  // the values of at most one page.
+  // Copies the keys (or values) of the 64 positions from `position` on into the stage of iteration
+  // `turn`. Only the first warp calls Bring; a lane copies at most one page.
   INCIPIT_DEVICE void Bring(KvPart part, int turn, int position) {
     const KvLayout layout = {kPageSize, dev::Fresh(args_.num_kv_heads), kHeadDim};
     const int index = Shape::PageOf(position) + dev::Lane();
@@ -169,8 +171,8 @@ struct PrefillAttention {
     }
   }
 
-  // ---- computing a tile. `turn` is the number of the thread block's next iteration over 64
-  // positions. DoTile returns the number of the first iteration after the tile.
+  // Computes one tile, whose data are in TileNotes. `turn` is the number of iterations (64
+  // positions each) that the thread block has executed. Returns this number after the tile.
   INCIPIT_DEVICE int DoTile(int turn) {
     const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
     if (dev::Lane() == 0) {
@@ -200,8 +202,8 @@ struct PrefillAttention {
     return TurnAt(position);
   }
 
-  // Returns the number of the thread block's iteration that processes position `position` of the
-  // current tile.
+  // Returns the number of the thread block's iteration that processes `position` of the current
+  // tile. The number counts the iterations over all tiles of the thread block.
   INCIPIT_DEVICE int TurnAt(int position) {
     return position / kStepPositions + dev::LoadShared(&Notes()->first_turn);
   }
@@ -234,9 +236,9 @@ struct PrefillAttention {
     }
   }
 
-  // Starts copies of later keys and values. The keys reuse the stage of the keys at `position`; the
-  // values reuse the stage of the values of the previous iteration. Bring waits until all warps
-  // have released the stage.
+  // Starts copies of keys and values of later positions. The copied keys replace the keys at
+  // `position`. The copied values replace the values of the previous 64 positions. Bring waits
+  // until all warps have finished reading the replaced data.
   INCIPIT_DEVICE void BringNext(int position, int turn) {
     constexpr int kAhead = kStages * kStepPositions;
     const int end = Note(&PrefillTile::end);
@@ -277,9 +279,9 @@ struct PrefillAttention {
     if (Warp() == 0) BringNext(position, turn);
   }
 
-  // Waits until the values of the 64 positions from `position` on have been copied. If the tile
-  // does not read some of these positions, all warps together set the values at the unread
-  // positions to zero.
+  // Waits until the values of the 64 positions from `position` on are in shared memory. If some of
+  // these positions are outside the tile's positions [begin, end), all warps together set the
+  // values at these positions to zero.
   INCIPIT_DEVICE void TakeValues(int position) {
     const int turn = TurnAt(position);
     dev::WaitBarrier(Full(KvPart::kValue, StageOf(turn)), ParityOf(turn));
@@ -293,8 +295,8 @@ struct PrefillAttention {
     }
   }
 
-  // ---- each warp's part of shared memory, which holds the queries of its rows and later the
-  // results
+  // Returns the address of this warp's range of shared memory, which holds the queries of its 16
+  // rows and later the results of these rows.
   INCIPIT_DEVICE char* WarpsRows() { return dev::SharedMemory() + Warp() * kWarpQueryBytes; }
 
   INCIPIT_DEVICE int64_t OffsetOf(int row) {
@@ -305,7 +307,7 @@ struct PrefillAttention {
   INCIPIT_DEVICE void LoadQuery() {
     const int num_rows = NumRows();
     constexpr int kChunks = kHeadDim / 8;
-    dev::SyncWarp();  // all lanes have loaded the previous tile's result from this shared memory
+    dev::SyncWarp();  // all lanes have read the previous results from this memory
     INCIPIT_KEEP_LOOP
     for (int i = 0; i < kChunks / 2; ++i) {
       const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;
@@ -334,9 +336,9 @@ struct PrefillAttention {
     }
   }
 
-  // Adds the weighted values of 64 positions, in four blocks of 16 positions. The loop over blocks
-  // is not unrolled: the loads of all four blocks together would need more registers than a thread
-  // has.
+  // Adds the weighted values of 64 positions to the sums, 16 positions in an iteration. The loop is
+  // not unrolled, because the loads of all iterations together would need more registers than a
+  // thread has.
   static INCIPIT_DEVICE void AddAllValues(const char* values, uint32_t (&weights)[4][4],
                                           float (&sums)[kSumTiles][4]) {
     const int value_lane = Step::ValueLane(dev::Fresh(dev::Lane()));
@@ -373,7 +375,8 @@ struct PrefillAttention {
     }
   }
 
-  // ---- memory in which this thread stores its sums of the earlier splits
+  // Returns the address of group `index` of four floats in this thread's part of the workspace. The
+  // thread stores its sums of the earlier splits (ranges of positions) there.
   INCIPIT_DEVICE float* Scratch(int index) {
     return static_cast<float*>(args_.scratch) +
            (int64_t{dev::Block()} * (kSumTiles + 1) + index) * (kThreads * 4) +
@@ -387,8 +390,9 @@ struct PrefillAttention {
                 {stats.maximum[0], stats.maximum[1], stats.weight[0], stats.weight[1]});
   }
 
-  // Adds the stored sums of the earlier splits to the sums of this split, with the same operations
-  // as DecodeAttention::Combine.
+  // Adds the stored sums of the earlier splits (ranges of positions) to `stats` and `sums`, the
+  // sums of the current split. Uses the same operations as DecodeAttention::Combine, so the bits
+  // are the same.
   INCIPIT_DEVICE void Merge(RowStats& stats, float (&sums)[kSumTiles][4]) {
     float before[4], keep[2], take[2];
     LoadFloats(Scratch(kSumTiles), before);
@@ -411,8 +415,8 @@ struct PrefillAttention {
     }
   }
 
-  // Stores the results of this warp's rows in `out`. The results are first stored in shared memory,
-  // in place of the queries. Each lane can then store 16 bytes at a time to global memory.
+  // Stores the results of this warp's rows in `out`. First stores the results in shared memory,
+  // where they replace the queries. Each lane can then store 16 consecutive bytes to global memory.
   INCIPIT_DEVICE void StoreResult(const RowStats& stats, const float (&sums)[kSumTiles][4]) {
     const int group_of_lanes = dev::Lane() / 4, column = 2 * (dev::Lane() & 3);
     INCIPIT_UNROLL

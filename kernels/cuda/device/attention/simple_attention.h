@@ -1,11 +1,11 @@
-// Kernel SimpleAttention: causal attention through page tables. head_dim is any multiple of 8 up to
-// kMaxHeadDim; the number of query heads per kv head is arbitrary. The kernel serves the shapes
-// that decode_attention.h and prefill_attention.h do not support.
+// Kernel SimpleAttention: causal attention through page tables, for shapes that decode_attention.h
+// and prefill_attention.h do not support. head_dim is a multiple of 8 up to kMaxHeadDim; the number
+// of query heads for each kv head is arbitrary.
 //
-// A warp processes one head of one token. A warp processes the positions in groups of 32 that begin
-// at multiples of 32. For each group a lane first computes the score of one position, then adds the
-// weighted values of all 32 positions for eight dimensions. Memory traffic: each token reads the
-// keys and values that the token attends to (num_heads / num_kv_heads) times.
+// A warp computes one query head of one token. The warp processes 32 positions in an iteration,
+// from a multiple of 32 on. In an iteration, a lane first computes the score of one position, then
+// adds the weighted values of all 32 positions for eight dimensions. Memory traffic of a token: the
+// keys and values that the token attends to, read (num_heads / num_kv_heads) times.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -93,7 +93,7 @@ struct SimpleAttention {
       }
       dev::StoreGlobal(reinterpret_cast<dev::Vec4*>(args.out + offset + lane * 8), packed);
     }
-    dev::SyncWarp();  // the query of the next head overwrites this query in shared memory
+    dev::SyncWarp();  // all lanes have read the query, which the next head overwrites
   }
 
   static INCIPIT_DEVICE void Unpack(const dev::Vec4& from, float (&to)[8]) {
@@ -112,8 +112,8 @@ struct SimpleAttention {
     return dev::LoadGlobal(reinterpret_cast<const dev::Vec4*>(args.pool + offset));
   }
 
-  // Returns the unscaled score of `position`: the sum of query * key, added in ascending order of
-  // dimensions.
+  // Returns the unscaled score of `position`: the dot product of query and key, summed in ascending
+  // order of dimensions.
   static INCIPIT_DEVICE float Score(const Args& args, const KvLayout& layout, const int32_t* pages,
                                     int kv_head, int position, const float* query) {
     float sum = 0;
@@ -126,8 +126,9 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Merges the scores of 32 positions into `sums`. `score` is the score of this lane's position,
-  // multiplied by log2(e). Returns the weight of this lane's position.
+  // Updates `sums` for 32 more positions: sets the new maximum score, converts the sums to the new
+  // maximum, and adds the 32 weights to the sum of weights. `score` is the score of this lane's
+  // position, multiplied by log2(e). Returns the weight of this lane's position.
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {

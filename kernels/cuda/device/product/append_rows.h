@@ -1,13 +1,13 @@
 // Epilogue AppendRows (product.h) of the product that computes queries, keys and values: adds the
-// bias, rotates queries and keys, and stores the results. The stored bits are the same as those of
-// a plain product followed by kernel Append (append.h) without head norms. The weight is packed
-// with RowOrder::kRotary. The four lanes that finish a token therefore hold 8 numbers of a head's
-// first half, and the 8 numbers of the second half with which they are rotated. Rows of the product
-// are tokens of the step.
+// bias, applies the rotary embedding to queries and keys, and stores the results. The stored bits
+// are the same as those of a plain product followed by kernel Append (append.h) without head norms.
+// The weight is packed with RowOrder::kRotary, so four lanes hold 8 elements of a head's first half
+// for a token, and the 8 elements of the second half with which they are rotated. Rows of the
+// product are tokens of the step.
 //
 // Memory traffic for each row and head: 2 * head_dim bytes of results, in pieces of 16 bytes. For
-// each 16 numbers of a head: at most the row's StepRow and, except for values, 64 bytes of the rope
-// table. The loads of the StepRow and the rope table do not wait for the results.
+// each 16 elements of a head, a row loads its StepRow and, except for values, 64 bytes of the rope
+// table. These loads do not wait for the results of the product.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -19,7 +19,8 @@
 namespace incipit::cuda {
 
 struct AppendRows {
-  // `product`, `query_norm` and `key_norm` are not used; head_dim is a multiple of 16
+  // AppendArgs::product, query_norm and key_norm are not used. REQUIRES: head_dim is a multiple of
+  // 16.
   using Args = AppendArgs;
 
   struct Row {
@@ -33,7 +34,7 @@ struct AppendRows {
 
   struct Early {
     int slot = -1;
-    // Entries of the rope table; set only if the head is a query or a key head
+    // Cosines and sines from the rope table; set only for query heads and key heads
     float cosine[4] = {}, sine[4] = {};
   };
   static INCIPIT_DEVICE Early Begin(const Args& args, const Results& at, Row row) {
@@ -54,7 +55,7 @@ struct AppendRows {
     const int dim = position.in_half + (position.is_high ? head_dim / 2 : 0);
     float(&y)[4] = results.y;
     if (args.bias != nullptr) AddConstantFloats(args.bias + position.head * head_dim + dim, y);
-    // All lanes take the same branch: a warp processes 16 numbers of one head
+    // The condition is the same in all lanes, because a warp processes elements of only one head
     if (position.is_rotated) {
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
@@ -68,8 +69,8 @@ struct AppendRows {
 
  private:
   struct HeadPosition {
-    // Index among the query, key and value heads; index in the half head of the first of four
-    // numbers
+    // head: index in the list of query heads, key heads and value heads. in_half: index of the
+    // lane's first element in its half of the head.
     int head, in_half;
     bool is_rotated, is_high;
 

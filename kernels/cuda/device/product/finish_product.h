@@ -1,8 +1,8 @@
-// Kernel FinishProduct: finishes a product that cuBLASLt has computed. The kernel multiplies each
-// row by scale(row) and runs an epilogue (product.h). The kernel processes at most max_rows rows,
-// from first_row on.
+// Kernel FinishProduct: multiplies each row of a product that cuBLASLt has computed by scale(row),
+// and calls an epilogue (product.h) with the results. The kernel processes rows of the product from
+// first_row on, at most max_rows rows.
 //
-// sums  f32 [max_rows, 16 * num_units]: x * transpose of W, with the rows of W in packed order
+//   sums  f32 [max_rows, 16 * num_units]: x * transpose of W, with the rows of W in packed order
 //
 // A unit is 16 packed rows of W, that is 16 columns of `sums`. A warp processes 8 rows of 32 units
 // at a time. A lane loads four neighbouring results of a row from each of four units together.
@@ -21,11 +21,11 @@ template <class Epilogue>
 struct FinishProduct {
   static constexpr int kThreads = 256, kBlocksPerSm = 4;
   static constexpr int kWarps = kThreads / 32, kRows = 8, kUnits = 32, kUnitsAtOnce = 4;
-  // One scale for each of the 8 rows that a warp processes
+  // Bytes for the scales (f32) of the 8 rows that each warp processes
   static constexpr int kSharedBytes = kWarps * kRows * 4;
 
   struct Args {
-    ProductArgs<Epilogue> product;  // `product.input.x` and `product.input.weight` are not read
+    ProductArgs<Epilogue> product;  // the fields x and weight of `input` are not read
     const float* sums = nullptr;
     int32_t first_row = 0, max_rows = 0;
   };
@@ -56,9 +56,9 @@ struct FinishProduct {
   }
 
  private:
-  // Finishes units [first, first + kUnitsAtOnce) of row `row`, but no unit from `end` on (a unit is
-  // 16 columns of the sums). Lanes without a valid row take part too, because the lanes of an
-  // epilogue exchange results.
+  // Finishes units [first, first + kUnitsAtOnce) of row `row`, except units from `end` on. A unit
+  // is 16 columns of the sums. All lanes of the warp call Finish, also lanes without a row, because
+  // the lanes of an epilogue exchange results.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

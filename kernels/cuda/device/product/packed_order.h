@@ -36,8 +36,9 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   const int longer = num_tiles % kNumRuns;
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
-// Returns the index, among the tiles of a unit (16 packed rows), of tile `index` of run `run` (one
-// of four ranges of tiles).
+// Returns the storage index of a tile among the tiles of its unit (16 packed rows). `index` is the
+// index of the tile in run `run`; a run is one of the four ranges of tiles that are summed
+// separately.
 INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
@@ -65,12 +66,13 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
   return order == RowOrder::kGateUp ? (rows / 2 + 7) / 8 : (rows + kUnitRows - 1) / kUnitRows;
 }
 // Returns the row of the matrix that is stored as packed row `packed_row`, or -1 for a padding row.
-// If `packed_row` lies beyond the packed weight, the result may lie beyond the matrix. `head_dim`
-// is used with kRotary only.
+// If `packed_row` is beyond the packed weight, the result may be beyond the matrix. `head_dim` is
+// used only with RowOrder::kRotary.
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // Number of consecutive rows that form two halves: all rows, or the rows of a head
+  // Number of consecutive matrix rows whose first half and second half are interleaved: all rows
+  // (kGateUp) or the rows of one head (kRotary)
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

@@ -2,15 +2,21 @@
 // transpose of W. Then an epilogue (a class that stores the results) processes four neighbouring
 // results of a row at a time.
 //
-// x        bf16 [num_rows, columns]; `columns` is a multiple of 8
-// weight   W, packed as num_units units of 16 rows (kernels/cuda/device/product/packed_order.h)
-// squares  f32 [num_rows, num_squares], or null (then scale(row) is 1). The sum of a row of
-//          `squares` is the sum of squares of the hidden row from which x was computed:
-//          scale(row) = 1 / sqrt(sum / columns + epsilon)
+//   x        bf16 [num_rows, columns]; `columns` is a multiple of 8
+//   weight   W, packed as num_units units of 16 rows (kernels/cuda/device/product/packed_order.h)
+//   squares  f32 [num_rows, num_squares], or null (then scale(row) is 1). The sum of a row of
+//            `squares` is the sum of squares of the hidden row from which x was computed:
+//            scale(row) = 1 / sqrt(sum / columns + epsilon)
 //
 // A kernel neither reads nor writes rows from num_rows on. Results are summed in the order that
-// packed_order.h defines, so a row has the same bits in every product kernel and beside any other
-// rows.
+// packed_order.h defines, so the bits of a row of results depend neither on the product kernel nor
+// on the other rows.
+//
+// An epilogue has three functions. LoadRow loads the constants of a row; a kernel calls LoadRow
+// once for each row, with any unit. Begin loads the constants for four neighbouring results. Run
+// receives these results and the value that Begin returned, and stores the results. Kernels call
+// LoadRow and Begin before the results exist, so that these loads overlap the multiplication. All
+// lanes of a warp call a function together, for the same unit.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +33,8 @@ struct ProductInput {
   const dev::bf16* x = nullptr;
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  // Parts of the sum of squares of each row of hidden; null: rows are not scaled
+  // Partial sums of squares of each row of the hidden state, from which the row's scale is
+  // computed; null: rows are not scaled
   const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
@@ -39,29 +46,26 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// Assigns results to the 32 lanes of a warp. A warp finishes the 16 results of a unit (16 packed
-// rows of the weight) for 8 tokens: each lane finishes four consecutive results (a quad) of one
-// token. With this assignment neighbouring lanes read different banks of shared memory.
+// The results that a lane of a warp finishes. A warp finishes 16 results (with 16 packed rows of
+// the weight) for each of 8 tokens. A lane finishes four consecutive results of one token; `quad`
+// is the index of these four results among the four groups of four.
 struct LanePosition {
-  int token, quad;  // token in [0, 8); quad (four consecutive results) in [0, 4)
+  int token, quad;  // token in [0, 8); quad in [0, 4)
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {
   const int lane = dev::Lane();
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
 
-// Four results of a product for row `row` of x: the products with rows [r, r + 4) of the packed
-// weight, where r = 16 * unit + 4 * quad. `valid` is true if `row` exists.
+// Four results of a product for row `row` of x. y[i] is the product of this row with packed weight
+// row 16 * unit + 4 * quad + i. `valid` is false if x has no such row.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;
   float y[4];
 };
-// Base of an epilogue that loads no constants before the results exist. All lanes of a warp call an
-// epilogue together, for the same unit (16 packed weight rows). An epilogue has three functions.
-// LoadRow and Begin load constants before the results exist, so these loads overlap the
-// multiplication. LoadRow is called once for each row, with any unit. Begin is called for each unit
-// and quad (four of the 16 rows). Run then receives the results and the value that Begin returned.
+// Base class of an epilogue that loads nothing before the results of the product exist. An epilogue
+// is a class that stores results; all lanes of a warp call its functions together.
 struct BeginsWithResults {
   struct Row {};
   struct Early {};
@@ -78,11 +82,11 @@ struct BeginsWithResults {
 // Epilogue StoreRows: stores product + bias in `out`.
 template <class OutputType>
 struct StoreRows : BeginsWithResults {
-  using Output = OutputType;  // type of the stored results, float or bf16
+  using Output = OutputType;  // number type of the stored results: float or dev::bf16
   struct Args {
     Output* out = nullptr;        // [num_rows, width]
-    const float* bias = nullptr;  // f32 [width], or null: no bias
-    int32_t width = 0;  // number of rows of the weight, equal to the number of columns of `out`
+    const float* bias = nullptr;  // f32 [width], added to each row; null: no bias
+    int32_t width = 0;            // number of columns of `out`, equal to the rows of the weight
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
@@ -117,20 +121,22 @@ struct StoreRows : BeginsWithResults {
 };
 
 // Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, the epilogue
-// also stores the input of the next product: x = hidden * next_norm, and the sums of squares of
-// `hidden`, one sum for every 16 columns. Memory traffic: 8 bytes for each result; with next_norm
-// also 2 bytes for each result and 4 bytes for each row and 16 columns.
+// also stores x = hidden * next_norm (the input of the next product), and the sum of squares of
+// every 16 columns of `hidden`. Memory traffic: 8 bytes for each result; with next_norm, also 2
+// bytes for each result and 4 bytes for every 16 columns of each row.
 struct AddToHidden : BeginsWithResults {
   struct Args {
-    // Input and output: [num_rows, hidden_size]; hidden_size is a multiple of 8
+    // Input and output: f32 [num_rows, hidden_size]; hidden_size is a multiple of 8
     float* hidden = nullptr;
-    const float* bias = nullptr;  // f32 [hidden_size], or null: no bias
-    // RMSNorm weight of the next product's input, [hidden_size], or null
+    const float* bias = nullptr;  // f32 [hidden_size], added to each row; null: no bias
+    // RMSNorm weight of the next product's input, f32 [hidden_size]; null: x and squares are not
+    // stored
     const float* next_norm = nullptr;
-    // Output [num_rows, hidden_size], stored if next_norm is not null. Must not be the x that this
-    // product reads.
+    // Output [num_rows, hidden_size], stored only if next_norm is not null. REQUIRES: `x` is not
+    // the array that this product reads as input.
     dev::bf16* x = nullptr;
-    // Output [num_rows, hidden_size / 16 rounded up], if next_norm is not null
+    // Output: sum of squares of every 16 columns of `hidden`, [num_rows, hidden_size / 16 rounded
+    // up]; stored only if next_norm is not null
     float* squares = nullptr;
     int32_t hidden_size = 0;
   };
@@ -173,14 +179,15 @@ INCIPIT_DEVICE float Silu(float x) {
   return dev::Multiply(x, dev::Reciprocal(dev::Add(1, dev::Exp2(dev::Multiply(-x, kLog2E)))));
 }
 
-// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias), where gate and up are the two halves
-// of the results. REQUIRES: the weight is packed with RowOrder::kGateUp.
+// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias). `gate` is the first half of the
+// results of a row, `up` the second half. REQUIRES: the weight is packed with RowOrder::kGateUp.
 struct SiluGate : BeginsWithResults {
   struct Args {
     dev::bf16* out = nullptr;  // output: bf16 [num_rows, width]
     // f32 [2 * width]: the biases of gate, then the biases of up; or null
     const float* bias = nullptr;
-    // Number of rows of gate, equal to the number of rows of up; a multiple of 8
+    // Number of columns of `out`: the weight has `width` rows of gate and `width` rows of up. A
+    // multiple of 8.
     int32_t width = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -201,15 +208,16 @@ struct SiluGate : BeginsWithResults {
   }
 };
 
-// Epilogue StoreLogits: stores the logits. If `best_logits` is not null, the epilogue also stores
-// the largest logit of every 16 consecutive token ids, and its token id. Of equal logits the
-// epilogue stores the lowest token id. A NaN counts as larger than any number.
+// Epilogue StoreLogits: stores the logits. If `best_logits` is not null, also stores the largest of
+// every 16 consecutive logits of a row, with its token id. If several logits are equal, the lowest
+// token id is stored. A NaN counts as larger than any number.
 struct StoreLogits : BeginsWithResults {
   struct Args {
     float* logits = nullptr;  // [num_rows, vocab]
-    // Largest logit of every 16 token ids: [num_rows, vocab / 16 rounded up], or null
+    // Output: the largest of every 16 consecutive logits, [num_rows, vocab / 16 rounded up], or
+    // null
     float* best_logits = nullptr;
-    // Token ids of best_logits: [num_rows, vocab / 16 rounded up], or null
+    // Output: the token ids of best_logits, [num_rows, vocab / 16 rounded up], or null
     int32_t* best_tokens = nullptr;
     int32_t vocab = 0;
   };
@@ -237,9 +245,9 @@ struct StoreLogits : BeginsWithResults {
   }
 
  private:
-  // Replaces (best, token) by (other, other_token) if `other` is larger than `best`, or if both are
-  // equal and `other_token` is lower. A NaN counts as larger than any number. Token `vocab` means
-  // "no token".
+  // Replaces `best` and `token` by `other` and `other_token` if `other` is larger. If both logits
+  // are equal, keeps the lower token id. A NaN counts as larger than any number. A token id equal
+  // to `vocab` means that there is no logit.
   static INCIPIT_DEVICE void Keep(float& best, int& token, float other, int other_token,
                                   int vocab) {
     if (other_token == vocab) return;
@@ -258,9 +266,9 @@ INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
   return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
 }
 
-// Computes scale(row), the factor of the RMSNorm, of rows [first, first + kCount) and stores the
-// scales in shared memory. One warp calls FindScalesWarp. The scales of rows from num_rows on are
-// undefined.
+// Computes scale(row), the RMSNorm factor of a row, for rows [first, first + kCount), and stores
+// the scales in shared memory. All lanes of one warp call FindScalesWarp together. The scales of
+// rows from num_rows on are undefined.
 template <int kCount>
 INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {
@@ -274,8 +282,8 @@ INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num
     dev::SyncWarp();
     return;
   }
-  // Each lane has 32 loads in flight at a time. With one load at a time, this function would take
-  // longer than a separate kernel for the scales.
+  // Each lane starts 32 loads before it uses their results. With one load at a time, this function
+  // would take longer than a separate kernel for the scales.
   constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
   INCIPIT_KEEP_LOOP
   for (int begin = 0; begin < kCount && first + begin < num_rows; begin += kTogether) {

@@ -35,31 +35,33 @@ namespace incipit::cuda {
 template <int kTokenColumns, class EpilogueType>
 struct SkinnyShape {
   using Epilogue = EpilogueType;
-  static constexpr int kTokens = kTokenColumns;  // maximum rows of x: 8, 16, 24, 32, 48 or 64
+  // maximum number of rows of x: 8, 16, 24, 32, 48 or 64
+  static constexpr int kTokens = kTokenColumns;
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
   // Maximum number of units (16 packed weight rows) that a warp computes in one pass over the
   // columns
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
-  // Number of chunks of x (64 columns each) that are in shared memory or in flight, for each run
-  // (range of columns)
+  // Number of chunks of x (64 columns each) in shared memory, for each run (one of the four ranges
+  // of columns that are summed separately)
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
 
-// Copies the columns of x that belong to one run (a range of columns) through shared memory in
-// chunks of 64 columns, once for each pass over the columns. The warps that compute the run call
-// each function together. The rows of a chunk are swizzled like the rows of a weight tile
-// (packed_order.h).
+// Copies columns of x to shared memory in chunks of 64 columns: the columns of one run (a range of
+// columns that is summed separately), repeated for each pass over the columns. All warps that
+// multiply the columns of the run call each function together. The rows of a chunk are swizzled
+// like the rows of a weight tile (packed_order.h).
 template <class Shape>
 class ChunkStream {
  public:
   static constexpr int kTokens = Shape::kTokens, kWarps = Shape::kCluster;
-  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of a chunk (64 columns of x)
+  static constexpr int kBytes = kTokens * kTileColumns * 2;  // size of a chunk (64 columns of x)
   static constexpr int kAllBytes = kBytes * Shape::kChunkStages;
 
   struct Run {
     int first_tile, num_tiles;
-    // Index of this warp among the warps of its run; index of the run's barrier, 0 or 1
+    // warp: index of this warp among the warps of its run (range of columns). barrier: index of the
+    // barrier of these warps, 0 or 1.
     int warp, barrier;
   };
 
@@ -80,14 +82,15 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Returns the address of the next chunk (64 columns of x), complete for all warps of the run.
-  // REQUIRES: the warps of the run have read the previous chunk to its end.
+  // Returns the address of the next chunk (64 columns of x). Waits until all warps of the run
+  // (range of columns) have copied their part of the chunk. REQUIRES: these warps have finished
+  // reading the previous chunk.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
       dev::SyncWarp();
     } else {
-      // Two calls with constant barrier numbers, so that the compiler knows which barriers the
+      // Each call has a constant barrier number, so that the compiler knows which barriers the
       // kernel uses.
       if (barrier_ == 0) dev::SyncThreads(2, 32 * kWarps);
       if (barrier_ != 0) dev::SyncThreads(3, 32 * kWarps);
@@ -98,7 +101,7 @@ class ChunkStream {
     return chunk;
   }
 
-  // Returns the offset in bytes, from the start of a chunk (64 columns of x), of 16-byte part
+  // Returns the offset in bytes, from the start of a chunk (64 columns of x), of 16-byte piece
   // `part` of row `row`.
   static INCIPIT_DEVICE int OffsetOf(int row, int part) {
     return row * 128 + (part ^ (row & 7)) * 16;
@@ -114,7 +117,7 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        // Distance in rows from the lane's first row; four rows are half a period of the swizzle
+        // Distance in rows from the first row that this lane copies; a multiple of four
         const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
@@ -129,9 +132,11 @@ class ChunkStream {
 
   char* shared_;
   int barrier_;
-  // Number of columns of the run; number of columns of x; number of chunks left to copy
+  // length_: number of columns of the run (range of columns). columns_: number of columns of x.
+  // left_: number of chunks left to copy.
   int length_, columns_, left_;
-  // The column that this lane copies next; the end of the lane's columns in the run
+  // column_: the next column that this lane copies. end_: the column at which the lane returns to
+  // the start of the run (range of columns).
   int column_, end_;
   int rows_left_, offset_;
   int stage_ = 0;
@@ -146,20 +151,20 @@ struct SkinnyProduct {
   static constexpr int kTokens = Shape::kTokens, kMaxUnits = Shape::kMaxUnits;
   static constexpr int kCluster = Shape::kCluster, kBlockRuns = kNumRuns / kCluster;
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
-  // Number of columns that one load of x from shared memory covers. If the number of blocks of 8
-  // tokens is even, a load covers 16 columns of two blocks, otherwise 32 columns of one block.
+  // Number of columns that one load of x from shared memory reads. If the number of blocks of 8
+  // tokens is even, a load reads 16 columns of two blocks, otherwise 32 columns of one block.
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
-  // True if the epilogue loads its constants before the multiplication. With 8 tokens an epilogue
-  // loads constants of one row only, and enough registers are free.
+  // True if the epilogue loads its constants before the multiplication. With at most 8 tokens, each
+  // lane loads the constants of only one row, and enough registers are free.
   static constexpr bool kBeginsEarly = kTokens == 8;
   static constexpr int kWarps = 4, kConsumers = 32 * kWarps;
   static constexpr int kThreads = kConsumers + (kCluster == 1 ? 32 : 0), kBlocksPerSm = 2;
 
-  // Shared memory holds the ring of weight tiles, chunks of x, the sums of all runs for four blocks
-  // of 8 tokens, the scales and the barriers. A slot of the ring holds one tile (16 x 64 elements)
-  // for each of the four warps.
+  // Size of a slot of the ring in shared memory: one weight tile (16 x 64 elements) for each of the
+  // four warps.
   static constexpr int kSlotBytes = kWarps * kTileBytes;
-  // Number of floats from one token to the next in the staged sums, padded to avoid bank conflicts
+  // Distance in floats between the sums of successive tokens in shared memory; 4 floats of padding
+  // avoid bank conflicts
   static constexpr int kStageStride = kUnitRows + 4;
   static constexpr int kStageFloats = 8 * kStageStride;
   static constexpr int kChunksAt = kSlots * kSlotBytes;
@@ -193,7 +198,7 @@ struct SkinnyProduct {
       }
     } else {
       for (int i = 0; i < kSlots && dev::Thread() == 0; ++i) weight.CopyNext(args.input);
-      dev::SyncWarp();  // the lanes of the warp continue together after this line
+      dev::SyncWarp();  // all lanes of the warp wait here for thread 0
     }
     Multiply(args, units, shared, full, weight);
   }
@@ -202,7 +207,8 @@ struct SkinnyProduct {
   struct Range {
     int begin, end;
   };
-  // A position in the ring of slots that hold weight tiles.
+  // Index of a slot in the ring of slots that hold weight tiles. The parity changes whenever the
+  // index returns to slot 0.
   struct Cursor {
     int slot = 0;
     uint32_t parity = 0;
@@ -226,8 +232,8 @@ struct SkinnyProduct {
     return units.end - pass < kMost ? units.end - pass : kMost;
   }
 
-  // Copies the weight tiles of this thread block into the ring of slots. One thread owns the
-  // stream.
+  // Copies the weight tiles that this thread block multiplies into the ring of slots in shared
+  // memory. Only one thread calls CopyNext.
   class WeightStream {
    public:
     INCIPIT_DEVICE WeightStream(const ProductInput& input, Range units, char* shared,
@@ -245,8 +251,8 @@ struct SkinnyProduct {
 
     INCIPIT_DEVICE bool done() const { return pass_ >= units_.end; }
 
-    // Waits until the next slot of the ring is free and starts the copies that fill the slot. Does
-    // nothing after the last tile of the weight.
+    // Waits until the next slot of the ring is free, and starts the copies that fill the slot. Does
+    // nothing if all tiles of this thread block have been copied.
     INCIPIT_DEVICE void CopyNext(const ProductInput& input) {
       if (done()) return;
       if (!first_turn_) dev::WaitBarrier(full_ + kSlots + cursor_.slot, cursor_.parity ^ 1);
@@ -279,7 +285,9 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // Tile, first unit of the pass, and unit within the pass of the next copy
+    // Position of the next copy. tile_: index of the tile in its unit (16 packed weight rows).
+    // pass_: first unit of the current pass over the columns. unit_: number of units of this pass
+    // before the copied unit.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -299,17 +307,17 @@ struct SkinnyProduct {
     Chunks chunks(shared + kChunksAt + block_run * Chunks::kAllBytes, args.input, num_rows,
                   {RunBegin(num_tiles, run), RunLength(num_tiles, run), warp % kCluster, block_run},
                   (units.end - units.begin + kMost - 1) / kMost);
-    // Row constants of the epilogue; the same in every pass over the columns
+    // Constants that the epilogue loads for each row; the same in every pass over the columns
     typename Epilogue::Row row;
     if constexpr (kBeginsEarly) {
       row = Epilogue::LoadRow(args.epilogue, ResultsIn(units, warp, num_rows));
     }
-    // The computation of the scales overlaps the asynchronous copies of x.
+    // The scales of the rows are computed while the asynchronous copies of x are in flight.
     FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
                                    scales + warp * kScalesPerWarp);
     const char* const tiles = shared + (warp % kCluster * kBlockRuns + block_run) * kTileBytes;
     Cursor cursor;
-    int num_free = 0;  // number of slots of the ring that have been read and can be refilled
+    int num_free = 0;  // number of slots of the ring that have been read and not yet refilled
     for (int pass = units.begin; pass < units.end; pass += kMost) {
       const int count = CountUnits(units, pass), slots = (count + kCluster - 1) / kCluster;
       const Range of_pass = {pass, pass + count};
@@ -340,13 +348,14 @@ struct SkinnyProduct {
     }
   }
 
-  // Multiplies the weight tiles of this warp by the next chunk of x (64 columns). The tiles are in
-  // `slots` consecutive slots of the ring, from the cursor's slot on.
+  // Multiplies weight tiles by the next chunk of x (64 columns) and adds the results to `sums`. The
+  // tiles are in `slots` consecutive slots of the ring, from slot `cursor` on; each slot has one
+  // tile for this warp.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    int weight[kMaxUnits];  // offset in bytes of each unit's tile in the ring
+    int weight[kMaxUnits];  // offset in bytes of each tile from `tiles`
     int slot = cursor.slot;
     INCIPIT_UNROLL
     for (int unit = 0; unit < kMaxUnits; ++unit) {
@@ -375,8 +384,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Loads columns [step, step + kStep) of a chunk of x for all tokens, as operand `b` of
-  // MultiplyAddWarp.
+  // Loads columns [step, step + kStep) of a chunk of x for all rows of x. `b` receives the right
+  // operands of MultiplyAddWarp.
   static INCIPIT_DEVICE void LoadTokens(const char* chunk, int step,
                                         uint32_t (&b)[kBlocksOfTokens][kStep / 8]) {
     const int lane = dev::Lane();
@@ -400,8 +409,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Waits until all threads of the thread block (of the cluster, if kCluster > 1) have stored their
-  // sums in shared memory.
+  // Waits until all threads have stored their sums in shared memory: all threads of the thread
+  // block, or of the cluster if kCluster > 1.
   static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -409,8 +418,9 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // Announces that this thread has loaded the sums that it needs from shared memory. ArriveCluster
-  // waits for the thread's earlier stores, so the epilogue stores its results after LeaveStages.
+  // Announces that this thread has finished reading other threads' sums in shared memory. The
+  // epilogue stores its results after LeaveStages, because ArriveCluster waits for all earlier
+  // stores of the thread.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
@@ -424,9 +434,9 @@ struct SkinnyProduct {
     }
   }
 
-  // Returns the position of the results (without numbers) that this lane finishes in block `block`
-  // of 8 tokens: row, unit (16 packed weight rows) and quad (four of the 16). The unit may lie
-  // beyond `units`.
+  // Returns the unit (16 packed weight rows), the quad (four of these rows) and the row of x of the
+  // four results that this lane finishes in block `block` of 8 tokens. Does not set the results'
+  // values y. The unit may lie beyond `units`.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;
@@ -440,10 +450,10 @@ struct SkinnyProduct {
     return results;
   }
 
-  // Adds the sums of the four runs and passes the results to the epilogue. A warp holds sums of
-  // `slots` * kBlocksOfTokens blocks of 8 tokens. The warps store four blocks at a time in shared
-  // memory: warp w of the thread block with rank r finishes block w for the units of all warps v
-  // with v % kCluster = r. `early` is set only if kBeginsEarly is true.
+  // Adds up the sums of the four runs (ranges of columns), and calls the epilogue with the results.
+  // The warps store the sums of four blocks of 8 tokens at a time in shared memory, and warp w then
+  // finishes block w. In a cluster of two thread blocks, each thread block finishes every second
+  // unit (16 packed weight rows). `early` is set only if kBeginsEarly is true.
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
                                     const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
                                     typename Epilogue::Early early) {
@@ -458,8 +468,8 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // If fewer than four blocks of 8 tokens are left, the last block is stored again, so every
-        // iteration stores four blocks.
+        // If fewer than four blocks of 8 tokens are left, the last block is stored again. Every
+        // iteration therefore stores four blocks.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];
@@ -490,13 +500,14 @@ struct SkinnyProduct {
     }
   }
 
-  // Stores in `y` the sum of the sums of all runs. `stage` is the address of this lane's four
-  // results among the sums that warp 0 of the thread block has stored in shared memory.
+  // Stores in `y` the total of the sums of all runs (four ranges of columns). `stage` is the
+  // address, in shared memory, of the first four floats to add: the sums that warp 0 stored for the
+  // results of this lane.
   static INCIPIT_DEVICE void AddRuns(const float* stage, int num_tiles, float (&y)[4]) {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL
     for (int run = 1; run < kNumRuns; ++run) {
-      if (run >= num_tiles) break;  // the run (one of four ranges of weight tiles) has no tiles
+      if (run >= num_tiles) break;  // the weight has too few tiles for this range
       float more[4];
       LoadRun(stage, run, more);
       INCIPIT_UNROLL

@@ -21,17 +21,17 @@
 
 namespace incipit::cuda {
 
-// Shape of large result tiles: a thread block with a large tile occupies a multiprocessor alone. A
-// tile moves 13 bytes per 1,000 floating-point operations.
+// Shape of large tiles of the result. A multiprocessor has room for one thread block with large
+// tiles. A tile moves 13 bytes per 1,000 floating-point operations.
 template <class EpilogueType>
 struct LargeTiles {
   using Epilogue = EpilogueType;
   static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
-// Shape of small result tiles: two thread blocks with small tiles share a multiprocessor. A tile
-// moves 23 bytes per 1,000 floating-point operations. Products of few rows have enough small tiles
-// for all multiprocessors.
+// Shape of small tiles of the result. A multiprocessor has room for two thread blocks with small
+// tiles. A tile moves 23 bytes per 1,000 floating-point operations. Products of few rows use small
+// tiles, so that all multiprocessors have work.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -50,9 +50,7 @@ struct TiledProduct {
   static constexpr int kBlocks = kTokenTile / 8;  // number of blocks of 8 tokens in a result tile
   static constexpr int kStages = 4;
 
-  // Shared memory holds the ring of stages; then, for each multiplying warp, the results of kStaged
-  // blocks of 8 tokens; then the scales of each warp; then two barriers for each stage: "full" and
-  // "empty".
+  // Sizes in bytes of the weight and of x in one stage (64 columns) of the ring in shared memory.
   static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
   static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
@@ -62,8 +60,8 @@ struct TiledProduct {
   static constexpr int kBarriersAt = kScalesAt + kMultiplyWarps * kTokenTile * 4;
   static constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
   static_assert(kSharedBytes <= 228 * 1024 / kBlocksPerSm - 1024);
-  // Number of registers of a thread at launch, a multiple of 8. The warpgroups change their numbers
-  // of registers later (GiveRegisters, TakeRegisters).
+  // Number of registers of each thread when the kernel starts, a multiple of 8. GiveRegisters and
+  // TakeRegisters change the number later.
   static constexpr int kRegisters = 65536 / (kBlocksPerSm * kThreads) / 8 * 8;
   static_assert(Shape::kCopyRegisters + kGroups * Shape::kMultiplyRegisters <=
                 (1 + kGroups) * kRegisters);
@@ -85,8 +83,8 @@ struct TiledProduct {
       const int warp = dev::Warp();
       if (warp == 0 && dev::Lane() == 0) CopyWeight(args.input, work, shared);
       if (warp >= kCopyWarps - kXWarps) CopyX(args.input, work, shared);
-      // The next kernel can start early, because it waits for the end of this kernel before it
-      // reads results.
+      // The next kernel may start before this kernel has ended: the next kernel calls
+      // WaitForEarlierKernels before it reads this kernel's results.
       if (warp == 1) dev::LetNextKernelStart();
     } else {
       dev::TakeRegisters<Shape::kMultiplyRegisters>();
@@ -96,9 +94,11 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  // Number of stages of x whose copies stay in flight while a thread waits for an older stage
+  // Number of stages (64 columns of x each) whose copies stay in flight while a thread waits for
+  // the copy of the stage before them
   static constexpr int kXLag = 1;
-  // The multiplying warps free a stage only after the multiplication of the next stage has started.
+  // The warps that multiply release a stage of the ring only after they have started the
+  // multiplication of the next stage.
   static_assert(kXLag + 2 <= kStages);
 
   static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
@@ -109,8 +109,8 @@ struct TiledProduct {
   struct TileOrigin {
     int row, unit;  // first row of x and first unit (16 packed weight rows) of a result tile
   };
-  // The sizes of the product in tiles. Find defines the order in which thread blocks compute the
-  // tiles.
+  // The numbers of result tiles of a product. Find defines the order in which thread blocks compute
+  // the tiles.
   struct Work {
     int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
 
@@ -130,7 +130,7 @@ struct TiledProduct {
     }
   };
 
-  // A position in the ring of stages (buffers for 64 columns of the weight and of x).
+  // Index of a stage in the ring of stages (buffers for 64 columns of the weight and of x).
   struct Cursor {
     int stage = 0;
     uint32_t parity = 0;
@@ -142,10 +142,8 @@ struct TiledProduct {
     }
   };
 
-  // ---- copying the weight and x into shared memory
-
-  // Copies the weight into the ring of stages. One thread calls CopyWeight. No kernel writes the
-  // weight, so the thread does not wait for earlier kernels.
+  // Copies the weight into the ring of stages (buffers for 64 columns). One thread calls
+  // CopyWeight. The thread does not wait for earlier kernels, because no kernel writes the weight.
   static INCIPIT_DEVICE void CopyWeight(const ProductInput& input, const Work& work, char* shared) {
     Cursor cursor;
     for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
@@ -172,16 +170,15 @@ struct TiledProduct {
     }
   }
 
-  // Copies x into the ring of stages. kXWarps warps call CopyX. Tensor instructions read the copied
-  // bytes, so these warps execute the fence and arrive at the barrier of each stage themselves
-  // (HandOver).
+  // Copies x into the ring of stages (buffers for 64 columns). kXWarps warps call CopyX. Tensor
+  // instructions read the copied bytes, so each of these warps executes a fence before it arrives
+  // at the barrier of a stage (HandOver).
   static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    // With 8 rows at a time, all rows that a thread copies have the same row % 8, so the swizzle is
-    // the same for all of them.
+    // A thread copies every 8th row, so all its rows have the same row % 8 and the same swizzle.
     static_assert(kRowsAtOnce == 8);
     Cursor cursor, landed;
     int in_flight = 0;
@@ -267,8 +264,9 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Returns the position of the results (without numbers) that this lane finishes in block `block`
-  // of 8 tokens of the tile: row, unit (16 packed weight rows) and quad (four of the 16).
+  // Returns the unit (16 packed weight rows), the quad (four of these rows) and the row of x of the
+  // four results that this lane finishes in block `block` of 8 tokens of the tile. Does not set the
+  // results' values y.
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;
@@ -279,9 +277,9 @@ struct TiledProduct {
     return results;
   }
 
-  // Passes the results of a warp to the epilogue. All results of the warp belong to one unit (16
-  // packed weight rows). The warp stores the results of kStaged * 8 tokens at a time in shared
-  // memory. The epilogue's loads of constants for the next tokens overlap this work.
+  // Calls the epilogue with the results of this warp, which all belong to one unit (16 packed
+  // weight rows). The warp stores the results of kStaged * 8 tokens at a time in shared memory.
+  // Meanwhile the epilogue loads the constants for the next tokens.
   static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
@@ -290,7 +288,7 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    // Row constants of the epilogue, loaded two iterations before their use
+    // Constants that the epilogue loads for each row, two iterations before their use
     typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL

@@ -58,8 +58,8 @@ struct UnpackWeight {
   }
 
  private:
-  // Returns the first column of the tile (64 columns) that is stored at index `slot` of its unit
-  // (16 packed rows).
+  // Returns the first column of the tile (64 columns) that is stored as tile `slot` of its unit (16
+  // packed rows). `tiles_of_unit` is the number of tiles of a unit.
   static INCIPIT_DEVICE int ColumnOfSlot(int tiles_of_unit, int slot) {
     return (RunBegin(tiles_of_unit, slot % kNumRuns) + slot / kNumRuns) * kTileColumns;
   }

@@ -1,4 +1,4 @@
-// One row of logits, and the loop in which the threads of a thread block read the row.
+// Access to one row of logits by all threads of a thread block.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace incipit::cuda {
 
-// A row of f32 logits at any 4-byte boundary. The row is read in chunks of four logits at 16-byte
-// boundaries. The first and the last chunk may lie partly outside the row.
+// A row of f32 logits in global memory, aligned to 4 bytes. The row is read in chunks of four
+// logits that are aligned to 16 bytes. The first and the last chunk may lie partly outside the row.
 class LogitsRow {
  public:
   INCIPIT_DEVICE LogitsRow(const float* logits, int num_tokens)
@@ -18,8 +18,8 @@ class LogitsRow {
 
   INCIPIT_DEVICE int num_tokens() const { return num_tokens_; }
   INCIPIT_DEVICE int num_chunks() const { return (skipped_ + num_tokens_ + 3) / 4; }
-  // Returns the token id of element `i` of chunk `chunk` (four logits). If the element is not in
-  // the row, the result is outside [0, num_tokens).
+  // Returns the token id of element `i` of chunk `chunk` (four logits). If the row does not contain
+  // the element, the result is outside [0, num_tokens).
   INCIPIT_DEVICE int TokenAt(int chunk, int i) const { return 4 * chunk - skipped_ + i; }
   INCIPIT_DEVICE bool Has(int token) const {
     return static_cast<uint32_t>(token) < static_cast<uint32_t>(num_tokens_);
@@ -40,9 +40,9 @@ class LogitsRow {
     return part;
   }
 
-  // Calls visit(token, logit) once for each token of the row; the threads of the thread block share
-  // the calls. Each thread visits its tokens in ascending order. A thread has loads of kDepth
-  // chunks (four logits each) in flight.
+  // Calls visit(token, logit) once for each token of the row. The threads of the thread block
+  // divide the tokens; each thread visits its tokens in ascending order. A thread starts the loads
+  // of kDepth chunks (four logits each) before it uses their logits.
   template <int kThreads, int kDepth, class Visit>
   INCIPIT_DEVICE void ForEach(const Visit& visit) const {
     const int end = num_chunks();
@@ -66,7 +66,8 @@ class LogitsRow {
  private:
   const float* logits_;
   int num_tokens_;
-  int skipped_;  // number of elements of the first chunk (four logits) that precede the row
+  // number of elements of the first chunk (four logits) that lie before the start of the row
+  int skipped_;
 };
 
 }  // namespace incipit::cuda

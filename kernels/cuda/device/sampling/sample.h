@@ -40,7 +40,7 @@ namespace incipit::cuda {
 
 struct SampleMemory {
   RowSelectorMemory selector;
-  // A copy in shared memory, so that threads need no registers for the address of the original
+  // copy of the current SampleEntry, so that its address needs no registers
   SampleEntry entry;
 };
 
@@ -54,7 +54,7 @@ struct Sample {
     float* logits = nullptr;
     int32_t vocab_size = 0;  // number of logits of a row, at most 1 << kVocabBitsMax
     const SampleHeader* samples = nullptr;
-    // Maximum of every 16 tokens, [rows, vocab_size / 16 rounded up], or null
+    // Largest of every 16 consecutive logits, [rows, vocab_size / 16 rounded up], or null
     const float* best_logits = nullptr;
     const int32_t* best_tokens = nullptr;
     float* originals = nullptr;
@@ -89,7 +89,7 @@ struct Sample {
   }
   static INCIPIT_DEVICE void TakeEntry(const SampleEntry* entry) {
     constexpr int kParts = sizeof(SampleEntry) / sizeof(dev::Vec4);
-    dev::SyncBlock();  // all threads have read the previous SampleEntry
+    dev::SyncBlock();  // all threads have finished reading the previous SampleEntry
     if (dev::Thread() < kParts) {
       const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(&Shared()->entry) + dev::Thread(),
@@ -127,9 +127,8 @@ struct Sample {
     return dev::LoadShared(&entry->greedy) != 0 && dev::LoadShared(&entry->num_top) < 0;
   }
 
-  // Samples greedily from the stored maxima: best_logits has the largest logit of every 16
-  // consecutive tokens (a unit). The first unit with the largest logit also has the lowest token
-  // with this logit.
+  // Samples the token with the largest logit, from best_logits: the largest of every 16 consecutive
+  // logits. If several logits are equal, the lowest token id is sampled.
   static INCIPIT_DEVICE void TakeBest(const Args& args, const SampleEntry* entry, int logits_row) {
     const auto num_units = static_cast<int>(NumUnits(RowOrder::kPlain, args.vocab_size));
     const int64_t first = int64_t{logits_row} * num_units;
@@ -140,7 +139,8 @@ struct Sample {
     StoreToken(args, entry, finite ? dev::LoadGlobal(args.best_tokens + unit) : -1);
   }
 
-  // Stores the sampled token. Token -1 means that the logits are not finite.
+  // Stores the sampled token in the outputs of the sample. `token` is -1 if the logits are not
+  // finite.
   static INCIPIT_DEVICE void StoreToken(const Args& args, const SampleEntry* entry, int token) {
     const int index = dev::LoadShared(&entry->index);
     dev::StoreGlobal(args.sampled + index, token);
@@ -148,8 +148,9 @@ struct Sample {
     dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
   }
 
-  // Applies rules 2 and 3 of kernels/sampling.h (penalties, biases, bans) to the row and finds the
-  // maximum of the changed row. If the bans leave no token, the bans are ignored.
+  // Applies the penalties, biases and bans of a sample to its row of logits (rules 2 and 3 of
+  // kernels/sampling.h), and finds the maximum of the changed row. If all tokens are banned, the
+  // bans are ignored.
   static INCIPIT_DEVICE void SurveyPatched(const Args& args, const SampleEntry* entry,
                                            float* logits, Selector& selector) {
     const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);

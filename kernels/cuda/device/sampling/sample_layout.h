@@ -1,6 +1,7 @@
-// Memory layout of the inputs that the kernels Sample and Score read, and of the outputs that they
-// write. The inputs are one contiguous range of memory, which is copied as a whole; so are the
-// outputs. kernels/cuda/host/sample_plan.h writes the inputs and reads the outputs.
+// Memory layout of the inputs that the kernels Sample and Score read, and of the outputs that the
+// kernels write. The inputs are one contiguous memory range, and the outputs are another, so each
+// is copied at a time between host and device. kernels/cuda/host/sample_plan.h writes the inputs
+// and reads the outputs.
 #pragma once
 
 #include <cstddef>
@@ -8,45 +9,45 @@
 
 namespace incipit::cuda {
 
-// A change of one token's logit in one row, by a penalty, a bias or a ban. A row has at most one
-// LogitPatch for a token. The token is in the vocabulary.
+// A change of one logit of a row, by a penalty, a bias or a ban. A row has at most one LogitPatch
+// for each token id.
 struct alignas(16) LogitPatch {
   int32_t token = 0;
-  uint32_t kinds = 0;     // sum of kPenalized, kBiased and kBanned, for the changes that apply
-  int32_t in_output = 0;  // occurrences of the token in the output; used with kPenalized
+  uint32_t kinds = 0;     // bits: any of kPenalized, kBiased, kBanned
+  int32_t in_output = 0;  // number of times the token occurs in the output; used with kPenalized
   float bias = 0;         // number added to the logit; used with kBiased
 
   static constexpr uint32_t kPenalized = 1, kBiased = 2, kBanned = 4;
 };
 
-// The parameters of one sample. The host precomputes all values that depend on the sampling
-// parameters alone (kernels/sampling.h).
+// The parameters of one sample (one token to choose). The host precomputes all values that depend
+// only on the request's sampling parameters.
 struct alignas(16) SampleEntry {
-  int32_t index = 0;  // index of this sample in the SampleOutputs
+  int32_t index = 0;  // index of this sample in the arrays of SampleOutputs
   int32_t greedy = 0;
   float inverse_temperature = 0;
-  int32_t top_k = 0;         // 0: top_k keeps all tokens
+  int32_t top_k = 0;         // k of top_k; 0: no limit
   uint64_t top_p_share = 0;  // p of top_p in units of 2^-63; 2^63 keeps all tokens
   uint64_t min_p_mass = 0;
   uint64_t random_bits = 0;
   int32_t patch_begin = 0, patch_end = 0;
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
-  // Requested log probabilities. -1: none; 0: of the sampled token; k > 0: also of the k likeliest
-  // tokens
+  // Number of requested log probabilities. -1: none; 0: only for the sampled token; k > 0: also for
+  // the k likeliest tokens.
   int32_t num_top = -1;
   int32_t top_begin = 0;
   int32_t unused[3] = {};
 };
 
-// All samples from one row of logits. While the kernel processes the group, no other thread block
-// reads or changes the row.
+// All samples that use the same row of logits. One thread block processes all samples of the group;
+// no other thread block reads or changes the row at that time.
 struct alignas(16) SampleGroup {
   int32_t logits_row = 0;
   int32_t entry_begin = 0, entry_end = 0;
   int32_t unused = 0;
 };
 
-// A given token whose log probability the kernel Score computes.
+// A given (not sampled) token whose log probability kernel Score computes.
 struct alignas(16) ScoreEntry {
   int32_t logits_row = 0;
   int32_t target = 0;
@@ -54,9 +55,10 @@ struct alignas(16) ScoreEntry {
   int32_t top_begin = 0;
 };
 
-// The numbers from which the host computes the log probability of one token.
+// The numbers from which the host computes the log probability of a token.
 struct alignas(16) TokenScore {
-  uint64_t row_mass = 0;  // sum of the integer probability weights of the row at temperature 1
+  // sum of the integer probability weights of all tokens of the row, at temperature 1
+  uint64_t row_mass = 0;
   float row_max = 0;
   float logit = 0;
   int32_t rank = 0;
@@ -67,8 +69,8 @@ struct alignas(8) TopLogit {
   float logit = 0;
 };
 
-// Header of all samples of a launch. The offsets are in bytes from the header. A captured graph
-// contains only the header's address, so one graph serves any samples.
+// Header of the memory range with all samples of a launch. A captured graph contains only the
+// address of the header, so the graph serves any samples.
 struct alignas(16) SampleHeader {
   int32_t num_groups = 0;
   int32_t groups = 0;   // offset in bytes of SampleGroup[num_groups] from the SampleHeader
@@ -76,14 +78,15 @@ struct alignas(16) SampleHeader {
   int32_t patches = 0;  // offset in bytes of LogitPatch[] from the SampleHeader
 };
 struct ScoreInputs {
-  const int32_t* num_entries = nullptr;  // [1]: the number of entries
+  const int32_t* num_entries = nullptr;  // address of the number of entries
   const ScoreEntry* entries = nullptr;
 };
 struct SampleOutputs {
-  int32_t* tokens = nullptr;     // [rows]: the sampled token, or -1 if the logits are not finite
-  int32_t* status = nullptr;     // [rows]: a RowStatus as integer
-  TokenScore* scores = nullptr;  // [rows]: set for rows with requested log probabilities
-  // The likeliest tokens of each row, from index top_begin of the row on, the likeliest first
+  int32_t* tokens = nullptr;     // the token of each sample; -1: the logits are not finite
+  int32_t* status = nullptr;     // a RowStatus as integer for each sample or ScoreEntry
+  TokenScore* scores = nullptr;  // set where log probabilities are requested
+  // The likeliest tokens of all samples. The tokens of a sample begin at index
+  // SampleEntry::top_begin, the likeliest token first.
   TopLogit* tops = nullptr;
 };
 

@@ -1,6 +1,6 @@
-// The arithmetic of kernels/sampling.h as device code. The operations are the same and in the same
-// order, and each operation is rounded separately. The results therefore have the same bits as on
-// the host.
+// The arithmetic of kernels/sampling.h as device code. Operations and their order are the same as
+// on the host, and each operation is rounded separately. The results therefore have the same bits
+// as on the host.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace incipit::cuda {
 
-// Computes e^x. Returns the same bits as SamplingExp of kernels/sampling.h.
+// Returns e^x with the same bits as SamplingExp of kernels/sampling.h.
 INCIPIT_DEVICE float SampleExp(float x) {
   x = x > kExpLowest ? x : kExpLowest;
   const float n = dev::Add(dev::Add(dev::Multiply(x, kExpLog2E), kExpRound), -kExpRound);
@@ -25,7 +25,7 @@ INCIPIT_DEVICE float SampleExp(float x) {
   return dev::BitCast<float>(dev::BitCast<uint32_t>(y) + exponent);
 }
 
-// Returns the mass (integer probability weight) of a token with float weight `weight`, equal to
+// Returns the mass of a token: an integer proportional to its probability weight `weight`. Equals
 // MassOf of kernels/sampling.h.
 INCIPIT_DEVICE uint64_t SampleMass(float weight) {
   const double shifted =
@@ -38,15 +38,15 @@ INCIPIT_DEVICE float ScaledLogit(float logit, float max, float inverse_temperatu
   return dev::Multiply(dev::Add(logit, -max), inverse_temperature);
 }
 
-// Returns the part `share` (in units of 2^-63) of the mass `total`, at least 1. Equals TopPMass of
-// kernels/sampling.h.
+// Returns total * share / 2^63, but at least 1. `total` is a sum of integer probability weights.
+// Equals TopPMass of kernels/sampling.h.
 INCIPIT_DEVICE uint64_t ShareOfMass(uint64_t share, uint64_t total) {
   const uint64_t mass = dev::MultiplyHigh(total, share) << 1 | (total * share) >> 63;
   return mass > 1 ? mass : 1;
 }
 
-// An order is the sort key of a token in its row: a larger logit has a smaller order; of equal
-// logits the lower token id has the smaller order. -0 and +0 count as equal.
+// Number of bits of an order: the sort key of a token in its row. A larger logit has a smaller
+// order. Of two equal logits, the lower token id has the smaller order. -0 and +0 are equal.
 inline constexpr int kOrderBits = 32 + kVocabBitsMax;
 inline constexpr uint64_t kLastOrder = (uint64_t{1} << kOrderBits) - 1;
 inline constexpr uint64_t kNoOrder = ~uint64_t{0};

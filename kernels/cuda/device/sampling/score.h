@@ -23,15 +23,15 @@ struct SampleShape {
   static constexpr int kThreads = 512;
 };
 
-// Addresses where the kernels store the numbers for the log probabilities of one row.
+// Addresses at which WriteScore stores the numbers for the log probabilities of one row.
 struct ScoreSlot {
   TokenScore* score = nullptr;
   TopLogit* tops = nullptr;
 };
 
-// Writes the score of `token` and the `num_top` likeliest tokens of the row that selector.Survey
-// read last. The selector's list of likeliest tokens is unsorted: the output index of a token is
-// the number of likelier tokens in the list.
+// Stores the numbers for the log probability of `token` and of the `num_top` likeliest tokens. The
+// row is the row that the latest selector.Survey read. A likeliest token is stored at the index
+// that equals its number of likelier tokens.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
