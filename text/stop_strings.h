@@ -1,4 +1,5 @@
-// Finds stop strings in text that arrives in pieces. A stop string may extend over several pieces.
+// Finds stop strings in output text that arrives in pieces. A stop string ends an output, and may
+// begin in one piece and end in a later piece.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,9 @@
 
 namespace incipit {
 
-// The stop strings of one request, as an automaton that finds all strings in one pass (Aho and
-// Corasick, "Efficient string matching", CACM 18, 1975). Uses 24 bytes of memory for each byte of
-// the strings. Immutable.
+// The stop strings of one request, as an automaton that searches for all stop strings while it
+// reads the text once (Aho and Corasick, "Efficient string matching", CACM 18, 1975). Uses 24 bytes
+// of memory for each byte of the stop strings. Immutable.
 class StopStringSet {
  public:
   // REQUIRES: no string is empty.
@@ -26,13 +27,14 @@ class StopStringSet {
   friend class StopStrings;
   static constexpr int32_t kRoot = 0, kNone = -1;
 
-  // A prefix of at least one string. Most nodes have one child, which needs one comparison.
+  // A node of the automaton stands for a prefix of at least one stop string. The children of a node
+  // are a linked list, which is short because most nodes have one child.
   struct Node {
-    int32_t child = kNone;     // index of the first child node
-    int32_t sibling = kNone;   // index of the next child of the same parent
-    int32_t fallback = kRoot;  // node of the longest proper suffix of the prefix
-    int32_t depth = 0;         // length of the prefix in bytes
-    char byte = 0;             // last byte of the prefix
+    int32_t child = kNone;     // index in nodes_ of the first child, or kNone
+    int32_t sibling = kNone;   // index in nodes_ of the next child of the same parent, or kNone
+    int32_t fallback = kRoot;  // index of the node of the longest proper suffix that has a node
+    int32_t depth = 0;         // length of the prefix of the node in bytes
+    char byte = 0;             // last byte of the prefix of the node
   };
 
   int32_t ChildOf(int32_t node, char byte) const {
@@ -44,45 +46,50 @@ class StopStringSet {
   }
   int32_t AddChild(int32_t node, char byte);
   void LinkFallbacks();
-  // Returns the node after `byte` if `node` is the node before `byte`.
+  // Returns the node that the automaton reaches from the node `node` when it reads the byte `byte`.
   int32_t Next(int32_t node, char byte) const;
-  // Returns the number of bytes at the end of the text that may be the start of a stop string. A
-  // complete stop string that begins no longer stop string does not count.
+  // Returns the number of bytes at the end of the searched text that may be the start of a stop
+  // string. `node` is the current node of the automaton. A complete stop string counts only if it
+  // is also the start of a longer stop string.
   size_t NumBegun(int32_t node) const;
 
   std::vector<std::string> strings_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  // For each node: the index of the longest stop string that ends at the node, or kNone.
+  // Element i is the index of the longest stop string with which the prefix of node i ends, or
+  // kNone.
   std::vector<int32_t> matched_;
-  std::vector<int32_t> children_;  // for each byte: child of the root, or kRoot
+  std::vector<int32_t> children_;  // element b: child of the root for byte b, or kRoot
 };
 
-// The search in the text of one choice. The time is linear in the length of the text, for any
-// number of stop strings. The stop string that ends first is found. Of two stop strings that end
-// together, the longer one is found.
+// Searches for stop strings in the text of one choice (one output of a request). The time is linear
+// in the length of the text, for any number of stop strings. Finds the stop string that ends first.
+// If two stop strings end at the same byte, finds the longer stop string.
 class StopStrings {
  public:
   explicit StopStrings(std::shared_ptr<const StopStringSet> set) : set_(std::move(set)) {}
 
   struct Result {
-    std::string text;  // text to send; no stop string begins in the text and ends later
-    std::optional<size_t> matched;  // index of the found stop string; later text is ignored
+    std::string text;  // text to send: no stop string can begin in it and end in later text
+    std::optional<size_t> matched;  // index of the stop string that was found
   };
-  // Searches `text` and returns the text to send. If a stop string matches, Result::text ends after
-  // the stop string if `include_stop` is set, and before the stop string otherwise.
+  // Searches the next piece `text` of the output, and returns the text to send. If a stop string is
+  // found, Result::text ends after the stop string if `include_stop` is true, and before the stop
+  // string otherwise.
   Result Push(std::string_view text, bool include_stop);
-  // Adds `text` without reporting a stop string that ends in `text`. A stop string that begins in
-  // `text` and ends in later text is still found. Returns the text to send.
+  // Adds the next piece `text` of the output, and returns the text to send. Ignores a stop string
+  // that ends in `text`. Still finds a stop string that begins in `text` and ends in a later piece.
   std::string Pass(std::string_view text);
-  // Returns the text that was held back as the possible start of a stop string.
+  // Returns the text that was held back because a stop string may begin in it.
   std::string Flush();
 
  private:
-  // Adds text without a match. Returns all text in which no stop string can begin any more.
+  // Adds `text` to the held text. Returns, and stops holding, the text that cannot be part of a
+  // stop string any more.
   std::string Hold(std::string_view text);
 
   std::shared_ptr<const StopStringSet> set_;
-  // The node of the longest prefix of a stop string that is a suffix of the text so far.
+  // Current node of the automaton: the longest prefix of a stop string with which the searched text
+  // ends.
   int32_t node_ = StopStringSet::kRoot;
   std::string held_;
 };

@@ -17,10 +17,12 @@ namespace {
 using jinja::Heap;
 using jinja::Value;
 
-constexpr size_t kRoleSizeMax = 64;  // maximum length of a role in bytes
+// Maximum length in bytes of the role of a message, such as "user".
+constexpr size_t kRoleSizeMax = 64;
 
-// Returns true if `role` is one plain word, which cannot contain a special token. A template may
-// build a special token around a plain role ("<|" + role + "|>").
+// Returns true if `role` (such as "user") consists of at most kRoleSizeMax ASCII letters, digits,
+// '_' and '-'. A plain role counts as text of the template, because a template may build a special
+// token from the role ("<|" + role + "|>").
 bool IsPlainRole(std::string_view role) {
   return !role.empty() && role.size() <= kRoleSizeMax &&
          std::all_of(role.begin(), role.end(), [](char c) {
@@ -29,8 +31,9 @@ bool IsPlainRole(std::string_view role) {
          });
 }
 
-// Returns the variables of `json` that the template `code` uses. Also reads all other values of
-// `json`, so that an invalid value is an error for every template.
+// Returns the values of the variables that the template `code` uses. `json` maps the name of each
+// variable to its value. An invalid value in `json` is an error even if the template does not use
+// the variable.
 absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::ordered_json& json,
                                                const jinja::Program& code) {
   jinja::Variables variables(code.context.size());
@@ -45,13 +48,13 @@ absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::order
   return variables;
 }
 
-// Sets the template variables that hold special tokens of the model, such as bos_token. The special
-// tokens count as text of the template, not of the request. Therefore the tokenizer does not encode
-// the special tokens as ordinary text.
+// Sets the template variables that hold special tokens of the model, such as bos_token. The
+// tokenizer will encode the values as special tokens, because the values do not come from the
+// request.
 absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const jinja::Program& code,
                               jinja::Variables& variables) {
-  // Returns the variable `name`. Returns null if the template does not use the variable or if the
-  // request has set the variable.
+  // Returns a pointer to the variable `name`. Returns null if the template does not use the
+  // variable or if the request has set the variable.
   const auto free_variable = [&](std::string_view name) -> Value* {
     const auto found = code.context.find(name);
     if (found == code.context.end()) return nullptr;
@@ -77,7 +80,9 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  // The programs for requests without and with tools. At least one of the programs has a value.
+  // `tool_code` is the template for requests with tools. `code` is the template for all other
+  // requests, and for requests with tools if `tool_code` is empty. At least one of both has a
+  // value.
   std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;

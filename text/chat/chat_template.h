@@ -1,4 +1,5 @@
-// Converts a conversation to the prompt of a model, with the chat template of the model.
+// Converts a conversation (a list of messages) to the prompt text of a model, with the chat
+// template of the model.
 #pragma once
 
 #include <chrono>
@@ -16,41 +17,42 @@ namespace incipit {
 
 struct RenderedPrompt {
   std::string text;
-  // Ranges of `text` that contain text of the request (messages, tools and arguments), not of the
-  // template. The tokenizer must encode special tokens inside the ranges as ordinary text. The
-  // ranges are in ascending order and do not overlap.
+  // Byte ranges of `text` that come from the request (messages, tools and arguments), not from the
+  // template. The tokenizer must not recognise special tokens inside the ranges. The ranges are in
+  // ascending order and do not overlap.
   std::vector<ByteRange> literal_ranges;
 };
 
-// A parsed chat template in the subset of Jinja that published chat templates use. Rendering a
-// template has no side effects and no I/O. Immutable; Render() is thread-safe.
+// A parsed chat template. The template language is the subset of Jinja that published chat
+// templates use. Rendering has no side effects and no I/O. Immutable; Render() is thread-safe.
 class ChatTemplate {
  public:
-  // Parses one template. Returns UNIMPLEMENTED for an unsupported construct and INVALID_ARGUMENT
-  // for a syntax error. The message names the line and the construct.
+  // Parses the template `source`. Returns UNIMPLEMENTED for an unsupported construct of the
+  // template language, and INVALID_ARGUMENT for a syntax error. The error message names the line
+  // and the construct.
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
                                             ChatTemplateLimits limits = {});
 
-  // Parses the templates of a model folder. Makes the special tokens of the folder available to the
-  // templates by name. If there are two templates, Render() chooses like apply_chat_template of the
-  // library transformers. `tool_use` renders conversations with a variable `tools` that is not
-  // null; `default` renders all others. Returns FAILED_PRECONDITION if there is no template.
+  // Parses the one or two chat templates of a model folder. If there are two templates, Render()
+  // uses the template `tool_use` if the variable `tools` is set and not null, and the template
+  // `default` otherwise. The templates can use special tokens of the model folder, such as
+  // bos_token, as variables. Returns FAILED_PRECONDITION if there is no template.
   static absl::StatusOr<ChatTemplate> Parse(const TokenizerConfig& config);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // Renders the prompt. `variables` is an object with messages, tools, documents,
-  // add_generation_prompt and other arguments of the template. A variable with the name of a
-  // special token replaces the special token.
+  // Renders the prompt. `variables` is a JSON object with the variables of the template, such as
+  // messages, tools, documents and add_generation_prompt. A variable with the name of a special
+  // token, such as bos_token, replaces the special token of the model.
   //
   // Returns INVALID_ARGUMENT with the message of the template if the template raises an error.
   // Returns FAILED_PRECONDITION if the only template is for tools and the request has no tools.
-  // Returns UNIMPLEMENTED, with line and construct, for an unsupported construct that is detected
-  // only now.
+  // Returns UNIMPLEMENTED for an unsupported construct of the template language that Parse() could
+  // not detect.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
-  // Renders the prompt as if the current time were `now`. strftime_now() formats `now` in the time
+  // Renders the prompt. The template function strftime_now() formats the time `now`, in the time
   // zone of the process.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables,
                                         std::chrono::system_clock::time_point now) const;

@@ -1,5 +1,5 @@
-// Paths such as "address.city" and "0.name", with which filters select a part of each item of a
-// sequence.
+// Paths such as "address.city" and "0.name". A filter uses a path to select a part of each item of
+// a sequence.
 #pragma once
 
 #include <vector>
@@ -13,19 +13,19 @@ class Interpreter;
 
 class AttributePath {
  public:
-  // Creates the path from the argument of a filter. If `attribute` is None, the path selects the
-  // item itself. Returns INVALID_ARGUMENT for a part of digits that Python cannot convert to an
-  // integer.
+  // Creates the path that `attribute`, an argument of a filter, describes. If `attribute` is None,
+  // the path selects the item itself. Returns INVALID_ARGUMENT if a part of the path consists of
+  // digits that Python cannot convert to an integer.
   static absl::StatusOr<AttributePath> Make(Interpreter& in, const Value& attribute);
-  // Creates one path for each part of `attribute` between commas.
+  // Splits `attribute` at commas, and creates one path for each part.
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,
                                                                 const Value& attribute);
 
   // Returns the part of `item` that the path selects. If `otherwise` is neither missing nor none,
-  // `otherwise` replaces every undefined value on the path.
+  // replaces every undefined value on the path by `otherwise`.
   absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
-  // Returns the key by which filters compare `item`. If `case_sensitive` is false, a string is
-  // converted to lower case.
+  // Returns the part of `item` that the path selects, as a key for comparisons. If `case_sensitive`
+  // is false and the key is a string, converts the key to lower case.
   absl::StatusOr<Value> KeyOf(Interpreter& in, const Value& item, bool case_sensitive,
                               const Value& otherwise = Value()) const;
 
@@ -33,7 +33,7 @@ class AttributePath {
   std::vector<Value> parts_;
 };
 
-// Returns a string in lower case, and any other value unchanged.
+// Returns `value` in lower case if `value` is a string. Returns any other value unchanged.
 absl::StatusOr<Value> IgnoreCase(Interpreter& in, const Value& value);
 
 }  // namespace incipit::jinja

@@ -1,4 +1,5 @@
-// The filters, tests and globals of Jinja2, the methods of Python's types, and their arguments.
+// Tables of the filters, tests and global functions of Jinja2, and of the methods of Python's
+// types. The class Arguments holds the arguments of one call.
 #pragma once
 
 #include <array>
@@ -15,21 +16,22 @@ namespace incipit::jinja {
 class Heap;
 class Interpreter;
 
-// A filter, a test, a function or a method. positional[0] is the operand of a filter or test, or
-// the object of a method.
+// A filter, a test, a global function or a method. Element 0 of Arguments::positional is the
+// operand of a filter or test, or the object of a method.
 struct NamedBuiltin {
   static constexpr size_t kParametersMax = 5;
 
   std::string_view name;
-  // Null if Jinja2 or Python has the name `name`, and this interpreter does not support the name.
+  // The implementation. Null if Jinja2 or Python has the name `name`, but this interpreter does not
+  // support the name.
   absl::StatusOr<Value> (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
-  // If there are no parameters, the function accepts all arguments.
+  // Names of the parameters. If there are no names, the function accepts any arguments.
   std::array<std::string_view, kParametersMax> parameters = {};
   size_t num_positional_only = 0;  // number of parameters that cannot be passed by name
 
   size_t num_parameters() const;
-  // Binds the arguments to the parameters and calls the function. Returns INVALID_ARGUMENT for a
+  // Assigns the arguments to the parameters, and calls the function. Returns INVALID_ARGUMENT for a
   // missing, repeated, unknown or superfluous argument. REQUIRES: `function` is not null.
   absl::StatusOr<Value> Call(Interpreter& in, Arguments& arguments) const;
 };
@@ -37,32 +39,35 @@ struct NamedBuiltin {
 class Arguments {
  public:
   std::vector<Value> positional;
-  std::vector<std::pair<Value, Value>> keyword;  // pairs of name and value; each name is a string
+  std::vector<std::pair<Value, Value>> keyword;  // pairs (name, value); each name is a string
 
-  // Removes the keyword argument `name` and returns its value. Returns a missing value if there is
-  // no keyword argument `name`.
+  // Removes the keyword argument `name` and returns the value of the argument. Returns a value of
+  // Kind::kMissing if there is no keyword argument `name`.
   Value TakeKeyword(std::string_view name);
-  // Returns INVALID_ARGUMENT if there are keyword arguments.
+  // Returns INVALID_ARGUMENT if the call has keyword arguments. `function` is the name of the
+  // called function in the error message.
   absl::Status RefuseKeywords(std::string_view function) const;
 
-  // The following functions are for arguments that were bound to parameters.
-  //
-  // Returns the argument of the parameter with index `index`. REQUIRES: Has(index) is true.
+  // Returns the argument of the parameter with index `index`. REQUIRES: NamedBuiltin::Call() has
+  // assigned the arguments to the parameters, and Has(index) is true.
   const Value& operator[](size_t index) const { return positional[index]; }
   // Returns true if the caller passed an argument for the parameter with index `index`.
   bool Has(size_t index) const {
     return index < positional.size() && !positional[index].is(Kind::kMissing);
   }
-  // Returns true if argument `index` was not given or is none.
+  // Returns true if the argument of the parameter with index `index` was not passed or is none.
   bool IsNone(size_t index) const { return !Has(index) || positional[index].is_none(); }
-  // Returns argument `index`, or `otherwise` if the argument was not given.
+  // Returns the argument of the parameter with index `index`, or `otherwise` if the argument was
+  // not passed.
   Value Get(size_t index, const Value& otherwise = Value::None()) const {
     return Has(index) ? positional[index] : otherwise;
   }
-  // Returns the truth of argument `index`, or false if the argument was not given.
+  // Returns the truth value of the argument with index `index`, as Python's bool() does. Returns
+  // false if the argument was not passed.
   absl::StatusOr<bool> Truth(Interpreter& in, size_t index) const;
   absl::StatusOr<Int> Index(size_t index, Int otherwise) const;
-  // Returns argument `index`. Returns INVALID_ARGUMENT if the argument is not a string.
+  // Returns the argument with index `index`. Returns INVALID_ARGUMENT if the argument is not a
+  // string.
   absl::StatusOr<Value> String(size_t index) const;
 
  private:
@@ -72,21 +77,23 @@ class Arguments {
   const NamedBuiltin* builtin_ = nullptr;
 };
 
-// Return the filter or the test `name`. Return null if there is no filter or test of this name.
-// `function` in the result is null if this interpreter does not support the filter or test.
+// Returns the filter `name`. Returns null if Jinja2 has no filter `name`. NamedBuiltin::function is
+// null if Jinja2 has the filter but this interpreter does not support the filter.
 const NamedBuiltin* FindFilter(std::string_view name);
+// Returns the test `name`, such as "defined". Returns null if Jinja2 has no test `name`.
 const NamedBuiltin* FindTest(std::string_view name);
-// Returns the method `name` of values of the kind `self`. Returns null if there is no such method.
+// Returns the method `name` of values of the kind `self`, such as strings. Returns null if values
+// of this kind have no method `name`.
 const NamedBuiltin* FindMethod(Kind self, std::string_view name);
 
-// Returns true if the method `name` of values of the kind `self` changes a list or a dict. The
-// sandbox of Jinja2 forbids methods that change a list or a dict.
+// Returns true if the method `name` of a list or dict changes the list or dict. `self` is the kind
+// of the object. The sandbox of Jinja2 forbids these methods.
 bool IsMutatingMethod(Kind self, std::string_view name);
-// Returns true if a type of Python has the method `name` and no type of this interpreter has the
+// Returns true if a type of Python has the method `name`, but no type of this interpreter has the
 // method.
 bool IsRefusedMethod(std::string_view name);
-// Returns true if the macros of Jinja2 have the attribute `name`, which this interpreter does not
-// support.
+// Returns true if macros of Jinja2 have the attribute `name`. This interpreter does not support the
+// attribute.
 bool IsMacroAttribute(std::string_view name);
 // Returns true if Jinja2 has the global function `name`, which this interpreter does not support.
 bool IsRefusedFunction(std::string_view name);
@@ -103,8 +110,8 @@ Builtins StringSearchMethods();
 Builtins DictMethods();
 Builtins ListMethods();
 
-// Returns the global `name`, such as range, dict or namespace. Returns a missing value if there is
-// no such global.
+// Returns the global function `name` of Jinja2, such as range, dict or namespace. Returns a value
+// of Kind::kMissing if there is no global function `name`.
 Value FindGlobal(Heap& heap, std::string_view name);
 
 }  // namespace incipit::jinja

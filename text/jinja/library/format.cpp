@@ -23,14 +23,14 @@ absl::StatusOr<Value> Convert(Interpreter& in, const Value& value, char conversi
   return in.heap().Finish(out);
 }
 
-// A directive of a percent format, such as %(key)05.2f.
+// A directive such as %(key)05.2f in a format string of Python's operator %.
 struct PercentDirective {
   std::optional<ByteRange> key;
   FormatSpec spec;
 };
 
-// Parses the directive at `pos`, which follows a percent sign, and moves `pos` to the end of the
-// directive.
+// Parses the directive whose percent sign is directly before `pos`, and moves `pos` to the end of
+// the directive.
 absl::StatusOr<PercentDirective> ParseDirective(std::string_view format, size_t& pos) {
   const auto at = [&] { return pos < format.size() ? format[pos] : '\0'; };
   PercentDirective directive;
@@ -99,8 +99,8 @@ class PercentFormatter {
   }
 
  private:
-  // Returns true if Python's % operator accepts the value as a mapping: every value with items
-  // except tuples and strings.
+  // Returns true if Python's operator % accepts `value` as the mapping for directives such as
+  // %(key)s. Python accepts every type that supports value[key], except tuples and strings.
   static bool IsMappingLike(const Value& value) {
     return value.is(Kind::kDict) || value.is(Kind::kList) || value.is(Kind::kRange) ||
            value.is_undefined();
@@ -162,7 +162,8 @@ class PercentFormatter {
   TextBuilder out_;
 };
 
-// One part of a format with braces: a text, followed by a field if `has_field` is true.
+// A piece of a format string of str.format(): text, and then a field such as {name} if `has_field`
+// is true.
 struct BracesPart {
   ByteRange text = {0, 0};
   bool has_field = false;
@@ -197,14 +198,15 @@ absl::Status ParseField(std::string_view field, BracesPart& part) {
   return absl::OkStatus();
 }
 
-// Parses the part of `format` at `pos`, and moves `pos` to the end of the part.
+// Parses the piece of `format` that begins at `pos`, and moves `pos` to the end of the piece. A
+// piece is text, up to and including the next field such as {name}.
 absl::StatusOr<BracesPart> ParsePart(std::string_view format, size_t& pos) {
   BracesPart part;
   const size_t brace = std::min(format.find_first_of("{}", pos), format.size());
   part.text = {pos, brace};
   pos = brace + 1;
   if (brace == format.size()) return part;
-  // A doubled brace stands for one brace.
+  // In a format string, {{ stands for { and }} stands for }.
   if (pos < format.size() && format[pos] == format[brace]) {
     part.text.end = pos++;
     return part;

@@ -1,4 +1,4 @@
-// Python's two ways to format strings: the operator %, and str.format().
+// Formats strings in Python's two ways: with the operator % and with the method str.format().
 #pragma once
 
 #include <string_view>
@@ -9,15 +9,20 @@
 
 namespace incipit::jinja {
 
-// Returns `format % arguments` of Python. REQUIRES: `format` is a string.
+// Returns the result of `format % arguments` in Python. REQUIRES: `format` is a string.
 absl::StatusOr<Value> FormatPercent(Interpreter& in, const Value& format, const Value& arguments);
 
-// Returns format.format(*positional, **keyword). positional[0] is the format itself.
+// Returns the result of str.format() in Python. arguments.positional[0] is the format string. The
+// other arguments are the values to insert.
 absl::StatusOr<Value> FormatBraces(Interpreter& in, Arguments& arguments);
 
-// Check `format` without arguments. Return UNIMPLEMENTED if this interpreter does not support a
-// directive of `format`. For any other fault, return the error that formatting returns.
+// Checks the format string `format` of the operator %. Returns UNIMPLEMENTED if this interpreter
+// does not support a directive of `format`. For any other fault in `format`, returns the error that
+// FormatPercent() would return.
 absl::Status CheckPercentFormat(std::string_view format);
+// Checks the format string `format` of str.format(). Returns UNIMPLEMENTED if this interpreter does
+// not support a field of `format`. For any other fault in `format`, returns the error that
+// FormatBraces() would return.
 absl::Status CheckBracesFormat(std::string_view format);
 
 }  // namespace incipit::jinja

@@ -13,7 +13,8 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr int64_t kPrecisionMax = 10'000;         // maximum number of digits of a float
+// Maximum precision of a formatted float, in digits.
+constexpr int64_t kPrecisionMax = 10'000;
 constexpr int64_t kNumberMax = int64_t{1} << 40;  // maximum result of ParseFormatNumber()
 
 bool IsAlign(char c) { return c == '<' || c == '>' || c == '^' || c == '='; }
@@ -28,8 +29,8 @@ std::string Grouped(std::string_view digits) {
   return result + std::string(digits.substr(whole));
 }
 
-// Appends `prefix` and `body`, padded to the width of `spec`. Padding zeros are inserted between
-// `prefix` and `body`.
+// Appends `prefix` (such as a sign) and `body` to `out`, padded to the width of `spec`. With the
+// alignment `=`, the padding is between `prefix` and `body`.
 absl::Status AppendPadded(Interpreter& in, const FormatSpec& spec, char default_align,
                           std::string_view prefix, const Value& body, Origin origin,
                           TextBuilder& out) {
@@ -67,8 +68,8 @@ std::string IntDigits(uint64_t magnitude, char type) {
   }
 }
 
-// Returns `magnitude` as text without a sign. `type` is the type of the format specification: e, E,
-// f, F, g or G.
+// Returns `magnitude` as decimal text without a sign. `type` is the type letter of the format
+// specification: e, E, f, F, g or G.
 std::string RealDigits(double magnitude, char type, int64_t precision) {
   const bool upper = type == 'E' || type == 'F' || type == 'G';
   if (std::isnan(magnitude)) return upper ? "NAN" : "nan";

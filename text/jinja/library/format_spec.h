@@ -12,24 +12,27 @@
 namespace incipit::jinja {
 
 struct FormatSpec {
-  std::string fill = " ";  // fill character; exactly one
-  char align = '\0';       // one of < > ^ =; \0 if the specification has no alignment
-  char sign = '-';         // one of - and + and space
-  bool zero = false;       // true to pad with zeros
+  std::string fill = " ";  // fill character in UTF-8; exactly one character
+  char align = '\0';       // alignment: one of < > ^ =; \0 if the specification has no alignment
+  char sign = '-';         // sign option: one of - and + and space
+  bool zero = false;       // true if the specification has the flag 0 (pad with zeros)
   bool grouping = false;   // true to separate groups of three digits by commas
   std::optional<int64_t> width, precision;
   char type = '\0';
 };
 
-// Parses a format specification. Returns INVALID_ARGUMENT if `text` is not a specification. Returns
-// UNIMPLEMENTED for a specification of Python that has more than the form at the top of this file.
+// Parses a format specification. Returns INVALID_ARGUMENT if `text` is not a format specification
+// of Python. Returns UNIMPLEMENTED if this interpreter does not support a feature of the
+// specification, such as `#`.
 absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text);
 
-// Parses the digits of `text` at `pos`, and moves `pos` to the end of the digits. Returns nullopt
-// if no digit is at `pos`. A number above 2^40 becomes 2^40, which exceeds every limit.
+// Parses the decimal number at `pos` in `text`, and moves `pos` to the end of the number. Returns
+// nullopt if no digit is at `pos`. Returns 2^40 for every greater number, because 2^40 exceeds
+// every limit of a width.
 std::optional<int64_t> ParseFormatNumber(std::string_view text, size_t& pos);
 
-// Appends format(value, spec) of Python. REQUIRES: `value` is a number or a string.
+// Appends the result of format(value, spec) in Python to `out`. REQUIRES: `value` is a number or a
+// string.
 absl::Status AppendFormatted(Interpreter& in, const Value& value, const FormatSpec& spec,
                              TextBuilder& out);
 

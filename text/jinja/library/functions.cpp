@@ -1,4 +1,4 @@
-// The global functions: range, dict, namespace, raise_exception, strftime_now.
+// The global functions of templates: range, dict, namespace, raise_exception, strftime_now.
 #include <array>
 #include <ctime>
 
@@ -13,8 +13,8 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-// Maximum absolute value of the arguments of range(). With smaller arguments, no arithmetic on
-// ranges overflows.
+// Maximum absolute value of an argument of range(). The limit prevents overflows in arithmetic on
+// ranges.
 constexpr Int kRangeBound = Int{1} << 61;
 
 Result MakeRange(Interpreter& in, Arguments& args) {
@@ -40,8 +40,8 @@ Result MakeRange(Interpreter& in, Arguments& args) {
   return Value::OfRange(range);
 }
 
-// Adds the arguments of dict() or namespace() to `dict`: a mapping or pairs, then keyword
-// arguments.
+// Adds entries to `dict` from the arguments of dict() or namespace(). A positional argument is a
+// dict or a sequence of pairs. Each keyword argument is one entry.
 absl::Status FillDict(Interpreter& in, std::string_view function, Arguments& arguments,
                       Dict& dict) {
   if (arguments.positional.size() > 1) {
@@ -96,8 +96,9 @@ Result RaiseException(Interpreter& in, Arguments& arguments) {
   return in.Raise(std::string(message.bytes()));
 }
 
-// Returns the time `now` of the rendering in local time, in the format of the argument. Like
-// Python, replaces %f by the microseconds, and removes %z and %Z, because the time has no zone.
+// Formats the time `now` of the rendering in local time. The argument is a format of strftime().
+// Replaces %f by the microseconds. Removes %z and %Z, as Python does for a time without a time
+// zone.
 Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(const Value given, arguments.String(0));
   const auto since_epoch = in.now().time_since_epoch();
@@ -125,8 +126,8 @@ Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   localtime_r(&time, &local);
   std::string text(format.size() * 32 + 64, '\0');
   INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(text.size()));
-  // strftime() returns 0 both for an empty result and for a result that does not fit. `text` has at
-  // least 32 bytes for each byte of the format, enough for every directive.
+  // strftime() returns 0 if the result is empty, and also if the result does not fit into `text`.
+  // The result always fits, because `text` has at least 32 bytes for each byte of the format.
   text.resize(std::strftime(text.data(), text.size(), format.c_str(), &local));
   return in.heap().MakeString(text);
 }

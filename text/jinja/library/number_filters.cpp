@@ -1,4 +1,4 @@
-// The filters for numbers, and the filter `default`.
+// The filters for numbers, such as `abs` and `round`, and the filter `default`.
 #include <algorithm>
 #include <cmath>
 
@@ -36,8 +36,8 @@ Result Abs(Interpreter&, Arguments& args) {
   return Value::Integer(positive);
 }
 
-// Returns int(value, base) of Python. If the conversion fails for a string such as "42.23", returns
-// int(float(value)). Returns nullopt if both conversions fail.
+// Returns the result of int(value, base) in Python. If int() fails, as for the string "42.23",
+// returns int(float(value)). Returns nullopt if both conversions fail.
 absl::StatusOr<std::optional<Int>> ToInt(const Value& value, const Value& base) {
   std::optional<double> real;
   if (value.is_string()) {

@@ -1,6 +1,6 @@
-// Filters that return Python generators, and the filter `attr`. `map`, `select`, `reject`,
-// `selectattr` and `rejectattr` process an item only when the item is requested. The other
-// generators process all items when the first item is requested.
+// Filters that return generators, which produce items on request, and the filter `attr`. `map`,
+// `select`, `reject`, `selectattr` and `rejectattr` process an item only when the item is
+// requested. The other generators process all items when the first item is requested.
 #include <algorithm>
 
 #include "base/status.h"
@@ -17,10 +17,11 @@ using Result = absl::StatusOr<Value>;
 using Produce = LazyItems::Produce;
 using Items = absl::StatusOr<std::vector<Value>>;
 
-// A filter or test that is applied to items, with the arguments after the item.
+// A filter or test together with its further arguments, to be applied to each item. Example: the
+// filter `round` with the argument 2 in `items|map("round", 2)`.
 class Application {
  public:
-  // REQUIRES: the first positional argument in `rest` is the name of the filter or test.
+  // `kind` is "filter" or "test". REQUIRES: rest.positional[0] is the name of the filter or test.
   Application(std::string_view kind, Arguments rest) : kind_(kind), rest_(std::move(rest)) {
     name_ = std::move(rest_.positional.front());
     rest_.positional.erase(rest_.positional.begin());
@@ -52,8 +53,8 @@ Value TakeFirst(std::vector<Value>& values) {
   return first;
 }
 
-// Returns an iterator over `value`. Returns null if `value` is false. For a false `value`, the
-// filters of Jinja2 do not read their other arguments.
+// Returns an iterator over `value`. Returns null if `value` is false in Python, such as none. If
+// `value` is false, the filters of Jinja2 ignore their other arguments.
 absl::StatusOr<Iterator*> IterateIfTrue(Interpreter& in, const Value& value) {
   INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
   if (!truth) return nullptr;
@@ -86,8 +87,8 @@ absl::StatusOr<Produce> StartMap(Interpreter& in, Arguments args) {
   });
 }
 
-// Starts a selection of items by a test. If `keeps` is true, selects the items that pass the test.
-// Otherwise, selects the items that fail the test.
+// Returns the function that produces the selected items of a filter such as `select`. If `keeps` is
+// true, selects the items that pass the test. Otherwise, selects the items that fail the test.
 template <bool keeps, bool by_attribute>
 absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));
@@ -113,14 +114,16 @@ absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   });
 }
 
-// Returns a generator that calls `start` with the arguments when the first item is requested.
+// Returns a generator. The generator calls `start` with the arguments `args` when its first item is
+// requested.
 template <absl::StatusOr<Produce> (*start)(Interpreter&, Arguments)>
 Result Lazy(Interpreter& in, Arguments& args) {
   return Value::OfIterator(in.heap().New<LazyItems>(
       [args = std::move(args)](Interpreter& interpreter) { return start(interpreter, args); }));
 }
 
-// Starts a generator whose items are all created by one call of `make`.
+// Returns the function that produces the items of a generator one at a time. One call of `make`
+// creates all items in advance.
 template <Items (*make)(Interpreter&, const Arguments&)>
 absl::StatusOr<Produce> MakeAll(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> items, make(in, args));
@@ -136,8 +139,8 @@ Items MakeItems(Interpreter& in, const Arguments& args) {
   return ToVector(in, Value::OfIterator(in.heap().New<ValueIterator>(args[0], DictPart::kItems)));
 }
 
-// Returns the items of args[0] in lists of args[1] items. As in Python, args[1] is only compared
-// with lengths of lists, and need not be an integer.
+// Splits the items of args[0] into lists of args[1] items. As in Python, args[1] need not be an
+// integer, because args[1] is only compared with the lengths of lists.
 Items MakeBatches(Interpreter& in, const Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, args[0]));
   std::vector<Value> batches, batch;

@@ -1,4 +1,4 @@
-// Filters that process all items of a sequence or mapping at once.
+// Filters that process a whole sequence or mapping in one call, such as `sort` and `join`.
 #include <algorithm>
 
 #include "base/status.h"
@@ -30,7 +30,7 @@ Result First(Interpreter& in, Arguments& args) {
   return item ? *item : in.heap().MakeUndefined("No first item, sequence was empty.");
 }
 
-// Returns true if reversed() of Python accepts `value`.
+// Returns true if Python's reversed() accepts `value`.
 bool IsReversible(const Value& value) {
   return value.is_undefined() || value.is_string() || value.is_sequence() ||
          value.is(Kind::kDict) || value.is(Kind::kRange) || As<DictView>(value) != nullptr;
@@ -80,7 +80,8 @@ struct Keyed {
   Value key, item;
 };
 
-// Sorts stably, like Python's sorted(). If `reverse` is set, equal items also keep their order.
+// Sorts `items` by their keys, like Python's sorted(). Items with equal keys keep their order, even
+// if `reverse` is true (descending order).
 absl::Status SortByKey(Interpreter& in, std::vector<Keyed>& items, bool reverse) {
   absl::Status status;
   std::stable_sort(items.begin(), items.end(), [&](const Keyed& left, const Keyed& right) {

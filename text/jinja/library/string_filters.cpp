@@ -18,8 +18,8 @@ bool StartsWord(uint32_t c) {
   return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || IsSpace(c);
 }
 
-// Returns the argument as text. The first character of each word is in upper case, and all other
-// characters are in lower case.
+// Returns the argument as text, with the first character of each word in upper case and all other
+// characters in lower case.
 Result TitleFilter(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
   const std::string_view bytes = value.bytes();

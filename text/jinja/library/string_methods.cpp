@@ -1,5 +1,5 @@
-// The methods of str that return strings or lists of strings, and the filters that do the same for
-// values of all types.
+// The methods of Python's str that return strings or lists of strings, such as upper(). Also the
+// filters that do the same for values of all types.
 #include <algorithm>
 
 #include "base/status.h"
@@ -156,7 +156,7 @@ constexpr NamedBuiltin kMethods[] = {
     {"zfill", ZeroFill, 2, {"self", "width"}, 2},
 };
 
-// Applies a method of str as a filter to a value of any type.
+// Converts the operand of a filter to a string, and calls `method`, a method of Python's str.
 template <Result (*method)(Interpreter&, Arguments&)>
 Result OfAny(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(args.positional[0], ToSoftString(in, args[0]));

@@ -15,8 +15,8 @@ namespace {
 
 constexpr uint32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2;
 
-// Returns true if the letter sigma at `offset` of `bytes` is the last letter of a word (Unicode
-// Standard, section 3.13, condition Final_Sigma).
+// Returns true if the Greek letter sigma at `offset` of `bytes` is the last letter of a word
+// (Unicode Standard, section 3.13, condition Final_Sigma).
 bool IsFinalSigma(std::string_view bytes, size_t offset) {
   size_t i = offset;
   bool cased_before = false;
@@ -76,9 +76,10 @@ size_t SkipSpace(std::string_view bytes, size_t i, bool space) {
   return i;
 }
 
-// Splits at runs of white space, at most `splits_max` times. If `from_right` is false, the splits
-// are counted from the left, and the last part is the rest of the text. If `from_right` is true,
-// the splits are counted from the right, and the first part is the rest of the text.
+// Returns the byte ranges of the words in `bytes`, which are separated by white space. If
+// `splits_max` is 0 or more, splits at most `splits_max` times, starting at the right if
+// `from_right` is true. The text that is not split is the last range, or the first range if
+// `from_right` is true.
 Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
   Ranges words;
   const size_t words_max = splits_max < 0 ? bytes.size() : static_cast<size_t>(splits_max);
@@ -92,7 +93,7 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipSpace(bytes, end, true);
   }
   if (from_right && words.size() > words_max) {
-    const size_t rest = words.size() - words_max;  // number of words in the first part
+    const size_t rest = words.size() - words_max;  // number of words at the left that are not split
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }
@@ -189,7 +190,8 @@ absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Val
     builder.Append(new_text.text());
     INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(builder.size()));
     begin = at + needle.size();
-    // An empty needle matches before every character and at the end of the text.
+    // An empty `needle` matches before every character and at the end of the text. After an empty
+    // match, the search continues at the next character.
     search = !needle.empty()     ? begin
              : at < bytes.size() ? at + DecodeAt(bytes, at).size
                                  : bytes.size() + 1;

@@ -1,4 +1,5 @@
-// The methods of str that search, and the methods of str that return a boolean.
+// The methods of Python's str that search in a string, such as find(), and those that return a
+// boolean, such as isdigit().
 #include <algorithm>
 
 #include "base/status.h"
@@ -13,8 +14,8 @@ namespace {
 
 using Result = absl::StatusOr<Value>;
 
-// Returns the range of bytes to search, as the optional arguments `start` and `end` of a method
-// define. Returns nullopt if `start` is after `end`.
+// Returns the range of bytes in which a method such as find() searches. The optional arguments
+// `start` and `end` of the method limit the range. Returns nullopt if `start` is after `end`.
 absl::StatusOr<std::optional<ByteRange>> SearchedPart(Interpreter& in, const Arguments& args) {
   const Text& text = args[0].text();
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(2 * text.bytes.size()));
@@ -86,8 +87,8 @@ Result HasAffix(Interpreter& in, Arguments& args) {
   return Value::Bool(false);
 }
 
-// Returns true if `predicate` is true for every character of the string. For an empty string,
-// returns true only if `predicate` is IsPrintable, as in Python.
+// Returns true if `predicate` is true for every character of the string. As in Python, returns
+// false for an empty string, except if `predicate` is IsPrintable.
 template <bool (*predicate)(uint32_t)>
 Result All(Interpreter& in, Arguments& args) {
   const std::string_view bytes = args[0].bytes();

@@ -1,4 +1,4 @@
-// The tests of Jinja2, which are written after `is` in an expression.
+// The tests of Jinja2. A test is written after `is` in an expression, such as `x is defined`.
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/library/string_ops.h"
@@ -107,7 +107,8 @@ constexpr NamedBuiltin kTests[] = {
     Simple("number", Is<IsOf<Kind::kBool, Kind::kInt, Kind::kFloat>>),
     Simple("odd", IsParity<1>),
     {"sameas", IsSameAs, 2, {"value", "other"}},
-    // A sequence is a value that has a length and whose items are selected by an index.
+    // As in Jinja2, the test `sequence` is true for every value that has a length and can be
+    // indexed.
     Simple("sequence", Is<IsOf<Kind::kUndefined, Kind::kString, Kind::kList, Kind::kTuple,
                                Kind::kDict, Kind::kRange>>),
     Simple("string", Is<IsOf<Kind::kString>>),

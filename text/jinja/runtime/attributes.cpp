@@ -1,4 +1,5 @@
-// Looks up attributes and items, with the rules of the immutable sandbox of Jinja2.
+// Looks up attributes and items of values, with the rules of the sandbox of Jinja2 that forbids
+// changes of values.
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/runtime/interpreter.h"
@@ -9,8 +10,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Returns the attribute `name` of `object`. Returns an undefined value if the sandbox forbids the
-// attribute, and nullopt if `object` has no such attribute.
+// Returns the attribute `name` of `object`. Returns an undefined value if the sandbox of Jinja2
+// forbids the attribute. Returns nullopt if `object` has no such attribute.
 absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name) {
   if (object.is_undefined()) return UndefinedError(object);
@@ -20,8 +21,8 @@ absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value&
       fmt::format("access to attribute '{}' of '{}' object is unsafe", name, TypeName(object))));
 }
 
-// Returns object[key] without looking for an attribute. Returns nullopt if Python raises TypeError
-// or LookupError.
+// Returns object[key], without looking for an attribute with the name `key`. Returns nullopt if
+// object[key] would raise TypeError or LookupError in Python.
 absl::StatusOr<std::optional<Value>> FindItem(Interpreter& in, const Value& object,
                                               const Value& key) {
   if (object.is_undefined()) return UndefinedError(object);

@@ -79,7 +79,7 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
       return EvalFilter(static_cast<const CallExpr&>(expr), activation, nullptr);
     case ExprKind::kTest:
       return EvalTest(static_cast<const CallExpr&>(expr), activation);
-    case ExprKind::kNamespaceRef:  // only the target of an assignment
+    case ExprKind::kNamespaceRef:  // never evaluated: is only the target of an assignment
       break;
   }
   return Value::None();
@@ -153,7 +153,7 @@ absl::StatusOr<Value> Interpreter::EvalAndOr(const Expr& node, Activation& activ
 }
 
 absl::StatusOr<Value> Interpreter::EvalConcat(const Expr& node, Activation& activation) {
-  constexpr size_t kLongBytes = 256;  // minimum size of a long string
+  constexpr size_t kLongBytes = 256;  // minimum size, in bytes, of a string to extend in place
   INCIPIT_ASSIGN_OR_RETURN(const Value first, Eval(*node.children[0], activation));
   const bool is_long = first.is_string() && first.bytes().size() >= kLongBytes;
   TextBuilder builder;
@@ -163,8 +163,8 @@ absl::StatusOr<Value> Interpreter::EvalConcat(const Expr& node, Activation& acti
     INCIPIT_RETURN_IF_ERROR(Write(value, builder));
   }
   INCIPIT_ASSIGN_OR_RETURN(Value rest, heap_.Finish(builder));
-  // Heap::Concatenate() appends to a long string in place, so that a loop that extends one string
-  // takes linear time.
+  // Heap::Concatenate() can append to a long string without a copy of the string. Therefore a loop
+  // that extends one string takes linear time.
   return is_long ? heap_.Concatenate(first, rest) : std::move(rest);
 }
 

@@ -9,7 +9,7 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr size_t kBytesPerStep = 1024;  // bytes of text that cost one step
+constexpr size_t kBytesPerStep = 1024;  // number of bytes of text that cost one step (unit of work)
 
 }  // namespace
 
@@ -21,7 +21,8 @@ void* Heap::Allocate(size_t bytes) {
   constexpr size_t kAlign = alignof(std::max_align_t);
   bytes = (bytes + kAlign - 1) / kAlign * kAlign;
   if (block_size_ - block_used_ < bytes) {
-    // The first block is small, because most conversations need little memory.
+    // The first block of memory is smaller than later blocks, because most conversations need
+    // little memory.
     block_size_ = blocks_.empty() ? kBlockBytes / 8 : kBlockBytes;
     INCIPIT_CHECK(bytes <= block_size_);
     blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block_size_));
@@ -122,8 +123,8 @@ absl::StatusOr<Value> Heap::Concatenate(const Value& left, const Value& right) {
   TextBuilder& content = owner->content_;
   if (a.heap_ == nullptr || content.size() != a.bytes.size() || content.capacity() < size) {
     TextBuilder builder;
-    // Reserve room after the result if `left` is longer than `right`: a template that extends a
-    // string once often extends the string again.
+    // If `left` is longer than `right`, reserve more memory than the result needs. A template that
+    // extends a long string, for example in a loop, often extends the result again.
     const bool with_room = a.bytes.size() > b.bytes.size();
     INCIPIT_RETURN_IF_ERROR(CheckMemory(size + with_room * size));
     builder.Reserve(size + with_room * size);

@@ -1,5 +1,5 @@
-// The memory and the limits of one rendering. A template charges every allocation and every unit of
-// work to the heap in advance, so that no template exceeds the limits.
+// Limits the memory and the work of one rendering of a template. Memory and work are counted before
+// they are used, so that no template exceeds the limits.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,9 @@
 
 namespace incipit::jinja {
 
-// Owns the containers and strings of one rendering, and counts the memory and the steps of the
-// rendering. REQUIRES: every value of a string is destroyed before the heap. Not thread-safe.
+// Owns the containers and strings of one rendering of a template, and counts the memory and the
+// steps (units of work) of the rendering. REQUIRES: the Values that refer to strings of the heap
+// are destroyed before the heap. Not thread-safe.
 class Heap {
  public:
   explicit Heap(const ChatTemplateLimits& limits) : limits_(limits) {}
@@ -28,52 +29,55 @@ class Heap {
   const ChatTemplateLimits& limits() const { return limits_; }
   int32_t value_depth_max() const { return 2 * limits_.depth_max; }
 
-  // Number of bytes charged for one entry of a dict, including the entry in the dict's index.
+  // Number of bytes that the heap counts for one entry of a dict, including the entry in the dict's
+  // search index.
   static constexpr size_t kEntryBytes = 8 * sizeof(Value);
 
-  // Charges `steps` steps before the work: one step for each node, element or KiB. Returns
-  // INVALID_ARGUMENT if the total exceeds steps_max.
+  // Counts `steps` steps of work before the work is done. One step is, for example, the evaluation
+  // of one node of the template. Returns INVALID_ARGUMENT if the total exceeds the limit steps_max.
   absl::Status Charge(int64_t steps = 1) {
     steps_ += std::min(steps, limits_.steps_max);
     if (steps_ <= limits_.steps_max) [[likely]]
       return CheckMemory(0);
     return TooManySteps();
   }
-  // Charges the steps for creating or searching `bytes` bytes of text: one step for each KiB. Call
-  // ChargeBytes() before the work.
+  // Counts the work of creating or searching `bytes` bytes of text: one step for each KiB. The
+  // caller must call ChargeBytes() before the work.
   absl::Status ChargeBytes(size_t bytes);
-  // Returns INVALID_ARGUMENT if a string of `bytes` bytes exceeds output_bytes_max.
+  // Returns INVALID_ARGUMENT if a string of `bytes` bytes exceeds the limit output_bytes_max.
   absl::Status CheckSize(size_t bytes) const {
     if (bytes <= limits_.output_bytes_max) [[likely]]
       return absl::OkStatus();
     return TooLongString(bytes);
   }
-  // Returns INVALID_ARGUMENT if `more_bytes` additional bytes would exceed memory_bytes_max.
+  // Returns INVALID_ARGUMENT if `more_bytes` additional bytes of memory would exceed the limit
+  // memory_bytes_max.
   absl::Status CheckMemory(size_t more_bytes) const {
     if (cell_bytes_ + string_bytes_ + more_bytes <= limits_.memory_bytes_max) [[likely]] {
       return absl::OkStatus();
     }
     return TooMuchMemory();
   }
-  // Counts `bytes` bytes of memory that a value on this heap will allocate and keep. Returns
-  // INVALID_ARGUMENT if these bytes would exceed memory_bytes_max.
+  // Counts `bytes` bytes of memory that a value of the heap will allocate and keep. Returns
+  // INVALID_ARGUMENT if the total would exceed the limit memory_bytes_max.
   absl::Status Take(size_t bytes);
 
-  // Returns the text of `builder` as a string, marked safe if `markup` is set. `builder` is then
-  // empty.
+  // Returns the text of `builder` as a string, and leaves `builder` empty. If `markup` is true,
+  // marks the string as safe (not to be HTML-escaped).
   absl::StatusOr<Value> Finish(TextBuilder& builder, bool markup = false);
-  // Returns a string of `bytes`, all with the origin `origin`.
+  // Returns a string with the bytes `bytes`. `origin` says whether the template or the request
+  // contains the text.
   absl::StatusOr<Value> MakeString(std::string_view bytes, Origin origin = Origin::kTemplate);
-  // Returns the bytes [begin, end) of `string`, with the marks of their origin. If the range is the
-  // whole string, the result shares the memory of `string`.
+  // Returns the bytes [begin, end) of `string` as a string. Bytes that a client wrote stay marked.
+  // If the range is the whole string, the result shares the memory of `string`.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
-  // Returns `left` followed by `right`. If no other string extends `left` and the memory of `left`
-  // has room, `right` is appended in place. The time is then linear in the size of `right`.
-  // Therefore a loop that extends one string takes time linear in the final size.
+  // Returns `left` followed by `right`. If the memory of `left` has room and no other string
+  // already uses that room, appends `right` in place. Appending in place takes time linear in the
+  // size of `right`.
   absl::StatusOr<Value> Concatenate(const Value& left, const Value& right);
 
-  // Returns a list or a tuple. `is_group` marks a pair of the filter groupby, whose two items are
-  // also the attributes `grouper` and `list`.
+  // Returns a list or a tuple with the items `items`. `is_group` is true for a pair (grouper, list)
+  // that the filter groupby returns.
   absl::StatusOr<Value> MakeSequence(Kind kind, std::vector<Value> items,
                                      Origin origin = Origin::kTemplate, bool is_group = false);
   absl::StatusOr<Value> MakeList(std::vector<Value> items) {
@@ -82,7 +86,8 @@ class Heap {
   absl::StatusOr<Value> MakeTuple(std::vector<Value> items) {
     return MakeSequence(Kind::kTuple, std::move(items));
   }
-  // Returns a dict. Set() may be called on the dict until the dict is passed to Finish().
+  // Returns a new dict. The caller may add entries to the dict until Finish() makes the dict a
+  // value.
   absl::StatusOr<Dict*> NewDict(size_t num_entries);
   absl::StatusOr<Value> Finish(Dict* dict);
   template <typename... Args>
@@ -90,7 +95,7 @@ class Heap {
     return Value::Undefined(New<UndefinedReason>(std::forward<Args>(reason)...));
   }
 
-  // Creates a cell (a container or another object) that lives as long as the heap.
+  // Creates an object of the type T that lives as long as the heap.
   template <typename T, typename... Args>
   T* New(Args&&... args) {
     static_assert(alignof(T) <= alignof(std::max_align_t));
@@ -102,15 +107,15 @@ class Heap {
 
  private:
   friend class Value;
-  // Number of bytes that `cells_` needs for one cell.
+  // Number of bytes that the vector `cells_` needs for each object of the heap.
   static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);
-  static constexpr size_t kBlockBytes = 64 << 10;  // size of a block of memory
+  static constexpr size_t kBlockBytes = 64 << 10;  // bytes that the heap allocates at a time
 
-  // Returns memory for one object of `bytes` bytes. The memory is freed with the heap.
+  // Returns memory for one object of `bytes` bytes. The destructor of the heap frees the memory.
   void* Allocate(size_t bytes);
   template <typename... Args>
   Value NewText(bool markup, Args&&... args);
-  // Updates the counted memory after `text` was created or extended.
+  // Updates the number of bytes counted for `text` after `text` was created or extended.
   void Count(Text& text);
   void Free(Text& text);
 
@@ -121,13 +126,13 @@ class Heap {
 
   const ChatTemplateLimits limits_;
   int64_t steps_ = 0;
-  size_t uncharged_bytes_ = 0;  // bytes of text, less than 1 KiB, not yet charged as a step
-  size_t cell_bytes_ = 0;       // number of bytes of all cells and their contents
-  size_t string_bytes_ = 0;     // number of bytes of all existing strings
+  size_t uncharged_bytes_ = 0;  // bytes of text that are not yet counted as a step; less than 1024
+  size_t cell_bytes_ = 0;       // bytes of all containers and other objects except strings
+  size_t string_bytes_ = 0;     // bytes of all strings that exist now
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t block_size_ = 0, block_used_ = 0;  // size and used bytes of the last block
+  size_t block_size_ = 0, block_used_ = 0;  // size and used bytes of blocks_.back()
   std::vector<Cell*> cells_;
-  std::vector<void*> free_texts_;  // memory of destroyed strings, reused for new strings
+  std::vector<void*> free_texts_;  // memory of destroyed Texts, reused for new Texts
 };
 
 }  // namespace incipit::jinja

@@ -160,8 +160,8 @@ Interpreter::FlowOr Interpreter::RunIf(const IfStmt& node, Activation& activatio
   return Run(node.otherwise, activation, out);
 }
 
-// Returns a generator of the items that pass the test of the loop. Each item is tested only when
-// the loop requests the next item.
+// Returns the function that produces the items of a loop `for ... if` for which the condition is
+// true. Tests each item only when the loop requests the next item.
 absl::StatusOr<LazyItems::Produce> Interpreter::StartTested(const ForStmt& node, Iterator* items,
                                                             Activation* closure) {
   Activation* inner = heap_.New<Activation>(closure, node.num_test_slots);
@@ -199,8 +199,8 @@ Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activat
     INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
     INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, out));
     if (flow == Flow::kBreak) break;
-    // Jinja2 records an iteration at the end of the loop body. An iteration that ends with
-    // `continue` or `break` is not recorded and therefore does not prevent the else branch.
+    // As in Jinja2, the else branch of a loop runs unless an iteration reaches the end of the loop
+    // body. `continue` and `break` end an iteration before the end of the body.
     completed_once |= flow == Flow::kNormal;
   }
   LeaveScope(node.scope, activation);

@@ -15,37 +15,40 @@
 
 namespace incipit::jinja {
 
-// The values of the variables in Program::context, by index. A variable that the request does not
-// set is missing.
+// The values of the context variables of a template, such as `messages`. Program::context maps the
+// name of a variable to its index. A variable that the request does not set has Kind::kMissing.
 using Variables = std::vector<Value>;
 
-// The local variables of one call of a function: a template, a macro or the filter of a loop.
+// The local variables of one running call of a function. The template itself, a macro and the
+// condition of a loop `for ... if` are functions.
 struct Activation final : Cell {
   explicit Activation(Activation* outer, size_t num_slots) : parent(outer), slots(num_slots) {}
   Activation* parent;
   std::vector<Value> slots;
 };
 
-// Executes one rendering of a template. Never changes the program. Not thread-safe.
+// Renders a parsed template once. Never changes the parsed template. Not thread-safe.
 class Interpreter {
  public:
-  // strftime_now() formats `now` in local time. REQUIRES: `heap` owns the values of `variables`.
+  // `now` is the time that the template function strftime_now() formats, in local time. REQUIRES:
+  // `heap` owns the values of the variables that are passed to Render().
   Interpreter(Heap& heap, std::chrono::system_clock::time_point now) : heap_(heap), now_(now) {}
 
-  // Returns the output of `program`. If the template calls raise_exception(), returns
+  // Returns the output of the template `program`. If the template calls raise_exception(), returns
   // INVALID_ARGUMENT with the message of the template. Every other error message begins with the
-  // line in the template.
+  // line number in the template.
   absl::StatusOr<Value> Render(const Program& program, Variables variables);
 
-  // The following functions are for filters, methods and objects.
+  // Returns the heap that owns the values of the rendering.
   Heap& heap() { return heap_; }
   std::chrono::system_clock::time_point now() const { return now_; }
-  // Applies the filter or test `builtin` to `arguments`. The error messages contain `kind`
-  // ("filter" or "test") and `name`. `builtin` is null if no filter or test has the name `name`.
+  // Applies the filter or test `builtin` with the name `name` to `arguments`. `kind` is "filter" or
+  // "test". If no filter or test has the name `name`, `builtin` is null and Apply() returns an
+  // error.
   absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
                               const NamedBuiltin* builtin, Arguments& arguments);
-  // Increases the recursion depth by 1; Leave() decreases the depth by 1. Returns INVALID_ARGUMENT
-  // if the depth or the number of steps exceeds the limit.
+  // Increases the recursion depth by 1, and counts one step of work. Returns INVALID_ARGUMENT if a
+  // limit is exceeded. Leave() decreases the depth by 1.
   absl::Status Enter() {
     if (++recursion_ <= kRecursionPerDepth * heap_.limits().depth_max) [[likely]] {
       return heap_.Charge();
@@ -56,14 +59,14 @@ class Interpreter {
   // Returns the error of raise_exception(message).
   absl::Status Raise(std::string message);
 
-  // Calls `code`, a macro or the body of a call block, and returns its output. `closure` is the
-  // activation in which `code` was defined.
+  // Calls the macro or the call block `code`, and returns its output. `closure` holds the local
+  // variables of the function in which `code` was defined.
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // Maximum number of nested evaluations for each level of depth_max. One call of a macro takes
-  // about ten nested evaluations. With the default depth_max, the stack stays below a few
-  // megabytes.
+  // The maximum recursion depth is kRecursionPerDepth times the limit depth_max. One call of a
+  // macro takes about ten levels of recursion. With the default depth_max, the stack stays below a
+  // few megabytes.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
@@ -101,7 +104,8 @@ class Interpreter {
   absl::StatusOr<Value> EvalCondition(const ConditionExpr& node, Activation& activation);
   absl::StatusOr<Value> EvalSlice(const Expr& node, Activation& activation);
   absl::StatusOr<Value> EvalCall(const CallExpr& node, Activation& activation, const Value* caller);
-  // `block` is the text to which the filter without operand is applied.
+  // Evaluates a filter. If the filter has no operand in the template, the operand is `block`, the
+  // output of a filter block or set block.
   absl::StatusOr<Value> EvalFilter(const CallExpr& node, Activation& activation,
                                    const Value* block);
   absl::StatusOr<Value> EvalTest(const CallExpr& node, Activation& activation);
@@ -112,10 +116,10 @@ class Interpreter {
   Value& SlotAt(const SlotRef& ref, Activation& activation);
   Heap& heap_;
   const std::chrono::system_clock::time_point now_;
-  Variables context_;    // variables of the request; a global replaces a missing variable
-  int line_ = 0;         // line of the last executed node
-  int recursion_ = 0;    // depth of nested Eval() and RunStatement()
-  int calls_ = 0;        // depth of nested macro calls
+  Variables context_;    // variables of the request, by index in Program::context
+  int line_ = 0;         // line in the template of the last executed node
+  int recursion_ = 0;    // number of nested calls of Eval() and RunStatement()
+  int calls_ = 0;        // number of nested calls of macros
   bool raised_ = false;  // true if the template has called raise_exception()
 };
 

@@ -41,8 +41,8 @@ absl::StatusOr<std::optional<Value>> ValueIterator::NextCharacter(Interpreter& i
   return std::optional(std::move(character));
 }
 
-// Returns the next item. Each call counts as one level of recursion, because a generator may read
-// its items from another generator.
+// Returns the next item of the generator. Increases the recursion depth during the call, because a
+// generator may read its items from another generator.
 LazyItems::Item LazyItems::Next(Interpreter& in) {
   INCIPIT_RETURN_IF_ERROR(in.Enter());
   Item item = TryNext(in);

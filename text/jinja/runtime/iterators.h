@@ -1,4 +1,4 @@
-// Iterators over containers and strings, and generators.
+// Iterators over the items of containers and strings. Generators, which produce items on request.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace incipit::jinja {
 
-// The part of each dict entry that an iterator returns; kItems returns a tuple (key, value).
+// The part of a dict entry that an iterator over the dict returns. kItems means a tuple (key,
+// value).
 enum class DictPart : uint8_t { kKeys, kValues, kItems };
 
 // Iterates over the items of a list, tuple, range or dict, or over the characters of a string. An
@@ -25,11 +26,12 @@ class ValueIterator final : public Iterator {
 
   Value source_;
   DictPart part_;
-  size_t pos_ = 0;  // index of the next item, or byte offset of the next character
+  size_t pos_ = 0;  // index of the next item, or byte offset of the next character of a string
 };
 
-// A generator. `start` is called when the first item is requested, and returns the function that
-// produces the items one at a time. If `start` returns null, there are no items.
+// A generator, which produces items on request. `start` is called when the first item is requested,
+// and returns the function that produces one item at a time. If `start` returns an empty function,
+// there are no items.
 class LazyItems final : public Iterator {
  public:
   using Item = absl::StatusOr<std::optional<Value>>;

@@ -13,7 +13,8 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr double kIntEnd = 9223372036854775808.0;  // 2^63, the least double above every Int
+// 2^63: the smallest double that is greater than every Int.
+constexpr double kIntEnd = 9223372036854775808.0;
 
 absl::Status DivisionByZero() { return InvalidArgument("division by zero"); }
 
@@ -105,8 +106,8 @@ absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
   return Value::Integer(result);
 }
 
-// Returns `text` without surrounding white space and without underscores between digits. Every
-// decimal digit becomes an ASCII digit.
+// Returns `text` without surrounding white space and without underscores between digits. Replaces
+// every decimal digit of Unicode by the ASCII digit of the same value.
 std::string NumberText(std::string_view text) {
   std::string mapped;
   for (size_t i = 0; i < text.size();) {
@@ -239,8 +240,8 @@ std::optional<double> ParseReal(std::string_view text) {
   for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   const bool has_sign = word.starts_with('-') || word.starts_with('+');
   const std::string_view magnitude = std::string_view(word).substr(has_sign);
-  // strtod() accepts forms that Python's float() rejects: hexadecimal numbers, nan(...) and a
-  // second sign.
+  // strtod() accepts more forms than Python's float(): hexadecimal numbers, nan(...) and a second
+  // sign. `named` and `plain` are true only for forms that float() accepts.
   const bool named = magnitude == "inf" || magnitude == "infinity" || magnitude == "nan";
   const bool plain = magnitude.find_first_not_of("0123456789.e+-") == std::string_view::npos &&
                      !magnitude.starts_with('+') && !magnitude.starts_with('-');
@@ -253,7 +254,8 @@ std::optional<double> ParseReal(std::string_view text) {
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
-    constexpr Int kHalf = 5'000'000'000'000'000'000;  // half of the unit 10^19
+    // Half of 10^19, the unit to which the value is rounded.
+    constexpr Int kHalf = 5'000'000'000'000'000'000;
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};
   }

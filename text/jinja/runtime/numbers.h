@@ -1,5 +1,5 @@
-// Arithmetic with numbers as in Python: division that rounds down, exact comparison, and the
-// shortest decimals. Integers have 64 bits, and an overflow is an error.
+// Arithmetic on numbers with the rules of Python: integer division rounds down, and comparisons are
+// exact. An integer has 64 bits, and an overflow is an error.
 #pragma once
 
 #include <string>
@@ -14,32 +14,37 @@ namespace incipit::jinja {
 // Returns the error for a number that does not fit into an Int.
 absl::Status IntegerTooLarge();
 
-// Return the sum, the product or the negated value. Return INVALID_ARGUMENT if the result does not
-// fit into an Int.
+// Returns left + right. Returns INVALID_ARGUMENT if the result does not fit into an Int.
 absl::StatusOr<Int> AddInts(Int left, Int right);
+// Returns left * right. Returns INVALID_ARGUMENT if the result does not fit into an Int.
 absl::StatusOr<Int> MultiplyInts(Int left, Int right);
+// Returns -value. Returns INVALID_ARGUMENT if the result does not fit into an Int.
 absl::StatusOr<Int> NegateInt(Int value);
-// Returns the operator as written in a template, such as "//".
+// Returns the text of the operator in a template, such as "//" for integer division.
 std::string_view Spelling(ArithmeticOp op);
 
 // Returns the result of the operator `op`. REQUIRES: `left` and `right` are numbers.
 absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value& right);
 
-// Returns the value of the digit `c` in any base up to 36. Returns 99 if `c` is not a digit.
+// Returns the value of the digit `c`: 0 to 9 for a decimal digit, 10 to 35 for a letter. Returns 99
+// for any other character.
 int DigitValue(char c);
 
-// Returns repr(value) of Python: the shortest decimal that converts back to the same double.
+// Returns the result of repr(value) in Python: the shortest decimal that converts back to `value`.
 std::string FormatReal(double value);
-// Rounds `value` toward zero. Returns INVALID_ARGUMENT for NaN, for infinities and for a result
-// that does not fit into an Int.
+// Returns `value` rounded toward zero. Returns INVALID_ARGUMENT for NaN, for infinities and for a
+// result that does not fit into an Int.
 absl::StatusOr<Int> TruncateReal(double value);
 
-// Return int(text, base) and float(text) of Python. Return nullopt if `text` is not a number.
+// Returns the result of int(text, base) in Python. Returns nullopt if `text` is not an integer.
 absl::StatusOr<std::optional<Int>> ParseInt(std::string_view text, int base);
+// Returns the result of float(text) in Python. Returns nullopt if `text` is not a number.
 std::optional<double> ParseReal(std::string_view text);
 
-// Return round(value, num_digits) of Python, which rounds halves to even.
+// Returns the result of round(value, num_digits) in Python. A value halfway between two results is
+// rounded to the even result.
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits);
+// Returns the result of round(value, num_digits) in Python for a float.
 double RoundReal(double value, int64_t num_digits);
 
 }  // namespace incipit::jinja

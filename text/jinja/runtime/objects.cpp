@@ -9,7 +9,8 @@ namespace {
 
 using Attribute = absl::StatusOr<std::optional<Value>>;
 
-// Returns the next item of loop.cycle(...). The LoopContext is arguments.positional[0].
+// Implements loop.cycle(a, b, ...): each iteration of the loop gets the next argument, and after
+// the last argument again the first. arguments.positional[0] is the LoopContext.
 absl::StatusOr<Value> LoopCycle(Interpreter&, Arguments& arguments) {
   INCIPIT_RETURN_IF_ERROR(arguments.RefuseKeywords("cycle"));
   const auto& items = arguments.positional;

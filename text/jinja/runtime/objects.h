@@ -1,5 +1,5 @@
-// The callable and iterable objects of a template: macros, functions, namespaces, dict views,
-// loops.
+// The values of a template that can be called or have attributes: macros, functions, namespaces,
+// dict views, loops.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ class MacroObject final : public Object {
   Activation* closure_;
 };
 
-// A global function, or a method together with the value to which the method belongs.
+// A global function, or a method together with the object to which the method belongs.
 class BuiltinObject final : public Object {
  public:
   explicit BuiltinObject(const NamedBuiltin& builtin, Value self = Value())
@@ -49,7 +49,7 @@ class BuiltinObject final : public Object {
 
  private:
   const NamedBuiltin& builtin_;
-  Value self_;  // value to which the method belongs; missing for a global function
+  Value self_;  // object to which the method belongs; missing for a global function
 };
 
 // The result of dict.keys(), dict.values() or dict.items().
@@ -69,25 +69,24 @@ class DictView final : public Object {
   DictPart part_;
 };
 
-// The variable `loop` in a for loop.
+// The variable `loop` of a for loop in a template.
 class LoopContext final : public Object {
  public:
   LoopContext(Value iterable, Iterator* items) : iterable_(std::move(iterable)), items_(items) {}
 
-  // Makes the next item the current item, and returns the item. Returns nullopt at the end.
+  // Moves the loop to its next item, and returns the item. Returns nullopt if no item is left.
   absl::StatusOr<std::optional<Value>> Advance(Interpreter& in);
 
   std::string_view type_name() const override { return "LoopContext"; }
-  // Returns true, as in Jinja2, where a recursive loop can be called. Recursive loops are not
-  // supported here.
+  // Returns true, because the variable `loop` of Jinja2 can be called in a recursive loop. This
+  // interpreter does not support recursive loops.
   bool is_callable() const override { return true; }
   absl::StatusOr<std::optional<Value>> Attribute(Interpreter& in, std::string_view name) override;
   absl::StatusOr<std::optional<int64_t>> Length(Interpreter& in) override;
   int64_t index() const { return index0_ + 1; }
 
  private:
-  // Returns true if an item follows the current item. If there is a following item, reads the item
-  // ahead into `after_`.
+  // Returns true if the loop has an item after the current item. Stores the next item in `after_`.
   absl::StatusOr<bool> HasNext(Interpreter& in);
 
   Value iterable_;
@@ -97,7 +96,7 @@ class LoopContext final : public Object {
   std::optional<Value> after_, current_, before_;
 };
 
-// Returns the object in `value` as a T, or nullptr if `value` has another type.
+// Returns the object in `value` if the object has the type T. Returns nullptr otherwise.
 template <typename T>
 T* As(const Value& value) {
   return value.is(Kind::kObject) ? dynamic_cast<T*>(&value.object()) : nullptr;

@@ -41,8 +41,8 @@ bool RangesEqual(const Range& left, const Range& right) {
   return left.start == right.start && (size == 1 || left.step == right.step);
 }
 
-// Returns the result of the operator `op` for two values. `order` is negative, zero or positive if
-// the left value is less than, equal to or greater than the right value.
+// Returns the result of `left op right`. `order` is negative if left < right, 0 if left == right,
+// and positive if left > right.
 bool Holds(CompareOp op, int order) {
   switch (op) {
     case CompareOp::kLess:
@@ -61,7 +61,7 @@ std::string_view Spelling(CompareOp op) {
   return kSpellings[static_cast<size_t>(op)];
 }
 
-// Evaluates the operators <, <=, > and >=.
+// Returns the result of the operator <, <=, > or >= for two values, as in Python.
 absl::StatusOr<bool> CompareOrder(Interpreter& in, CompareOp op, const Value& left,
                                   const Value& right) {
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());

@@ -17,18 +17,18 @@ namespace incipit::jinja {
 
 class Interpreter;
 
-// Returns the error for a use of the undefined value `value`.
+// Returns the error that an operation on the undefined value `value` causes.
 absl::Status UndefinedError(const Value& value);
 // Returns INVALID_ARGUMENT if `value` cannot be the key of a dict.
 absl::Status CheckHashable(const Value& value);
 
 absl::StatusOr<bool> IsTrue(Interpreter& in, const Value& value);
 
-// Returns the length of `value`, or nullopt if `value` has no length.
+// Returns the length of `value`, like Python's len(). Returns nullopt if `value` has no length.
 absl::StatusOr<std::optional<int64_t>> TryLength(Interpreter& in, const Value& value);
 absl::StatusOr<int64_t> Length(Interpreter& in, const Value& value);
 
-// Returns an iterator over `value`, or nullptr if `value` cannot be iterated.
+// Returns an iterator over the items of `value`. Returns nullptr if `value` cannot be iterated.
 absl::StatusOr<Iterator*> TryIterate(Interpreter& in, const Value& value);
 absl::StatusOr<Iterator*> Iterate(Interpreter& in, const Value& value);
 absl::StatusOr<std::vector<Value>> ToVector(Interpreter& in, const Value& value);
@@ -41,21 +41,24 @@ absl::StatusOr<bool> Compare(Interpreter& in, CompareOp op, const Value& left, c
 absl::StatusOr<Value> Binary(Interpreter& in, ArithmeticOp op, const Value& left,
                              const Value& right);
 
-// Returns object[start:stop:step]. A bound that is missing in the template is None.
+// Returns object[start:stop:step], as in Python. `start`, `stop` and `step` are None where the
+// template omits them.
 absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const Value& start,
                             const Value& stop, const Value& step);
 
-// Return object.name and object[key], with the lookup rules of Jinja2's sandbox. Return an
-// undefined value if nothing is found.
+// Returns object.name with the rules of Jinja2's sandbox: the attribute `name` or, if there is
+// none, the item object[name]. Returns an undefined value if both do not exist.
 absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const Value& name);
+// Returns object[key] with the rules of Jinja2's sandbox: the item or, if there is none, the
+// attribute with the name `key`. Returns an undefined value if both do not exist.
 absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value& key);
-// Returns the attribute without looking for an item. Returns nullopt if `object` has no such
-// attribute.
+// Returns the attribute `name` of `object`, without looking for an item object[name]. Returns
+// nullopt if `object` has no such attribute.
 absl::StatusOr<std::optional<Value>> FindAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name);
 
-// Returns `value` as an index or a count. `value` must be an integer or a boolean. `what` is the
-// name of `value` in the error.
+// Returns `value` as an integer, for use as an index or a count. `value` must be an integer or a
+// boolean. `what` describes `value` in the error message.
 absl::StatusOr<Int> ToIndex(const Value& value, std::string_view what);
 
 }  // namespace incipit::jinja

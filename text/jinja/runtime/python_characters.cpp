@@ -12,8 +12,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Bits for the properties of a character in Python's str. A title-case letter has both kLower and
-// kUpper.
+// Bits for the properties of a character that methods of Python's str use, such as str.isalpha(). A
+// title-case letter has both bits kLower and kUpper.
 constexpr uint8_t kLetter = 1 << 0, kNumeric = 1 << 1, kDigit = 1 << 2, kDecimal = 1 << 3,
                   kLower = 1 << 4, kUpper = 1 << 5, kPrintable = 1 << 6, kIgnorable = 1 << 7,
                   kTitle = kLower | kUpper, kCase = kTitle;
@@ -43,8 +43,8 @@ uint8_t Properties(uint32_t c) {
 
 }  // namespace
 
-// Counts the continuation bytes of UTF-8, eight bytes at a time. The number of characters is the
-// number of the other bytes.
+// Counts the continuation bytes of UTF-8, eight bytes at a time. The result is the number of all
+// other bytes, because each character has exactly one byte that is not a continuation byte.
 size_t CountCodePoints(std::string_view bytes) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   size_t num_continued = 0, i = 0;
@@ -89,7 +89,8 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // The code points of decimal digits form runs. A run is one or several sequences from 0 to 9.
+  // The digits 0 to 9 of a script have consecutive code points. Several such sequences may be
+  // adjacent, so `zero` becomes the first digit of the first adjacent sequence.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

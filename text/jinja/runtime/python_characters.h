@@ -1,5 +1,6 @@
 // Functions for UTF-8 text and for the properties of characters on which Python's str methods
-// depend. Escapes in a template can create lone surrogates, which are stored as three bytes.
+// depend. A string escape in a template can create a lone surrogate, which is stored as three
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,24 @@ namespace incipit::jinja {
 
 struct CodePoint {
   uint32_t value = 0;
-  size_t size = 0;  // number of bytes in UTF-8
+  size_t size = 0;  // number of bytes of the character in UTF-8
 };
 
-// Returns the character at `offset`. REQUIRES: `offset` is less than bytes.size() and is the start
-// of a well-formed character.
+// Returns the character whose first byte is at the offset `offset` of `bytes`. REQUIRES: `offset`
+// is less than bytes.size() and is the start of a well-formed character.
 inline CodePoint DecodeAt(std::string_view bytes, size_t offset) {
   size_t end = offset;
   const char32_t value = NextCodePoint(bytes, end);
   return {value, end - offset};
 }
-// Returns the number of characters in `bytes`.
+// Returns the number of characters in the UTF-8 text `bytes`.
 size_t CountCodePoints(std::string_view bytes);
-// Returns the byte offset of the character that is `num_chars` characters after `offset`. Returns
-// bytes.size() at the end.
+// Returns the byte offset of the character that is `num_chars` characters after the byte offset
+// `offset`. Returns bytes.size() if the text ends before.
 size_t OffsetOfChar(std::string_view bytes, size_t offset, size_t num_chars);
 
-bool IsSpace(uint32_t c);      // true if str.isspace() is true for the character
-bool IsLineBreak(uint32_t c);  // true if str.splitlines() splits at the character
+bool IsSpace(uint32_t c);      // true if Python's str.isspace() is true for `c`
+bool IsLineBreak(uint32_t c);  // true if Python's str.splitlines() splits at `c`
 bool IsAlphabetic(uint32_t c);
 bool IsDecimal(uint32_t c);
 bool IsDigit(uint32_t c);
@@ -40,6 +41,6 @@ bool IsTitlecase(uint32_t c);
 bool IsCased(uint32_t c);
 bool IsCaseIgnorable(uint32_t c);
 bool IsPrintable(uint32_t c);
-int DecimalValue(uint32_t c);  // value of a decimal digit; -1 for any other character
+int DecimalValue(uint32_t c);  // value 0 to 9 of a decimal digit; -1 for any other character
 
 }  // namespace incipit::jinja

@@ -12,9 +12,9 @@
 
 namespace incipit::jinja {
 
-// Reads the values of one request. All values get the origin kRequest. All functions return
-// INVALID_ARGUMENT for strings that are not UTF-8, for integers of more than 64 bits, and for
-// values that are nested too deep.
+// Converts the JSON values of one request to values of a template. All values get the origin
+// kRequest, except plain roles of messages. All functions return INVALID_ARGUMENT for a string that
+// is not UTF-8, an integer of more than 64 bits, and a value that is nested too deep.
 class JsonReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -22,8 +22,8 @@ class JsonReader {
   explicit JsonReader(Heap& heap) : heap_(heap) {}
 
   absl::StatusOr<Value> Read(const Json& json) { return Read(json, 1); }
-  // Reads the list of messages. A role for which `is_plain` returns true gets the origin kTemplate;
-  // everything else gets the origin kRequest.
+  // Reads the list `json` of messages. A role for which is_plain(role) is true gets the origin
+  // kTemplate. All other text of the messages gets the origin kRequest.
   absl::StatusOr<Value> ReadMessages(const Json& json, bool (*is_plain)(std::string_view role));
 
  private:
@@ -35,7 +35,8 @@ class JsonReader {
   absl::StatusOr<Value> ReadKey(const std::string& name);
 
   Heap& heap_;
-  std::array<Value, 64> keys_;  // cache of recently read keys of objects, by hash
+  // Recently read keys of JSON objects; the index is a hash of the key.
+  std::array<Value, 64> keys_;
 };
 
 }  // namespace incipit::jinja

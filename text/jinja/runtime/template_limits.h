@@ -1,4 +1,5 @@
-// Limits for a chat template, so that no template and no request can stall or exhaust the server.
+// Limits for a chat template, so that no template and no request can block the server or exhaust
+// its memory.
 #pragma once
 
 #include <cstddef>
@@ -6,20 +7,20 @@
 
 namespace incipit {
 
-// Limits of one rendering. A template that exceeds a limit ends with INVALID_ARGUMENT, and the
-// message names the limit.
+// Limits for parsing and rendering one chat template. If a template exceeds a limit, parsing or
+// rendering returns INVALID_ARGUMENT.
 struct ChatTemplateLimits {
-  // Maximum number of steps: evaluated nodes, compared and copied elements, and KiB of created
-  // text.
+  // Maximum number of steps (units of work) of one rendering. One step is one evaluated node of the
+  // template, one compared or copied element, or one KiB of created text.
   int64_t steps_max = 10'000'000;
-  // Maximum nesting of blocks and expressions in the source, and of macro calls during rendering.
-  // The nesting of variables may be twice as deep.
+  // Maximum nesting depth of blocks and expressions in a template, and of macro calls during
+  // rendering. The variables of a request may be nested twice as deep.
   int32_t depth_max = 100;
-  size_t output_bytes_max = 16 << 20;  // maximum size of the output and of each created string
-  // Maximum memory of all strings and containers that exist at the same time.
+  size_t output_bytes_max = 16 << 20;  // maximum bytes of the output and of each created string
+  // Maximum number of bytes of all strings and containers that exist at the same time.
   size_t memory_bytes_max = 256 << 20;
-  size_t source_bytes_max = 1 << 20;  // maximum size of the source of a template
-  // Maximum number of items of one range(), as in the sandbox of Jinja2.
+  size_t source_bytes_max = 1 << 20;  // maximum bytes of the source of a template
+  // Maximum number of items of one range(...) in a template, as in the sandbox of Jinja2.
   int64_t range_length_max = 100'000;
 };
 

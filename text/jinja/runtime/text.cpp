@@ -8,7 +8,7 @@
 namespace incipit::jinja {
 namespace {
 
-// Returns an iterator to the first range in `ranges` that ends after `offset`.
+// Returns an iterator to the first range in `ranges` whose end is greater than `offset`.
 template <typename Ranges>
 auto RangeAfter(const Ranges& ranges, size_t offset) {
   return std::upper_bound(ranges.begin(), ranges.end(), offset,
@@ -71,7 +71,8 @@ void TextBuilder::Append(const Text& text, size_t begin, size_t end) {
 
 void TextBuilder::MarkAs(const Text& text, size_t begin, size_t end) {
   const size_t base = bytes_.size();
-  const auto& ranges = text.content().literal_;  // Mark() may append to these ranges
+  // Mark() also appends to `ranges` if `text` shares the memory of this builder.
+  const auto& ranges = text.content().literal_;
   const size_t num_ranges = ranges.size();
   for (size_t i = static_cast<size_t>(RangeAfter(ranges, begin) - ranges.begin());
        i < num_ranges && ranges[i].begin < end; ++i) {

@@ -1,5 +1,5 @@
-// Strings with marks for the bytes that a client wrote. Every string of a template is a Text.
-// Operations that slice, join or map strings keep the marks of the characters.
+// Strings that mark the bytes that a client wrote. Every string of a template is a Text. Operations
+// that slice, join or convert strings keep the marks.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace incipit::jinja {
 class Heap;
 struct Text;
 
-// The origin of appended characters: the template itself, or the request of a client.
+// The origin of a character: the template itself, or the request of a client.
 enum class Origin : uint8_t { kTemplate, kRequest };
 
-// Collects the bytes of a Text. Has no size limit: Heap::Finish() and Heap::CheckSize() check the
-// limits.
+// Collects the bytes of a new Text. A TextBuilder does not limit the size. Heap::Finish() and
+// Heap::CheckSize() check the limits.
 class TextBuilder {
  public:
   void Append(std::string_view bytes, Origin origin = Origin::kTemplate);
   void Append(const Text& text);
-  void Append(const Text& text, size_t begin, size_t end);  // bytes [begin, end) of text
+  void Append(const Text& text, size_t begin, size_t end);  // bytes [begin, end) of `text`
 
   size_t size() const { return bytes_.size(); }
   size_t capacity() const { return bytes_.capacity(); }
@@ -36,37 +36,40 @@ class TextBuilder {
   friend struct Text;
   // Marks the bytes [begin, end) of the builder as written by a client.
   void Mark(size_t begin, size_t end);
-  // Copies the marks of the bytes [begin, end) of `text` to the bytes that are appended next.
+  // Copies the marks of the bytes [begin, end) of `text`. The caller must then append these bytes.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
-  absl::InlinedVector<ByteRange, 1> literal_;  // marked ranges in ascending order, with gaps
+  // Ranges of bytes that a client wrote, in ascending order and not adjacent.
+  absl::InlinedVector<ByteRange, 1> literal_;
 };
 
-// A string with marks. The bytes of a Text never change and never move. Longer Texts may share the
-// bytes: Heap::Concatenate() appends in the memory of its left operand if the memory has room.
+// A string that marks the bytes that a client wrote. The bytes of a Text never change and never
+// move. Several Texts may share memory, because Heap::Concatenate() can append to the memory of its
+// left operand.
 struct Text {
   std::string_view bytes;  // UTF-8; a lone surrogate is stored as three bytes
-  size_t num_chars = 0;    // number of characters
+  size_t num_chars = 0;    // number of characters in `bytes`
 
   explicit Text(TextBuilder&& text);
-  // Creates a Text that shares all current bytes of `shared`. Later additions to `shared` do not
-  // belong to the new Text.
+  // Creates a Text with all current bytes of `shared`, without a copy. The new Text does not change
+  // if `shared` is extended later.
   Text(Text& shared, size_t num_characters);
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
 
   bool is_ascii() const { return num_chars == bytes.size(); }
-  // Returns the byte offset of character `char_index`. REQUIRES: `char_index` is at most num_chars.
+  // Returns the byte offset of the character with index `char_index`. REQUIRES: `char_index` is at
+  // most num_chars.
   size_t OffsetOf(size_t char_index) const;
-  // Returns the number of characters before the byte `offset`.
+  // Returns the number of characters before the byte with the offset `offset`.
   size_t CharIndexOf(size_t offset) const;
   // Returns true if a client wrote at least one byte of the text.
   bool has_literal() const;
   // Returns the ranges of bytes that a client wrote, in ascending order.
   std::vector<ByteRange> LiteralRanges() const;
-  // Returns the origin of the byte at `offset`, and the end of the longest range from `offset` on
-  // in which all bytes have this origin.
+  // Returns a pair (end, origin). All bytes in [offset, end) have the origin `origin`. `end` is as
+  // large as possible.
   std::pair<size_t, Origin> PartFrom(size_t offset) const;
 
  private:
@@ -76,11 +79,11 @@ struct Text {
 
   const TextBuilder& content() const { return owner_ == nullptr ? content_ : owner_->content_; }
 
-  Heap* heap_ = nullptr;         // heap of the string; null for a constant of a template
+  Heap* heap_ = nullptr;         // heap that owns the Text; null for a constant string
   mutable size_t num_uses_ = 0;  // number of Values and Texts that use this Text
-  Text* owner_ = nullptr;        // Text that owns the bytes; null if this Text owns them
+  Text* owner_ = nullptr;        // Text that owns the memory of `bytes`; null if this Text does
   TextBuilder content_;
-  size_t counted_bytes_ = 0;  // bytes that the heap has counted for this Text
+  size_t counted_bytes_ = 0;  // number of bytes that the heap has counted for this Text
 };
 
 }  // namespace incipit::jinja

@@ -9,7 +9,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Minimum number of entries of a dict with an index. In a smaller dict, a scan is faster.
+// Minimum number of entries of a dict with a search index. A smaller dict is scanned without an
+// index, because a scan is faster.
 constexpr size_t kIndexedFrom = 9;
 
 template <typename T>
@@ -18,7 +19,8 @@ int ThreeWay(const T& left, const T& right) {
 }
 
 int CompareIntWithReal(Int integer, double real) {
-  constexpr double kBeyond = 9223372036854775808.0;  // 2^63, the least double above every Int
+  // 2^63: the smallest double that is greater than every Int.
+  constexpr double kBeyond = 9223372036854775808.0;
   if (real >= kBeyond) return -1;
   if (real < -kBeyond) return 1;
   const Int floor = static_cast<Int>(std::floor(real));
@@ -26,8 +28,8 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// Returns the position of the kind of `value` in the order of keys. All numbers have one position,
-// because an integer, a float and a boolean may be equal.
+// Returns the rank of the kind of `value` in the order of dict keys. All numbers have the same
+// rank, because an integer, a float and a boolean may be equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }
@@ -48,7 +50,7 @@ Value Value::Shared(const Text* text, bool markup) {
 }
 
 void Value::Free() {
-  Text& text = const_cast<Text&>(*data_.text);  // no other value uses the text
+  Text& text = const_cast<Text&>(*data_.text);  // no other Value uses this Text
   text.heap_->Free(text);
 }
 

@@ -1,6 +1,6 @@
-// The values of templates: the types of Python that chat templates use. Containers are immutable
-// after their creation, as in the immutable sandbox of Jinja2. The Heap of a rendering owns the
-// containers. Values count the uses of strings, so that an unused string is freed early.
+// The values that templates compute. The types are those types of Python that chat templates use. A
+// container does not change after its creation, as in the immutable sandbox of Jinja2. The Heap of
+// a rendering owns the containers. A string is freed when no Value uses the string.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace incipit::jinja {
 
-// An integer of a template. Python's integers have no limit; here, a result that does not fit into
-// 64 bits is an error.
+// The integer type of templates. Unlike in Python, a result that does not fit into 64 bits is an
+// error.
 using Int = int64_t;
 
 class Interpreter;
@@ -47,7 +47,7 @@ enum class Kind : uint8_t {
   kTuple,
   kDict,
   kRange,
-  kIterator,  // can be iterated only once
+  kIterator,  // generator; can be iterated only once
   kObject,    // macro, function, bound method, namespace or loop
 };
 
@@ -58,8 +58,8 @@ class Value {
   static Value Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
   static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
   static Value Real(double value) { return {Kind::kFloat, {.real = value}}; }
-  // Returns the string `text` without counting the uses of `text`. REQUIRES: `text` outlives the
-  // value.
+  // Returns a string value that refers to `text` without counting as a use of `text`. REQUIRES:
+  // `text` outlives the value.
   static Value Constant(const Text& text) { return {Kind::kString, {.text = &text}}; }
   static Value OfList(const List* list) { return {Kind::kList, {.list = list}}; }
   static Value OfTuple(const List* tuple) { return {Kind::kTuple, {.list = tuple}}; }
@@ -106,10 +106,10 @@ class Value {
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
-  bool is_markup() const { return markup_; }  // true for a string that is marked safe
+  bool is_markup() const { return markup_; }  // true if marked safe: not to be HTML-escaped
 
-  // Returns the content of the value. REQUIRES, also for the following accessors: the value has the
-  // kind in the name of the accessor.
+  // Each of the accessors boolean() to undefined() returns the content of the value. REQUIRES: the
+  // value has the kind that the name of the accessor says.
   bool boolean() const { return data_.boolean; }
   Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
   double real() const {  // REQUIRES: is_number()
@@ -124,17 +124,21 @@ class Value {
   Object& object() const { return *data_.object; }
   const UndefinedReason& undefined() const { return *data_.undefined; }
 
-  // Returns the origin of a number, a boolean or none: the template or the request.
+  // Returns the origin of a value that is a number, a boolean or none. The origin is the template
+  // or the request.
   Origin origin() const { return origin_; }
-  // Returns the same value with the origin `origin`.
+  // Returns a copy of the value that has the origin `origin`.
   Value WithOrigin(Origin origin) const;
-  // Returns the same string, marked safe if `markup` is set. REQUIRES: the value is a string.
+  // Returns a copy of the string value. The copy is marked safe (not to be HTML-escaped) if
+  // `markup` is true. REQUIRES: the value is a string.
   Value WithMarkup(bool markup) const;
 
-  // Returns the result of Python's `is`: true for the same object, and for equal values of kinds
-  // that Python stores only once.
+  // Returns the result of Python's operator `is`. Numbers, strings, booleans and none are the same
+  // if they are equal and have the same kind. All other values are the same if they refer to the
+  // same object.
   bool IsSame(const Value& other) const;
-  // Returns the address of the cell. REQUIRES: the value is a cell and not a string.
+  // Returns the address of the object that the value refers to. REQUIRES: the value refers to an
+  // object, and is not a string.
   const Cell* Address() const;
 
  private:
@@ -153,9 +157,9 @@ class Value {
     const Text* text;
   };
   Value(Kind kind, Data data) : kind_(kind), data_(data) {}
-  // Returns the first Value of the string `text`, which a heap has just created.
+  // Returns the first Value that refers to `text`, a string that a heap has just created.
   static Value Shared(const Text* text, bool markup);
-  // Frees the string of the value. REQUIRES: no other value uses the string.
+  // Frees the string of the value. REQUIRES: no other Value uses the string.
   void Free();
 
   Kind kind_;
@@ -169,8 +173,8 @@ class Value {
 struct List final : Cell {
   std::vector<Value> items;
   Origin origin = Origin::kTemplate;
-  int32_t depth = 1;      // nesting depth; Heap limits the depth, so recursive functions are safe
-  bool is_group = false;  // true for a tuple (grouper, list) of the filter groupby
+  int32_t depth = 1;      // nesting depth; limited by Heap, so that recursion over items is safe
+  bool is_group = false;  // true for a tuple (grouper, list) from the filter groupby
 };
 
 struct Range final : Cell {
@@ -183,39 +187,43 @@ struct Range final : Cell {
   bool Contains(Int value) const;
 };
 
-// The reason why a value is undefined: the message of the error for a use of the value.
+// The reason why a value is undefined. Message() is the error message if a template uses the value.
 struct UndefinedReason final : Cell {
   explicit UndefinedReason(std::string text) : message(std::move(text)) {}
-  // Creates the reason that a value of the type `type_name` has no attribute and no item `name`.
+  // Creates the reason: a value of the type `type_name` has no attribute and no item `name`.
   UndefinedReason(std::string_view type_name, Value name) : type(type_name), key(std::move(name)) {}
   std::string Message() const;
 
   std::string message;
-  std::string_view type;  // name of the type; empty if `message` is the whole message
+  std::string_view type;  // type of the accessed value; empty if `message` is complete
   Value key;
 };
 
-// A total order of hashable values. Numbers may be equal across kinds; other values of different
-// kinds are never equal.
+// A total order of all values that can be keys of a dict. Numbers of different kinds may be equal,
+// such as 1 and 1.0. Other values of different kinds are never equal.
 struct KeyLess {
   using is_transparent = void;
   bool operator()(const Value& left, const Value& right) const;
   bool operator()(const Value& left, std::string_view right) const;
   bool operator()(std::string_view left, const Value& right) const;
 };
-// Returns a negative number, 0 or a positive number, in the order of KeyLess.
+// Returns a negative number if left < right in the order of KeyLess, 0 if both are equal, and a
+// positive number otherwise.
 int CompareKeys(const Value& left, const Value& right);
-int CompareNumbers(const Value& left, const Value& right);  // REQUIRES: no operand is NaN
+// Returns a negative number if left < right, 0 if both are equal, and a positive number otherwise.
+// REQUIRES: `left` and `right` are numbers, and neither is NaN.
+int CompareNumbers(const Value& left, const Value& right);
 
-// A dict that keeps the order of insertion. A lookup takes at most logarithmic time, whatever keys
-// a client chooses.
+// A dict that keeps the order of insertion, like in Python. A lookup takes at most logarithmic
+// time, even if a client chooses bad keys.
 class Dict final : public Cell {
  public:
   struct Entry {
     Value key, value;
   };
 
-  // Return the value of `key`, or null if the dict has no such key. REQUIRES: `key` is hashable.
+  // Returns the value of `key`. Returns null if the dict has no such key. REQUIRES: `key` is
+  // hashable.
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
   void Set(const Value& key, Value value);
@@ -227,7 +235,7 @@ class Dict final : public Cell {
   size_t size() const { return entries_.size(); }
 
   Origin origin = Origin::kTemplate;
-  int32_t depth = 1;  // nesting depth: 1 plus the maximum depth of the keys and values
+  int32_t depth = 1;  // 1 plus the maximum nesting depth of the keys and values
 
  private:
   using Index = std::map<Value, size_t, KeyLess>;
@@ -236,7 +244,7 @@ class Dict final : public Cell {
   std::optional<size_t> IndexOf(const Key& key) const;
 
   std::vector<Entry> entries_;
-  mutable std::unique_ptr<Index> index_;  // index of all entries; null before its first use
+  mutable std::unique_ptr<Index> index_;  // search index of all entries; null until first used
 };
 
 // A sequence of values that can be read only once, like a Python generator. A value is computed
@@ -247,29 +255,30 @@ class Iterator : public Cell {
   virtual absl::StatusOr<std::optional<Value>> Next(Interpreter& interpreter) = 0;
 };
 
-// A value with behaviour: macro, function, method, loop or namespace.
+// Base class of macros, functions, methods, loops, namespaces and dict views.
 class Object : public Cell {
  public:
   virtual std::string_view type_name() const = 0;
   virtual std::string Repr() const;
   virtual bool is_callable() const { return false; }
   virtual absl::StatusOr<Value> Call(Interpreter& interpreter, Arguments& arguments);
-  // Returns an attribute, or nullopt if the object has no such attribute.
+  // Returns the attribute `name` of the object. Returns nullopt if the object has no such
+  // attribute.
   virtual absl::StatusOr<std::optional<Value>> Attribute(Interpreter& interpreter,
                                                          std::string_view name);
-  // Returns an iterator, or nullptr if the object cannot be iterated.
+  // Returns an iterator over the object. Returns nullptr if the object cannot be iterated.
   virtual absl::StatusOr<Iterator*> Iterate(Interpreter& interpreter);
-  // Returns the length, or nullopt if the object has no length.
+  // Returns the length of the object. Returns nullopt if the object has no length.
   virtual absl::StatusOr<std::optional<int64_t>> Length(Interpreter& interpreter);
 };
 
-// Returns the name of the type in messages, as in Python.
+// Returns the name of the Python type of `value`, for error messages.
 std::string_view TypeName(const Value& value);
 
-// Returns the nesting depth of a container, or 0 for any other value.
+// Returns the nesting depth of `value` if `value` is a container. Returns 0 otherwise.
 int32_t DepthOf(const Value& value);
 
-// Returns false if `value` cannot be the key of a dict.
+// Returns true if `value` can be the key of a dict.
 bool IsHashable(const Value& value);
 
 }  // namespace incipit::jinja

@@ -14,27 +14,28 @@
 namespace incipit::jinja {
 namespace {
 
-// Returns true if repr(), JSON and HTML all write `c` without an escape.
+// Returns true if `c` needs no escape in Python's repr(), in JSON and in HTML.
 bool IsPlain(char c) {
   return c >= ' ' && c < 0x7F && c != '"' && c != '\'' && c != '\\' && c != '&' && c != '<' &&
          c != '>';
 }
 
-// Returns a backslash, `kind` and the last `num_digits` hexadecimal digits of `c`.
+// Returns an escape such as \x0a: a backslash, `kind`, and the last `num_digits` hexadecimal digits
+// of `c`.
 std::string HexEscape(char kind, uint32_t c, int num_digits) {
   std::string escape = {'\\', kind};
   while (num_digits-- > 0) escape += "0123456789abcdef"[c >> 4 * num_digits & 15];
   return escape;
 }
 
-// Appends `text` with escapes. escape_of(c) returns the escape of the character `c`, or an empty
-// string if `c` needs no escape.
+// Appends `text` to `out` with escapes. escape_of(c) returns the escape of the character `c`, or an
+// empty string if `c` needs no escape.
 template <typename EscapeOf>
 void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
   for (size_t i = 0; i < text.bytes.size();) {
     const auto [end, origin] = text.PartFrom(i);
     std::string escaped;
-    size_t begin = i;  // start of the characters that are not yet appended
+    size_t begin = i;  // offset of the first character that is not yet in `escaped`
     while (i < end) {
       if (IsPlain(text.bytes[i])) {
         ++i;
@@ -93,14 +94,14 @@ std::string HtmlEscape(uint32_t c) {
   }
 }
 
-// Writes values with their nested values: as JSON if `style` is not null, otherwise like Python's
-// repr().
+// Writes a value and all values inside of it as text: as JSON if `style` is not null, otherwise
+// like Python's repr().
 class ValueWriter {
  public:
   ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
       : in_(in), json_(style), out_(out) {}
 
-  // Writes `value`. Characters without an origin of their own, such as quotes, get `origin`.
+  // Writes `value`. If `value` is a string, the quotes around the string get the origin `origin`.
   absl::Status Write(const Value& value, Origin origin) {
     INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
@@ -261,7 +262,7 @@ class ValueWriter {
   const JsonStyle* json_;
   TextBuilder& out_;
   int level_ = 0;
-  std::string new_line_ = "\n";  // newline and the indentation of the deepest level so far
+  std::string new_line_ = "\n";  // newline, then the indentation of the deepest written level
   int namespace_depth_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Writes values as text: Python's str() and repr(), json.dumps, and HTML escapes. Text of the
-// request keeps its marks of origin (text.h). Quotes and brackets get the origin of their string or
+// Writes values as text, like Python's str(), repr() and json.dumps(), or with HTML escapes. Text
+// that a client wrote stays marked (text.h). Quotes and brackets get the origin of their string or
 // container.
 #pragma once
 
@@ -17,7 +17,8 @@ class Interpreter;
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  std::optional<std::string> indent;  // indentation of one level; if missing, the JSON is one line
+  // Indentation of one nesting level; if missing, all JSON is on one line.
+  std::optional<std::string> indent;
   std::string item_separator = ", ", key_separator = ": ";
 };
 
@@ -28,12 +29,14 @@ absl::Status AppendJson(Interpreter& in, const Value& value, const JsonStyle& st
                         TextBuilder& out);
 // Appends str(value).
 absl::Status AppendString(Interpreter& in, const Value& value, TextBuilder& out);
-// Appends str(value) with HTML escapes. A string that is marked safe is appended without escapes.
+// Appends str(value) with HTML escapes to `out`. Appends a string that is marked safe unchanged.
 absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out);
 
-// Returns str(value) as a string that is not marked safe.
+// Returns str(value). The result is not marked safe, even if `value` is a string marked safe (not
+// to be HTML-escaped).
 absl::StatusOr<Value> ToString(Interpreter& in, const Value& value);
-// Returns str(value). A string that is marked safe stays marked safe.
+// Returns str(value). The result is marked safe (not to be HTML-escaped) if `value` is a string
+// that is marked safe.
 absl::StatusOr<Value> ToSoftString(Interpreter& in, const Value& value);
 
 }  // namespace incipit::jinja

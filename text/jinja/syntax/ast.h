@@ -1,11 +1,10 @@
 // The nodes of a parsed template. The parser creates the nodes. ResolveNames() then assigns a slot
-// to every variable, and to every scope the values to load when the scope is entered. The
-// interpreter only reads the nodes.
+// (index of a local variable) to every variable. The interpreter only reads the nodes.
 //
-// Scopes follow Jinja2, which compiles a template to Python functions with local variables. A
-// template, a macro, a call block and the filter of a loop (`for ... if`) are functions with their
-// own slots. An inner function reads the slots of an enclosing function in the activation (one
-// running call) of that function. Loops, filter blocks and set blocks are scopes inside a function.
+// The scopes of variables follow Jinja2, which compiles a template to Python functions with local
+// variables. A template, a macro, a call block and the condition of a loop (`for ... if`) are
+// functions with their own slots. An inner function can read the slots of the functions around it.
+// A loop, a filter block and a set block are scopes inside a function.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +23,20 @@ struct Stmt;
 using ExprPtr = std::unique_ptr<Expr>;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
-// The slot of a variable: the slot with index `slot` in the activation of an enclosing function.
-// `functions_up` counts the functions from the inner function outwards; 0 is the function itself.
+// The position of a local variable: element `slot` of Activation::slots of a function.
+// `functions_up` is the number of functions to go outwards from the function that uses the
+// variable; 0 is that function itself.
 struct SlotRef {
   uint16_t functions_up = 0;
   uint16_t slot = 0;
 };
 
-// The value that a variable of a scope receives when the scope is entered.
+// The initial value of one variable when the interpreter enters a scope.
 struct ScopeLoad {
   enum class Source : uint8_t {
     kParameter,  // no value: the statement itself assigns the variable
-    kContext,    // the request variable or the global with the same name
-    kOuter,      // the variable with the same name in an outer scope
+    kContext,    // value of the request variable or global with the same name
+    kOuter,      // value of the variable with the same name in an outer scope
     kMissing,    // a missing value: no statement has assigned the variable yet
   };
   Source source = Source::kMissing;
@@ -46,30 +46,30 @@ struct ScopeLoad {
 };
 using Scope = std::vector<ScopeLoad>;
 
-// Kinds of expressions. The comment of each kind names the class of the node, unless the class is
-// Expr, and the children. The children have the order of the node fields of Jinja2, because the
-// scoping of Jinja2 depends on this order.
+// Kinds of expressions. The comment of a kind names the subclass of Expr, if any, and the children
+// of the node. The children have the same order as in Jinja2, because the rules for scopes depend
+// on the order.
 enum class ExprKind : uint8_t {
   kConst,         // class ValueExpr
   kName,          // class NameExpr
   kNamespaceRef,  // class NameExpr: `ns.attribute` as the target of an assignment
-  kTuple,         // children: the items
-  kList,          // children: the items
+  kTuple,         // children: items of the tuple
+  kList,          // children: items of the list
   kDict,          // children: key, value, key, value, ...
   kNot,           // child: operand
   kNegative,      // child: operand
   kPositive,      // child: operand
-  kArithmetic,    // class ChainExpr; children: operands
-  kCompare,       // class ChainExpr; children: operands
-  kAnd,           // class ChainExpr; children: operands
-  kOr,            // class ChainExpr; children: operands
-  kConcat,        // class ChainExpr; children: operands
-  kCondition,     // class ConditionExpr; children: test, then, otherwise (may be null)
-  kGetAttribute,  // class ValueExpr (name of the attribute); child: object
+  kArithmetic,    // class ChainExpr; children: operands of the operators in `ops`
+  kCompare,       // class ChainExpr; children: operands of the comparisons in `ops`
+  kAnd,           // class ChainExpr; children: operands of `and`
+  kOr,            // class ChainExpr; children: operands of `or`
+  kConcat,        // class ChainExpr; children: operands of the operator ~
+  kCondition,     // class ConditionExpr; children of `a if b else c`: b, a, c (may be null)
+  kGetAttribute,  // class ValueExpr (value: name of the attribute); child: object
   kGetItem,       // children: object, index
-  kSlice,         // children: object, start, stop, step (the last three may be null)
-  kCall,          // class CallExpr; children: callee, arguments
-  kFilter,        // class CallExpr; children: operand (null: output of a block), arguments
+  kSlice,         // children: object, start, stop, step (all except object may be null)
+  kCall,          // class CallExpr; children: called expression, arguments
+  kFilter,        // class CallExpr; children: operand (null in a filter block), arguments
   kTest,          // class CallExpr; children: operand, arguments
 };
 
@@ -79,14 +79,14 @@ struct Expr {
 
   const ExprKind kind;
   int line = 0;
-  int depth = 1;  // nesting depth of the expression; maximum: ChatTemplateLimits::depth_max
+  int depth = 1;  // nesting depth of the expression; at most ChatTemplateLimits::depth_max
   std::vector<ExprPtr> children;
 };
 
 struct ValueExpr final : Expr {
   ValueExpr(ExprKind k, Value v) : Expr(k), value(std::move(v)) {}
   Value value;
-  bool is_item = false;  // for kGetAttribute: true if no dict has an attribute of this name
+  bool is_item = false;  // for kGetAttribute: true if Python's dict has no attribute of this name
 };
 
 enum class NameContext : uint8_t { kLoad, kStore, kParameter };
@@ -97,7 +97,7 @@ struct NameExpr final : Expr {
   NameContext context = NameContext::kLoad;
   Value attribute;  // for kNamespaceRef: name of the attribute
   SlotRef slot;
-  UndefinedReason undefined;  // error message if the variable is used without a value
+  UndefinedReason undefined;  // error message if the template uses the variable without a value
 };
 
 enum class ArithmeticOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
@@ -112,12 +112,12 @@ enum class CompareOp : uint8_t {
   kNotIn,
 };
 
-// A chain `child op child op child ...`, evaluated from left to right. A chain is one node, so that
-// a long sum has no deep nesting.
+// An expression such as `a + b - c`, evaluated from left to right. All operands are children of one
+// node, so that a long sum has a small nesting depth.
 struct ChainExpr final : Expr {
   using Expr::Expr;
-  // Operators between the children, as values of ArithmeticOp or CompareOp. Not used for kAnd, kOr
-  // and kConcat.
+  // ops[i] is the operator between the children i and i + 1, an ArithmeticOp or a CompareOp. Not
+  // used for kAnd, kOr and kConcat.
   std::vector<uint8_t> ops;
 };
 
@@ -129,10 +129,11 @@ struct ConditionExpr final : Expr {
 struct CallExpr final : Expr {
   using Expr::Expr;
   std::string name;  // name of the filter or test
-  // The filter or test `name`; null if no filter or test has this name. A null `builtin` is an
-  // error only when the node is executed.
+  // The implementation of the filter or test `name`; null if the name is unknown. A null `builtin`
+  // is an error only when the node is executed.
   const NamedBuiltin* builtin = nullptr;
-  std::vector<Value> keywords;  // names of the keyword arguments, which are the last children
+  // Names of the keyword arguments, whose values are the last children.
+  std::vector<Value> keywords;
 };
 
 enum class StmtKind : uint8_t {
@@ -167,20 +168,20 @@ struct IfStmt final : Stmt {
     Body body;
   };
   explicit IfStmt(int l) : Stmt(StmtKind::kIf, l) {}
-  std::vector<Branch> branches;  // the branch `if` and all branches `elif`, in order
-  Body otherwise;                // body of `else`
+  std::vector<Branch> branches;  // branch `if`, then the branches `elif`
+  Body otherwise;                // body of `else`; empty if there is none
 };
 
 struct ForStmt final : Stmt {
   explicit ForStmt(int l) : Stmt(StmtKind::kFor, l) {}
-  ExprPtr target, iterable, test;  // `test` is null if the loop has no `if`
+  ExprPtr target, iterable, test;  // `test`: condition of `for ... if`, or null
   Body body, otherwise;
-  bool uses_loop = false;  // true if the body uses the variable `loop`
+  bool uses_loop = false;  // true if the loop body uses the variable `loop`
   // ResolveNames() fills the following fields.
   SlotRef loop_slot;    // slot of the variable `loop`, if `uses_loop` is true
-  ExprPtr test_target;  // copy of `target` for the function that evaluates `test`
+  ExprPtr test_target;  // copy of `target` that is used while `test` is evaluated
   Scope scope, test_scope, otherwise_scope;
-  uint16_t num_test_slots = 0;  // number of slots of the function that evaluates `test`
+  uint16_t num_test_slots = 0;  // number of local variables while `test` is evaluated
 };
 
 struct SetStmt final : Stmt {
@@ -188,12 +189,13 @@ struct SetStmt final : Stmt {
   ExprPtr target, value;
 };
 
-// A block whose output is assigned to a target (kSetBlock) or filtered and written (kFilterBlock).
+// A block whose output is assigned to a variable (kSetBlock), or is filtered and then written to
+// the output of the template (kFilterBlock).
 struct BlockStmt final : Stmt {
   using Stmt::Stmt;
   ExprPtr target;
-  // A chain of filters. The first filter has no operand child; its operand is the output of the
-  // block. May be null for kSetBlock.
+  // The filters that are applied to the output of the block. The first filter has no operand in the
+  // template. Null if a set block has no filter.
   ExprPtr filter;
   Body body;
   Scope scope;
@@ -205,8 +207,8 @@ struct MacroStmt final : Stmt {
   std::vector<std::unique_ptr<NameExpr>> parameters;
   std::vector<ExprPtr> defaults;  // default values of the last defaults.size() parameters
   Body body;
-  bool uses_caller = false;  // true if the body uses `caller` and no parameter has that name
-  ExprPtr call;              // the called expression of a kCallBlock; null for {% generation %}
+  bool uses_caller = false;  // true if the body uses `caller` and no parameter is named `caller`
+  ExprPtr call;              // expression after {% call %}; null for {% generation %}
   // ResolveNames() fills the following fields.
   SlotRef slot;  // slot of the variable that holds the macro
   Scope scope;
@@ -214,21 +216,22 @@ struct MacroStmt final : Stmt {
   SlotRef caller_slot;  // slot of the variable `caller`, if `uses_caller` is true
 };
 
-// The constant strings of a template. The nodes of the template refer to the constant strings.
+// The constant strings of a template. The nodes of the template contain references to the strings.
 using Constants = std::vector<std::unique_ptr<const Text>>;
 
 struct Program {
   Constants constants;
-  std::map<std::string, uint16_t, std::less<>> context;  // index of each context variable, by name
+  // Maps the name of each variable that a request may set to its index in the list of values.
+  std::map<std::string, uint16_t, std::less<>> context;
   Body body;
   Scope scope;
-  uint16_t num_slots = 0;  // number of slots of the template's own activation
+  uint16_t num_slots = 0;  // number of local variables of the template, without macros
 };
 
-// Copies the target of an assignment: a name, or a tuple of names.
+// Returns a copy of the target of an assignment: a name, or a tuple of names.
 ExprPtr CloneTarget(const Expr& target);
 
-// Calls visit(Expr&) for every child that is not null.
+// Calls visit(child) for every child of `expr` that is not null.
 template <typename Visit>
 void ForEachChild(const Expr& expr, Visit visit) {
   for (const ExprPtr& child : expr.children) {

@@ -7,8 +7,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Makes a parsed expression the target of an assignment. Returns false if nothing can be assigned
-// to the expression.
+// Turns the parsed expression `expr` into the target of an assignment. Returns false if nothing can
+// be assigned to `expr`.
 bool MakeTarget(Expr& expr) {
   if (expr.kind == ExprKind::kNamespaceRef) return true;
   if (expr.kind == ExprKind::kName) {
@@ -43,7 +43,8 @@ constexpr Operator kProduct[] = {{"*", ArithmeticOp::kMul},
                                  {"%", ArithmeticOp::kMod}};
 constexpr Operator kPower[] = {{"**", ArithmeticOp::kPow}};
 
-// A precedence level of binary operators. kLevels lists the levels in ascending precedence.
+// Binary operators that have the same precedence. kLevels lists the levels; the first level has the
+// lowest precedence.
 struct Level {
   ExprKind kind;
   std::span<const Operator> operators;

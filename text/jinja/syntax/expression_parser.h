@@ -14,14 +14,14 @@
 
 namespace incipit::jinja {
 
-// The current nesting depth of blocks and expressions. The statement parser and the expression
-// parser share one Nesting.
+// The nesting depth of blocks and expressions at the current position of the parser. The statement
+// parser and the expression parser share one object Nesting.
 struct Nesting {
   int depth = 0;
   int depth_max = 0;
 };
 
-// Increases the nesting depth by 1 during its lifetime.
+// Increases the nesting depth by 1 in the constructor, and decreases the depth in the destructor.
 class NestingGuard {
  public:
   explicit NestingGuard(Nesting& nesting) : nesting_(nesting) { ++nesting_.depth; }
@@ -47,34 +47,35 @@ class ExpressionParser {
   // Parses an expression. `with_condition` allows the form `a if b else c` without parentheses.
   ParsedExpr ParseExpression(bool with_condition = true);
 
-  // The special variables of Jinja2. num_special() returns how often the template has used each
-  // special variable so far.
+  // The special variables of Jinja2. num_special() returns, for each special variable, how often
+  // the already parsed part of the template uses the variable.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
   const std::array<int, 4>& num_special() const { return num_special_; }
 
   struct TupleOptions {
-    bool simplified = false;  // allow only names and literals, as in targets of assignments
+    bool simplified = false;  // true to allow only names and literals
     bool with_condition = true;
-    std::string_view end_name = {};  // name that ends the tuple, such as `in`; may be empty
+    std::string_view end_name = {};  // name at which the tuple ends, such as `in`; may be empty
     bool in_parentheses = false;
-    bool with_namespace = false;  // also allow `ns.attribute` as an item
+    bool with_namespace = false;  // true to also allow `ns.attribute` as an item
   };
   // Parses one expression, or a tuple of several expressions separated by commas.
   ParsedExpr ParseTuple(const TupleOptions& options);
 
-  // Parses the target of an assignment: a name, or a tuple of names.
+  // Parses the target of an assignment: a name, or a tuple of names. The target ends before the
+  // name `end_name`, such as `in`.
   ParsedExpr ParseTarget(std::string_view end_name = {}, bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
 
-  // Parses a chain of filters `|name(...)|name...` that is applied to `operand`. `operand` may be
-  // null. If `start_inline` is set, no `|` precedes the first filter.
+  // Parses filters such as `|trim|upper` that follow the expression `operand`. `operand` may be
+  // null. If `start_inline` is true, no `|` precedes the first filter.
   ParsedExpr ParseFilters(ExprPtr operand, bool start_inline);
 
  private:
   ParsedExpr ParseCondition();
-  // Parses a chain of operators of the precedence level kLevels[index]. The operands of the chain
-  // are chains of the next level.
+  // Parses operands that are separated by operators of the precedence level kLevels[index]. Inside
+  // an operand, operators have a higher precedence.
   ParsedExpr ParseLevel(size_t index);
   ParsedExpr ParseSigned(bool with_filters);
   ParsedExpr ParsePrimary(bool with_namespace);
@@ -92,12 +93,13 @@ class ExpressionParser {
   absl::StatusOr<std::string> ParseDottedName();
   bool AtTestArgument() const;
 
-  // Parses items separated by commas, up to and including the closing bracket `close`.
+  // Parses items separated by commas, and then the closing bracket `close`. Calls `parse_item` for
+  // each item.
   template <typename ParseItem>
   absl::Status ParseItems(std::string_view close, bool with_last_comma, ParseItem parse_item);
 
-  // Sets the line of `node`, and sets the depth of `node` from the depths of its children. Returns
-  // an error if the depth is too large.
+  // Sets the line of `node`, and computes the nesting depth of `node` from its children. Returns an
+  // error if the depth exceeds the limit depth_max.
   ParsedExpr Finish(ExprPtr node, int line);
   absl::Status TooDeep() const;
 

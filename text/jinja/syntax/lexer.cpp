@@ -8,7 +8,8 @@
 namespace incipit::jinja {
 namespace {
 
-// All operators. The lexer tries the operators in this order, so longer operators are first.
+// All operators of expressions. The lexer uses the first operator in the list that matches, so
+// longer operators are first.
 constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
@@ -17,7 +18,7 @@ bool IsNameCharacter(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Returns `text` with \n instead of each \r\n and each \r.
+// Returns `text` with every \r\n and every single \r replaced by \n.
 std::string NormalizeNewlines(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -72,7 +73,7 @@ class Lexer {
   }
 
   // Returns the offset after `{%`, the name `name` and the white space around the name. Returns
-  // npos if the tag at `offset` has another name. REQUIRES: a tag begins at `offset`.
+  // npos if the tag that begins at `offset` has another name. REQUIRES: a tag begins at `offset`.
   size_t TagNameEnd(size_t offset, std::string_view name) const {
     offset += 2;
     if (AtOffset(offset, "-") || AtOffset(offset, "+")) ++offset;
@@ -80,8 +81,8 @@ class Lexer {
     return AtOffset(offset, name) ? SkipSpace(offset + name.size()) : std::string::npos;
   }
 
-  // Returns the offset after the tag `{% raw %}` at `offset`. Returns npos if `offset` has no such
-  // tag.
+  // Returns the offset after the tag `{% raw %}` that begins at `offset`. Returns npos if another
+  // tag begins at `offset`.
   size_t RawBegin(size_t offset) const {
     offset = TagNameEnd(offset, "raw");
     if (offset == std::string::npos) return offset;
@@ -89,15 +90,15 @@ class Lexer {
     return AtOffset(offset, "%}") ? offset + 2 : std::string::npos;
   }
 
-  // Returns the offset after the tag `{% endraw %}` at `offset`. Returns npos if `offset` has no
-  // such tag.
+  // Returns the offset after the tag `{% endraw %}` that begins at `offset`. Returns npos if
+  // another tag begins at `offset`.
   size_t RawEnd(size_t offset) const {
     offset = TagNameEnd(offset, "endraw");
     return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
   }
 
-  // Returns the offset after `%}` (or `#}`) at `offset` and the white space that the tag removes.
-  // Returns npos if no such end is at `offset`.
+  // Returns the offset after the end of a tag (`%}` or `#}`) at `offset`, and after the white space
+  // that the end of the tag removes. Returns npos if no tag ends at `offset`.
   size_t ClosingEnd(size_t offset, char kind) const {
     const char close[] = {kind, '}', '\0'};
     if (AtOffset(offset, "+") && AtOffset(offset + 1, close)) return offset + 3;
@@ -106,8 +107,8 @@ class Lexer {
     return AtOffset(offset + 2, "\n") ? offset + 3 : offset + 2;
   }
 
-  // Emits the text [begin, tag) before the tag at `tag`, without the white space that the tag
-  // removes.
+  // Emits a token for the text [begin, tag), which is followed by the tag at the offset `tag`.
+  // Omits white space at the end of the text that the tag removes.
   void EmitData(size_t begin, size_t tag) {
     std::string_view text = std::string_view(source_).substr(begin, tag - begin);
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
@@ -118,7 +119,8 @@ class Lexer {
         text = text.substr(0, last);
       }
     } else if (sign != '+' && source_[tag + 1] != '{') {
-      const size_t line_begin = text.rfind('\n') + 1;  // 0 if `text` has no newline
+      // Start of the last line; 0 if `text` has no newline.
+      const size_t line_begin = text.rfind('\n') + 1;
       const bool starts_line = line_begin > 0 || begin == 0 || source_[begin - 1] == '\n';
       bool blank = starts_line;
       for (size_t i = line_begin; blank && i < text.size();) {
@@ -185,8 +187,8 @@ class Lexer {
     return Error("missing end of raw directive");
   }
 
-  // Returns the offset after `%}` or `}}` if the tag ends at the current position. Returns npos
-  // otherwise.
+  // Returns the offset after `%}` or `}}` if the current tag ends at the current position. Returns
+  // npos otherwise.
   size_t TagEnd(bool is_variable) const {
     if (!is_variable) return ClosingEnd(pos_, '%');
     if (At("-}}")) return SkipSpace(pos_ + 3);
@@ -194,7 +196,7 @@ class Lexer {
   }
 
   absl::Status LexTag(bool is_variable) {
-    std::string open;  // closing brackets that are still expected, the innermost last
+    std::string open;  // closing brackets that must still follow, the innermost last
     while (pos_ < source_.size()) {
       if (open.empty()) {
         if (const size_t end = TagEnd(is_variable); end != std::string::npos) {

@@ -1,5 +1,5 @@
-// Splits the source of a template into tokens, like the lexer of Jinja2 with trim_blocks and
-// lstrip_blocks.
+// Splits the source of a template into tokens, like the lexer of Jinja2 with the options
+// trim_blocks and lstrip_blocks.
 #pragma once
 
 #include <optional>
@@ -27,17 +27,19 @@ enum class TokenType : uint8_t {
 
 struct Token {
   TokenType type = TokenType::kEnd;
-  int line = 0;      // number of the line in the source; the first line is 1
-  std::string text;  // text, name, operator, or content of a string with escapes replaced
-  Value number;      // value of a kNumber token
+  int line = 0;      // line number in the source; the first line is 1
+  std::string text;  // name, operator, text outside of tags, or content of a string
+  Value number;      // value of the number if `type` is kNumber
 };
 
-// Returns the tokens of `source`; the last token is kEnd. Returns INVALID_ARGUMENT or UNIMPLEMENTED
-// with the line in the message.
+// Returns the tokens of `source`. The last token is kEnd. Returns INVALID_ARGUMENT or
+// UNIMPLEMENTED, with the line number in the message, if `source` has an error.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
-// Returns the name of a type of token, or of a token, for error messages.
+// Returns the name of a type of token, for error messages.
 std::string_view Describe(TokenType type);
+// Returns the text of a name or operator, or the name of the type of any other token, for error
+// messages.
 std::string_view Describe(const Token& token);
 
 // The value of a number in an expression, and the offset of the end of the number in the source.
@@ -45,16 +47,16 @@ struct NumberLiteral {
   Value value;
   size_t end = 0;
 };
-// Returns the decimal integer or float at `offset`. Returns nullopt if no number begins at
-// `offset`. Returns INVALID_ARGUMENT for an integer outside the range of Int. Returns UNIMPLEMENTED
-// for a number in another base or with underscores.
+// Returns the decimal integer or float that begins at `offset`. Returns nullopt if no number begins
+// at `offset`. Returns INVALID_ARGUMENT for an integer outside the range of Int. Returns
+// UNIMPLEMENTED for a number in another base or with underscores.
 absl::StatusOr<std::optional<NumberLiteral>> ReadNumber(std::string_view source, size_t offset);
 
 // Returns the offset after the closing quote of the string whose opening quote is at `offset`.
 // Returns `offset` if the string has no closing quote.
 size_t StringEnd(std::string_view source, size_t offset);
-// Returns the value of a string literal of Python. `text` is the text between the quotes. Returns
-// UNIMPLEMENTED for \N{...} and octal escapes.
+// Returns the content of a string literal with escapes replaced, as in Python. `text` is the text
+// between the quotes. Returns UNIMPLEMENTED for \N{...} and octal escapes.
 absl::StatusOr<std::string> UnescapeLiteral(std::string_view text);
 
 }  // namespace incipit::jinja

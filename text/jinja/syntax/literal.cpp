@@ -32,8 +32,8 @@ size_t ExponentEnd(std::string_view source, size_t offset) {
   return end == digits ? offset : end;
 }
 
-// Appends the character whose hexadecimal digits are at `pos`, and moves `pos` to the end of the
-// digits.
+// Reads `num_digits` hexadecimal digits at `pos`, appends the character with this code point to
+// `out`, and moves `pos` to the end of the digits.
 absl::Status AppendHex(std::string_view text, size_t& pos, size_t num_digits, std::string& out) {
   uint32_t value = 0;
   for (size_t i = 0; i < num_digits; ++i) {

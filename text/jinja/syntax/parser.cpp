@@ -27,10 +27,10 @@ class Parser {
   }
 
  private:
-  // Parses statements into `body`, up to a tag whose name is in `end`. The name of the tag is then
-  // the current token.
+  // Parses statements into `body`, up to a tag whose name is in `end`, such as `endif`. The name of
+  // that tag is then the current token.
   absl::Status ParseUntil(Names end, Body& body) {
-    OutputStmt* output = nullptr;  // last statement of `body` if it is an output; otherwise null
+    OutputStmt* output = nullptr;  // last statement of `body` if it is an OutputStmt; else null
     const auto add = [&](ExprPtr expr) {
       if (output == nullptr) {
         auto node = std::make_unique<OutputStmt>(expr->line);
@@ -63,8 +63,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Parses the end of the opening tag, and then statements into `body`, up to a tag whose name is
-  // in `end`.
+  // Parses the rest of the opening tag, and then statements into `body`, up to a tag whose name is
+  // in `end`, such as `endif`.
   absl::Status ParseBody(Names end, Body& body) {
     stream_.SkipOperator(":");
     INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kBlockEnd).status());
@@ -186,8 +186,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Parses the body of a statement that Jinja2 compiles to a function. `break` and `continue` in
-  // the body cannot leave a loop outside of the body.
+  // Parses the body of a macro or call block, which Jinja2 compiles to a function. `break` and
+  // `continue` in the body cannot leave a loop outside of the body.
   Result ParseFunctionBody(std::unique_ptr<MacroStmt> node, std::string_view end) {
     const int outer_loops = std::exchange(num_loops_, 0);
     const auto before = expressions_.num_special();
@@ -247,7 +247,7 @@ class Parser {
   TokenStream stream_;
   Nesting nesting_;
   ExpressionParser expressions_;
-  int num_loops_ = 0;  // number of loops of the current function around the current position
+  int num_loops_ = 0;  // number of loops around the current position, inside the macro
 };
 
 }  // namespace

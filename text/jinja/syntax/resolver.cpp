@@ -39,7 +39,7 @@ const Value* ConstantString(const Expr* expr) {
   return value.is_string() ? &value : nullptr;
 }
 
-// Sets `flag` to a value. The destructor of the guard restores the previous value.
+// Sets the variable `flag` to `value`. The destructor of the guard restores the previous value.
 class FlagGuard {
  public:
   FlagGuard(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
@@ -77,7 +77,7 @@ class Resolver {
 
  private:
   struct Function {
-    int first_level;  // level of the outermost scope of the function
+    int first_level;  // nesting level of the outermost scope of the function
     std::map<std::pair<int, std::string>, uint16_t> slots;
   };
 
@@ -186,8 +186,8 @@ class Resolver {
     if (filter.builtin->function == nullptr) return Refuse(filter.line, "filter", filter.name);
     if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line, true);
     if (filter.name != "map" || filter.children.size() < 2) return absl::OkStatus();
-    // An unsupported filter as the argument of `map` is refused when the template is loaded, like a
-    // filter that is applied directly.
+    // In `map("name")`, the filter `name` is applied to each item. If the filter is unsupported,
+    // the template cannot be loaded, as if the template applied the filter directly.
     const Value* name = ConstantString(filter.children[1].get());
     if (name == nullptr || filter.keywords.size() == filter.children.size() - 1) {
       return absl::OkStatus();
@@ -202,7 +202,8 @@ class Resolver {
     return CheckFormat(*node.children[0], node.line, true);
   }
 
-  // Returns an error if `expr` is a constant format string with an unsupported directive.
+  // Returns an error if `expr` is a constant format string with a directive that this interpreter
+  // does not support.
   static absl::Status CheckFormat(const Expr& expr, int line, bool is_percent) {
     const Value* format = ConstantString(&expr);
     if (format == nullptr) return absl::OkStatus();
@@ -230,8 +231,8 @@ class Resolver {
     const Expr& callee = *call.children[0];
     if (callee.kind == ExprKind::kName) {
       const std::string& name = static_cast<const NameExpr&>(callee).name;
-      // The call is allowed if the template itself defines a variable or a macro with the name
-      // `name`.
+      // A call of an unsupported function is an error, unless the template itself defines a
+      // variable or a macro with the name `name`. Run() decides after all statements are resolved.
       if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
       return absl::OkStatus();
     }
@@ -242,8 +243,8 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  // Resolves the names in `body`. If `soft` is set, an unknown filter or test in `body` is an error
-  // only when the template executes the filter or test.
+  // Resolves the names in `body`. If `soft` is true, an unknown filter or test in `body` is an
+  // error only when the template executes the filter or test.
   absl::Status ResolveBody(const Body& body, const Symbols& symbols, bool soft) {
     const FlagGuard guard(soft_, soft);
     for (const auto& statement : body) {
@@ -340,8 +341,8 @@ class Resolver {
     if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
     Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
-    // Jinja2 collects only the names in the body of a set block, not the names in the filters of
-    // the set block.
+    // Like Jinja2, collects the names in the filters of a filter block, but not the names in the
+    // filters of a set block.
     if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
@@ -379,14 +380,14 @@ class Resolver {
 
   std::vector<Function> functions_;
   std::map<std::string, uint16_t, std::less<>> context_;
-  int num_loops_ = 0;  // number of loops around the current position, in all functions
-  bool soft_ = false;  // true if an unknown filter or test is an error only when executed
-  // Line of the first call of each unsupported function, by the name of the function.
+  int num_loops_ = 0;  // number of loops around the current position, inside and outside of macros
+  bool soft_ = false;  // true if unknown filters and tests are errors only when executed
+  // Line of the first call of each unsupported function. The key is the name of the function.
   std::map<std::string, int> refused_calls_;
-  // First access to a macro attribute of each name, such as `name.arguments`. The access is an
-  // error if the name belongs only to a macro and not also to a variable.
+  // Maps a name to the first expression such as `name.arguments`, which reads an attribute that
+  // macros of Jinja2 have. The expression is an error if `name` is a macro and not also a variable.
   std::map<std::string, const ValueExpr*> macro_attributes_;
-  std::set<std::string> variables_, macros_;  // names of assigned variables; names of macros
+  std::set<std::string> variables_, macros_;  // names of assigned variables, and names of macros
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Decides which variable every name refers to, like the compiler of Jinja2. A scope loads some
-// variables from the request, copies some from an outer scope, and has its own variables.
+// Finds the variable to which each name in a template refers, with the rules of the compiler of
+// Jinja2. When the interpreter enters a scope, the scope loads variables from the request and from
+// outer scopes.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,8 +8,9 @@
 
 namespace incipit::jinja {
 
-// Sets the slots, scopes, filters and tests of all nodes. Returns INVALID_ARGUMENT or UNIMPLEMENTED
-// with the line in the message.
+// Sets the fields of all nodes that the parser does not set: slots, scopes, filters and tests.
+// Returns INVALID_ARGUMENT or UNIMPLEMENTED, with the line number in the message, for an invalid or
+// unsupported name.
 absl::Status ResolveNames(Program& program);
 
 }  // namespace incipit::jinja

@@ -89,8 +89,8 @@ void Symbols::VisitStatement(const Stmt& statement) {
   }
 }
 
-// Adds the names of branch `index` of an if statement. Like Jinja2, treats each elif as a separate
-// if statement without elif and else.
+// Adds the names in branch `index` of an if statement and, if `index` is 0, in all other branches.
+// Like Jinja2, treats each elif as a separate if statement without elif and else.
 void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Visit(*node.branches[index].test);
   Symbols branches[3] = {*this, *this, *this};
@@ -102,8 +102,8 @@ void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Merge(branches);
 }
 
-// Adds the names of the branches of an if statement. A name that only a branch writes is loaded
-// from an outer scope or from the context, because the branch may be skipped.
+// Adds the names that the branches of an if statement use. A variable that only a branch assigns
+// gets an initial value from an outer scope or from the request, because the branch may be skipped.
 void Symbols::Merge(std::span<const Symbols> branches) {
   std::set<std::string> stored;
   for (const Symbols& branch : branches) {

@@ -1,5 +1,5 @@
-// The names that one scope of a template reads and writes, as in the module idtracking of Jinja2.
-// The names determine the values to load when the interpreter enters the scope.
+// The variables that one scope of a template reads and assigns, as in the module idtracking of
+// Jinja2. The variables determine the values to load when the interpreter enters the scope.
 #pragma once
 
 #include <map>
@@ -16,22 +16,24 @@ class Symbols {
  public:
   struct Load {
     ScopeLoad::Source source;
-    int outer_level = 0;  // for kOuter: level of the outer scope
+    int outer_level = 0;  // for kOuter: nesting level of the outer scope with the variable
   };
 
   Symbols(const Symbols* parent, int level) : parent_(parent), level_(level) {}
-  // Returns the symbols of a scope inside this scope.
+  // Returns empty symbols for a new scope inside this scope.
   Symbols Inner() const { return {this, level_ + 1}; }
 
-  // Adds the names of statements or of an expression to this scope, in order. The bodies of inner
-  // scopes are not visited.
+  // Adds the names in the statements `body` to this scope, in the order of the statements. Does not
+  // add names of inner scopes, such as the bodies of loops.
   void Visit(const Body& body);
+  // Adds the names in `expr` to this scope. If `store_as_parameter` is true, every name is declared
+  // as a parameter.
   void Visit(const Expr& expr, bool store_as_parameter = false);
   void DeclareParameter(const std::string& name);
 
   int level() const { return level_; }
-  // Returns the level of the scope that contains the variable `name`. Returns nullopt if no scope
-  // contains `name`.
+  // Returns the nesting level of the innermost scope that contains the variable `name`: this scope
+  // or an outer scope. Returns nullopt if no such scope contains `name`.
   std::optional<int> FindRef(const std::string& name) const;
   const std::map<std::string, Load>& loads() const { return loads_; }
 
@@ -44,9 +46,9 @@ class Symbols {
 
   const Symbols* parent_;
   int level_;
-  std::set<std::string> refs_;         // names of variables that the scope contains
-  std::map<std::string, Load> loads_;  // values to load, by the name of the variable
-  std::set<std::string> stores_;       // names that the scope writes
+  std::set<std::string> refs_;         // names of the variables of the scope
+  std::map<std::string, Load> loads_;  // maps a variable name to its initial value in the scope
+  std::set<std::string> stores_;       // names of the variables that the scope assigns
 };
 
 }  // namespace incipit::jinja

@@ -1,4 +1,4 @@
-// A stream of tokens with one token of lookahead.
+// A sequence of tokens that the parser reads from front to back, with one token of lookahead.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class TokenStream {
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& current() const { return tokens_[pos_]; }
-  // Returns the token after the current token.
+  // Returns the token after the current token, without changing the current token.
   const Token& Look() const { return tokens_[std::min(pos_ + 1, tokens_.size() - 1)]; }
   bool At(TokenType type) const { return current().type == type; }
   bool AtName(std::string_view name) const { return At(TokenType::kName, name); }
@@ -47,7 +47,8 @@ class TokenStream {
     return InvalidArgument("chat template line {}: {}", line, message);
   }
   absl::Status Fail(std::string_view message) const { return Fail(current().line, message); }
-  // Returns the error for a construct of Jinja2 that this interpreter does not support.
+  // Returns UNIMPLEMENTED for `what`, a construct of Jinja2 that this interpreter does not support.
+  // `line` is the line of the construct.
   absl::Status Refuse(int line, std::string_view what) const {
     return Unimplemented("chat template line {}: {} is not supported", line, what);
   }
