@@ -1,16 +1,16 @@
-// Declares the interface of a device that computes the operations of a model. Each operation
-// combines several computations (for example a norm, a matrix product and a rotation), because
-// devices run combined computations faster. kernels/reference defines each operation as plain
-// loops.
+// Declares the interface of a device that computes the operations of a model (Backend).
+// kernels/reference defines each operation as plain loops. Each operation combines several
+// computations (for example a norm, a matrix product and a rotation), because a device runs
+// combined computations faster.
 //
-// A step is one call of Upload, then the operations in the order of the model's layers, then one
-// call of Synchronize. An operation enqueues its work and returns. An argument with a wrong shape
-// is a bug of the caller and aborts the program. Synchronize returns the errors of the device, once
-// per step. Only one thread may call a backend.
+// To compute a batch of tokens (a step), the caller calls Upload, then the operations in the order
+// of the model's layers, then Synchronize. An operation enqueues its work and returns. Synchronize
+// returns the errors of the device in this step. An argument with a wrong shape is a bug of the
+// caller and aborts the program. Only one thread may call a backend.
 //
 // The bits of each row of a result depend only on the inputs of the same row. The bits do not
-// change with the other rows of the batch, with the number of rows, or with the division of a
-// prompt into steps.
+// change with the other rows of the step, with the number of rows, or with the division of a prompt
+// into steps.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ class Buffer {
   virtual size_t byte_size() const = 0;
 };
 
-// A matrix of shape [outputs, inputs], in the memory layout that the backend multiplies fastest.
+// A weight matrix of shape [outputs, inputs], in the memory layout that the backend multiplies
+// fastest.
 class Weight {
  public:
   virtual ~Weight() = default;
@@ -50,25 +51,26 @@ class Weight {
 enum class WeightRole : uint8_t { kQkv, kOutput, kGateUp, kDown, kHead, kEmbedding };
 // The use of a matrix in the model. A backend may choose the memory layout of a matrix by its use.
 struct WeightUse {
-  // NOLINTNEXTLINE(google-explicit-constructor): most weights have a role only.
+  // NOLINTNEXTLINE(google-explicit-constructor): most callers pass only a WeightRole.
   constexpr WeightUse(WeightRole role, int32_t rotated_head_dim = 0)
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // For the weight of queries, keys and values (kQkv): head_dim if query and key heads are rotated
-  // without a norm before, otherwise 0. For other weights: 0. If the value is not 0, a backend may
-  // store the rows in the order of the rotation.
-  // REQUIRES: if the value is not 0, every QkvRopeAppend of this weight has this head_dim, and its
+  // If not 0: the head_dim of a weight of queries, keys and values (kQkv) whose query and key heads
+  // are rotated without a norm. A backend may then store the weight rows in the order of the
+  // rotation. 0 for every other weight.
+  // REQUIRES: if not 0, every QkvRopeAppend with this weight has this head_dim, and its
   // `query_norm` and `key_norm` are null.
   int32_t rotated_head_dim;
 };
-// The number format of a stored weight. kInt8 rounds each row of the weight to eight bits with one
-// scale per row (kernels/quantize.h). A product with a kInt8 weight rounds each row of activations
-// in the same way. An embedding lookup in a kInt8 weight returns the rounded row. An embedding that
-// shares its tensor with the head therefore has the same values as the head.
+// The number format of a stored weight. kInt8 rounds each weight row to eight bits with one scale
+// per row (kernels/quantize.h). Before a product with a kInt8 weight, each row of activations is
+// rounded in the same way. An embedding with kInt8 also returns rounded rows, so that an embedding
+// and a head that share a tensor have the same values.
 enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
-// Part `index` of a matrix that is divided into `count` parts, one for each device.
+// Selects the part of a matrix that one device stores: part `index` of `count` parts, one for each
+// device.
 struct Shard {
   int32_t index = 0, count = 1;
 };
@@ -79,7 +81,7 @@ struct KvPoolShape {
 };
 
 // Device memory for the keys and values of every cache block in every layer. Each backend has its
-// own layout.
+// own memory layout.
 class KvPool {
  public:
   virtual ~KvPool() = default;
@@ -88,32 +90,32 @@ class KvPool {
 
 // Arguments of Sample, which samples one token for each element of `samples`. Sample applies
 // penalties, biases, bans, temperature, top-k, top-p and min-p. Log probabilities are computed from
-// the unchanged logits. All backends sample the same token from the same logits
-// (kernels/sampling.h). The samples of a step are numbered from 0 over all calls of Sample in the
-// step, in the order of the calls.
+// the logits before penalties, biases and bans. All backends sample the same token from the same
+// logits (kernels/sampling.h). If a step calls Sample several times, the samples of all calls are
+// numbered consecutively from 0.
 struct SampleArgs {
   TensorView logits;                     // shape [rows, vocab], f32
-  std::span<const StepSample> samples;   // the field `row` of each sample is ignored
-  std::span<const int32_t> logits_rows;  // element i: the row of `logits` for sample i
-  // Output: element i is the token of sample i, or -1 if its row of logits is not finite.
+  std::span<const StepSample> samples;   // samples to compute; their field `row` is ignored
+  std::span<const int32_t> logits_rows;  // element i is the row of `logits` for samples[i]
+  // Output: element i is the token of samples[i], or -1 if its row of logits is not finite.
   std::span<TokenId> tokens;
-  std::span<RowStatus> status;  // output: element i is the status of sample i
-  // Output: one row of log probabilities is appended for each sample with num_logprobs >= 0, in the
-  // order of `samples`.
+  std::span<RowStatus> status;  // output: element i is the status of samples[i]
+  // Output: Sample appends one row of log probabilities for each sample with num_logprobs >= 0, in
+  // the order of `samples`.
   Logprobs* logprobs = nullptr;
-  // True if `logits` is the unmodified output of the latest call of Logits in this step. A backend
-  // may then reuse the maxima that it stored during that call.
+  // True if `logits` is the unchanged result of the latest call of Logits in this step. A backend
+  // may then reuse the maxima of logits that Logits has computed.
   bool is_latest = false;
 };
 
-// The token rows of a step for which logits are computed, and the samples, as the runner has
-// planned them.
+// The token rows of a step for which the runner will compute logits, and the arguments with which
+// the runner will call Sample in this step.
 struct StepLogits {
-  // Indices of the token rows that need logits, in ascending order without duplicates.
+  // Indices of the tokens whose logits are computed, in ascending order without duplicates.
   std::span<const int32_t> rows = {};
-  // The arguments of Sample, or null. Not null only if the step has a single call of Sample, and
-  // one call of Logits computes all rows before. A backend may copy these arguments to the device
-  // together with the step.
+  // The arguments of Sample, or null. If not null, the step calls Logits once, for all `rows`, and
+  // then Sample once, with these arguments. A backend may therefore copy these arguments to the
+  // device together with the step.
   const SampleArgs* samples = nullptr;
 };
 
@@ -122,17 +124,19 @@ struct NormArgs {
   float epsilon = 0;
 };
 
-// Arguments of Embed, which computes hidden[i] = row tokens[i] of `table` for each token of the
-// step. A token below 0 is a placeholder for a sampled token (Step in kernels/step.h).
+// Arguments of Embed, which copies row tokens[i] of `table` to hidden[i] for each token i of the
+// step. A token below 0 is a placeholder for a token that the previous step samples (Step in
+// kernels/step.h).
 struct EmbedArgs {
   const Weight* table = nullptr;  // shape [vocab, hidden_size]
   TensorView hidden;              // output, shape [num_tokens, hidden_size]
 };
 
-// Arguments of QkvRopeAppend, which computes x = RmsNorm(hidden) and q|k|v = x * W^T + bias. If
-// `query_norm` and `key_norm` are not null, these norms are applied to each query and key head.
-// RoPE then rotates q and k (element i of a head is paired with element i + head_dim / 2). The
-// rotated k and the v are stored in the cache blocks of the sequence.
+// Arguments of QkvRopeAppend, which computes q|k|v = RmsNorm(hidden) * W^T + bias. W is `qkv`; q, k
+// and v are the queries, keys and values. If `query_norm` and `key_norm` are not null, a norm is
+// applied to each query and key head. RoPE then rotates q and k (element i of a head is paired with
+// element i + head_dim / 2). The rotated k and the v are stored in the cache blocks of the token's
+// sequence.
 struct QkvRopeAppendArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -142,7 +146,7 @@ struct QkvRopeAppendArgs {
   const Buffer* query_norm = nullptr;  // shape [head_dim], f32; null: no norm of queries
   const Buffer* key_norm = nullptr;    // shape [head_dim], f32; null: no norm of keys
   float head_norm_epsilon = 0;
-  // For each position, head_dim / 2 cosines, then head_dim / 2 sines, in f32.
+  // RoPE table: for each position, head_dim / 2 cosines, then head_dim / 2 sines, in f32.
   const Buffer* rope = nullptr;
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   KvPool* pool = nullptr;
@@ -152,8 +156,8 @@ struct QkvRopeAppendArgs {
 
 // Arguments of causal attention. The token at position p attends to the positions [0, p] of its
 // sequence. With a window of w positions, the token attends to [p - w + 1, p] only. The block table
-// contains the cache block of each position. Sums are computed separately for fixed ranges of
-// positions, which are then combined in ascending order.
+// contains the cache block of each position. Sums over fixed ranges of positions are computed
+// separately and then combined in ascending order of position.
 struct AttentionArgs {
   TensorView query;  // shape [num_tokens, num_heads * head_dim]
   const KvPool* pool = nullptr;
@@ -171,15 +175,15 @@ struct ProjectAddArgs {
   const Weight* weight = nullptr;
   const Buffer* bias = nullptr;  // shape [rows of weight], f32; null: no bias
   TensorView hidden;             // input and output, shape [num_tokens, rows of weight]
-  // The weight of the RmsNorm of the next operation, or null. If not null, a backend may compute a
-  // part of this norm during ProjectAdd, and rounds the norm in the same way for every number of
-  // tokens in a step.
-  // REQUIRES: if not null, the next operation is a QkvRopeAppend or GateUpSilu of the same `hidden`
-  // in this step.
+  // Weight of the RmsNorm that the next operation applies to `hidden`, or null. If not null, a
+  // backend may compute a part of this norm in ProjectAdd. The rounding of the norm must not depend
+  // on the number of tokens in the step.
+  // REQUIRES: if not null, the next operation of this step is a QkvRopeAppend or GateUpSilu of the
+  // same `hidden`.
   const Buffer* next_norm = nullptr;
 };
 
-// Arguments of GateUpSilu, which computes x = RmsNorm(hidden), gate|up = x * W^T + bias, and out =
+// Arguments of GateUpSilu, which computes gate|up = RmsNorm(hidden) * W^T + bias and out =
 // SiLU(gate) * up for each token row. W is `gate_up`.
 struct GateUpSiluArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
@@ -200,14 +204,14 @@ struct LogitsArgs {
   TensorView logits;  // output, shape [count, vocab], f32
 };
 
-// Arguments of Score, which computes the log probability of the target token of each score, and the
-// likeliest tokens of the same row of logits.
+// Arguments of Score. For each element of `scores`, Score computes the log probability of the
+// target token and the likeliest tokens, both from one row of logits.
 struct ScoreArgs {
   TensorView logits;                     // shape [rows, vocab], f32
-  std::span<const StepScore> scores;     // the field `row` of each score is ignored
-  std::span<const int32_t> logits_rows;  // element i: the row of `logits` for score i
-  std::span<RowStatus> status;           // output: element i is the status of score i
-  Logprobs* logprobs = nullptr;          // output: one row per score is appended
+  std::span<const StepScore> scores;     // scores to compute; their field `row` is ignored
+  std::span<const int32_t> logits_rows;  // element i is the row of `logits` for scores[i]
+  std::span<RowStatus> status;           // output: element i is the status of scores[i]
+  Logprobs* logprobs = nullptr;  // output: Score appends one row for each element of `scores`
 };
 
 // The sizes and types that a backend supports. The program does not start if a model or a flag
@@ -222,8 +226,8 @@ struct BackendLimits {
   DType hidden_dtype = DType::kF32;      // type of the residual stream
   DType activation_dtype = DType::kF32;  // type of queries, attention output and MLP activations
   int32_t head_dim_multiple = 1;
-  // The number of rows and columns of each ProjectAdd weight, and the MLP's intermediate size, must
-  // be a multiple of this number.
+  // The MLP's intermediate size and both sizes of each ProjectAdd weight must be multiples of this
+  // number.
   int32_t width_multiple = 1;
   int32_t logits_rows = 64;  // recommended maximum number of rows in one call of Logits
 };
@@ -233,14 +237,14 @@ struct ModelShape {
   int32_t hidden_size = 0, intermediate_size = 0, vocab_size = 0;
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int32_t block_size = 0;
-  // Different attention windows of the layers, as numbers of positions; 0: full attention.
+  // The distinct attention windows of all layers, as numbers of positions; 0: full attention.
   std::vector<int32_t> windows = {};
 };
 
-// Upper bounds of the steps that a runner will pass to a backend.
+// Upper bounds of the sizes of all steps that a runner passes to a backend.
 struct StepBounds {
   int32_t tokens_max = 0, sequences_max = 0;
-  int64_t blocks_max = 0;  // number of cache blocks of all sequences of a step together
+  int64_t blocks_max = 0;  // maximum number of cache blocks of all sequences of a step together
   int32_t samples_max = 0;
   ModelShape model = {};  // all 0: the sizes are unknown, so the first steps may allocate memory
 };
@@ -250,16 +254,17 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendLimits limits() const = 0;
   virtual size_t FreeBytes() const = 0;  // number of bytes that are free for the KV pool
-  // Measures and returns the maximum rates of the machine, with the threads that this backend uses.
-  // The measurement takes about half a second. Returns zeros if the backend cannot measure.
+  // Measures and returns the machine's maximum rates of multiplications and of reads from memory,
+  // with all threads of this backend. The measurement takes about half a second. Returns zeros if
+  // the backend cannot measure.
   virtual MachineRates MeasureRates() { return {}; }
 
   // Returns a buffer filled with zeros. Returns RESOURCE_EXHAUSTED if there is not enough memory;
   // the message contains the requested bytes and the free bytes.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) = 0;
-  // Packs matrices that are multiplied together (q|k|v or gate|up) into one weight. The rows of
-  // each part follow the rows of the previous part. Each part may start at any address. Each part
+  // Packs matrices that are multiplied together (q|k|v or gate|up) into one weight. The rows of the
+  // weight are the rows of `parts`, one part after the other. A part need not be aligned. Each part
   // must outlive the weight, because a backend may read the part without a copy.
   virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
                                                              WeightUse use, WeightFormat format,
@@ -270,20 +275,20 @@ class Backend {
 
   // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. A larger
   // step is allowed and allocates more memory. Returns RESOURCE_EXHAUSTED if there is not enough
-  // memory. The next step must contain no placeholder for a sampled token, because Reserve discards
-  // the samples of the previous step.
+  // memory. Reserve discards the tokens that the previous step sampled, so the next step must not
+  // contain placeholders for these tokens.
   virtual absl::Status Reserve(const StepBounds& bounds) = 0;
 
   // Begins a step. The arrays of `step` and `logits` must stay valid until Synchronize returns.
   virtual void Upload(const Step& step, const StepLogits& logits) = 0;
   // Enqueues the operations that `enqueue` calls. A backend may record these operations. For a
-  // later step with the same `owner` and number of tokens, the backend may replay the recorded
-  // operations instead of calling `enqueue`.
+  // later step with the same `owner` (the address of the calling object) and number of tokens, the
+  // backend may replay the recorded operations instead of calling `enqueue`.
   // REQUIRES: the operations and their memory depend only on `owner`, the number of tokens and the
   // arguments of Upload.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
-  // Records the operations of `enqueue` for each number of tokens in [1, tokens_max], so that no
-  // later RunStep has to record operations. Does nothing if the backend never replays operations.
+  // Records the operations of `enqueue` for each number of tokens in [1, tokens_max], so that later
+  // calls of RunStep only replay operations. Does nothing if the backend never replays operations.
   // The recording uploads and runs `step`, which has one token.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
                                    const Step& /*step*/, const StepLogits& /*logits*/,

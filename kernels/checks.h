@@ -20,13 +20,13 @@ absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shar
 // Aborts if the arrays of `step` have inconsistent sizes, or if an element of `logits.rows` is not
 // the index of a token of `step`.
 void CheckStep(const Step& step, const StepLogits& logits);
-// Aborts if the positions of a sequence are not consecutive, or if the block table has no block for
-// a position.
+// Aborts if the tokens of a sequence do not have consecutive positions, or if the block table has
+// no cache block for a position.
 void CheckPoolCovers(const Step& step, const KvPoolShape& shape);
 
 void CheckLogits(const TensorView& logits);
-// Aborts if the arrays of `args` have different sizes, or if a row or token of `args` is outside of
-// the logits.
+// Aborts if the arrays of `args` have different sizes, or if a row or a token of `args` is outside
+// of the shape of the logits.
 void CheckSampleArgs(const SampleArgs& args);
 void CheckScoreArgs(const ScoreArgs& args);
 

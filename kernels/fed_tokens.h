@@ -1,5 +1,6 @@
-// Replaces placeholders for sampled tokens in a step by the tokens that the previous step has
-// sampled. Used by backends that compute an operation before its call returns.
+// Replaces placeholders in the tokens of a step. A placeholder is a number below 0 and stands for a
+// token that the previous step has sampled. Only backends that finish an operation before its call
+// returns use this class.
 #pragma once
 
 #include <span>
@@ -12,8 +13,8 @@ namespace incipit {
 
 class FedTokens {
  public:
-  // Returns a copy of `tokens` in which the sampled tokens replace the placeholders (numbers below
-  // 0). The result is valid until the next call of BeginStep.
+  // Returns a copy of `tokens` in which tokens of the previous step replace all placeholders
+  // (numbers below 0). The copy is valid until the next call of BeginStep.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {
     tokens_.assign(tokens.begin(), tokens.end());
     for (TokenId& token : tokens_) {
@@ -25,7 +26,8 @@ class FedTokens {
     samples_.clear();
     return tokens_;
   }
-  // Appends `tokens`, the tokens that one call of Sample has sampled.
+  // Stores the tokens that one call of Sample has sampled, after the tokens of earlier calls in
+  // this step.
   void Add(std::span<const TokenId> tokens) {
     samples_.insert(samples_.end(), tokens.begin(), tokens.end());
   }

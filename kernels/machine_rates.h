@@ -1,5 +1,6 @@
-// The maximum rates of a machine: operations per second for each number type, and bytes per second
-// read from main memory. Benchmarks report the rate of a kernel as a share of the maximum rate.
+// Declares the maximum rates of a machine: operations per second for each number type, and bytes
+// per second that are read from main memory. Benchmarks report the speed of a kernel as a share of
+// the maximum rate.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +13,15 @@ struct MachineRates {
   std::string cpu;  // name of the processor; empty if unknown
   std::string isa;  // name of the instruction set of the inner loops
   int32_t num_threads = 0;
-  // Operations per second of all threads together, where one multiply-add counts as two operations.
-  // 0: the machine has no instruction for the type. `bf16` is measured even if the inner loops do
-  // not use the machine's bf16 instruction.
+  // Operations per second of all threads together, for each number type. One multiply-add counts as
+  // two operations. 0: the machine has no instruction for the type. `bf16` is measured even if the
+  // inner loops do not use the machine's bf16 instruction.
   double f32 = 0, bf16 = 0, int8 = 0;
   double read_bytes = 0;  // bytes per second that all threads together read from main memory
 };
 
-// Returns the larger of two measured values for each rate. Other programs on the machine can only
-// lower a measured rate, so the largest of several measurements is the most accurate.
+// Returns the larger of the two measured values of each rate. Other programs on the machine can
+// only lower a measured rate, so the largest value is the most accurate.
 inline MachineRates LargerRates(const MachineRates& one, const MachineRates& other) {
   MachineRates larger = one;
   larger.f32 = std::max(one.f32, other.f32);

@@ -1,4 +1,4 @@
-// Rounds weights and activations to eight-bit numbers, symmetrically, with one scale per row. Every
+// Rounds weights and activations to eight-bit numbers in [-127, 127], with one scale per row. Every
 // backend computes the same bits.
 #pragma once
 
@@ -13,13 +13,13 @@
 namespace incipit {
 
 inline constexpr float kInt8Max = 127;
-// If all magnitudes of a row are smaller than this number, the numbers of the row are 0, because 1
-// / scale could overflow.
+// A row whose magnitudes are all smaller than this number is rounded to zeros, because the
+// reciprocal of its scale could overflow.
 inline constexpr float kInt8LeastMagnitude = 1e-30f;
 
 // Rounds a row to eight-bit numbers and returns the scale of the row, which is the largest
-// magnitude divided by 127. numbers[i] is x[i] / scale, rounded to nearest, ties to even, in [-127,
-// 127]. If a value of `x` is not finite, all numbers are 0 and the scale is NaN, so that products
+// magnitude divided by 127. numbers[i] is x[i] divided by the scale, rounded to nearest, ties to
+// even. If a value of `x` is not finite, all numbers are 0 and the scale is NaN, so that products
 // with the row are NaN.
 inline float QuantizeRow(std::span<const float> x, std::span<int8_t> numbers) {
   INCIPIT_CHECK(x.size() == numbers.size());

@@ -37,14 +37,13 @@
 
 namespace incipit {
 
-// Returns exp(x) for x <= 0 with an error of at most one unit in the last place. For x < -64,
+// Returns exp(x) for x <= 0, with an error of at most one unit in the last place. For x < -64,
 // returns exp(-64) = 1.6e-28. Every multiplication and addition is rounded separately, so that all
-// instruction sets return the same bits. The formula is
-//   2^n (1 + r + r^2 q(r)) with n = round(x / ln 2), r = x - n ln 2 and a polynomial q
+// instruction sets return the same bits.
 float SamplingExp(float x);
 
-// Returns the mass of a token: weight * 2^kMassBits, rounded to the nearest whole number, ties to
-// even. `weight` may be slightly above 1.
+// Returns the mass of a token, which is the token's weight in fixed point: weight * 2^kMassBits,
+// rounded to the nearest whole number, ties to even. `weight` may be slightly above 1.
 uint64_t MassOf(float weight);
 
 // Returns 1 / temperature, or the largest finite number if 1 / temperature is infinite.
@@ -54,17 +53,19 @@ float InverseTemperature(float temperature);
 // largest logit of the row.
 float WeightOf(float logit, float max, float inverse_temperature);
 
-// Returns the minimum sum of the masses of the tokens that top_p keeps: the share `top_p` of
-// `total`, at least 1.
+// Returns the minimum sum of the masses (fixed-point weights) of the tokens that top_p keeps: top_p
+// * total, but at least 1.
 uint64_t TopPMass(float top_p, uint64_t total);
 
-// Returns the smallest mass of a token that min_p keeps.
+// Returns the smallest mass (fixed-point weight) of a token that min_p keeps.
 uint64_t MinPMass(float min_p);
 
-// Returns the point in [0, total) that the random bits select for `sample`.
+// Returns a random point in [0, total), which depends only on `total` and on the seed, choice and
+// position of `sample`. `total` is the sum of the masses (fixed-point weights) of all kept tokens.
 uint64_t SamplePoint(const StepSample& sample, uint64_t total);
 
-// Returns an unsigned integer that increases with the logit. -0 and +0 have the same integer.
+// Returns an unsigned integer that sorts logits: a larger logit has a larger integer. -0 and +0
+// have the same integer.
 inline uint32_t OrderKey(float logit) {
   const auto bits = std::bit_cast<uint32_t>(logit + 0.0f);
   return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
@@ -79,13 +80,13 @@ void ApplyPenaltiesAndBias(const StepSample& sample, std::span<float> logits);
 // Applies rule 3 of this file (bans): sets the logit of each banned token to -infinity.
 void ApplyBans(const StepSample& sample, std::span<float> logits);
 
-// Returns the natural logarithm of mass / 2^kMassBits, with an error below 1e-14. Every operation
+// Returns the natural logarithm of mass * 2^-kMassBits, with an error below 1e-14. Every operation
 // is rounded separately, so that all instruction sets return the same bits.
 // REQUIRES: mass >= 2^kMassBits.
 double LogOfMass(uint64_t mass);
 
 // Returns the log probability of a token with the logit `logit`. `max` is the largest logit of the
-// row. `log_of_mass` is the logarithm of the sum of the row's masses at temperature 1.
+// row. `log_of_mass` is LogOfMass(sum of the masses of all tokens of the row at temperature 1).
 float LogProbability(float logit, float max, double log_of_mass);
 
 }  // namespace incipit

@@ -5,19 +5,21 @@
 
 namespace incipit {
 
-// The mass (fixed-point weight) of the likeliest token is 1 << kMassBits. The masses of 1 <<
-// kVocabBitsMax tokens therefore sum without overflow. A token that is 1e12 times less likely than
-// the likeliest token has mass 0.
+// The mass of a token is its weight in fixed point. The mass of the likeliest token is 1 <<
+// kMassBits, so that the masses of 1 << kVocabBitsMax tokens sum without overflow. A token that is
+// 1e12 times less likely than the likeliest token has mass 0.
 inline constexpr int kMassBits = 40;
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
 // Constants of exp(x) = 2^n (1 + r + r^2 q(r)) with n = round(x / ln 2), r = x - n ln 2 and a
 // polynomial q.
-inline constexpr float kExpLowest = -64.0f;  // a smaller x is replaced by this number
-// 1.5 * 2^23. Adding and subtracting this number rounds to a whole number.
+// the smallest x; a smaller number is replaced by kExpLowest
+inline constexpr float kExpLowest = -64.0f;
+// 1.5 * 2^23. If this constant is added to an f32 number and then subtracted, the result is the
+// number rounded to a whole number.
 inline constexpr float kExpRound = 12582912.0f;
 inline constexpr float kExpLog2E = 1.44269504f;
-// The high part of ln 2, cut to 15 bits, so that n * kExpLn2High is exact.
+// ln 2, cut to its highest 15 bits, so that n * kExpLn2High is exact.
 inline constexpr float kExpLn2High = 0.693145752f;
 inline constexpr float kExpLn2Low = 1.42860677e-6f;
 // Coefficients of the polynomial q(r), which interpolates (e^r - 1 - r) / r^2 at the Chebyshev
@@ -28,7 +30,8 @@ inline constexpr float kExpQ1 = 0.0416665561f;
 inline constexpr float kExpQ0 = 0.166665763f;
 inline constexpr float kExpHalf = 0.5f;
 
-// A weight times kMassScale, plus kMassRound, has the rounded mass in its low 52 bits.
+// The low 52 bits of the double weight * kMassScale + kMassRound are the rounded mass (fixed-point
+// weight) of a token.
 inline constexpr double kMassScale = 0x1p40;
 inline constexpr double kMassRound = 0x1p52;
 static_assert(kMassScale == static_cast<double>(1ull << kMassBits));

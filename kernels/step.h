@@ -1,5 +1,5 @@
-// Declares a step: one pass of the model over a batch of sequences, as plain arrays. The engine
-// creates a step once, and its runner passes the step unchanged to the backend.
+// Declares a step: one computation of the model for a batch of sequences. The engine creates the
+// arrays of a step once, and the runner passes the arrays unchanged to the backend.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,20 @@
 
 namespace incipit {
 
-// One token to sample. The logits are those of token row `row` (an index into Step::tokens).
+// A token that the step samples, from the logits of token row `row` (an index into Step::tokens).
 // Several samples, one for each choice of a request, may have the same row.
 struct StepSample {
   int32_t row = 0;
   const SamplingParams* params = nullptr;
-  // Index of the choice in its request. Seed, choice and position select the random bits.
+  // Index of the choice (one of several outputs) in its request. Seed, choice and position
+  // determine the random bits.
   int32_t choice = 0;
   int64_t position = 0;  // position of the sampled token in its sequence
-  // Counts of tokens in the prompt and the output, sorted by token; empty if there are no
-  // penalties.
+  // How often each token occurs in the prompt and in the output, sorted by token; empty if the
+  // request has no penalties.
   std::span<const TokenCount> counts = {};
-  // Tokens that must not be sampled: stop tokens, while the output is shorter than min_tokens.
+  // Tokens that must not be sampled: the stop tokens if the output is shorter than min_tokens,
+  // otherwise none.
   std::span<const TokenId> banned = {};
 };
 
@@ -29,20 +31,20 @@ struct StepSample {
 struct StepScore {
   int32_t row = 0;
   TokenId target = -1;
-  int32_t num_top = 0;  // number of likeliest tokens to report in addition to `target`
+  int32_t num_top = 0;  // number of likeliest tokens to return in addition to `target`
 };
 
-// The arrays of a step. A token row is an index into `tokens`. Sequence s has
-//   tokens [token_begin[s], token_begin[s + 1]), at consecutive positions;
-//   blocks [block_begin[s], block_begin[s + 1]), where block i of the sequence holds the positions
-//     [i * block_size, (i + 1) * block_size);
-//   samples [sample_begin[s], sample_begin[s + 1]) and scores [score_begin[s], score_begin[s + 1]),
-//     both in ascending order of their token rows, which belong to sequence s.
-// The results of the step for sequence s have the same ranges. All arrays must stay valid until the
-// step has finished.
+// The arrays of a step. A token row is an index into `tokens`. Sequence s of the step has:
+// - the tokens [token_begin[s], token_begin[s + 1]), at consecutive positions;
+// - the cache blocks [block_begin[s], block_begin[s + 1]), where block i of the sequence holds the
+//   positions [i * block_size, (i + 1) * block_size);
+// - the samples [sample_begin[s], sample_begin[s + 1]) and the scores [score_begin[s],
+//   score_begin[s + 1]), both in ascending order of their token rows, which belong to sequence s.
+// The results of the step are in the same order as the samples and the scores. All arrays must
+// stay valid until the step has finished.
 //
-// A token -1 - i is a placeholder for the token of sample i of the previous step, which may still
-// be in flight. If the logits of sample i were not finite, the placeholder becomes token 0. In this
+// A token -1 - i is a placeholder for the token of sample i of the previous step, which may not
+// have finished. If the logits of sample i are not finite, the placeholder becomes token 0. In this
 // case, the caller must discard all results that depend on the placeholder.
 struct Step {
   std::span<const TokenId> tokens = {};       // size: num_tokens
@@ -50,7 +52,8 @@ struct Step {
   std::span<const int32_t> token_begin = {};  // size: num_sequences + 1
   std::span<const int32_t> block_begin = {};  // size: num_sequences + 1
   std::span<const BlockId> blocks = {};       // size: block_begin[num_sequences]
-  // Copies of cache blocks that the device makes before the first layer, in any order.
+  // Pairs of cache blocks: the device copies keys and values from one block to another before the
+  // first layer. The copies may be made in any order.
   std::span<const BlockCopy> copies = {};
   std::span<const int32_t> sample_begin = {};  // size: num_sequences + 1
   std::span<const StepSample> samples = {};    // size: sample_begin[num_sequences]

@@ -16,7 +16,8 @@ inline constexpr EnumName<DType> kDTypeNames[] = {
     {DType::kF32, "f32"}, {DType::kF16, "f16"}, {DType::kBF16, "bf16"}};
 constexpr std::string_view NameOf(DType dtype) { return NameIn(kDTypeNames, dtype); }
 
-// A view of a dense row-major matrix; the view does not own the memory. A vector has one row.
+// A matrix in row-major order, without gaps between rows. The view does not own the memory. A
+// vector is a matrix with one row.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kF32;
@@ -28,7 +29,8 @@ struct TensorView {
   }
 };
 
-// A read-only view of a dense row-major matrix, for example a tensor of a mapped file.
+// A read-only matrix in row-major order, without gaps between rows, for example a tensor of a
+// mapped file. The view does not own the memory.
 struct ConstTensorView {
   const void* data = nullptr;
   DType dtype = DType::kF32;

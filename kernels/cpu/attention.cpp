@@ -7,20 +7,21 @@
 namespace incipit {
 namespace {
 
-// Maximum number of rows (tokens x query heads) of a tile. All rows of a tile share each load of
-// keys and values from the CPU cache. A larger tile needs fewer loads per row. A smaller tile keeps
-// its sums in the first-level cache.
+// Maximum number of rows (pairs of a token and a query head) that one thread computes together.
+// These rows share each load of keys and values from the CPU cache. With more rows, the sums of all
+// rows would not fit into the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// A tile is cut into splits (kSplit positions each) if its cost exceeds 1 / kPartMax of the average
-// cost per thread. Without the splits, all other threads could wait for the thread that computes
-// the tile.
+// Several threads share the attention of a tile (tokens and heads of one sequence) if the tile
+// costs more than 1 / kPartMax of the average work per thread. Otherwise all other threads could
+// wait for one thread.
 constexpr int64_t kPartMax = 4;
 
-// Maximum number of rows (tokens x query heads) per KV head in a tile that holds several KV heads.
+// Maximum number of rows (pairs of a token and a query head) of each KV head, if one thread
+// computes several KV heads together.
 constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
-// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. A tile combines KV
-// heads of a cache block until their contiguous keys and values have this size.
+// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. A thread therefore
+// combines KV heads of a cache block until their keys and values have this size together.
 constexpr int64_t kRunBytes = 16384;
 
 constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
@@ -68,13 +69,13 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // A tile holds all query heads of a KV head, because these heads share each load of keys and
-  // values. The query heads are divided among several tiles only if threads would otherwise be
-  // idle.
+  // All query heads of a KV head share each load of keys and values, so one thread computes these
+  // query heads together. The query heads are divided among several threads only if threads would
+  // otherwise be idle.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // A tile with several KV heads reads a longer contiguous range of memory. KV heads are combined
-  // only if at least two tiles per thread remain.
+  // A thread that computes several KV heads together reads a longer contiguous range of memory. KV
+  // heads are combined only if each thread still has at least two tiles of work.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
@@ -83,8 +84,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, step, s);
 }
 
-// Returns the number of pairs of a KV head and a split (kSplit positions) in the step. Threads can
-// compute these pairs in parallel.
+// Returns the number of pairs of a KV head and a split (a range of kSplit positions) in the step.
+// Threads can compute these pairs in parallel.
 int64_t CpuAttention::CountParts(const AttentionArgs& args, const Step& step) const {
   int64_t parts = 0;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
@@ -104,7 +105,8 @@ void CpuAttention::AddTiles(const AttentionArgs& args, const Step& step, int32_t
     const int32_t oldest = args.window > 0 ? std::max(0, first + 1 - args.window) : 0;
     const bool has_few_rows = heads_per_tile_ == group && num_tokens * group <= kGroupRowsMax;
     for (int32_t head = 0; head < args.num_heads;) {
-      // A tile holds query heads of a single KV head, or all query heads of several KV heads.
+      // A tile (work of one thread) holds query heads of a single KV head, or all query heads of
+      // several KV heads.
       const int32_t num_heads = std::min(heads_per_tile_, group - head % group);
       const int32_t num_groups =
           has_few_rows ? std::min(groups_per_tile_, (args.num_heads - head) / group) : 1;
@@ -145,8 +147,8 @@ void CpuAttention::CutIntoUnits(int64_t head_dim) {
     }
   }
   states_.Get(floats);
-  // Threads fetch the units of work in descending order of cost, so that no thread starts an
-  // expensive unit last. The results do not depend on the order of the units.
+  // Threads fetch the most expensive work first, so that no thread starts expensive work last. The
+  // results do not depend on this order.
   std::sort(units_.begin(), units_.end(),
             [](const Unit& a, const Unit& b) { return a.cost > b.cost; });
 }

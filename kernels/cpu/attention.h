@@ -1,6 +1,6 @@
-// Computes the attention of all sequences of a step on the CPU. A tile is a group of tokens and
-// heads of one sequence. A split is a fixed range of kSplit (1024) positions. An expensive tile is
-// computed split by split, in parallel.
+// Computes the attention of all sequences of a step on the CPU. A thread computes a tile: a group
+// of tokens and heads of one sequence. If a tile is expensive, several threads compute its ranges
+// of kSplit (1024) positions (splits) in parallel.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ class CpuAttention {
   struct Tile {
     int32_t sequence = 0, token_begin = 0, num_tokens = 0;
     int32_t head_begin = 0, num_heads = 0, num_groups = 0;
-    // The tokens attend to positions in the splits [split_begin, split_end). Split i holds the
-    // positions [i * kSplit, (i + 1) * kSplit).
+    // The tokens attend only to positions in the splits [split_begin, split_end). Split i is the
+    // range of positions [i * kSplit, (i + 1) * kSplit).
     int32_t split_begin = 0, split_end = 0;
     int64_t cost = 0;
-    // Index of the first float in `states_` if threads compute the splits of this tile separately;
-    // -1 if one thread computes the whole tile.
+    // If several threads compute this tile: index in `states_` of the tile's first sum. If one
+    // thread computes the tile: -1.
     int64_t states = -1;
   };
-  // The work that a thread fetches at a time: a whole tile, or one split (kSplit positions) of a
-  // tile.
+  // A piece of work for one thread: a whole tile (tokens and heads of one sequence), or one range
+  // of kSplit positions of a tile.
   struct Unit {
     int32_t tile = 0, split_begin = 0, split_end = 0;
     int64_t cost = 0;
@@ -53,10 +53,10 @@ class CpuAttention {
   const Threads& threads_;
   std::vector<Tile> tiles_;
   std::vector<Unit> units_;
-  // Indices of the tiles whose splits (kSplit positions each) are computed separately. The sums of
-  // these splits are combined after all splits are computed.
+  // Indices in `tiles_` of the tiles that several threads may share. Each range of kSplit positions
+  // (split) of such a tile is summed separately. The sums of all splits are combined at the end.
   std::vector<int32_t> apart_;
-  Scratch<float> scratch_;  // working memory of all threads, scratch_floats_ floats each
+  Scratch<float> scratch_;  // working memory: scratch_floats_ floats for each thread
   Scratch<float> states_;
   int64_t scratch_floats_ = 0;
   int32_t heads_per_tile_ = 0, groups_per_tile_ = 0;

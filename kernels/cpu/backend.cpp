@@ -28,7 +28,7 @@
 namespace incipit {
 namespace {
 
-// Maximum number of tokens whose products of queries, keys and values are in memory at a time.
+// Maximum number of tokens of a step for which queries, keys and values are computed at a time.
 constexpr int64_t kPassRows = 512;
 
 float* RowAt(const TensorView& view, int64_t row) {
@@ -114,8 +114,7 @@ class CpuBackend final : public Backend {
     return StoreAsF32(memory_, parts);
   }
 
-  // Allocates nothing, because working memory grows to the size of the largest step and is never
-  // freed.
+  // Allocates nothing, because the working memory grows during steps and is never freed.
   absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
 
   void Upload(const Step& step, const StepLogits& logits) override {
@@ -158,7 +157,7 @@ class CpuBackend final : public Backend {
 
   int64_t num_tokens() const { return std::ssize(step_.tokens); }
 
-  // Returns the input of a matrix product: all rows of `hidden`, normalised by the RMS norm `norm`.
+  // Returns the input of a matrix product that applies the RMS norm `norm` to all rows of `hidden`.
   ProductInput Normalized(const TensorView& hidden, const NormArgs& norm, int64_t cols) const {
     INCIPIT_CHECK(hidden.cols == cols);
     CheckVector(norm.weight, cols);
@@ -168,8 +167,8 @@ class CpuBackend final : public Backend {
             .norm_weight = FloatsOf(norm.weight),
             .epsilon = norm.epsilon};
   }
-  // Normalises and rotates the query and key heads of token `row`, and stores the queries, keys and
-  // values. `qkv` holds these heads, as the matrix product computed them.
+  // Normalises and rotates the query and key heads of token `row`, and stores the token's queries,
+  // keys and values. `qkv` holds the heads as the matrix product computed them.
   void FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv);
 
   const simd::Kernels& kernels_;
@@ -181,18 +180,19 @@ class CpuBackend final : public Backend {
   std::optional<OneDnnContext> one_dnn_;
   CpuAttention attention_;
   CpuSampler sampler_;
-  // The step after the replacement of placeholders for sampled tokens, so that no token id is below
-  // 0.
+  // The current step, in which tokens of the previous step have replaced all placeholders (token
+  // ids below 0).
   Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
-  std::vector<int32_t> sequence_of_;  // element i: index of the sequence of token i of the step
+  // element i: index of the sequence to which token i of the step belongs
+  std::vector<int32_t> sequence_of_;
   Scratch<float> product_;
   Scratch<int8_t> rounded_;
 };
 
-// Packs a matrix for oneDNN if oneDNN supports the matrix and is forced, or is preferred and the
-// CPU has instructions for the type. Otherwise packs the matrix for the inner loops of
+// Packs a matrix for oneDNN if oneDNN supports the matrix, and the options force oneDNN or the CPU
+// has instructions for the type. Otherwise packs the matrix for the inner loops of
 // kernels/cpu/simd.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
   const DType dtype = source.dtype();

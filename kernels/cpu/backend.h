@@ -17,10 +17,12 @@ namespace incipit {
 enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
 
 struct CpuChoices {
-  // Inner loops to use; null: the inner loops for CpuOptions::isa.
+  // The inner loops that the backend uses; null: the inner loops for CpuOptions::isa.
   const simd::Kernels* kernels = nullptr;
   CpuMatmul matmul = CpuMatmul::kAuto;
-  size_t memory_limit_bytes = 0;  // 0: the free memory of the machine and the cgroup
+  // Maximum number of bytes that the backend allocates; 0: the free memory of the machine and of
+  // the control group.
+  size_t memory_limit_bytes = 0;
 };
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const CpuOptions& options,
                                                               const CpuChoices& choices);

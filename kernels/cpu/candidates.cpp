@@ -20,9 +20,9 @@ void Candidates::KeepMass(uint64_t wanted) {
   KeepUpTo(FindCut(wanted, mass_of), mass_of);
 }
 
-// Finds the limit by radix selection. Each of three passes determines the next 10 or 11 bits of the
-// limit's OrderKey, from the highest bits down. A pass sums the values of the candidates whose
-// higher bits equal the bits found by earlier passes.
+// Finds the smallest logit to keep, by radix selection on its OrderKey. Each of three iterations
+// finds the next 10 or 11 bits of the key, from the highest bits down. An iteration sums the values
+// of the candidates whose keys begin with the bits that earlier iterations have found.
 template <class ValueOf>
 Candidates::Cut Candidates::FindCut(uint64_t wanted, const ValueOf& value_of) {
   struct Digit {

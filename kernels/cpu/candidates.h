@@ -1,5 +1,5 @@
-// Stores the candidates of one row of logits: the tokens that may be sampled. Also selects the
-// candidates with the largest logits or masses.
+// Stores the candidates of one row of logits: the tokens that may be sampled. Also removes
+// candidates with small logits.
 #pragma once
 
 #include <array>
@@ -10,8 +10,9 @@
 
 namespace incipit {
 
-// Parallel arrays of token ids, logits and weights, sorted by token id. A mass is a weight in fixed
-// point (MassOf of kernels/sampling.h).
+// The candidates for sampling: arrays of token ids, logits and weights, sorted by token id. Element
+// i of each array belongs to candidate i. A mass is a weight in fixed point (MassOf of
+// kernels/sampling.h).
 class Candidates {
  public:
   // Removes all candidates and reserves memory for `capacity` candidates.
@@ -37,14 +38,15 @@ class Candidates {
   // Keeps the `k` candidates with the largest logits. Among candidates with equal logits, lower
   // token ids are kept. Ignores the weights.
   void KeepLargest(int64_t k);
-  // Keeps the fewest candidates with the largest logits whose masses sum to at least `wanted`.
+  // Keeps the candidates with the largest logits: as few as possible, so that their masses (weights
+  // in fixed point) sum to at least `wanted`.
   // REQUIRES: the masses of all candidates sum to at least `wanted`.
   void KeepMass(uint64_t wanted);
 
  private:
-  // The candidates to keep: all logits above a limit, and some logits equal to the limit. `key` is
-  // the OrderKey of the limit. Kept candidates with a logit equal to the limit have values that sum
-  // to at least `wanted_of_equals`.
+  // Describes the candidates to keep: all candidates with a logit above a limit, and some
+  // candidates with a logit equal to the limit. `key` is the OrderKey of the limit. Candidates
+  // equal to the limit are kept until their values sum to at least `wanted_of_equals`.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

@@ -41,8 +41,7 @@ std::optional<uint64_t> ReadField(const std::string& path, std::string_view key)
 }
 
 // Returns the folders of the control group `path` and of its ancestors, under the folder `mount`.
-// In a container, the control group that /proc names may have no folder. In this case only `mount`
-// itself can be read.
+// In a container, the folder of `path` may not exist. In this case only `mount` itself can be read.
 std::vector<std::string> WithAncestors(const std::string& mount, std::string path) {
   std::vector<std::string> folders;
   while (!path.empty() && path != "/") {
@@ -116,7 +115,7 @@ uint64_t CpusInGroups(const HostPaths& paths) {
     if (file >> quota >> period) cpus = std::min(cpus, Cpus(quota, period));
   }
   for (const std::string& folder : Folders(paths, "cpu")) {
-    // Without a quota, the file holds -1, which becomes a huge unsigned number.
+    // If there is no quota, the file holds -1. ReadNumber returns -1 as a huge unsigned number.
     const auto quota = ReadNumber(folder + "/cpu.cfs_quota_us");
     if (quota.value_or(kUnlimited) > kUnlimited / 2) continue;
     cpus = std::min(cpus, Cpus(quota, ReadNumber(folder + "/cpu.cfs_period_us")));

@@ -32,7 +32,7 @@ Pages MapPages(size_t bytes) {
   void* const mapping = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
-  // Unmaps the memory before the first huge page and after the last huge page.
+  // Unmaps the parts of the mapping before the first huge page and after the last huge page.
   char* const begin = static_cast<char*>(mapping);
   const size_t skipped =
       (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;

@@ -67,8 +67,8 @@ class HostMemory {
   // this call.
   explicit HostMemory(size_t limit_bytes);
 
-  // Returns the number of bytes that can still be allocated: the minimum of the rest of the limit
-  // and the free memory of the host.
+  // Returns the number of bytes that can still be allocated: the unused part of the limit, or the
+  // free memory of the host if that is smaller.
   size_t FreeBytes() const;
 
   // Allocates a buffer of `bytes` bytes. Returns RESOURCE_EXHAUSTED if there is not enough memory.

@@ -18,8 +18,8 @@ namespace incipit {
 // Layout of the pool: [layer][block][kv_head][keys, values]. Layout within one block and KV head:
 //   keys    [block_size / g][head_dim][g], with g = min(16, block_size)
 //   values  [block_size][head_dim]
-// For each key dimension, the elements of g consecutive slots are contiguous. A vector load
-// therefore reads one dimension of the keys of g consecutive positions.
+// Keys are stored in groups of g consecutive positions. Within a group, the g elements of one
+// dimension are contiguous, so that a vector load reads one dimension of several keys.
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -32,7 +32,7 @@ class CpuKvPool final : public KvPool {
 
   const KvPoolShape& shape() const override { return shape_; }
 
-  // Returns the distance between two consecutive blocks of a layer, in elements.
+  // Returns the distance in elements between two consecutive blocks of the same layer.
   int64_t block_stride() const { return head_stride() * shape_.num_kv_heads; }
 
   // Returns the address of the keys of KV head `head` in block 0 of layer `layer`. The values of
@@ -44,7 +44,8 @@ class CpuKvPool final : public KvPool {
     BlockId block{};
     int32_t slot = 0;
   };
-  // Stores the key and the value of one slot. `key_value` holds the key, then the value.
+  // Stores the key and the value of one position of a block (a slot). `key_value` holds the key,
+  // then the value.
   void Write(const Slot& at, const std::span<const float> key_value[2]) {
     char* const head = At(at.layer, IndexOf(at.block), at.head);
     if (shape_.dtype == DType::kF32) {
@@ -54,7 +55,8 @@ class CpuKvPool final : public KvPool {
     }
   }
 
-  // Copies the keys and values of the first copy.num_tokens slots of a block in one layer.
+  // Copies the keys and values of the first copy.num_tokens positions of a block to another block,
+  // in one layer.
   void Copy(int32_t layer, const BlockCopy& copy) {
     INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= shape_.block_size);
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {

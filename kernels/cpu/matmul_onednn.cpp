@@ -20,14 +20,14 @@
 namespace incipit {
 namespace {
 
-// Numbers of rows for which oneDNN primitives are created. A product with another number of rows is
-// padded with zero rows to the next larger number.
+// Numbers of input rows for which oneDNN primitives are created. A product with another number of
+// rows is padded with zero rows to the next larger number.
 constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  16,  24,
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
 
-// Excludes the AMX instructions, because AMX sums in a different order for one row than for many
-// rows. oneDNN accepts the limit only before the first use of the library. If the user has set an
-// environment variable of oneDNN, the user's limit stays.
+// Forbids oneDNN to use AMX instructions, because AMX sums in a different order for one row than
+// for many rows. oneDNN accepts this limit only before the first use of the library. An environment
+// variable that the user has set for oneDNN keeps its effect.
 void LimitInstructionSet() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -78,7 +78,7 @@ dnnl::memory::desc PlainWeights(const Shape& shape) {
 
 class OneDnnContext::State {
  public:
-  // The primitive for one matrix shape and number of rows, with its memory objects.
+  // The oneDNN primitive for one matrix shape and one number of rows, with its memory objects.
   struct Product {
     dnnl::matmul::primitive_desc description;
     dnnl::matmul primitive;
@@ -124,15 +124,15 @@ class OneDnnContext::State {
 
   struct Weights {
     const dnnl::memory& packed;
-    // One scale per output for eight-bit weights; null for other weights.
+    // One scale for each output, if the weights have eight bits; otherwise null.
     const float* scales;
   };
   void Multiply(const Shape& shape, const Weights& weights, const ProductInput& input,
                 const ProductOutput& output) {
     const int64_t rows = BucketOf(shape, input.num_rows);
     Product& product = ProductFor(shape, rows);
-    // oneDNN writes the sums directly to the output if the sums are stored and the rows are not
-    // padded.
+    // oneDNN writes directly to the output if the sums are not added to previous values or combined
+    // with SiLU, and if no rows are padded.
     const bool in_place = output.finish == simd::Finish::kStore && rows == input.num_rows;
     float* const sums = in_place ? output.y : sums_.Get(rows * shape.outputs);
     product.x.set_data_handle(Factors(shape, input, rows));
@@ -289,7 +289,8 @@ class OneDnnContext::Matrix final : public PackedMatrix {
   Shape shape_;
   std::unique_ptr<HostBuffer> buffer_;
   dnnl::memory weights_;
-  std::vector<float> scales_;  // one scale per output for eight-bit weights; otherwise empty
+  // one scale for each output, if the weights have eight bits; otherwise empty
+  std::vector<float> scales_;
 };
 
 namespace {

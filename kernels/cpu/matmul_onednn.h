@@ -1,7 +1,7 @@
 // Computes matrix products by oneDNN, with weights in oneDNN's blocked format. By default, oneDNN
-// is used if attention uses the bf16 dot instruction (simd/select.h) and the CPU has AVX-512
-// instructions for the type: AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI for eight-bit
-// weights. On such a CPU, oneDNN computes each row with the same bits for every number of rows.
+// is used if attention uses the bf16 dot instruction (simd/select.h) and the CPU has instructions
+// for the type of the weights: AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI for eight-bit
+// weights. On these CPUs, oneDNN computes each row with the same bits for every number of rows.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace incipit {
 
-// The condition for the use of oneDNN for a matrix.
+// States for which matrices oneDNN is used.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
-  // Only if oneDNN's kernels for the matrix (brgemm) compute each row with the same bits in every
-  // batch.
+  // Uses oneDNN only if its kernels for the matrix (brgemm) compute each row with the same bits for
+  // every number of rows.
   kWhereRowsStayApart,
 };
 

@@ -12,11 +12,11 @@ namespace {
 
 // Maximum number of input rows that are packed at a time, which limits the memory for packed rows.
 constexpr int64_t kPassRows = 512;
-// Maximum number of panels (groups of weight rows that the inner loops multiply together) in one
-// part of a product. The panels of a part stay in the thread's CPU cache while all input rows of
-// the part are multiplied.
+// Maximum number of panels (groups of weight rows) that a thread multiplies in one piece of work.
+// These panels stay in the thread's CPU cache while all input rows of the piece are multiplied.
 constexpr int64_t kPanelsAtOnce = 8;
-// Minimum number of parts of a product per thread, if the weight has enough panels.
+// Minimum number of pieces of work per thread into which a product is divided, if the weight is
+// large enough.
 constexpr int64_t kPartsMin = 8;
 
 class SimdMatrix final : public PackedMatrix {
@@ -89,20 +89,20 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    // The smallest work for a thread: one panel (a group of weight rows), or a panel of gate with
-    // its panel of up.
+    // Number of panels (groups of weight rows) in the smallest piece of work for a thread: one
+    // panel, or a panel of gate rows with its panel of up rows.
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
-    // The speed of a product with a single tile of input rows depends on memory bandwidth only.
-    // Each thread therefore reads one contiguous range of panels (groups of weight rows).
+    // If all input rows form a single tile, only memory bandwidth limits the speed. Each thread
+    // therefore reads one contiguous range of panels (groups of weight rows).
     if (num_tiles == 1) {
       context_.threads.ForParts(num_units, work, [&](int64_t begin, int64_t end, int32_t) {
         multiply(begin * unit, end * unit, 0, 1);
       });
       return;
     }
-    // Divides the product into parts: a group of input rows times a range of panels (groups of
-    // weight rows). Consecutive parts use the same panels, so a thread finds these panels in a CPU
-    // cache.
+    // Divides the product into pieces of work: a group of input rows times a range of panels
+    // (groups of weight rows). Consecutive pieces use the same panels, so that a thread finds these
+    // panels in a CPU cache.
     const int64_t count = context_.threads.count();
     int64_t num_ranges = std::max((num_units * unit + kPanelsAtOnce - 1) / kPanelsAtOnce,
                                   (kPartsMin * count + num_groups - 1) / num_groups);
@@ -140,7 +140,8 @@ class SimdMatrix final : public PackedMatrix {
   SimdMatmulContext& context_;
   const PanelShape shape_;
   const int64_t rows_, cols_;
-  // The panels, then (for eight-bit weights) the scales and the initial sums.
+  // Contents in order: the panels (groups of weight rows), then, only for eight-bit weights, the
+  // scales and the initial sums.
   std::unique_ptr<HostBuffer> memory_;
 };
 

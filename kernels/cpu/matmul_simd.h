@@ -12,7 +12,7 @@
 
 namespace incipit {
 
-// The state that all matrices of one backend share. The context must outlive the matrices.
+// The state that all packed matrices of one backend share. The context must outlive these matrices.
 struct SimdMatmulContext {
   const simd::Kernels& kernels;
   const Threads& threads;

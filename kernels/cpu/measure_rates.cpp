@@ -11,14 +11,14 @@ namespace incipit {
 namespace {
 
 constexpr int kRepeats = 6;  // number of measurements, of which the highest rate is used
-// Number of iterations of a multiplication loop, which then runs for some milliseconds.
+// Number of iterations of a loop of multiplications. The loop runs for some milliseconds.
 constexpr int64_t kRounds = 2'000'000;
-// Number of bytes that all threads together read. The number exceeds the size of the CPU caches.
+// Number of bytes that all threads together read. These bytes do not fit into the CPU caches.
 constexpr size_t kReadBytes = 256 << 20;
 
 // Calls `work(thread)` on all threads simultaneously. `work` returns the number of operations or
-// bytes that it has processed. Returns this number per second for all threads together, until the
-// last thread has finished. The result is the maximum of kRepeats measurements.
+// bytes that it has processed. Returns the sum of these numbers of all threads, divided by the
+// seconds until the last thread has finished. The result is the maximum of kRepeats measurements.
 template <class F>
 double BestRate(const Threads& threads, const F& work) {
   double best = 0;

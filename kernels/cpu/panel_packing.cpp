@@ -13,11 +13,12 @@ namespace incipit {
 namespace {
 
 struct StoredRow {
-  const char* data = nullptr;  // null if the panel's row is after the last row of the matrix
+  const char* data = nullptr;  // null if the panel row is after the last row of the matrix
   DType dtype = DType::kF32;
 };
 
-// Returns row `row` of the matrix whose rows are the rows of `parts`, one part after the other.
+// Returns row `row` of a matrix. The rows of the matrix are the rows of `parts`, one part after the
+// other.
 StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
   for (const ConstTensorView& part : parts) {
     if (row < part.rows) {
@@ -62,8 +63,8 @@ class PanelPacker {
   }
 
  private:
-  // Returns the matrix row that is output `lane` of panel `panel`. If the weight consists of gate
-  // and up, panels of gate rows and panels of up rows alternate.
+  // Returns the matrix row at index `lane` of panel `panel` (a group of weight rows). If the weight
+  // consists of gate and up, panels of gate rows and panels of up rows alternate.
   StoredRow RowOf(int64_t panel, int64_t lane) const {
     if (!shape_.is_gate_up) return FindRow(source_.parts, panel * shape_.panel_width + lane);
     const int64_t size = source_.rows() / 2, row = panel / 2 * shape_.panel_width + lane;
@@ -71,7 +72,7 @@ class PanelPacker {
     return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
-  // Returns the position of output `lane` among the panel_width elements of one column.
+  // Returns the index of row `lane` of a panel among the panel_width elements of a column.
   int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
     if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;
@@ -79,8 +80,8 @@ class PanelPacker {
     return pair + (in_pair < lanes ? 2 * in_pair : 2 * (in_pair - lanes) + 1);
   }
 
-  // Writes the panel in groups of 64 columns, so that a cache line stays in the CPU cache until all
-  // of its elements are written.
+  // Writes a panel (a group of weight rows) in groups of 64 columns, so that a cache line stays in
+  // the CPU cache until all of its elements are written.
   template <class Element, class ReadElement>
   void Interleave(Element* out, const ReadElement& read) const {
     constexpr int64_t kColumns = 64;

@@ -24,7 +24,7 @@ struct PanelShape {
 };
 
 struct PanelMemory {
-  char* panels = nullptr;  // size: PanelShape::byte_size() bytes
+  char* panels = nullptr;  // the packed panels, PanelShape::byte_size() bytes
   // Scale of each output, for eight-bit weights only; shape [num_panels * panel_width].
   float* scales = nullptr;
   // Initial sum of each output, for eight-bit weights only; shape [num_panels * panel_width].

@@ -29,8 +29,8 @@ bool RowSampler::Survey(std::span<const float> logits) {
   return finite && max_ > -kInfinity;
 }
 
-// Replaces the current row by a copy, and applies penalties, biases and bans to the copy. If the
-// bans exclude every token, the bans are not applied.
+// Copies the current row of logits, and applies penalties, biases and bans to the copy, which
+// becomes the current row. If the bans exclude every token, the bans are not applied.
 void RowSampler::Adjust(const StepSample& sample) {
   const std::span<const float> original = logits_;
   adjusted_.assign(original.begin(), original.end());
@@ -56,8 +56,8 @@ TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logi
   } else if (params.top_p < 1) {
     CollectMass(sample);
   } else if (params.min_p > 0) {
-    // The lowest candidate logit is slightly lower than min_p requires, so that rounding errors
-    // exclude no token.
+    // Tokens with a logit slightly below the limit of min_p also become candidates, so that
+    // rounding errors exclude no token.
     const double below = (0.01 - std::log(params.min_p)) * params.temperature;
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));
@@ -87,8 +87,9 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Makes the k tokens with the largest logits the candidates. At least k logits are not below the
-// k-th largest chunk maximum, so that lower logits can be skipped.
+// Makes the k tokens with the largest logits the candidates. The row is divided into chunks whose
+// maxima are known. The k largest of these maxima are k logits of the row, so that all logits below
+// the k-th largest maximum can be skipped.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {
@@ -102,8 +103,8 @@ void RowSampler::CollectLargest(int64_t k) {
 }
 
 // Makes the tokens that top_p keeps the candidates. In most rows, the logits of these tokens are
-// close to the largest logit. The first attempt therefore reads logits within 8 times the
-// temperature below the largest logit.
+// close to the largest logit. The first attempt therefore considers only logits that are at most 8
+// times the temperature below the largest logit.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);
@@ -140,8 +141,9 @@ TokenId RowSampler::SampleFromCandidates(const StepSample& sample) const {
   return -1;
 }
 
-// Samples from all tokens of the row. Finds the part of 4096 tokens that contains the sampled
-// point, then the token.
+// Samples from all tokens of the row. A random point in the sum of all token weights selects a
+// token. The function first finds the range of 4096 tokens that contains the point, then the token
+// in this range.
 TokenId RowSampler::SampleFromRow(const StepSample& sample) {
   constexpr int64_t kPart = 4096;
   const float inverse = InverseTemperature(sample.params->temperature);
@@ -247,7 +249,8 @@ void CpuSampler::Score(const ScoreArgs& args) {
   AppendLogprobs(args.logits, *args.logprobs);
 }
 
-// Appends one empty entry for each element of wanted_, in order. Then all threads fill the entries.
+// Appends one empty row of log probabilities for each element of `wanted_`, in order. All threads
+// then fill these rows.
 void CpuSampler::AppendLogprobs(const TensorView& logits, Logprobs& logprobs) {
   const size_t first = logprobs.chosen.size();
   for (LogprobRow& row : wanted_) {

@@ -15,8 +15,8 @@
 
 namespace incipit {
 
-// Destinations for the log probabilities of one row of logits. The size of `top` is the requested
-// number of likeliest tokens, at most the vocabulary size.
+// Destinations for the log probabilities of one row of logits. The size of `top` is the number of
+// likeliest tokens to store, at most the vocabulary size.
 struct LogprobSlot {
   TokenLogprob* chosen = nullptr;
   int32_t* rank = nullptr;
@@ -24,9 +24,10 @@ struct LogprobSlot {
 };
 
 // Samples from one row of logits at a time, without sorting the vocabulary. The results have the
-// bits that kernels/sampling.h defines. A first pass over the row computes the maximum of each
-// chunk of simd::kChunk logits. Greedy sampling reads only these maxima. Later passes read only the
-// chunks that can contain a candidate. Not thread-safe: each thread has its own sampler.
+// bits that kernels/sampling.h defines. The row is divided into chunks of simd::kChunk logits, and
+// the sampler first computes the maximum of each chunk. Greedy sampling needs only these maxima.
+// Other sampling then reads only the chunks that can contain a candidate. Not thread-safe: each
+// thread has its own sampler.
 class RowSampler {
  public:
   explicit RowSampler(const simd::Kernels& kernels) : kernels_(&kernels) {}
@@ -43,8 +44,8 @@ class RowSampler {
   void FillLogprobs(std::span<const float> logits, TokenId token, const LogprobSlot& slot);
 
  private:
-  // Makes `logits` the current row and computes the maxima of its chunks. Returns false if a logit
-  // is NaN or +infinity, or all logits are -infinity.
+  // Makes `logits` the current row and computes the maximum of each chunk of simd::kChunk logits.
+  // Returns false if a logit is NaN or +infinity, or all logits are -infinity.
   bool Survey(std::span<const float> logits);
   void Adjust(const StepSample& sample);
 
@@ -86,7 +87,7 @@ class CpuSampler {
     int32_t logits_row = 0;
     TokenId token = -1;
     int32_t num_top = 0;
-    // False: log probability 0, rank 0 and no likeliest tokens are stored for this row.
+    // If false, log probability 0, rank 0 and no likeliest tokens are stored for this row.
     bool finite = false;
     size_t top_begin = 0;  // index in Logprobs::top of the first entry of this row
   };
@@ -94,7 +95,7 @@ class CpuSampler {
   void AppendLogprobs(const TensorView& logits, Logprobs& logprobs);
 
   const Threads& threads_;
-  std::vector<RowSampler> samplers_;  // element i: the sampler of thread i
+  std::vector<RowSampler> samplers_;  // element i: the sampler that thread i uses
   std::vector<LogprobRow> wanted_;
 };
 

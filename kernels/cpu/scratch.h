@@ -1,6 +1,6 @@
-// Allocates working memory of an operation. The memory grows to the size of the largest use and is
-// kept. After the largest step, further steps therefore allocate nothing. Large memory is allocated
-// in huge pages.
+// Allocates working memory of an operation. The memory grows to the largest requested size and is
+// not freed between steps. Once the largest step has run, other steps therefore allocate nothing.
+// Large memory is allocated in huge pages.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace incipit {
 
-// Working memory for elements of type T, aligned to a cache line. Growth discards the contents.
+// Working memory for elements of type T, aligned to a cache line. If the memory grows, its previous
+// contents are lost.
 template <class T>
 class Scratch {
  public:

@@ -17,30 +17,30 @@ class Threads {
 
   int32_t count() const { return count_; }
 
-  // Sets the number of OpenMP threads for the calling thread. OpenMP stores the number per calling
-  // thread, and oneDNN uses the number.
+  // Sets the number of OpenMP threads that operations of the calling thread use. oneDNN also uses
+  // this number.
   void UseForCallingThread() const {
     if (omp_get_max_threads() != count_) omp_set_num_threads(count_);
   }
 
-  // If pinning was requested, binds the calling thread and each thread of the pool to one CPU.
-  // Binds two threads to the same CPU only if there are more threads than allowed CPUs.
+  // If pinning was requested: binds the calling thread and each thread of the pool to one CPU. Two
+  // threads share a CPU only if there are more threads than allowed CPUs.
   // REQUIRES: all later calls of the backend come from the calling thread.
   void PinOnce() {
     if (pins_ && pinned_for_ != std::this_thread::get_id()) Pin();
   }
 
-  // Divides [0, size) into one contiguous range [begin, end) per thread, and calls f(begin, end,
-  // thread) for each range. `work` is the approximate number of multiplications for all ranges
-  // together. If `work` is small, the calling thread computes everything, because waking other
-  // threads would take longer.
+  // Divides [0, size) into one contiguous range [begin, end) for each thread, and calls f(begin,
+  // end, thread) on this thread. `work` is the approximate number of multiplications of all ranges
+  // together. If `work` is small, the calling thread computes all ranges alone, because waking
+  // other threads would take longer.
   template <class F>
   void ForParts(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {
       if (size > 0) f(int64_t{0}, size, 0);
       return;
     }
-    // The number of threads is always count_. With another number, OpenMP would end threads and
+    // The number of threads is the same for every operation. Otherwise OpenMP would end threads and
     // start new threads.
 #pragma omp parallel num_threads(count_)
     {
@@ -51,8 +51,8 @@ class Threads {
     }
   }
 
-  // Calls f(index, thread) for each index in [0, size). A thread that is free fetches the next
-  // index, in ascending order.
+  // Calls f(index, thread) for each index in [0, size). The indices are processed in ascending
+  // order: each thread that has finished a call fetches the next index.
   template <class F>
   void ForEach(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {
@@ -64,7 +64,8 @@ class Threads {
   }
 
  private:
-  // Minimum number of multiplications for several threads; some microseconds of work for one core.
+  // Minimum number of multiplications for which several threads are used. One core needs some
+  // microseconds for this number of multiplications.
   static constexpr int64_t kWorkMin = 32768;
 
   void Pin();

@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// The input rows of a matrix product. If `norm_weight` is not null, the rows are normalised (RMS
-// norm) before the product.
+// The input rows of a matrix product. If `norm_weight` is not null, the product normalises each row
+// (RMS norm) before the multiplication.
 struct ProductInput {
   const float* x = nullptr;  // shape [rows][cols]
   // Indices of the rows of `x` to multiply, of shape [num_rows]; null: the first num_rows rows.
@@ -35,8 +35,8 @@ struct ProductInput {
   }
 };
 
-// The destination of a matrix product, and the operation (simd::Finish) that is applied to the
-// sums.
+// The output rows of a matrix product, and the operation (simd::Finish) that is applied to the sums
+// of products.
 struct ProductOutput {
   simd::Finish finish = simd::Finish::kStore;
   const float* bias = nullptr;  // shape [outputs]; null: no bias
@@ -58,7 +58,8 @@ class PackedMatrix {
   virtual void Multiply(const ProductInput& input, const ProductOutput& output) = 0;
 };
 
-// A weight: a packed matrix, or, for an embedding, views of the rows in their original memory.
+// A weight of the CPU backend. Most weights hold a packed matrix. The weight of an embedding holds
+// views of the original rows instead.
 class CpuWeight final : public Weight {
  public:
   CpuWeight(std::span<const ConstTensorView> parts, WeightFormat format,
@@ -73,8 +74,8 @@ class CpuWeight final : public Weight {
 
   // Returns the packed matrix, or null for an embedding.
   PackedMatrix* matrix() const { return matrix_.get(); }
-  // Returns views of the original rows of the weight. The views are guaranteed to stay valid only
-  // for an embedding.
+  // Returns views of the original rows of the weight. Only for an embedding, the memory of the rows
+  // is guaranteed to stay valid.
   std::span<const ConstTensorView> parts() const { return parts_; }
   WeightFormat format() const { return format_; }
 

@@ -17,7 +17,7 @@
 namespace incipit::reference {
 namespace {
 
-// A weight that the operations read directly from the caller's matrices, without packing.
+// A weight of the reference backend. Operations read the original matrices, without a packed copy.
 class ReferenceWeight final : public Weight {
  public:
   ReferenceWeight(std::span<const ConstTensorView> parts, WeightFormat format)
@@ -60,7 +60,8 @@ class ReferenceWeight final : public Weight {
   WeightFormat format_;
 };
 
-// A KV pool with the layout [layer][block][key, value][slot][head][head_dim].
+// A KV pool with the layout [layer][block][key, value][slot][head][head_dim]. A slot is a position
+// of a cache block.
 class ReferencePool final : public KvPool {
  public:
   ReferencePool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -73,8 +74,8 @@ class ReferencePool final : public KvPool {
            shape.head_dim * ByteSize(shape.dtype);
   }
 
-  // The location of one key vector (part 0) or value vector (part 1): KV head `head` at slot `slot`
-  // of block `block`.
+  // The location of one key vector (`part` is 0) or value vector (`part` is 1) of KV head `head`.
+  // `slot` is the position in the cache block `block`.
   struct Slot {
     int32_t layer = 0;
     BlockId block{};
@@ -344,8 +345,8 @@ class ReferenceBackend final : public Backend {
   }
 
   HostMemory memory_;
-  // The step after the replacement of placeholders for sampled tokens, so that no token id is below
-  // 0.
+  // The current step, in which tokens of the previous step have replaced all placeholders (token
+  // ids below 0).
   Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;

@@ -1,5 +1,6 @@
-// Defines the operations of a Backend as plain loops over f32 rows that follow the cited papers.
-// Sums are accumulated in double. tests/conformance compares every backend with these functions.
+// Declares the operations of a Backend as plain loops over f32 rows. The loops follow the cited
+// papers and accumulate sums in double. tests/conformance compares every backend with these
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ void Multiply(std::span<const float> x, const ConstTensorView& weight, std::span
 // Computes out[i] = weight[row][i].
 void Gather(const ConstTensorView& weight, int64_t row, std::span<float> out);
 
-// Computes like Multiply, but with `x` and each row of `weight` rounded to eight bits
-// (kernels/quantize.h). Each sum of whole numbers is multiplied by the scale of the weight row,
-// then by the scale of `x`.
+// Computes y[n] = sum over k of x[k] * weight[n][k], with `x` and each row of `weight` rounded to
+// eight bits (kernels/quantize.h). Each sum of whole numbers is multiplied by the scale of the
+// weight row, then by the scale of `x`.
 void MultiplyInt8(std::span<const float> x, const ConstTensorView& weight, std::span<float> y);
 void GatherInt8(const ConstTensorView& weight, int64_t row, std::span<float> out);
 

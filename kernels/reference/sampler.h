@@ -10,7 +10,8 @@
 namespace incipit::reference {
 
 struct SampledToken {
-  // -1 if a logit of the row is NaN or +infinity, or if all logits are -infinity.
+  // The sampled token. -1 if a logit of the row is NaN or +infinity, or if all logits are
+  // -infinity.
   TokenId token = -1;
   RowStatus status = RowStatus::kNonFinite;
 };

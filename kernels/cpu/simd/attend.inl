@@ -2,16 +2,16 @@
 // softmax", 2018; Dao: "FlashAttention-2", 2023). The file of every instruction set includes this
 // file inside its namespace.
 //
-// A call computes rows that share a KV head. A row is one token and one query head. The call
-// processes the positions in groups of 64, which start at multiples of 64, in ascending order. For
-// each group, the call computes the scores of all rows, the new maxima of the rows, and the softmax
-// weights. The call then adds the weighted values, position by position.
+// A call computes several rows that share a KV head. A row is one token and one query head. The
+// call processes groups of 64 positions in ascending order; each group starts at a multiple of 64.
+// For each group, the call computes the scores of all rows, the new maxima of the scores, and the
+// softmax weights. The call then adds the weighted values, position by position.
 //
-// A split is kSplit consecutive positions that start at a multiple of kSplit. Any thread may
-// compute a split, and each split has its own sums that start from zero. The sums of the splits are
-// then combined in ascending order. The terms of a row and their order therefore depend only on the
-// positions that the row attends to. Positions that a row must not attend to are skipped instead of
-// multiplied by zero, because their slots may hold any value.
+// A split is a range of kSplit consecutive positions that starts at a multiple of kSplit. Any
+// thread may compute a split, and the sums of each split start from zero. The sums of the splits
+// are then combined in ascending order. The terms of a row and their order therefore depend only on
+// the positions that the row attends to. All other positions are skipped instead of multiplied by
+// zero, because their memory may hold any value.
 #pragma once
 
 #include "kernels/cpu/simd/attend_dots.inl"
@@ -23,15 +23,15 @@
 
 constexpr int64_t kRowPad = 16;
 
-// The softmax sums of a tile's rows over a range of positions. Arrays with one element per row are
-// padded to whole vectors.
+// The intermediate sums of a softmax, for several rows (pairs of a token and a query head) over a
+// range of positions. Arrays with one element per row are padded to whole vectors.
 struct AttendState {
   int64_t sums_stride;
-  // Sums of weighted values, of shape [row][sums_stride]. WidenPair determines the order of the
-  // elements in each pair of vectors.
+  // Sums of weighted values, of shape [row][sums_stride]. In each pair of vectors, the dimensions
+  // have the order in which WidenPair loads them.
   float* sums;
-  // Element i: the largest score of row i (`max`), and the sum of the weights of row i
-  // (`denominator`).
+  // Element i of `max` is the largest score of row i. Element i of `denominator` is the sum of the
+  // softmax weights of row i.
   float *max, *denominator;
 
   static int64_t Floats(int64_t num_rows, int64_t head_dim) {
@@ -51,16 +51,17 @@ struct AttendState {
   }
 };
 
-// Working memory of a call for one KV head. Each KV head has its own `query` and `states`; the KV
-// heads of a call share the other arrays.
+// Working memory of an attention call for one KV head. Each KV head of the call has its own `query`
+// and `states`. All KV heads of the call share the other arrays.
 struct AttendScratch {
-  float* query;   // shape [tiles][head_dim][rows of the tile]; query times scale
-  float* scores;  // shape [rows][kStep]; weights later replace the scores
-  // Per row: the new maximum of the scores, and the factor for the previous sums.
+  float* query;   // the query multiplied by the scale, of shape [tiles][head_dim][rows of the tile]
+  float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
+  // For each row: the new maximum of its scores, and the factor by which its previous sums are
+  // multiplied.
   float *new_max, *rescale;
   // Copies of the keys and values of kStep positions, used if cache blocks are smaller than kBlock.
   void *keys, *values;
-  float* states[2];  // working memory for two AttendStates
+  float* states[2];  // memory for two objects of type AttendState
 
   // Returns the number of floats of working memory for `num_rows` rows of all KV heads together.
   // REQUIRES: the number of rows of each KV head is a multiple of kRowPad.
@@ -80,7 +81,8 @@ struct AttendScratch {
     s.new_max = take(rows);
     s.rescale = take(rows);
     s.keys = take(kStep * head_dim + 2 * kRowPad);
-    // A vector load may read past the end of the keys or values.
+    // The additional elements are necessary because a vector load may read past the end of the keys
+    // or values.
     s.values = take(kStep * head_dim + 2 * kRowPad);
     memory += group * (rows * head_dim + 2 * AttendState::Floats(num_rows, head_dim));
     for (float*& state : s.states) state = take(AttendState::Floats(num_rows, head_dim));
@@ -104,16 +106,16 @@ SeenRange SeenPositions(const AttendArgs& args, int64_t token) {
   return {args.window > 0 && after > args.window ? after - args.window : 0, after};
 }
 
-// Returns the range of slots that a token attends to among `size` positions. Slot i is position
-// first + i.
+// Returns the range of positions that token `token` attends to among the positions [first, first +
+// size). The result counts positions from `first`.
 SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_t size) {
   const SeenRange seen = SeenPositions(args, token);
   return {seen.begin > first ? seen.begin - first : 0,
           seen.end - first < size ? seen.end - first : size};
 }
 
-// Calls f(row, slots) for each row. `slots` is the range of slots that the row attends to among
-// `size` positions. Slot i is position first + i.
+// Calls f(row, seen) for each row. `seen` is the range of positions that the row attends to among
+// the positions [first, first + size). `seen` counts positions from `first`.
 template <class F>
 void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   int64_t row = 0;
@@ -123,8 +125,8 @@ void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   }
 }
 
-// Copies the keys and values of up to kStep positions from `first` on into contiguous memory. Used
-// for cache blocks that are smaller than kBlock.
+// Copies the keys and values of up to kStep positions, starting with position `first`, into
+// contiguous memory. Used if cache blocks are smaller than kBlock.
 template <class T>
 void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendScratch& scratch,
                 StepBlocks<T>& out) {
@@ -149,8 +151,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
 }
 
 // The distance from the current keys to the keys to prefetch: `positions` later in the sequence,
-// and `elements` later in the cache block. `elements` is not 0 if the next keys belong to another
-// KV head.
+// and `elements` later in the cache block. `elements` is not 0 if the keys to prefetch belong to
+// another KV head.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -179,8 +181,8 @@ class BlockWalk {
   int64_t index_, slot_;
 };
 
-// Returns the addresses of the keys and values of the positions [first, first + kStep) that are in
-// `range`. Slots outside of `range` may hold any value.
+// Returns the addresses of the keys and values of all positions that are in [first, first + kStep)
+// and in `range`. The memory of other positions of the same blocks may hold any value.
 template <class T>
 StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextKeys next,
                          const AttendScratch& scratch) {
@@ -208,7 +210,7 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextK
 
 template <class T>
 void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& scratch) {
-  constexpr float kLog2OfE = 1.44269504f;  // the factor turns e^x into 2^x
+  constexpr float kLog2OfE = 1.44269504f;  // e^x is equal to 2^(x * kLog2OfE)
   const int64_t head_dim = args.kv.head_dim;
   const Vec scale = Broadcast(args.scale * kLog2OfE);
   int64_t token = 0, head = 0;
@@ -234,8 +236,8 @@ void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& 
 }
 
 // Replaces the scores of kStep positions by softmax weights, and updates the maximum and the
-// denominator of each row. Stores in s.rescale[row] the factor by which the row's previous sums
-// must be multiplied.
+// denominator of each row. Stores in s.rescale[row] the factor by which the previous sums of the
+// row must be multiplied.
 template <class T>
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
@@ -259,9 +261,9 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
   });
 }
 
-// Adds the weighted values of kStep positions to the rows [begin, begin + rows). If all rows start
-// at the same slot, the slots that all rows attend to are added for all rows together. The
-// remaining slots are added row by row.
+// Adds the weighted values of kStep positions to the sums of the rows [begin, begin + rows). If the
+// first positions of all rows are equal, the positions that all rows attend to are added for all
+// rows together. The remaining positions are added row by row.
 // - `is_whole`: true if all rows attend to all kStep positions.
 // - `ahead`: the memory to prefetch, or null.
 template <class T>
@@ -280,15 +282,15 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
                             .ahead = ahead};
   const bool fetches = ahead != nullptr;
   if (is_whole) return TileFunctionsOf<T>(rows, fetches).accumulate(part);
-  // The positions of the rows ascend. The first row therefore attends to the earliest slots, and
-  // the last row to the latest slots.
+  // The tokens of the rows have ascending positions. The first row therefore attends to the
+  // earliest positions, and the last row to the latest positions.
   const auto slots_of = [&](int64_t row) {
     return SeenSlots(args, row / args.num_heads, first, kStep);
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // If some rows attend to only the first position of a pair of positions, the rows do not share
-  // this pair.
+  // A dot instruction adds a pair of positions. If some rows attend to only the first position of a
+  // pair, this pair is added row by row.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {
@@ -309,7 +311,8 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   }
 }
 
-// The KV heads of a call, each with its own arguments and working memory.
+// The KV heads that one attention call computes. Each KV head has its own arguments and working
+// memory.
 struct AttendGroups {
   int64_t count;
   Tiles tiles;
@@ -337,8 +340,8 @@ AttendGroups GroupsOf(const AttendArgs& args) {
 template <class T>
 void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& blocks,
                 const Tiles& tiles, const AttendScratch& s, const AttendState& state) {
-  // True if all tokens attend to all kStep positions. A check of the first and the last token
-  // suffices, because the positions of the tokens ascend.
+  // True if all tokens attend to all kStep positions. Only the first and the last token are
+  // checked, because the positions of the tokens ascend.
   const bool is_whole = SeenSlots(args, 0, first, kStep).end == kStep &&
                         SeenSlots(args, args.num_tokens - 1, first, kStep).begin == 0;
   FetchAhead values(blocks, blocks.values, tiles.count);
@@ -360,8 +363,8 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
   }
 }
 
-// Computes the sums over the kSplit positions of split `split`, starting from zero. The positions
-// are processed in groups of kStep, and each group for all KV heads before the next group.
+// Computes the attention sums over the kSplit positions of split `split`, starting from zero. The
+// function processes groups of kStep positions, and processes all KV heads before the next group.
 template <class T>
 void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* states) {
   const AttendArgs& args = groups.args[0];
@@ -382,7 +385,8 @@ void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* s
   }
 }
 
-// Adds `part`, the sums over split `split`, to `total`, the sums over all earlier splits.
+// Adds `part` to `total`. `part` holds the sums over the kSplit positions of split `split`, and
+// `total` holds the sums over all earlier positions.
 void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
                const AttendState& part) {
   const int64_t stride = total.sums_stride;
@@ -390,7 +394,7 @@ void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
     if (seen.empty()) return;
     float* const sums = total.sums + row * stride;
     const float* const more = part.sums + row * stride;
-    // The row attends to no split before `split`, so its total becomes a copy of `part`.
+    // If the row attends to no position before this split, its total becomes a copy of `part`.
     if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {
       total.max[row] = part.max[row];
       total.denominator[row] = part.denominator[row];

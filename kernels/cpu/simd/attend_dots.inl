@@ -9,8 +9,9 @@
 //
 // A score adds the products of pairs of dimensions in ascending order. A sum of weighted values
 // adds the products of pairs of positions 2i and 2i + 1 in ascending order. If a row attends to
-// only one position of a pair, zeros replace the values of the other position, because its slot may
-// hold any value. The bits of a row therefore depend only on the positions that the row attends to.
+// only one position of a pair, zeros replace the values of the other position, because the memory
+// of that position may hold any value. The bits of a row therefore depend only on the positions
+// that the row attends to.
 //
 // An instruction set with a bf16 dot instruction defines a type T named DottedBF16, stored like
 // BF16, with the static functions below. An instruction set without a bf16 dot instruction defines
@@ -30,7 +31,8 @@
 #include "kernels/cpu/simd/attend_weights.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 
-// The type in which queries and weights are stored: T if T has a dot instruction, otherwise float.
+// The type in which attention stores queries and softmax weights: T if T has a dot instruction,
+// otherwise float.
 template <class T>
 using Arithmetic = std::conditional_t<kHasDots<T>, T, float>;
 
@@ -45,8 +47,8 @@ constexpr uint16_t kNoValues[kAccumulateVectorsMax * Vec::kLanes] = {};
 
 inline IntVec BroadcastPair(const void* p) { return BroadcastInts(static_cast<const char*>(p)); }
 
-// Multiplies the rows of a query by `scale`, rounds them to T, and stores them in `out` as
-// [head_dim / 2][rows] pairs.
+// Multiplies each row of a query by `scale`, rounds its elements to T, and combines dimensions 2i
+// and 2i + 1 into a pair. Stores the pairs in `out` with the shape [head_dim / 2][rows].
 template <class T>
 void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim, Vec scale,
                      float* memory, float* out) {
@@ -67,8 +69,9 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
   InterleaveFactors(pairs, rows, head_dim / 2, out);
 }
 
-// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t] for BLOCKS blocks of kBlock
-// positions, starting with block `first`.
+// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
+// dimension d. The positions are those of BLOCKS blocks of kBlock positions, starting with block
+// `first`.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -123,8 +126,8 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   }
 }
 
-// Replaces the kStep scores of a row by softmax weights and returns the sum of the weights. The
-// weights are stored as bf16 in the first half of the row.
+// Replaces the kStep scores of a row by softmax weights and returns the sum of these weights. The
+// weights are stored as bf16 in the first half of the row's memory.
 template <HasDots T>
 inline float WeighAll(float* scores, float max) {
   constexpr int kAtOnce = 4;
@@ -168,8 +171,8 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// Adds the weighted values of VECTORS vectors of dimensions, starting with dimension `d`, to the
-// sums of ROWS rows.
+// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, starting
+// with dimension `d`.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);
@@ -194,8 +197,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
-    // The inner loop ends at the end of the block of kBlock positions, or at the pair of positions
-    // where the next prefetch is due.
+    // The inner loop ends after a block of kBlock positions, or earlier if the outer loop must
+    // prefetch memory.
     const int64_t run = period < kBlockPairs ? period : kBlockPairs;
     const int64_t run_end = (pair | (run - 1)) + 1;
     const int64_t end = run_end < last ? run_end : last;

@@ -1,5 +1,6 @@
-// Computes the two matrix products of attention for a few rows at a time: scores from queries and
-// keys, and sums from weights and values. attend.inl includes this file.
+// Computes the two matrix products of attention for a few rows (pairs of a token and a query head)
+// at a time. The first product computes scores from queries and keys. The second product computes
+// sums from softmax weights and values. attend.inl includes this file.
 //
 // A score adds the products of its dimensions in ascending order. A sum of weighted values adds its
 // positions in ascending order. The bits therefore do not depend on the number of rows, blocks or
@@ -17,14 +18,17 @@ concept HasDots = requires(IntVec pairs, Vec sum) {
 template <class T>
 constexpr bool kHasDots = HasDots<T>;
 
-constexpr int64_t kBlock = 16;  // number of positions whose keys are stored side by side
-constexpr int64_t kStep = 64;   // number of positions for which the softmax is updated together
+// number of consecutive positions whose keys are stored together, dimension by dimension
+constexpr int64_t kBlock = 16;
+// number of consecutive positions for which the softmax is updated at a time
+constexpr int64_t kStep = 64;
 constexpr int64_t kStepBlocks = kStep / kBlock;
 constexpr int kBlockVectors = kBlock / Vec::kLanes;
 
-// Addresses of the blocks [begin, end) of kBlock positions, among kStep positions. Blocks are
-// scattered in memory, so that the processor does not prefetch them. The functions therefore
-// prefetch the values while they compute scores, and the next keys while they add values.
+// Addresses of the blocks [begin, end) among the kStepBlocks blocks of a group of kStep positions.
+// Blocks are scattered in memory, so that the processor does not prefetch them. The functions below
+// therefore prefetch values during the computation of scores, and the next keys during the sums
+// over values.
 template <class T>
 struct StepBlocks {
   int64_t begin, end;
@@ -35,15 +39,14 @@ struct StepBlocks {
 // Size of a cache line in bytes.
 constexpr int64_t kLine = 64;
 
-// Prefetches a cache line into the second-level cache. In the first-level cache, lines of cache
-// blocks whose distance is a multiple of the page size would evict each other.
+// Prefetches a cache line into the second-level cache. In the first-level cache, cache lines whose
+// distance is a multiple of the page size would evict each other.
 inline void Fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
 
-// Prefetches a cache line of f32 elements at `data`, which the loop reads soon, into the
-// first-level cache. COUNT is the number of elements that the loop reads at a time. The prefetch
-// helps only loops that read one line of f32 at a time: while lines arrive from memory, a load from
-// the second-level cache takes longer than the arithmetic on one line. A loop with a larger COUNT
-// reads several addresses and does not wait.
+// Prefetches the cache line at `data` into the first-level cache, if T is f32 and a loop reads one
+// cache line (COUNT elements) per iteration. Such a loop would otherwise wait for the second-level
+// cache, which is slow while lines arrive from memory. A loop that reads more elements per
+// iteration does not wait.
 template <int64_t COUNT, class T>
 inline void FetchSoon(const T* data) {
   if constexpr (sizeof(T) == sizeof(float) && COUNT * int64_t{sizeof(T)} == kLine) {
@@ -51,13 +54,13 @@ inline void FetchSoon(const T* data) {
   }
 }
 
-// Prefetches memory in small portions while tiles are computed. Each of the first 1, 2 or 4 tiles
-// prefetches an equal part, a few cache lines per iteration. Memory therefore always has requests,
-// but never too many. Consecutive requests read the blocks of kBlock positions in turn, which is up
-// to 50 % faster than one block after the other.
+// Prefetches memory in small portions during the computation of a few rows (a tile). The first 1, 2
+// or 4 tiles prefetch equal parts, a few cache lines per loop iteration, so that the memory always
+// has requests, but never too many. Consecutive requests belong to different blocks of kBlock
+// positions. This order is up to 50 % faster than one block after the other.
 class FetchAhead {
  public:
-  // `begins` holds the start of the memory to prefetch for each block of kBlock positions.
+  // Element i of `begins` is the address of the memory to prefetch for block i (kBlock positions).
   template <class T>
   FetchAhead(const StepBlocks<T>& blocks, const T* const* begins, int64_t num_tiles)
       : log2_tiles_(num_tiles >= 4 ? 2 : num_tiles / 2) {
@@ -70,8 +73,8 @@ class FetchAhead {
 
   bool IsFor(int64_t tile) const { return tile >> log2_tiles_ == 0; }
 
-  // Returns the number of loop iterations between two prefetches, a power of two. One iteration
-  // reads COUNT elements.
+  // Returns the number of loop iterations between two prefetches, which is a power of two. The loop
+  // reads COUNT elements per iteration.
   template <int64_t COUNT>
   int64_t Period() const {
     constexpr int64_t kPeriod = kAtOnce / COUNT;
@@ -89,15 +92,15 @@ class FetchAhead {
   }
 
  private:
-  // Number of elements per prefetch: one cache line of each block for bf16, two cache lines for
-  // f32. This number was the fastest in measurements.
+  // Number of elements that are prefetched at a time: one cache line of each block for bf16, two
+  // cache lines of each block for f32. This number was the fastest in measurements.
   static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
   const char* begins_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
 };
 
 // Returns `p`, and makes the compiler load the elements at `p` again at every use. Otherwise the
-// compiler would keep factors in registers that should hold sums.
+// compiler would keep these elements in registers, and too few registers would remain for sums.
 inline const float* Reloaded(const float* p) {
   asm volatile("" : "+r"(p));
   return p;
@@ -124,8 +127,9 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
   }
 }
 
-// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t] for BLOCKS blocks of kBlock
-// positions, starting with block `first`.
+// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
+// dimension d. The positions are those of BLOCKS blocks of kBlock positions, starting with block
+// `first`.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -179,8 +183,8 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   }
 }
 
-// Returns the largest power of two n, at most `most`, such that n * size sums fit into the
-// registers.
+// Returns the largest power of two n, at most `most`, such that registers can hold n * size vectors
+// of sums. The result is at least 1.
 constexpr int FittingPower(int size, int most) {
   int count = 1;
   while (2 * count <= most && 2 * count * size <= kAttendSums) count *= 2;
@@ -201,17 +205,18 @@ void ScoreTile(const ScoreArgs<T>& args) {
 template <class T>
 struct AccumulateArgs {
   const float* weights;  // softmax weights, of shape [rows][kStep]
-  const float* rescale;  // one factor per row, by which the previous sums are multiplied
+  const float* rescale;  // element i: the factor by which the previous sums of row i are multiplied
   const StepBlocks<T>* blocks;
-  // The rows attend to the slots [begin, end) among the kStep positions.
+  // The rows attend to the positions [begin, end) of a group of kStep positions. Both numbers count
+  // positions from the start of the group.
   int64_t begin, end;
   float* sums;  // shape [rows][sums_stride]
   int64_t sums_stride, head_dim;
   FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
 };
 
-// Adds the weighted values of VECTORS vectors of dimensions, starting with dimension `d`, to the
-// sums of ROWS rows.
+// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, starting
+// with dimension `d`.
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   float* const out = args.sums + d;
@@ -232,8 +237,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = position / kBlock;
-    // The inner loop ends at the end of the block of kBlock positions, or at the position where the
-    // next prefetch is due.
+    // The inner loop ends after a block of kBlock positions, or earlier if the outer loop must
+    // prefetch memory.
     const int64_t run = period < kBlock ? period : kBlock;
     const int64_t run_end = (position | (run - 1)) + 1;
     const int64_t end = run_end < args.end ? run_end : args.end;
@@ -241,7 +246,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
     const float* weights = args.weights + position;
     for (; position < end; ++position) {
       constexpr int kPair = VECTORS == 1 ? 1 : 2;
-      if constexpr (FETCH) FetchSoon<kCount>(values + kCount);  // prefetch values for the next call
+      if constexpr (FETCH) FetchSoon<kCount>(values + kCount);  // values that the next call reads
 #pragma GCC unroll 16
       for (int v = 0; v < VECTORS; v += kPair) {
         Vec value[kPair];
@@ -273,21 +278,21 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   }
 }
 
-// Adds the weighted values to all dimensions of the sums. Dimensions are processed in pairs of
-// vectors, whose elements stay in the order of WidenPair, then in a single vector if one vector is
-// left. The last vector may contain values of the next position, whose sums are never read.
+// Adds weighted values to the sums of all dimensions. Dimensions are processed in pairs of vectors,
+// whose elements stay in the order of WidenPair. If one vector is left, it is processed alone. The
+// last vector may contain values of the next position, but the sums of these values are never read.
 template <class T, int ROWS, bool FETCH>
 void AccumulateTile(const AccumulateArgs<T>& args) {
-  // If T has a dot instruction, registers hold all values of a pair of positions in addition to the
-  // sums.
+  // With a dot instruction, registers hold the values of a pair of positions in addition to the
+  // sums, so that fewer sums fit.
   constexpr int kVectors = FittingPower(ROWS, kHasDots<T> && ROWS > 2 ? 4 : 8);
   static_assert(kVectors >= 2);
   int64_t left = (args.head_dim + Vec::kLanes - 1) / Vec::kLanes, d = 0;
   for (; left >= kVectors; left -= kVectors, d += kVectors * Vec::kLanes) {
     AccumulateChunk<T, ROWS, kVectors, FETCH>(args, d);
   }
-  // For few rows, groups of 4 vectors hide the latency of the dot instruction better than groups of
-  // 2.
+  // If there are few rows, groups of 4 vectors hide the latency of the dot instruction better than
+  // groups of 2 vectors.
   if constexpr (kHasDots<T> && kVectors > 4) {
     for (; left >= 4; left -= 4, d += 4 * Vec::kLanes) AccumulateChunk<T, ROWS, 4, FETCH>(args, d);
   }
@@ -308,8 +313,8 @@ const TileFunctions<T>& TileFunctionsOf(int64_t rows, std::integer_sequence<int,
   return kFunctions[rows - 1];
 }
 
-// Returns the functions for tiles of `rows` rows. If `fetch` is true, these functions also prefetch
-// memory.
+// Returns the functions that compute scores and sums for `rows` rows. If `fetch` is true, these
+// functions also prefetch memory.
 template <class T>
 const TileFunctions<T>& TileFunctionsOf(int64_t rows, bool fetch) {
   constexpr std::make_integer_sequence<int, kAttendRows> kIndices;

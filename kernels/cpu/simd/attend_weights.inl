@@ -4,7 +4,8 @@
 #include "kernels/cpu/simd/attend_tile.inl"
 #include "kernels/cpu/simd/vector_math.inl"
 
-// The range [begin, end) of positions, or of slots among kStep positions, that a token attends to.
+// The range [begin, end) of positions that a token attends to. The positions are counted from the
+// start of the sequence, or from the start of a group of kStep positions.
 struct SeenRange {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
@@ -19,8 +20,8 @@ float MaximumOfAll(const float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Returns the maximum of `max` and the scores of the slots `seen` of a row. Sets the other scores
-// in the same vectors to -infinity, so that their weights are 0.
+// Returns the maximum of `max` and of the scores in the range `seen` of a row. Sets the other
+// scores in the same vectors to -infinity, so that their softmax weights are 0.
 float MaximumOf(SeenRange seen, float* scores, float max) {
   Vec largest = Broadcast(max);
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {

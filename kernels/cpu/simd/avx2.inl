@@ -16,15 +16,15 @@ struct Vec {
 using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 6;  // 16 registers: 12 sums, 2 weights, 1 factor
-// Distance in bytes between a read of weights and the prefetch, if all input rows form a single
-// tile.
+constexpr int kTileRows = 6;  // 12 sums, 2 weights and 1 factor use 15 of the 16 registers
+// If a product has only one tile of input rows, weights are prefetched this number of bytes ahead
+// of their use.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 6;
-constexpr int kAttendSums = 12;  // number of vectors of attention sums that registers hold
+constexpr int kAttendSums = 12;  // maximum number of vectors of attention sums in registers
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm256_setzero_ps()}; }
@@ -49,8 +49,8 @@ inline Vec Widen(const BF16* p) {
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
 }
-// Widens 16 bf16 elements to f32: the elements 0, 2, 4, ... to `even`, the elements 1, 3, 5, ... to
-// `odd`. Each result needs only one instruction.
+// Loads 16 bf16 elements and widens them to f32. `even` receives the elements 0, 2, 4, ..., `odd`
+// the elements 1, 3, 5, .... Each result needs only one instruction.
 inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
   __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   asm("" : "+x"(bits));  // without this statement, the compiler loads the elements twice
@@ -63,8 +63,9 @@ inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
   odd = {_mm256_permute2f128_ps(low, high, 0x31)};
 }
 
-// Eight-bit products: numbers are widened to 16 bits. One instruction multiplies pairs of columns,
-// and a second adds each pair of products to a 32-bit sum.
+// A vector of whole numbers. A product of eight-bit numbers widens the numbers to 16 bits. One
+// instruction then multiplies pairs of columns, and another instruction adds each pair of products
+// to a 32-bit sum.
 struct IntVec {
   __m256i v;
 };
@@ -91,10 +92,11 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   asm("" : "+x"(sum.v));
   return sum;
 }
-inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // reinterprets the bits of a
+inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // reinterprets the bits of `a`
 inline Vec ToFloats(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm256_cvtps_epi32(a.v)}; }
-// Stores the numbers in `a` in the layout of eight-bit factors, with 16 bits for each number.
+// Stores each number of `a` as a 16-bit number, which is the layout of input rows in eight-bit
+// products.
 inline void StoreNumbers(void* p, IntVec a) {
   const __m128i narrow =
       _mm_packs_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));
@@ -137,7 +139,7 @@ inline Vec PowerOfTwo(Vec n) {
   const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23))};
 }
-// Shifts the lowest bits of each lane of `a` to the exponent of an f32 number.
+// Shifts the lowest bits of each lane of `a` to the position of the exponent in an f32 number.
 inline Vec ShiftedToExponent(Vec a) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.v), 23))};
 }
@@ -146,8 +148,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses, the weights of tokens in fixed point (MassOf of kernels/sampling.h). Each added
-// term contains the bits of the double 2^52. TotalOf subtracts these bits.
+// A sum of masses. A mass is the weight of a token in fixed point (MassOf of kernels/sampling.h).
+// Each added term also contains the bits of the double 2^52, which TotalOf subtracts.
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

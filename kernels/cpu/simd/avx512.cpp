@@ -15,8 +15,9 @@ namespace {
 constexpr const char* kName = "avx512";
 using DottedBF16 = BF16;
 
-// Eight-bit products: numbers are widened to 16 bits. One instruction multiplies pairs of columns,
-// and a second adds each pair of products to a 32-bit sum.
+// Number of columns that one four-byte factor of an eight-bit product holds. The numbers are
+// widened to 16 bits. One instruction multiplies pairs of columns, and another instruction adds
+// each pair of products to a 32-bit sum.
 constexpr int64_t kColsPerFactor = 2;
 constexpr int32_t kFactorOffset = 0;
 
@@ -30,7 +31,8 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   asm("" : "+v"(sum.v));
   return sum;
 }
-// Stores the numbers in `a` in the layout of eight-bit factors, with 16 bits for each number.
+// Stores each number of `a` as a 16-bit number, which is the layout of input rows in eight-bit
+// products.
 inline void StoreNumbers(void* p, IntVec a) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
 }

@@ -16,15 +16,15 @@ struct Vec {
 using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 12;  // 32 registers: 24 sums, 2 weights, 1 factor
-// Distance in bytes between a read of weights and the prefetch, if all input rows form a single
-// tile.
+constexpr int kTileRows = 12;  // 24 sums, 2 weights and 1 factor use 27 of the 32 registers
+// If a product has only one tile of input rows, weights are prefetched this number of bytes ahead
+// of their use.
 constexpr int64_t kPrefetchBytes = 8192;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 8;
-constexpr int kAttendSums = 24;  // number of vectors of attention sums that registers hold
+constexpr int kAttendSums = 24;  // maximum number of vectors of attention sums in registers
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm512_setzero_ps()}; }
@@ -50,8 +50,8 @@ inline Vec Widen(const BF16* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
 
-// Widens 32 bf16 elements to f32: the elements 0, 2, 4, ... to `even`, the elements 1, 3, 5, ... to
-// `odd`. Each result needs only one instruction.
+// Loads 32 bf16 elements and widens them to f32. `even` receives the elements 0, 2, 4, ..., `odd`
+// the elements 1, 3, 5, .... Each result needs only one instruction.
 inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
   const __m512i bits = _mm512_loadu_si512(p);
   even = {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
@@ -78,7 +78,7 @@ inline IntVec BroadcastInts(const char* p) {
   __builtin_memcpy(&factor, p, sizeof(factor));
   return {_mm512_set1_epi32(factor)};
 }
-inline IntVec IntsIn(Vec a) { return {_mm512_castps_si512(a.v)}; }  // reinterprets the bits of a
+inline IntVec IntsIn(Vec a) { return {_mm512_castps_si512(a.v)}; }  // reinterprets the bits of `a`
 inline Vec ToFloats(IntVec a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm512_cvtps_epi32(a.v)}; }
 
@@ -123,7 +123,7 @@ inline Vec PowerOfTwo(Vec n) {
   const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
 }
-// Shifts the lowest bits of each lane of `a` to the exponent of an f32 number.
+// Shifts the lowest bits of each lane of `a` to the position of the exponent in an f32 number.
 inline Vec ShiftedToExponent(Vec a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))};
 }
@@ -132,8 +132,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};
 }
 
-// A sum of masses, the weights of tokens in fixed point (MassOf of kernels/sampling.h). Each added
-// term contains the bits of the double 2^52. TotalOf subtracts these bits.
+// A sum of masses. A mass is the weight of a token in fixed point (MassOf of kernels/sampling.h).
+// Each added term also contains the bits of the double 2^52, which TotalOf subtracts.
 struct MassSum {
   __m512i v;
   uint64_t num_terms;

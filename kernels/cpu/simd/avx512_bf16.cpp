@@ -23,7 +23,8 @@ inline __m512i Interleaved(__m512i rows) {
   return _mm512_permutexvar_epi16(order, rows);
 }
 
-// The element type with a bf16 dot instruction. attend_dots.inl describes its functions.
+// The type of stored bf16 elements for which a dot instruction exists. attend_dots.inl describes
+// the functions of this type.
 struct DottedBF16 {
   uint16_t bits;
 
@@ -31,8 +32,8 @@ struct DottedBF16 {
     return {_mm512_dpbf16_ps(sum.v, __builtin_bit_cast(__m512bh, a.v),
                              __builtin_bit_cast(__m512bh, b.v))};
   }
-  // The instruction vcvtne2ps2bf16 is not used, because Bochs 3.0, the only emulator that runs this
-  // file, converts `a` twice.
+  // Does not use the instruction vcvtne2ps2bf16, because Bochs 3.0, the only emulator that runs
+  // this file, executes this instruction incorrectly (Bochs converts `a` twice).
   static IntVec Narrow(Vec a, Vec b) {
     const auto low = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(a.v));
     const auto high = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(b.v));

@@ -2,8 +2,8 @@
 // file after avx512.inl.
 #pragma once
 
-// A factor (four bytes) holds the numbers of four columns. Each number is stored as an unsigned
-// byte, increased by kFactorOffset.
+// Number of columns that one four-byte factor of an eight-bit product holds. Each number is
+// increased by kFactorOffset and stored as an unsigned byte.
 constexpr int64_t kColsPerFactor = 4;
 constexpr int32_t kFactorOffset = 128;
 
@@ -11,8 +11,8 @@ inline IntWeights WidenInt8(const char* p) { return {_mm512_loadu_si512(p)}; }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   return {_mm512_dpbusd_epi32(sum.v, factor.v, weights.v)};
 }
-// Stores the numbers in `a` in the layout of eight-bit factors, with one unsigned byte for each
-// number.
+// Stores each number of `a` as one unsigned byte, which is the layout of input rows in eight-bit
+// products.
 inline void StoreNumbers(void* p, IntVec a) {
   const __m512i offset = _mm512_add_epi32(a.v, _mm512_set1_epi32(kFactorOffset));
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(offset));

@@ -1,5 +1,6 @@
-// Applies the Finish operation to the sums of a product while the sums are still in the CPU caches.
-// The file of every instruction set includes this file inside its namespace.
+// Applies the Finish operation (for example the addition of a bias) to the sums of a matrix product
+// while the sums are still in the CPU caches. The file of every instruction set includes this file
+// inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"
@@ -16,9 +17,9 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
   return bias == nullptr ? value : Add(value, LoadSome(bias + output, lanes));
 }
 
-// Applies the Finish operation to the sums of one panel (a group of weight rows). For kSilu,
-// `panel.panel` is a panel of gate, and the sums of the panel of up are `panel.up_offset` elements
-// later.
+// Applies the operation args.finish to the sums of one panel (a group of weight rows). For kSilu,
+// `panel.panel` is a panel of gate rows, and the sums of the panel of up rows are stored
+// `panel.up_offset` elements later.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
   const bool is_silu = args.finish == Finish::kSilu;

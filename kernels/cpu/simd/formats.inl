@@ -7,20 +7,20 @@
 
 constexpr int64_t kFactorBytes = 4;
 
-// Floating-point weights, which are widened to f32 in registers. Each step of a loop multiplies one
-// column.
+// The format of floating-point weights, which are widened to f32 in registers. A loop iteration
+// multiplies one column.
 template <class T>
 struct FloatFormat {
   using Factor = float;
   using Weights = Vec;
   using Sum = Vec;
-  // Format of the weights after they are widened once for several tiles.
+  // Format of the weights after they have been widened to f32 for several groups of input rows.
   using Wide = FloatFormat<float>;
-  // Number of columns per iteration of the innermost loop.
+  // Number of columns that one iteration of the innermost loop multiplies.
   static constexpr int kUnroll = 4;
   // Number of vectors that hold one column of a panel (a group of weight rows).
   static constexpr int kVectors = kPanelVectors;
-  // Maximum number of input rows in a tile.
+  // Maximum number of input rows that are multiplied together (a tile).
   static constexpr int kRows = kTileRows;
   static constexpr int64_t kWidth = kVectors * Vec::kLanes;
   static constexpr int64_t kColsPerStep = 1;
@@ -30,8 +30,8 @@ struct FloatFormat {
 
   static void LoadWeights(const char* panel, Weights weights[kVectors]) {
     const auto* const from = reinterpret_cast<const T*>(panel);
-    // Loads pairs of vectors with WidenPair. If the number of vectors is odd, the last vector is
-    // loaded alone.
+    // WidenPair loads two vectors per iteration. If the number of vectors is odd, the last vector
+    // is loaded alone.
 #pragma GCC unroll 4
     for (int v = 0; v + 1 < kVectors; v += 2) {
       WidenPair(from + v * Vec::kLanes, weights[v], weights[v + 1]);
@@ -64,8 +64,8 @@ struct FloatFormat {
   static Vec Finished(Sum sum, const float*, int64_t, float) { return sum; }
 };
 
-// Eight-bit weights with 32-bit sums. A factor (four bytes) holds kColsPerFactor columns of an
-// input row.
+// The format of eight-bit weights, whose products are summed in 32-bit whole numbers. A factor
+// (four bytes) holds kColsPerFactor columns of an input row.
 struct Int8Format {
   using Weights = IntWeights;
   using Sum = IntVec;
@@ -94,8 +94,8 @@ struct Int8Format {
   static Sum MultiplyAdd(IntVec factor, Weights weights, Sum sum) {
     return MultiplyAddInts(factor, weights, sum);
   }
-  // Converts `sum` to f32, and multiplies it by output_scales[lane] and the following scales, then
-  // by `row_scale`.
+  // Converts the lanes of `sum` to f32. Multiplies lane i by output_scales[lane + i], then by
+  // `row_scale`.
   static Vec Finished(Sum sum, const float* output_scales, int64_t lane, float row_scale) {
     return Mul(Mul(ToFloats(sum), Load(output_scales + lane)), Broadcast(row_scale));
   }

@@ -12,19 +12,19 @@
 
 namespace incipit::simd {
 
-// Number of types in which keys, values and weights may be stored. A type is an index into the
-// tables below, in the order of DType.
-inline constexpr int kNumStored = 3;  // the types are f32, f16 and bf16
-// Index of the weight format with eight bits per weight and one scale per output. The other weight
-// formats are the stored types.
+// Number of types in which keys, values and weights may be stored. Elements of an array of this
+// size have the order of DType.
+inline constexpr int kNumStored = 3;  // f32, f16 and bf16
+// Index of the eight-bit weight format in an array of kNumWeightForms elements. The format has one
+// scale per output. The indices before are those of the stored types.
 inline constexpr int kInt8 = kNumStored;
 inline constexpr int kNumWeightForms = kNumStored + 1;
 
 // Arguments of pack_rows, which converts rows of activations to the layout that `multiply` reads.
 // If `norm_weight` is not null, the rows are normalised first. The rows are divided into tiles of
-// nearly equal height, at most tile_rows. Each tile is stored as [steps][rows of the tile] factors
-// of four bytes. One factor holds cols_per_step columns of a row, and columns past the last column
-// are zero.
+// at most tile_rows rows with nearly equal numbers of rows. Each tile is stored as [steps][rows of
+// the tile] factors of four bytes. One factor holds cols_per_step columns of a row, and columns
+// past the last column are zero.
 //
 // For eight-bit weights, the numbers of a row are rounded to whole numbers in [-127, 127]. The
 // scale of the row is its largest magnitude / 127 (kernels/quantize.h).
@@ -35,10 +35,11 @@ struct PackRowsArgs {
   int64_t num_rows, cols;
   const float* norm_weight;  // weight of the RMS norm, of shape [cols]; null: no norm
   float epsilon;
-  int64_t tile_begin, tile_end;  // the tiles [tile_begin, tile_end) to write
-  float* row;                    // working memory, of shape [tile_rows][PackedRowFloats(cols)]
-  void* packed;                  // the packed factors, of shape [num_rows * steps]
-  float* scales;                 // scale of each row, of shape [num_rows], for eight-bit weights
+  int64_t tile_begin, tile_end;  // the call packs the tiles [tile_begin, tile_end)
+  float* row;                    // working memory of shape [tile_rows][PackedRowFloats(cols)]
+  void* packed;                  // output: packed rows, of shape [num_rows * steps]
+  // Output, for eight-bit weights only: scale of each row, of shape [num_rows].
+  float* scales;
 };
 
 // Returns the number of floats of working memory for a row of `cols` columns, rounded up to whole
@@ -49,30 +50,33 @@ constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 +
 enum class Finish : uint8_t {
   kStore,  // y = W x + bias
   kAdd,    // y += W x + bias
-  // y = SiLU(gate) * up, where gate|up = W x + bias; panels of gate rows and panels of up rows
-  // alternate.
+  // y = SiLU(gate) * up, where gate|up = W x + bias. In the packed W, panels (groups of weight
+  // rows) of gate and panels of up alternate.
   kSilu,
 };
 
-// Arguments of `multiply`, which computes the sums over k of x[r][k] * w[n][k] and applies
-// `finish`. Floating-point weights are widened to f32, and their products are added in ascending k,
-// with one fused multiply-add each. Products of eight-bit weights are added as whole numbers. The
-// sum is multiplied by the scale of the output, then by the scale of the row. The bits of a row of
-// results therefore depend only on its own input row.
+// Arguments of `multiply`, which computes the sums over k of x[r][k] * w[n][k], for input row r and
+// output n, and applies `finish`. Floating-point weights are widened to f32, and their products are
+// added in ascending k, with one fused multiply-add each. Products of eight-bit weights are added
+// as whole numbers. The sum is multiplied by the scale of the output, then by the scale of the row.
+// The bits of a row of results therefore depend only on its own input row.
 struct MultiplyArgs {
-  const void* packed;       // rows that pack_rows has packed
-  const float* row_scales;  // scale of each row, of shape [num_rows], for eight-bit weights
-  // Packed weights, of shape [panel][steps][panel_width][cols_per_step]; the last panel is padded.
+  const void* packed;  // the input rows, packed by pack_rows
+  // For eight-bit weights only: scale of each input row, of shape [num_rows].
+  const float* row_scales;
+  // Packed weights, of shape [panel][steps][panel_width][cols_per_step]. A panel is a group of
+  // panel_width weight rows, and the last panel is padded.
   const void* panels;
-  // Scale of each output, of shape [panel][panel_width], for eight-bit weights.
+  // For eight-bit weights only: scale of each output, of shape [panel][panel_width].
   const float* output_scales;
-  // Initial sum of each output, of shape [panel][panel_width], for eight-bit weights.
+  // For eight-bit weights only: initial sum of each output, of shape [panel][panel_width].
   const int32_t* starts;
   int64_t num_rows, cols, num_outputs;
-  // The panels [panel_begin, panel_end) to multiply. A range of gate and up holds only whole pairs.
+  // The call multiplies the panels (groups of weight rows) [panel_begin, panel_end). With kSilu,
+  // this range consists of whole pairs of a gate panel and an up panel.
   int64_t panel_begin, panel_end;
-  // The groups of rows [group_begin, group_end) to multiply. Product::num_groups returns the number
-  // of groups.
+  // The call multiplies the groups of input rows [group_begin, group_end). Product::num_groups
+  // returns the number of all groups.
   int64_t group_begin, group_end;
   Finish finish;
   const float* bias;  // shape [num_outputs]; null: no bias
@@ -80,42 +84,42 @@ struct MultiplyArgs {
   int64_t y_stride;
 };
 
-// Number of positions of a split. Attention sums the positions of each split separately and
-// combines the splits in ascending order, so that several threads can share a long sequence. Splits
-// start at multiples of kSplit, independent of the number of threads.
+// Number of positions of a split. Attention sums the positions of each split separately and then
+// combines the splits in ascending order, so that several threads can share a long sequence. Each
+// split starts at a multiple of kSplit, for every number of threads.
 inline constexpr int64_t kSplit = 1024;
 
 // Arguments of finish_row, which applies `finish` to a row of sums that oneDNN has computed. The
 // sums are 32-bit whole numbers if `output_scales` is not null, otherwise f32.
 struct FinishRowArgs {
   const void* sums;  // shape [num_outputs]
-  // Scale of each output, of shape [num_outputs], for eight-bit weights.
+  // For eight-bit weights only: scale of each output, of shape [num_outputs].
   const float* output_scales;
-  float row_scale;  // scale of the row, for eight-bit weights
+  float row_scale;  // for eight-bit weights only: scale of the input row
   int64_t num_outputs;
   Finish finish;
   const float* bias;  // shape [num_outputs]; null: no bias
-  // Results, of shape [num_outputs], or [num_outputs / 2] for kSilu; may be `sums`.
+  // Output, of shape [num_outputs], or [num_outputs / 2] for kSilu. `y` may be equal to `sums`.
   float* y;
 };
 
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if, in each group of 2 * pair_lanes outputs of a panel column, the outputs i and i +
-  // pair_lanes are stored side by side. The outputs of the last, smaller group are stored in order.
+  // True if a panel column interleaves its outputs: in each group of 2 * pair_lanes outputs, output
+  // i + pair_lanes follows output i. A smaller last group is stored in ascending order.
   bool interleaves_pairs;
-  // True if pack_rows stores each number as an unsigned number, increased by 128. The sum of an
-  // output then starts from -128 times the sum of its weights.
+  // True if pack_rows adds 128 to each number and stores an unsigned number. To correct the result,
+  // the sum of an output then starts from -128 times the sum of its weights.
   bool offsets_factors;
-  // Returns the number of groups into which `num_rows` input rows are divided. The rows of a group
-  // use the same range of a panel while the range is in the CPU caches.
+  // Returns the number of groups into which `multiply` divides `num_rows` input rows. All rows of a
+  // group are multiplied with a range of weights while this range is in the CPU caches.
   int64_t (*num_groups)(int64_t num_rows);
   void (*pack_rows)(const PackRowsArgs& args);
   void (*multiply)(const MultiplyArgs& args);
 };
 
-// The location of the keys and values of one KV head in one layer. Layout within a block:
+// The memory addresses of the keys and values of one KV head in one layer. Layout within a block:
 //   keys    [block_size / g][head_dim][g], with g = min(16, block_size)
 //   values  [block_size][head_dim]
 struct KvView {
@@ -126,8 +130,8 @@ struct KvView {
   int32_t block_size, head_dim;
 };
 
-// Maximum number of KV heads in one call of `attend`. The KV heads of a call are contiguous in each
-// block.
+// Maximum number of KV heads that one call of `attend` computes. These KV heads are contiguous in
+// each cache block.
 inline constexpr int32_t kAttendGroupsMax = 3;
 
 // Arguments of causal attention for num_tokens consecutive tokens. The call computes num_groups KV
@@ -141,9 +145,9 @@ struct AttendArgs {
   int32_t first_position, num_tokens, num_heads, num_groups;
   int32_t window;  // number of positions of the sliding window; 0: no window
   float scale;
-  // The splits [split_begin, split_end) to compute; split i holds the positions [i * kSplit, (i +
-  // 1) * kSplit). If `states` is null, the splits must contain all positions that the tokens attend
-  // to.
+  // The call computes the splits [split_begin, split_end). Split i holds the positions [i * kSplit,
+  // (i + 1) * kSplit). If `states` is null, these splits must contain all positions that the tokens
+  // attend to.
   int32_t split_begin, split_end;
   // Working memory. Number of floats: attend_scratch_floats(num_groups * RoundUp(num_tokens *
   // num_heads, 16), head_dim).
@@ -154,7 +158,7 @@ struct AttendArgs {
   float* states;
 };
 
-// Number of logits per chunk. `chunk_maxima` stores one maximum per chunk.
+// Number of logits in a chunk. `chunk_maxima` computes the maximum of each chunk.
 inline constexpr int64_t kChunk = 64;
 
 struct Kernels {
@@ -162,7 +166,7 @@ struct Kernels {
   int32_t pair_lanes;
   Product products[kNumWeightForms];
   void (*finish_row)(const FinishRowArgs& args);
-  // Rounds a row to eight-bit numbers and returns the scale, like QuantizeRow of
+  // Rounds the row `x` to eight-bit numbers and returns the scale of the row, like QuantizeRow of
   // kernels/quantize.h.
   float (*quantize_row)(const float* x, int64_t size, int8_t* numbers);
   // Rounds a row to bf16: out[i] = NarrowBF16(x[i]) (kernels/numeric.h).
@@ -170,8 +174,8 @@ struct Kernels {
 
   int64_t (*attend_scratch_floats)(int64_t num_rows, int64_t head_dim);
   int64_t (*attend_state_floats)(int64_t num_rows, int64_t head_dim);
-  // Element i computes attention for a KV pool that stores type i. The element for f16 is null,
-  // because no KV pool stores f16.
+  // Element i computes attention for a KV pool that stores keys and values of DType i. The element
+  // for f16 is null, because no KV pool stores f16.
   void (*attend[kNumStored])(const AttendArgs& args);
   void (*attend_combine[kNumStored])(const AttendArgs& args);
 
@@ -198,7 +202,8 @@ struct Kernels {
                     float* weights);
 };
 
-// Returns the inner loops that are compiled for the baseline instruction set of the architecture.
+// Returns the inner loops that are compiled for the baseline instruction set, which every machine
+// of the architecture supports.
 const Kernels& PortableKernels();
 
 }  // namespace incipit::simd

@@ -1,16 +1,17 @@
 // Computes the matrix product of packed rows and packed weights. The file of every instruction set
 // includes this file inside its namespace, after formats.inl.
 //
-// The innermost loop keeps ROWS x (PANELS * width) sums in registers and adds x[r][k] * w[k][n] for
-// one k after the other. The outer loops follow Goto, van de Geijn: "Anatomy of High-Performance
-// Matrix Multiplication" (2008). A panel is a group of weight rows that are stored together. A tile
-// is a few input rows, and a group is several tiles.
-// - A range of a panel's columns is widened and stays in the first-level cache while all tiles of a
-//   group are multiplied.
-// - A range of columns of the group's rows stays in the second-level cache while several panels are
+// A panel is a group of weight rows that are stored together. A tile is a few input rows, and a
+// group is several tiles. The innermost loop multiplies a tile with one or more panels. The loop
+// keeps all sums of the tile in registers and adds the products of one column k after the other.
+// The outer loops follow Goto, van de Geijn: "Anatomy of High-Performance Matrix Multiplication"
+// (2008).
+// - A range of columns of a panel is widened to f32. The range stays in the first-level cache while
+//   all tiles of a group are multiplied.
+// - A range of columns of the input rows stays in the second-level cache while several panels are
 //   multiplied.
-// - Between two ranges of columns, the sums are stored in a small buffer and loaded again
-//   unchanged.
+// - After each range of columns, the sums are stored in a small buffer. The next range loads the
+//   sums unchanged.
 // The order of additions is therefore k = 0, 1, 2, ... for every size of tile.
 #pragma once
 
@@ -18,37 +19,41 @@
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// Maximum size in bytes of a range of columns of a panel (a group of weight rows). All tiles of a
-// group are multiplied with the range before the next range.
+// Maximum size in bytes of a range of columns of a panel (a group of weight rows). The range stays
+// in the first-level cache while all input rows of a group are multiplied.
 constexpr int64_t kPassBytes = 16384;
-// Maximum size in bytes of a range of columns of the input rows. Up to kBlockPanels panels are
-// multiplied with the range before the next range.
+// Maximum size in bytes of a range of columns of the input rows. The range stays in the
+// second-level cache while up to kBlockPanels panels (groups of weight rows) are multiplied.
 constexpr int64_t kChunkBytes = 256 * 1024;
-// Maximum number of input rows that form a group.
+// Maximum number of input rows that use a range of weights while this range is in the first-level
+// cache.
 constexpr int64_t kGroupRowsMax = 192;
-// Maximum number of panels (groups of weight rows) that use the same range of columns of the input
-// rows.
+// Maximum number of panels (groups of weight rows) that are multiplied with a range of columns of
+// the input rows before the next range of columns.
 constexpr int64_t kBlockPanels = 8;
-// Minimum number of tiles (a few input rows each) for which weights are widened to f32 once for all
-// tiles.
+// Minimum number of tiles (of a few input rows each) for which weights are widened to f32 in
+// advance. With fewer tiles, each tile widens the weights again.
 constexpr int64_t kWidenTilesMin = 5;
 constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
-  const char* x;        // factors of the tile's rows, of shape [steps][ROWS]
-  const char* panel;    // the first panel, from the first column of this call on
+  const char* x;  // packed columns of the tile's input rows, of shape [steps][ROWS]
+  // the first panel (a group of weight rows), from the first column of this call on
+  const char* panel;
   int64_t panel_bytes;  // distance between the starts of two consecutive panels, in bytes
   int64_t steps;
   float* sums;            // shape [ROWS][PANELS * width]
   bool resume;            // true: the sums start from the values in `sums`
   const int32_t* starts;  // initial sums if `resume` is false; null: zeros
   const char* prefetch;   // address of the memory to prefetch
-  int64_t prefetch_step;  // bytes by which `prefetch` advances in Format::kUnroll steps
-  const char* next_x;     // factors of the next tile, to prefetch into the first-level cache
+  // number of bytes by which `prefetch` advances after Format::kUnroll steps
+  int64_t prefetch_step;
+  // input rows of the next tile, which the call prefetches into the first-level cache
+  const char* next_x;
 };
 
-// Returns the distance in bytes between the use of a panel's weights and the prefetch, for a tile
-// that multiplies `panels` panels side by side.
+// Returns how many bytes ahead of their use the weights of a panel (a group of weight rows) are
+// prefetched, if a tile of input rows multiplies `panels` panels simultaneously.
 constexpr int64_t PrefetchBytes(int64_t panels) { return kPrefetchBytes / panels; }
 
 template <class Format, int ROWS, int PANELS>
@@ -74,10 +79,10 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// Multiplies a tile of ROWS input rows with PANELS panels. At least TILES tiles share the
-// prefetching of a panel. A lone tile (TILES is 1) prefetches all weights that it reads. For
-// widened weights, the prefetched size is that of f32 instead of the stored type, so that some
-// lines are prefetched twice.
+// Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows). If TILES is 1,
+// the tile is alone and prefetches all weights that it reads. Otherwise at least TILES tiles share
+// the prefetching of a panel. For widened weights, the prefetched size is that of f32 instead of
+// the stored type, so that some cache lines are prefetched twice.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -120,7 +125,7 @@ void MultiplyTile(const TileArgs& args) {
     }
     prefetch += args.prefetch_step;
     if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
-      prefetch += (PANELS - 1) * panel_bytes;  // continue with the next panels
+      prefetch += (PANELS - 1) * panel_bytes;  // skip the panels that this call also multiplies
     }
     panel += kUnroll * Format::kStepBytes;
     x += kUnroll * ROWS * kFactorBytes;
@@ -142,9 +147,9 @@ void MultiplyTile(const TileArgs& args) {
 
 using TileFunction = void (*)(const TileArgs& args);
 
-// Returns the number of panels that are multiplied side by side if all input rows form a single
-// tile of `rows` rows. A tile with few rows multiplies several panels, because only enough
-// independent sums hide the latency of a multiply-add.
+// Returns the number of panels (groups of weight rows) that are multiplied simultaneously if there
+// are only `rows` input rows. If there are few rows, several panels are necessary, because only
+// many independent sums hide the latency of a multiply-add.
 template <class Format>
 constexpr int LonePanels(int64_t rows) {
   return rows * 4 <= Format::kRows ? 4 : rows * 2 <= Format::kRows ? 2 : 1;
@@ -152,8 +157,8 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Element i is the function for tiles of i + 1 input rows: `lone` for a lone tile, `of_few` for
-  // two or three tiles, `of_many` for four or more tiles.
+  // Element i of each array is the function for a tile of i + 1 input rows. `lone` is for a product
+  // with one tile, `of_few` for two or three tiles, `of_many` for four or more tiles.
   TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>
@@ -188,12 +193,13 @@ struct TiledProduct {
     return args.starts == nullptr ? nullptr : args.starts + panel * Format::kWidth;
   }
 
-  // Returns the number of panels whose sums are finished together: 2 for a pair of gate and up,
-  // otherwise 1.
+  // Returns the number of panels (groups of weight rows) whose sums are finished together: 2 for a
+  // panel of gate with its panel of up, otherwise 1.
   int64_t Unit() const { return args.finish == Finish::kSilu ? 2 : 1; }
 
-  // Multiplies all input rows, which form a single tile, with all panels. Reads each panel from
-  // memory once.
+  // Multiplies all input rows with all panels (groups of weight rows). Reads each panel from memory
+  // once.
+  // REQUIRES: the input rows form a single tile.
   void RunLoneTile() const {
     alignas(64) float sums[2 * Format::kRows * Format::kWidth];
     const int64_t rows = tiles.num_rows, at_once = LonePanels<Format>(rows);
@@ -204,7 +210,7 @@ struct TiledProduct {
         MultiplyLone(kProductTiles<Format>.lone[rows - 1], panel + p,
                      sums + p * rows * Format::kWidth);
       }
-      const bool is_apart = unit > at_once;  // separate calls compute gate and up
+      const bool is_apart = unit > at_once;  // true if gate and up are computed by separate calls
       for (int64_t p = 0; p < unit; p += Unit()) {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,
                                    .sums_stride = at_once * Format::kWidth,
@@ -230,7 +236,8 @@ struct TiledProduct {
               .next_x = nullptr});
   }
 
-  // Multiplies the tiles [first_tile, last_tile) with the panels [panel, args.panel_end).
+  // Multiplies the tiles (of a few input rows each) [first_tile, last_tile) with the panels (groups
+  // of weight rows) [panel, args.panel_end).
   void RunGroup(int64_t first_tile, int64_t last_tile, int64_t panel) const {
     alignas(64) float sums[kBlockPanels * kGroupRowsMax * Format::kWidth];
     const int64_t first_row = tiles.Begin(first_tile);
@@ -266,9 +273,9 @@ struct TiledProduct {
     }
   }
 
-  // Returns the number of steps (groups of kColsPerStep columns) that the tiles of a group multiply
-  // together. The result divides all steps into nearly equal parts and is a multiple of
-  // Format::kUnroll.
+  // Returns the number of steps (groups of kColsPerStep columns) that all tiles of a group multiply
+  // before the next steps. The result divides all steps into nearly equal ranges and is a multiple
+  // of Format::kUnroll.
   int64_t StepsOfPass(int64_t step_bytes) const {
     const int64_t max = kPassBytes / step_bytes, count = (steps + max - 1) / max;
     const int64_t least = (steps + count - 1) / count;
@@ -276,13 +283,13 @@ struct TiledProduct {
   }
 
   struct Chunk {
-    // The range [begin, end) of steps (groups of kColsPerStep columns), for the tiles [first_tile,
-    // last_tile).
+    // The range [begin, end) of steps (groups of kColsPerStep columns) of panel `panel`. The tiles
+    // [first_tile, last_tile) are multiplied with this range.
     int64_t first_tile, last_tile, panel, begin, end;
-    int64_t pass;  // number of steps that the tiles multiply together
+    int64_t pass;  // number of steps that each tile multiplies before the next tile
   };
-  // Multiplies a range of columns of several tiles with a panel. `sums` has the shape [rows of the
-  // tiles][width].
+  // Multiplies a range of columns of several tiles (of a few input rows each) with a panel (a group
+  // of weight rows). `sums` has the shape [rows of the tiles][width].
   template <class Read>
   void MultiplyChunk(const Chunk& chunk, float* sums) const {
     alignas(64) char wide[kPassBytes];
@@ -299,7 +306,7 @@ struct TiledProduct {
       }
       constexpr const ProductTiles<Read>& kTiles = kProductTiles<Read>;
       const TileFunction* const multiply = num_tiles < 4 ? kTiles.of_few : kTiles.of_many;
-      // Each tile prefetches an equal share of the memory that is multiplied next.
+      // Each tile prefetches an equal share of the weights that are multiplied next.
       const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
       const int64_t next_step = is_last ? chunk.begin : step + count;
       const char* const next =
@@ -324,7 +331,8 @@ struct TiledProduct {
     }
   }
 
-  // Returns the division of the tiles into groups, whose tiles are multiplied together.
+  // Returns the division of all tiles (of a few input rows each) into groups. The tiles of a group
+  // use a range of weights while this range is in the CPU caches.
   static Tiles GroupsOf(int64_t num_rows) {
     return Tiles::Of(Tiles::Of(num_rows, Format::kRows).count, kGroupRowsMax / Format::kRows);
   }

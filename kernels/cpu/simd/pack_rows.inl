@@ -1,5 +1,5 @@
-// Converts activations to the layout that the matrix product reads. The file of every instruction
-// set includes this file inside its namespace.
+// Converts rows of activations to the layout that the matrix product reads. The file of every
+// instruction set includes this file inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"
@@ -7,8 +7,8 @@
 #include "kernels/cpu/simd/tiles.inl"
 
 // Rounds a row to eight-bit numbers, with the same bits as QuantizeRow of kernels/quantize.h, and
-// returns the scale. Calls store(column, lanes, numbers) for each vector of the row. Numbers past
-// the end of the row are zeros.
+// returns the scale of the row. Calls store(column, lanes, numbers) for each vector of the row.
+// `numbers` is zero in the lanes past the end of the row.
 template <class Store>
 float RoundRow(const float* x, int64_t size, const Store& store) {
   constexpr float kLeastMagnitude = 1e-30f;
@@ -44,8 +44,8 @@ float QuantizeRow(const float* x, int64_t size, int8_t* numbers) {
 
 using Factors4 = float __attribute__((vector_size(16)));
 
-// Transposes a block of 4 rows and 4 factors from `from`, of layout [row][factor], to `out`, of
-// layout [factor][stride].
+// Transposes 4 rows of 4 factors (of four bytes each). `from` has the layout [row][factor], and
+// `out` has the layout [factor][stride].
 inline void InterleaveFour(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[4];
 #pragma GCC unroll 4
@@ -62,8 +62,8 @@ inline void InterleaveFour(const float* const* from, int64_t step, int64_t strid
   for (int i = 0; i < 4; ++i) __builtin_memcpy(out + i * stride, &steps[i], sizeof(steps[i]));
 }
 
-// Transposes a block of 2 rows and 4 factors from `from`, of layout [row][factor], to `out`, of
-// layout [factor][stride].
+// Transposes 2 rows of 4 factors (of four bytes each). `from` has the layout [row][factor], and
+// `out` has the layout [factor][stride].
 inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[2];
 #pragma GCC unroll 2
@@ -76,7 +76,8 @@ inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride
   __builtin_memcpy(out + 3 * stride, reinterpret_cast<const char*>(&high) + 8, 8);
 }
 
-// Transposes factors from the layout [rows][steps] to the layout [steps][rows].
+// Transposes factors (of four bytes each) from the layout [rows][steps] to the layout
+// [steps][rows].
 inline void InterleaveFactors(const float* const* from, int64_t rows, int64_t steps, float* out) {
   if (rows == 1) {
     __builtin_memcpy(out, from[0], static_cast<uint64_t>(steps * kFactorBytes));
@@ -124,8 +125,8 @@ void PackRows(const PackRowsArgs& args) {
       }
       if constexpr (Format::kColsPerStep > 1) {
         // The rounded numbers overwrite the row from which they are computed. A rounded number
-        // occupies at most as many bytes as its source element, so unread elements are not
-        // overwritten.
+        // needs at most as many bytes as the f32 number from which it is computed. Numbers that
+        // have not been read are therefore not overwritten.
         auto* const numbers = reinterpret_cast<char*>(own);
         args.scales[begin + r] = RoundRow(x, args.cols, [&](int64_t i, int64_t, IntVec rounded) {
           StoreNumbers(numbers + i * kFactorBytes / Format::kColsPerStep, rounded);

@@ -27,15 +27,15 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 4;  // 16 registers, of which 8 hold sums
-// Distance in bytes between a read of weights and the prefetch, if all input rows form a single
-// tile.
+constexpr int kTileRows = 4;  // 8 of the 16 registers hold sums
+// If a product has only one tile of input rows, weights are prefetched this number of bytes ahead
+// of their use.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 1;
 constexpr int kAttendRows = 2;
-constexpr int kAttendSums = 8;  // number of vectors of attention sums that registers hold
+constexpr int kAttendSums = 8;  // maximum number of vectors of attention sums in registers
 constexpr bool kBF16PairsInterleave = false;
 
 inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }
@@ -79,7 +79,8 @@ inline Vec Widen(const BF16* p) {
   return {reinterpret_cast<Floats>(bits)};
 }
 
-// Eight-bit products: a factor (four bytes) holds the numbers of two columns, with 16 bits each.
+// A vector of whole numbers. In a product of eight-bit numbers, a factor (four bytes) holds the
+// numbers of two columns, with 16 bits each.
 struct IntVec {
   Ints v;
 };
@@ -108,15 +109,17 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   const Ints first = factor.v << 16 >> 16, second = factor.v >> 16;
   return {sum.v + first * weights.first + second * weights.second};
 }
-inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }  // reinterprets the bits of a
+// reinterprets the bits of `a`
+inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {__builtin_convertvector(a.v, Floats)}; }
-// Rounds to nearest, ties to even. After 1.5 * 2^23 is added, the lowest bits of the f32 hold the
-// whole number.
+// Rounds to nearest, ties to even. The sum of a number and 1.5 * 2^23 has the rounded number in its
+// lowest bits.
 inline IntVec RoundToInts(Vec a) {
   const Floats shifted = a.v + 12582912.0f;
   return {reinterpret_cast<Ints>(shifted) - 0x4B400000};
 }
-// Stores the numbers in `a` in the layout of eight-bit factors, with 16 bits for each number.
+// Stores each number of `a` as a 16-bit number, which is the layout of input rows in eight-bit
+// products.
 inline void StoreNumbers(void* p, IntVec a) {
   const int16_t narrow[4] = {static_cast<int16_t>(a.v[0]), static_cast<int16_t>(a.v[1]),
                              static_cast<int16_t>(a.v[2]), static_cast<int16_t>(a.v[3])};
@@ -155,7 +158,7 @@ inline float ReduceMax(Vec a) {
 inline Ints ToInts(Vec n) { return __builtin_convertvector(Max(n, Broadcast(-127.0f)).v, Ints); }
 // Returns 2^n in each lane. REQUIRES: each n is a whole number in [-126, 127].
 inline Vec PowerOfTwo(Vec n) { return {reinterpret_cast<Floats>((ToInts(n) + 127) << 23)}; }
-// Shifts the lowest bits of each lane of `a` to the exponent of an f32 number.
+// Shifts the lowest bits of each lane of `a` to the position of the exponent in an f32 number.
 inline Vec ShiftedToExponent(Vec a) {
   using Bits = uint32_t __attribute__((vector_size(16)));
   return {reinterpret_cast<Floats>(reinterpret_cast<Bits>(a.v) << 23)};

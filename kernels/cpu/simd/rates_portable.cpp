@@ -5,8 +5,8 @@
 namespace incipit::simd {
 namespace {
 
-// Number of independent sums. The number is large enough to hide the latency of a multiply-add, and
-// small enough for the registers of a core.
+// Number of independent sums in the loop. These sums hide the latency of a multiply-add and fit
+// into the registers of a core.
 constexpr int kValues = 32;
 
 int64_t MultiplyAdd(int64_t rounds) {

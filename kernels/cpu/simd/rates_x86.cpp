@@ -1,6 +1,7 @@
-// Defines loops that measure the maximum rates of x86 instruction sets. Each function has a target
-// attribute with its own instruction set, so that no other function calls code for a newer machine.
-// Empty asm statements prevent the compiler from moving work out of the loops.
+// Defines loops that measure the maximum rates of x86 instruction sets. Each function is compiled
+// for its own instruction set by a target attribute, so that no other function executes
+// instructions of a newer machine. Empty asm statements prevent the compiler from moving work out
+// of the loops.
 #include <immintrin.h>
 
 #include <cstring>
@@ -11,13 +12,13 @@
 namespace incipit::simd {
 namespace {
 
-// Number of independent sums. The number hides the latency of an instruction and leaves registers
-// for the factors.
+// Number of independent sums in a loop. These sums hide the latency of an instruction and leave
+// registers for the factors.
 constexpr int kChains = 12;
-// Number of address ranges that a loop reads in turn. Reads of a single range do not reach the full
-// memory bandwidth.
+// Number of address ranges that the loop reads alternately. Reads of a single range do not reach
+// the full memory bandwidth.
 constexpr size_t kStreams = 4;
-constexpr size_t kAhead = 1024;  // distance between a read and the prefetch, in bytes
+constexpr size_t kAhead = 1024;  // number of bytes by which a prefetch precedes the read
 
 __attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
   __m256 sums[kChains];
@@ -85,7 +86,7 @@ __attribute__((target("avx512f"))) int64_t MultiplyAddAvx512(int64_t rounds) {
 __attribute__((target("avx512f,avx512bf16"))) int64_t DotBf16Avx512(int64_t rounds) {
   __m512 sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = _mm512_setzero_ps();
-  const __m512i bits = _mm512_set1_epi16(0x3F80);  // each bf16 element is 1
+  const __m512i bits = _mm512_set1_epi16(0x3F80);  // each bf16 element has the value 1
   __m512bh ones;
   std::memcpy(&ones, &bits, sizeof(ones));
   for (int64_t round = 0; round < rounds; ++round) {

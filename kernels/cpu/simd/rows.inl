@@ -1,11 +1,12 @@
-// Defines operations on one row. The file of every instruction set includes this file inside its
-// namespace. The operations on an element do not depend on the element's position in a vector.
+// Defines operations on one row of numbers. The file of every instruction set includes this file
+// inside its namespace. The result for an element does not depend on the element's position in a
+// vector.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"
 
 void RmsNorm(const float* x, const float* weight, float epsilon, int64_t size, float* out) {
-  constexpr int64_t kSums = 4;  // number of sums that hides the latency of an addition
+  constexpr int64_t kSums = 4;  // number of independent sums, which hide the latency of an addition
   Vec sums[kSums] = {Zero(), Zero(), Zero(), Zero()};
   int64_t whole = 0;
   for (; whole + kSums * Vec::kLanes <= size; whole += kSums * Vec::kLanes) {

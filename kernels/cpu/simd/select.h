@@ -7,20 +7,20 @@
 
 namespace incipit::simd {
 
-// Returns the tables of inner loops that this machine can run, in descending order of speed. The
-// last table is the portable table.
+// Returns the tables of inner loops that this machine can run, the fastest table first. The last
+// table is the portable table.
 std::span<const Kernels* const> SupportedKernels();
 
 // The number types for which this machine has native product instructions.
 struct NativeProducts {
-  bool f32 = false;   // the machine has AVX-512
-  bool bf16 = false;  // the machine has AVX512_BF16
-  bool int8 = false;  // the machine has AVX512_VNNI
+  bool f32 = false;   // true: the machine has AVX-512
+  bool bf16 = false;  // true: the machine has AVX512_BF16
+  bool int8 = false;  // true: the machine has AVX512_VNNI
 };
 NativeProducts DetectNativeProducts();
 
-// Returns true if `kernels` uses the bf16 dot instruction. If true, oneDNN computes the matrix
-// products of all types for which the machine has instructions.
+// Returns true if `kernels` uses the bf16 dot instruction. In this case, oneDNN computes matrix
+// products of all types for which the machine has native instructions.
 bool PrefersOneDnn(const Kernels& kernels);
 
 }  // namespace incipit::simd

@@ -29,10 +29,10 @@ bool HasAvx512Bf16() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1) != 0;
 }
 
-// Returns the seconds per multiply-add of `loop`. If another program interrupts the loop, the
-// result is too large.
+// Returns the time in seconds that `loop` needs for one multiply-add. If another program interrupts
+// the loop, the result is too large.
 double TimeOf(int64_t (*loop)(int64_t rounds)) {
-  constexpr int64_t kRounds = 4096;  // iterations, which run for about 20 us
+  constexpr int64_t kRounds = 4096;  // number of iterations, which take about 20 us
   const Time begin = std::chrono::steady_clock::now();
   const auto units = static_cast<double>(loop(kRounds));
   return ToSeconds(std::chrono::steady_clock::now() - begin) / units;
@@ -41,8 +41,9 @@ double TimeOf(int64_t (*loop)(int64_t rounds)) {
 // Returns true if the bf16 dot instruction is clearly faster than f32 multiply-adds. AMD Zen 4
 // executes one dot or one multiply-add per cycle, so that dots compute twice as many products per
 // cycle. Intel Sapphire Rapids and Emerald Rapids execute half a dot or two multiply-adds per
-// cycle, so that dots compute half as many products per cycle. The ratio of times is far from the
-// limit of 0.75 on both, so that other programs on the machine do not change the result.
+// cycle, so that dots compute half as many products per cycle. On these CPUs, the measured ratio of
+// times is far from the limit of 0.75, so that other programs on the machine do not change the
+// result.
 bool DotsAreFaster() {
   constexpr int kRepeats = 12;
   const RateLoops& loops = RateLoopsOf(Avx512Bf16Kernels());
@@ -58,7 +59,8 @@ struct Supported {
   std::array<const Kernels*, 5> kernels;
   size_t count = 0;
 
-  // __builtin_cpu_supports also checks that the operating system saves the vector registers.
+  // __builtin_cpu_supports also checks that the operating system saves the vector registers when it
+  // switches threads.
   Supported() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
     if (avx2 && HasAvx512()) {

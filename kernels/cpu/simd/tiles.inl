@@ -1,13 +1,14 @@
-// Divides rows into tiles. The file of every instruction set includes this file inside its
-// namespace.
+// Divides rows into tiles (groups of a few rows that are computed together). The file of every
+// instruction set includes this file inside its namespace.
 #pragma once
 
-// Divides num_rows rows into tiles of at most `height` rows whose heights differ by at most one. A
-// last tile with a single row would be slow, because its few sums cannot hide the latency of a
-// multiply-add.
+// Divides num_rows rows into tiles of at most `height` rows. The numbers of rows of two tiles
+// differ by at most one. A last tile with a single row would be slow, because its few sums cannot
+// hide the latency of a multiply-add.
 struct Tiles {
   int64_t num_rows, count;
-  // The first `num_higher` tiles have low_rows + 1 rows, the others low_rows.
+  // Each of the first `num_higher` tiles has low_rows + 1 rows. Each of the other tiles has
+  // low_rows rows.
   int64_t low_rows, num_higher;
 
   static Tiles Of(int64_t num_rows, int64_t height) {

@@ -2,8 +2,8 @@
 // its namespace.
 #pragma once
 
-// Loads two consecutive vectors as f32. An instruction set may define a faster overload for some T
-// that changes the order of the elements. PutInOrder restores the order.
+// Loads two consecutive vectors of T and converts them to f32. For some T, an instruction set
+// defines a faster overload that changes the order of the elements. PutInOrder restores the order.
 template <class T>
 inline void WidenPair(const T* p, Vec& first, Vec& second) {
   first = Widen(p);
@@ -11,8 +11,8 @@ inline void WidenPair(const T* p, Vec& first, Vec& second) {
 }
 template <class T>
 inline void PutInOrder(const T*, Vec&, Vec&) {}
-// True if WidenPair loads element 2i to lane i of the first vector, and element 2i + 1 to lane i of
-// the second vector.
+// True if WidenPair changes the order of elements: element 2i is loaded to lane i of the first
+// vector, and element 2i + 1 to lane i of the second vector.
 template <class T>
 constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF16) &&
                                   !__is_same(T, F16);
@@ -26,8 +26,8 @@ inline Vec Exp(Vec x) {
   // The product of n and this constant is exact, because the constant is ln 2 cut to 15 bits.
   Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);
   r = NegativeMultiplyAdd(n, Broadcast(1.42860677e-6f), r);
-  // A polynomial that interpolates (e^r - 1 - r) / r^2 at the Chebyshev nodes, with an error of
-  // 1.1e-8.
+  // q(r) is a polynomial that interpolates (e^r - 1 - r) / r^2 at the Chebyshev nodes, with an
+  // error of 1.1e-8.
   Vec q = MultiplyAdd(Broadcast(0.0013926184f), r, Broadcast(0.00836317893f));
   q = MultiplyAdd(q, r, Broadcast(0.0416665561f));
   q = MultiplyAdd(q, r, Broadcast(0.166665763f));
@@ -36,9 +36,10 @@ inline Vec Exp(Vec x) {
   return Mul(y, PowerOfTwo(n));
 }
 
-// Replaces each x <= 0 by 2^x, and each x < -126 by 2^-126. 2^0 is exactly 1, and a NaN stays a
-// NaN. Each operation is applied to all COUNT vectors before the next operation. If the vectors
-// were computed one after the other, waiting instructions would fill the processor's queues.
+// Replaces each element x <= 0 by 2^x. The result for x < -126 is 2^-126, for 0 exactly 1, and for
+// NaN a NaN. Each operation is applied to all COUNT vectors before the next operation. If the
+// vectors were computed one after the other, waiting instructions would fill the processor's
+// queues.
 template <int COUNT>
 __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
   // Coefficients of a polynomial that interpolates (2^r - 1) / r for |r| <= 1/2 at the Chebyshev
@@ -50,7 +51,7 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  const Vec round = Broadcast(12582912.0f + 127);  // 1.5 * 2^23 plus the exponent bias
+  const Vec round = Broadcast(12582912.0f + 127);  // 1.5 * 2^23 plus the exponent bias of f32
   Vec y[COUNT], power[COUNT];
 #pragma GCC unroll 8
   for (int i = 0; i < COUNT; ++i) x[i] = Max(Broadcast(-126.0f), x[i]);
@@ -76,8 +77,8 @@ inline Vec Exp2(Vec x) {
 
 inline Vec Silu(Vec x) { return Div(x, Add(Broadcast(1.0f), Exp(Sub(Zero(), x)))); }
 
-// Returns the same bits as SamplingExp of kernels/sampling.h, because the operations and their
-// order are the same.
+// Returns SamplingExp(x) of kernels/sampling.h for each lane. The bits are the same, because the
+// operations and their order are the same.
 inline Vec SamplingExp(Vec x) {
   x = Max(x, Broadcast(-64.0f));
   const Vec round = Broadcast(12582912.0f);
@@ -96,8 +97,8 @@ constexpr int64_t RoundUpTo(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Calls f(offset, lanes) for each whole vector of a row. If elements are left, calls f once more
-// with the number of these elements as `lanes`.
+// Calls f(offset, kLanes) for each whole vector of a row of `size` elements. If fewer than kLanes
+// elements are left at the end, calls f once more with their number as `lanes`.
 template <class F>
 void ForEachVector(int64_t size, F f) {
   int64_t i = 0;
