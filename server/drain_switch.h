@@ -1,4 +1,4 @@
-// Switches the engine and the health state together between accepting and refusing requests.
+// Makes the engine and the health state refuse requests (Drain) or accept requests again (Resume).
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -11,13 +11,13 @@
 
 namespace incipit {
 
-// Makes the engine and the health state change together. Thread-safe. DrainSwitch holds its lock
-// while it calls the engine and the health state, so concurrent calls of Drain and Resume cannot
-// leave the engine and the health state different. No deadlock is possible, because neither Engine
-// nor Health calls DrainSwitch.
+// Changes the engine and the health state together. Thread-safe. DrainSwitch holds its lock while
+// it calls the engine and the health state, so concurrent calls of Drain and Resume cannot leave
+// the two states different. No deadlock is possible, because neither Engine nor Health calls
+// DrainSwitch.
 class DrainSwitch {
  public:
-  // `engine`, `health` and `clock` must outlive the switch.
+  // REQUIRES: `engine`, `health` and `clock` outlive the DrainSwitch.
   DrainSwitch(Engine& engine, Health& health, const Clock& clock)
       : engine_(engine), health_(health), clock_(clock) {}
 
@@ -26,13 +26,13 @@ class DrainSwitch {
     MutexLock lock(mutex_);
     DrainLocked();
   }
-  // Drains the server for good: all later calls of Resume fail.
+  // Makes the engine refuse new requests until the process ends: all later calls of Resume fail.
   void Stop() {
     MutexLock lock(mutex_);
     is_stopping_ = true;
     DrainLocked();
   }
-  // Makes the engine accept new requests again and clears the draining flag of the health state.
+  // Makes the engine accept new requests again, and ends the state NOT_SERVING that Drain caused.
   // Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
   absl::Status Resume() {
     MutexLock lock(mutex_);
@@ -45,7 +45,8 @@ class DrainSwitch {
  private:
   void DrainLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     health_.SetDraining(true);
-    engine_.Drain(clock_.Now());  // the deadline is now, so Engine::Drain does not wait
+    engine_.Drain(
+        clock_.Now());  // the deadline is the current time, so Engine::Drain does not wait
   }
 
   Engine& engine_;

@@ -28,12 +28,12 @@ spdlog::level::level_enum LevelOf(LogLevel level) {
   INCIPIT_CHECK(false);
 }
 
-// Logs a message of gRPC at level debug, because gRPC logs the failure of a single connection as an
-// error. The status of a call or of the start reports the failures that matter to an operator.
+// Logs a message of gRPC at level debug, because gRPC reports every failed connection as an error.
+// An operator sees important failures in the status of a call or in the error of the start.
 void ForwardGrpcLog(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
-// Logs a message of protobuf at level debug. The status of the call already reports a message that
-// cannot be parsed.
+// Logs a message of protobuf at level debug. If a message from a client cannot be parsed, the
+// status of the call already reports the error.
 void ForwardProtobufLog(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
                         const std::string& message) {
   spdlog::debug("protobuf: {}", message);

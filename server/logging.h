@@ -1,5 +1,5 @@
-// The log of the process, written to stderr. The log never contains data from clients, except
-// request ids that were checked to be printable.
+// The log of the server, which is written to stderr. The log contains no data from clients except
+// request ids, which contain only printable characters.
 #pragma once
 
 #include <cstdint>

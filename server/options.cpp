@@ -16,19 +16,21 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
-constexpr bool kPrivate = true;  // marks a flag whose value is a path or a secret
+// true: the server does not report the value of the flag (a path or a secret)
+constexpr bool kPrivate = true;
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kNoFile = "none";
 
 constexpr EnumName<Device> kDeviceNames[] = {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
-// The values of --gpu-large-products. kLibrary has no name because only measurements for comparison
-// use kLibrary.
+// Values of the flag --gpu-large-products. LargeProducts::kLibrary is not in the list, because only
+// measurements use kLibrary.
 constexpr EnumName<LargeProducts> kLargeProductsNames[] = {{LargeProducts::kOwn, "own"},
                                                            {LargeProducts::kFastest, "fastest"}};
 constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone, "none"},
                                                            {MetricsCompat::kVllm, "vllm"}};
 
-// Adds a flag that takes "auto" (an absent value) or a whole number from `min` to `max`.
+// Adds a flag whose value is "auto" or a whole number from `min` to `max`. "auto" sets `target` to
+// nullopt.
 void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
                  int32_t max = kInt32Max) {
   flags.Custom(
@@ -62,7 +64,7 @@ void Address(Flags& flags, FlagText text, HostPort& target) {
       [&target] { return ToString(target); });
 }
 
-// Adds a flag for an optional address. An empty value of the flag means that `target` is absent.
+// Adds a flag whose value is an address or empty. An empty value sets `target` to nullopt.
 void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
   flags.Custom(
       text,
@@ -77,7 +79,8 @@ void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
       [&target] { return target ? ToString(*target) : std::string(); });
 }
 
-// Adds a flag for a file. `automatic` is the value of the flag that means FileChoice::Kind::kAuto.
+// Adds a flag whose value is the path of a file. The value `automatic` sets `target` to
+// FileChoice::Kind::kAuto.
 void File(Flags& flags, FlagText text, FileChoice& target, std::string_view automatic) {
   flags.Custom(
       text,

@@ -1,5 +1,5 @@
-// All options of the server. BindOptions is the single source for the flags and their help, the
-// configuration file, Admin.GetServerInfo and the table in docs/operations.md.
+// All options of the server. BindOptions defines the flags and their help texts. The configuration
+// file, Admin.GetServerInfo and the table in docs/operations.md use the same definitions.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ namespace incipit {
 inline constexpr int64_t kMetadataBytesLimitMax = 1 << 20;
 
 enum class Device : uint8_t { kCpu, kCuda };
-// Additional metric names under which the server publishes the metrics.
+// Metric names that the server publishes in addition to its own names: none, or the names of vLLM.
 enum class MetricsCompat : uint8_t { kNone, kVllm };
 
-// The value of a flag for a file: a path (kFile), no file (kNone) or a default of the program
+// The value of a flag for a file: a path (kFile), no file (kNone) or the default of the flag
 // (kAuto).
 struct FileChoice {
   enum class Kind : uint8_t { kAuto, kNone, kFile };
@@ -35,20 +35,22 @@ struct FileChoice {
   std::string path = {};  // path of the file if `kind` is kFile
 };
 
-// The values of all flags of `incipit serve`. If an optional value is absent, the program chooses
-// the value. docs/operations.md explains each flag.
+// The values of all flags of `incipit serve`. An absent optional value means that the server
+// chooses the value.
 struct Options {
-  std::string config;  // path of a YAML file with flags
+  std::string config;  // path of a YAML file that sets flags
 
-  std::string model;       // path of the model folder
-  std::string model_name;  // name of the model in requests; empty: the name of the model folder
+  std::string model;  // path of the model folder
+  // Name that requests use for the model; empty: the name of the model folder.
+  std::string model_name;
   std::optional<int32_t> max_model_len;
   WeightFormat weights = WeightFormat::kAsStored;
   std::optional<DType> kv_dtype;
-  FileChoice chat_template;  // kAuto: the chat template of the model
+  FileChoice chat_template;  // chat template; kAuto: the template of the model
 
   std::optional<Device> backend;
-  int32_t threads = 0;  // number of threads; 0: the number of CPUs that the process may use
+  // Number of threads of the CPU backend; 0: the number of CPUs that the process may use.
+  int32_t threads = 0;
   bool pin_threads = false;
   std::optional<CpuIsa> cpu_isa;
   LargeProducts gpu_large_products = LargeProducts::kOwn;
@@ -60,24 +62,27 @@ struct Options {
   EvictionPolicyKind prefix_cache_policy = EvictionPolicyKind::kAdaptive;
   bool copy_on_write = true;
   double gpu_memory_fraction = 0.9;
-  // Maximum share of all cache blocks that one tenant may retain.
+  // Maximum share of all cache blocks that the retention hints of one tenant may keep.
   double cache_retention_share_max = 0.25;
   int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
   std::optional<int32_t> kv_blocks;
-  // Memory of the cache in bytes; 0: a share of the free memory of the device.
+  // Memory of the KV cache in bytes. 0 means a share of the free memory of the device.
   int64_t kv_memory = 0;
 
-  std::optional<int32_t> step_tokens;  // absent: a measurement at the start chooses the value
+  // Maximum number of tokens in one step; absent: measured when the server starts.
+  std::optional<int32_t> step_tokens;
   int32_t prompt_steps_max = 128;
-  std::optional<int32_t> steps_in_flight;  // absent: 2 on a GPU, 1 on the CPU
+  // Maximum number of steps in flight; absent: 2 on a GPU, 1 on the CPU.
+  std::optional<int32_t> steps_in_flight;
   int32_t running_max = 128;
   int32_t requests_max = 1024;
   int64_t waiting_prompt_tokens_max = 4'000'000;
 
   HostPort address{"127.0.0.1", 50051};
   HostPort metrics_address{"127.0.0.1", 9464};
-  std::optional<HostPort> admin_address;  // absent: the Admin service is on `address`
+  // Address of the Admin service; absent: the same as `address`.
+  std::optional<HostPort> admin_address;
   std::string port_file;
   MetricsCompat metrics_compat = MetricsCompat::kNone;
 
@@ -103,27 +108,27 @@ struct Options {
   Duration drain_timeout = std::chrono::seconds(30);
 };
 
-// Adds a flag for each option to `flags`; the flags set the values in `options`. `options` must
-// outlive `flags`.
+// Adds a flag for each member of `options` to `flags`. Parsing a flag sets the member of `options`.
+// REQUIRES: `options` outlives `flags`.
 void BindOptions(Options& options, Flags& flags);
 
 // Returns the help text of `incipit serve`.
 std::string ServeHelp(const Flags& flags);
 
-// Returns the cache options that the flags set. The number of blocks is not set.
+// Returns the options of the KV cache that flags set. Does not set the number of blocks.
 KvCacheOptions CacheOptionsOf(const Options& options);
 
-// Checks the conditions on `options` that the parsing of a single flag does not check, such as two
-// flags that contradict each other. An error names the flags.
+// Checks conditions that the parsing of a single flag does not check, for example that two flags do
+// not contradict each other. The error names the flags.
 absl::Status Validate(const Options& options);
 
-// Sets `flags` from `yaml`, the text of a configuration file, which maps flag names to values.
-// `name` is the name of the file for error messages.
+// Sets `flags` to the values in `yaml`, the text of a configuration file that maps flag names to
+// values. `name` is the file name for error messages.
 absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& flags);
 
-// Parses the arguments of `serve` into `options`. The configuration file of --config is applied
-// before `args`, so a flag in `args` overrides the file. Then calls Validate, unless `args`
-// contains --help. `flags` remains bound to `options`.
+// Parses the arguments `args` of `incipit serve` into `options`. A flag in `args` overrides the
+// value in the configuration file of --config. Calls Validate unless `args` contains --help.
+// `flags` keeps pointers to `options`.
 absl::Status ParseOptions(std::span<const std::string_view> args, Options& options, Flags& flags);
 
 }  // namespace incipit

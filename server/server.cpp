@@ -28,21 +28,21 @@
 namespace incipit {
 namespace {
 
-// Maximum time for cancelled calls to send their status before the gRPC servers stop.
+// When the server stops, maximum time to wait until the cancelled calls of Generate and Chat have
+// ended.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-// Maximum time for other calls to end after the gRPC servers have begun to stop. A call of
-// Health.Watch never ends by itself.
+// When the gRPC servers stop, maximum time to wait for calls that are still in progress. Calls of
+// Health.Watch end only by cancellation.
 constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
-// Limit of gRPC on the metadata of a call, in bytes. If the metadata exceed the limit of gRPC, gRPC
-// before 1.53 discards entries of the connection's header table. Later calls on the connection are
-// then corrupted. The limit of gRPC is therefore twice the maximum of --metadata-bytes-max, and
-// InferenceService applies --metadata-bytes-max.
+// Limit on the metadata of a call that gRPC itself applies, in bytes. Above this limit, gRPC before
+// 1.53 corrupts later calls of the same connection. The limit is therefore twice the maximum of
+// --metadata-bytes-max, and InferenceService checks --metadata-bytes-max.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
-// Expected maximum time of a step whose size (--step-tokens) was measured at the start.
+// Time that no step should exceed if the step size was measured at the start of the server.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
-// Expected maximum time of a step whose size was set by --step-tokens. The real time is known only
-// after the first full step.
+// Time that no step should exceed if --step-tokens sets the step size. The real time of a step is
+// unknown until the first full step.
 constexpr Duration kUnknownStep = std::chrono::seconds(5);
 
 int Milliseconds(Duration duration) {
@@ -51,8 +51,8 @@ int Milliseconds(Duration duration) {
 
 void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
-  // gRPC before 1.54 checks the size of a message only after the whole message has arrived. Only
-  // the resource quota therefore limits the memory of huge messages.
+  // Limits the memory of received messages. gRPC before 1.54 compares the size of a message with
+  // the maximum only after the whole message is in memory.
   grpc::ResourceQuota quota("incipit");
   quota.Resize(static_cast<size_t>(options.receive_memory_max));
   builder.SetResourceQuota(quota);
@@ -63,14 +63,15 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(options.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  // Compression is off because a compressed message could expand to any size before any check.
+  // Disables compression, because a small compressed message could become arbitrarily large before
+  // its size is checked.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
-// Returns twice the limit of gRPC on calls of one connection, as the limit of CallTracker. gRPC
-// applies its limit only after the client has acknowledged the limit. A client may also replace a
-// cancelled call before the server has received the cancellation.
+// Returns the limit on counted calls of one connection: twice --connection-streams-max. gRPC
+// applies --connection-streams-max, but a client can exceed the limit for a short time: until the
+// client has received the limit, or until the server has received a cancellation.
 int32_t ConnectionCallsMax(int32_t streams_max) {
   return streams_max > std::numeric_limits<int32_t>::max() / 2 ? streams_max : 2 * streams_max;
 }
@@ -103,8 +104,8 @@ class Endpoint {
 
   int port() const { return listener_->port(); }
   grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
-  // Stops the listener and the gRPC server. gRPC waits until `deadline` for calls to end, then
-  // cancels the other calls.
+  // Stops accepting connections, waits until `deadline` for calls to end, and cancels the remaining
+  // calls.
   void Stop(std::chrono::system_clock::time_point deadline) {
     listener_.reset();
     server_->Shutdown(deadline);
@@ -124,10 +125,10 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// Returns `engine` with a limit of twice `requests_max` requests. RequestCounter applies the limit
-// of --requests-max. A request that a stop string ends releases its slot of RequestCounter at once,
-// but stays in the engine until the running step ends. The engine therefore needs room for more
-// requests than --requests-max.
+// Returns `engine` with a limit of twice `requests_max` requests. RequestCounter applies
+// --requests-max. A request that ended by a stop string no longer counts in RequestCounter, but
+// stays in the engine until the end of its step. The engine may therefore hold more requests than
+// --requests-max.
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
   engine.requests_max = requests_max > std::numeric_limits<int32_t>::max() / 2
                             ? std::numeric_limits<int32_t>::max()
@@ -192,15 +193,16 @@ ModelMetrics MetricsModel(const ServerParts& parts) {
 
 }  // namespace
 
-// The components of a server, in the order of construction. The destructor stops gRPC first,
-// because gRPC calls all other components.
+// The objects that a server consists of. An object is declared after the objects that its
+// construction needs. The destructor first stops the gRPC servers, whose calls use the other
+// objects.
 class Server::Parts {
  public:
   Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks);
   ~Parts();
 
   absl::Status Listen();
-  // Waits until no call of Generate or Chat is in progress, but at most for the time `longest`.
+  // Waits until no call of Generate or Chat is in progress, or until the time `longest` has passed.
   void AwaitIdle(Duration longest);
   // Returns the maximum time that a step is expected to take.
   Duration StepLongest() const;
@@ -216,7 +218,7 @@ class Server::Parts {
   Health health;
   CallTracker calls;
   Metrics metrics;
-  // Constructed before `dispatcher`, whose sessions hold slots of `requests`.
+  // Declared before `dispatcher`, because the sessions in `dispatcher` hold slots of `requests`.
   RequestCounter requests;
   TokenDispatcher dispatcher;
   Engine engine;
@@ -226,7 +228,7 @@ class Server::Parts {
   SessionStarter starter;
   InferenceService inference;
   AdminService admin;
-  // `admin_endpoint` is null if --admin-address is not set.
+  // The gRPC servers. `admin_endpoint` is null if --admin-address is not set.
   std::unique_ptr<Endpoint> endpoint, admin_endpoint;
   std::unique_ptr<Watchdog> watchdog;
   int metrics_port = 0;
@@ -283,8 +285,8 @@ Server::Parts::~Parts() {
   const auto deadline = std::chrono::system_clock::now() + kLastReplies;
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
   if (endpoint != nullptr) endpoint->Stop(deadline);
-  // From here on, no call can arrive. The threads of the text pool and of the dispatcher stop while
-  // the components that the threads use still exist.
+  // The gRPC servers have stopped, so no call can arrive. The threads of `text_pool` and
+  // `dispatcher` must stop before the objects that the threads use are destroyed.
   admin_endpoint.reset();
   endpoint.reset();
   text_pool.Stop();

@@ -1,5 +1,4 @@
-// The running server: all components between the model and the sockets. The command `incipit serve`
-// and the tests use the same class Server.
+// The running server, which `incipit serve` and the tests create.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@
 
 namespace incipit {
 
-// The properties of model and backend that Admin.GetModelInfo and Admin.GetServerInfo report,
-// without the properties in ServedModel.
+// Properties of the model and the backend that Admin.GetModelInfo and Admin.GetServerInfo report.
+// ServedModel has further properties.
 struct ModelDescription {
   std::string architecture, dtype, kv_dtype;
   uint64_t num_parameters = 0;
@@ -26,41 +25,46 @@ struct ModelDescription {
   std::string backend, backend_description;
 };
 
-// The model and the components that a Server takes over from its creator.
+// The model and the objects that Server::Start needs. Start moves all members into the Server.
 struct ServerParts {
   ServedModel model;
   ModelDescription description;
-  std::unique_ptr<Tokenizer> tokenizer;  // null: the server accepts and returns token ids only
+  // Null: the prompts and outputs of the server are token ids, without text.
+  std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null: the server does not offer Chat
   std::unique_ptr<ModelRunner> runner;
   EngineOptions engine;
 };
 
-// Callbacks for failures of the engine. The callbacks may run on any thread and must not destroy
-// the server.
+// Callbacks that the server calls when the engine fails or hangs. A callback may run on any thread
+// and must not destroy the server.
 struct ServerHooks {
-  std::function<void(const absl::Status&)> on_fatal;  // called when the engine has failed for good
-  std::function<void()> on_stuck;                     // called when the engine hangs for good
+  // Called when the engine has failed and cannot continue.
+  std::function<void(const absl::Status&)> on_fatal;
+  // Called when the engine has hung for so long that the process should end.
+  std::function<void()> on_stuck;
 };
 
-// A running server. Start creates the server, and the destructor stops the server.
+// A server that accepts calls from Start until its destruction.
 class Server {
  public:
-  // Starts a server, which accepts calls when Start returns. Returns UNAVAILABLE with the address
-  // if an address cannot be bound.
+  // Creates a server that accepts calls. Returns UNAVAILABLE if an address cannot be bound; the
+  // error names the address.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const Options& options, ServerParts parts,
                                                        ServerHooks hooks);
-  // Stops the server. Calls in progress end at once with UNAVAILABLE.
+  // Stops the server. Calls in progress end immediately with UNAVAILABLE.
   ~Server();
 
   int32_t grpc_port() const;
   int32_t metrics_port() const;
-  int32_t admin_port() const;  // equal to grpc_port() unless --admin-address is set
+  // Port of the Admin service; without --admin-address, equal to grpc_port().
+  int32_t admin_port() const;
 
-  // Starts to drain the server for good: the health state becomes NOT_SERVING, new requests are
-  // refused, and running requests continue. Admin.Resume cannot end this draining. Thread-safe.
+  // Makes the server refuse new requests until the process ends, and sets the health state to
+  // NOT_SERVING. Running requests continue. Admin.Resume fails afterwards. Thread-safe.
   void BeginDrain();
-  // Calls `on_idle` once, on any thread, when no call of Generate or Chat is in progress.
+  // Calls `on_idle` once, when no call of Generate or Chat is in progress. Any thread may call
+  // `on_idle`.
   void WhenIdle(std::function<void()> on_idle);
 
  private:

@@ -13,46 +13,49 @@
 
 namespace incipit {
 
-// Checks once a second whether the engine makes progress. The watchdog counts at most two seconds
-// per check, so a process that was stopped and continued does not count as hanging.
+// Checks once per second whether the engine makes progress. Each check counts at most two seconds
+// as time without progress. If the process was suspended, the suspended time is therefore not
+// reported as a hang.
 class Watchdog {
  public:
   struct Hooks {
-    // Returns a time that changes while the engine is idle or makes progress.
+    // Returns a time that differs from call to call while the engine is idle or makes progress, and
+    // stays the same while the engine hangs.
     std::function<Time()> heartbeat;
-    // Returns the maximum time that a step is expected to take.
+    // Returns the time that no step should exceed.
     std::function<Duration()> step_longest;
-    // Called with false when the engine begins to hang, and with true when the engine makes
-    // progress again.
+    // Called with false when the engine has made no progress for too long, and with true when the
+    // engine makes progress again.
     std::function<void(bool)> on_change;
-    // Called once, when the engine has been hanging for kGrace.
+    // Called once, when a reported hang has lasted for the time kGrace.
     std::function<void()> on_stuck;
   };
-  static constexpr Duration kPeriod = std::chrono::seconds(1);  // time between two checks
-  // The watchdog reports a hang after a time without progress of kSteps times `step_longest`, but
-  // at least kSilenceMin and at most kSilenceMax.
+  // Time between two checks of the engine.
+  static constexpr Duration kPeriod = std::chrono::seconds(1);
+  // Minimum time without progress before the engine counts as hanging. The actual limit is kSteps
+  // times `step_longest`, but not less than kSilenceMin and not more than kSilenceMax.
   static constexpr Duration kSilenceMin = std::chrono::seconds(5);
   static constexpr Duration kSilenceMax = std::chrono::minutes(2);
   static constexpr int kSteps = 20;
-  // Time from the beginning of a hang to the call of `on_stuck`.
+  // Time from the report of a hang to the call of `on_stuck`.
   static constexpr Duration kGrace = std::chrono::seconds(30);
 
   explicit Watchdog(Hooks hooks) : hooks_(std::move(hooks)) {}
   ~Watchdog();
 
-  // Starts the checks on a separate thread.
+  // Starts a thread that checks the engine every kPeriod.
   void Start();
-  // Runs one check; `elapsed` is the time since the previous check. REQUIRES: Start has not been
-  // called.
+  // Checks the engine once. `elapsed` is the time since the previous check. REQUIRES: Start has not
+  // been called.
   void Look(Duration elapsed);
 
  private:
   void Work();
 
   const Hooks hooks_;
-  // After Start, `last_beat_`, `silence_`, `hangs_` and `is_stuck_` are used by `thread_` only.
-  std::optional<Time> last_beat_;  // heartbeat of the previous check
-  Duration silence_{};             // time since the last progress of the engine
+  // After Start, only `thread_` uses `last_beat_`, `silence_`, `hangs_` and `is_stuck_`.
+  std::optional<Time> last_beat_;  // value that `heartbeat` returned at the previous check
+  Duration silence_{};             // time for which the engine has made no progress
   bool hangs_ = false, is_stuck_ = false;
 
   Mutex mutex_;

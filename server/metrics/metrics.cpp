@@ -67,8 +67,8 @@ class Metrics::State {
   std::string Text() {
     MetricsFacts facts;
     {
-      // The lock is held while the source is called, so that SetLoadSource cannot reset the source
-      // during the call.
+      // Holds the lock while `load_source_` is called, so that SetLoadSource cannot replace
+      // `load_source_` during the call.
       const MutexLock lock(mutex_);
       if (load_source_) facts_.load = load_source_();
       facts = facts_;
@@ -103,7 +103,8 @@ void Metrics::OnStep(const StepEvents& events) {
   const StepStats& stats = events.stats;
   Add(values.preemptions, stats.num_preemptions);
   AddCache(stats.cache, values);
-  if (stats.num_tokens == 0) return;  // no step ran: requests ended without a step
+  // If no token was computed, `events` only report the end of requests, and no step was run.
+  if (stats.num_tokens == 0) return;
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);
   Add(values.plan_seconds, ToSeconds(stats.plan));

@@ -20,10 +20,10 @@ namespace incipit {
 class MetricsEndpoint;
 
 struct MetricsOptions {
-  bool vllm_names = false;  // publish values also under the names of vLLM
+  bool vllm_names = false;  // true: the metrics are also published under their names in vLLM
 };
 
-// The values of incipit_model_info and of other metrics that describe the model. All values come
+// Properties of the served model, which metrics such as incipit_model_info report. The values are
 // from the operator or the model, never from a client.
 struct ModelMetrics {
   std::string name, architecture, dtype, kv_dtype;
@@ -32,21 +32,23 @@ struct ModelMetrics {
   int32_t block_size = 0, num_blocks = 0;
 };
 
-// The result of an accepted request. A time is absent if the request ended before that phase.
+// The end of an accepted request: finish reason and times.
 struct RequestOutcome {
-  // The most severe finish reason of all choices. If all choices ended with kStop or kLength, the
-  // finish reason of the last choice that ended.
+  // Most severe finish reason of all choices. If every choice ended with kStop or kLength, the
+  // finish reason of the choice that ended last.
   FinishReason finish = FinishReason::kError;
-  double total_seconds = 0;  // time from arrival to the end of the request
-  // Time from the first step that computed tokens for the request to the first output token.
+  double total_seconds = 0;  // time from the arrival of the request to its end
+  // Time from the first step that computed tokens for the request to the first output token. Absent
+  // if the request has no output token.
   std::optional<double> prefill_seconds;
-  std::optional<double> decode_seconds;  // time from first to last output token
+  // Time from the first output token to the last output token. Absent if the request has no output
+  // token.
+  std::optional<double> decode_seconds;
 };
 
-// Counts events, and serves the counts over HTTP on a separate thread. The functions that count
-// (OnStep, OnGeneratedTokens, ...) are thread-safe, take no lock and allocate no memory. A scrape
-// does not wait for a step of the engine. The number of time series is fixed, because no label has
-// a value from a client.
+// Counts events of the server, and publishes the counts over HTTP on a separate thread. The
+// counting functions (OnStep, OnGeneratedTokens, ...) are thread-safe, take no lock and allocate no
+// memory. No label has a value from a client, so clients cannot create new metrics.
 class Metrics {
  public:
   explicit Metrics(MetricsOptions options);
@@ -57,31 +59,35 @@ class Metrics {
   // Sets the values of the metrics that describe the model. REQUIRES: Start has not been called.
   void SetModelInfo(const ModelMetrics& model);
 
-  // Sets the function that returns the load of the engine. Each scrape calls `source`, which must
-  // be thread-safe and must not wait for a step. If `source` is empty, later scrapes report the
-  // last known load. The source must be reset before the engine is destroyed.
+  // Sets the function that returns the load of the engine. Metrics calls `source` whenever
+  // Prometheus reads the metrics. `source` must be thread-safe and must not wait for a step. Before
+  // the engine is destroyed, the caller must set an empty `source`; the metrics then keep the last
+  // known load.
   void SetLoadSource(std::function<EngineLoad()> source);
 
-  // Counts the queue times, prompt tokens, cache events and times of one step. Called by the engine
-  // thread.
+  // Adds the events of one step to the metrics: queue times, prompt tokens, cache events and times
+  // of the step. Called by the engine thread.
   void OnStep(const StepEvents& events);
-  // Counts output tokens. Tokens that the engine samples after a stop string are not counted.
+  // Adds `num_tokens` to the number of output tokens. Tokens after a stop string are not counted.
   void OnGeneratedTokens(int64_t num_tokens);
 
-  // Counts a request that was refused before the engine accepted the request.
+  // Counts a request that the server refused. `reason` selects the label of the count.
   void OnRequestRejected(Reason reason);
-  // Records the time to the first token. Called once per request that has an output token.
+  // Records the time from the arrival of a request to its first output token. Called at most once
+  // per request.
   void OnFirstToken(double seconds_since_arrival);
-  // Records `num_tokens` tokens, each of which followed the previous token after `seconds`.
+  // Records `num_tokens` output tokens. `seconds` is the time between each token and the previous
+  // token of its choice.
   void OnInterTokenLatency(double seconds, int64_t num_tokens);
   // Counts the end of an accepted request.
   void OnRequestFinished(const RequestOutcome& outcome);
 
-  // Starts to serve http://`address`/metrics and returns the port. If the port of `address` is 0,
-  // the system chooses a free port. Returns UNAVAILABLE if `address` cannot be bound.
+  // Starts an HTTP server that returns the metrics at http://`address`/metrics. Returns the port.
+  // If the port of `address` is 0, the system chooses a free port. Returns UNAVAILABLE if the
+  // server cannot listen at `address`.
   absl::StatusOr<int> Start(const HostPort& address);
 
-  // Returns the metrics in the text format of Prometheus, as /metrics serves the metrics.
+  // Returns the text of all metrics in the format of Prometheus.
   std::string Text() const;
 
  private:

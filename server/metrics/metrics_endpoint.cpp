@@ -20,7 +20,7 @@
 namespace incipit {
 namespace {
 
-// Time to wait before the next accept if the process has no free file descriptor.
+// Time to wait before the next call of accept4 if no file descriptor was free.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 absl::StatusOr<OwnedSocket> Listen(const addrinfo& info) {
@@ -57,7 +57,7 @@ int PortOf(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   INCIPIT_CHECK(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  // The port has the same offset in IPv4 and IPv6 addresses.
+  // The port is at the same offset in sockaddr_in (IPv4) and sockaddr_in6 (IPv6).
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
@@ -102,7 +102,7 @@ void MetricsEndpoint::Serve() {
     Time now = std::chrono::steady_clock::now();
     const bool accepts = now >= accept_after;
     Time wake_at = now >= accept_after ? kNoDeadline : accept_after;
-    // poll ignores entries with a negative file descriptor.
+    // poll ignores an entry whose file descriptor is negative.
     polled = {{wake_.fd(), POLLIN, 0}, {accepts ? listener_.fd() : -1, POLLIN, 0}};
     for (const Client& client : clients_) {
       const short events = client.response.empty() ? POLLIN : POLLOUT;
@@ -127,9 +127,9 @@ void MetricsEndpoint::Serve() {
 bool MetricsEndpoint::Accept(Time now) {
   OwnedSocket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket.fd() < 0) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  // If too many clients are connected, disconnects the oldest client. Serve responds to a complete
-  // request in the next round, so the oldest client has sent no complete request or does not read
-  // its response.
+  // If too many clients are connected, disconnects the client that connected first. A client is
+  // connected only while the client sends a request or reads a response, so the client that
+  // connected first is slow.
   if (clients_.size() >= kConnectionsMax) clients_.pop_front();
   clients_.push_back({std::move(socket), {}, {}, 0, now + kClientTimeout});
   return true;

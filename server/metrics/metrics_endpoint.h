@@ -1,5 +1,5 @@
-// A small HTTP server for scrapes, with a single thread. The HTTP server of the metrics library
-// takes two seconds to stop and uses one thread per client.
+// An HTTP server with one thread, from which Prometheus reads the metrics. The HTTP server of the
+// metrics library is not used, because its stop takes two seconds and each client needs a thread.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,18 @@
 
 namespace incipit {
 
-// Serves GET and HEAD requests for /metrics until destruction. Each connection is closed after one
-// response. At most kConnectionsMax clients are connected at a time. If a further client connects,
-// the client with the oldest connection is disconnected. A client that has not sent a request and
-// read the response within kClientTimeout is disconnected.
+// An HTTP server that responds to GET and HEAD requests for /metrics. The server closes each
+// connection after one response, or after kClientTimeout. At most kConnectionsMax clients are
+// connected at a time: if another client connects, the client that connected first is disconnected.
 class MetricsEndpoint {
  public:
   static constexpr size_t kConnectionsMax = 64;
   static constexpr size_t kRequestBytesMax = 8192;
   static constexpr Duration kClientTimeout = std::chrono::seconds(5);
 
-  // Starts to serve at `address`. `text` returns the metrics and is called on the thread of the
-  // endpoint. Returns UNAVAILABLE with the address if `address` cannot be bound.
+  // Starts an HTTP server at `address`. The server calls `text` on its own thread to get the text
+  // of the metrics. Returns UNAVAILABLE if the server cannot listen at `address`; the error names
+  // `address`.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(const HostPort& address,
                                                                 std::function<std::string()> text);
   ~MetricsEndpoint();  // disconnects all clients
@@ -44,19 +44,21 @@ class MetricsEndpoint {
 
   MetricsEndpoint(OwnedSocket listener, OwnedSocket wake, std::function<std::string()> text);
   void Serve();
-  // Accepts one client. Returns false if a client may wait but no file descriptor is free.
+  // Accepts the connection of one client. Returns false if a connection waits but cannot be
+  // accepted, for example because no file descriptor is free.
   bool Accept(Time now);
-  // Receives the request or sends the response. Returns false when the connection must be closed.
+  // Receives a part of the request of `client`, or sends a part of the response. Returns false if
+  // the connection must be closed.
   bool Advance(Client& client) const;
   bool Receive(Client& client) const;
-  // Returns the HTTP response to `request`. An empty `request` stands for a request that was too
-  // long.
+  // Returns the HTTP response to `request`. An empty `request` means that the client sent a request
+  // of more than kRequestBytesMax bytes.
   std::string ResponseTo(std::string_view request) const;
 
   const OwnedSocket listener_, wake_;
   const std::function<std::string()> text_;
   int port_ = 0;
-  // Connected clients, in the order of their arrival; used by `thread_` only.
+  // Connected clients, in the order in which the clients connected. Used only by `thread_`.
   std::list<Client> clients_;
   std::thread thread_;
 };

@@ -15,16 +15,16 @@
 
 namespace incipit {
 
-inline constexpr size_t kNumFinishReasons = 5;  // number of values of FinishReason
+inline constexpr size_t kNumFinishReasons = 5;  // number of enumerators of FinishReason
 
-// The values of the label `reason` of incipit_prefix_cache_evictions_total, in the order of
-// EvictionReason.
+// Values of the label `reason` of the metric incipit_prefix_cache_evictions_total, in the order of
+// the enumerators of EvictionReason.
 inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
     "capacity", "priority", "ttl", "reset"};
 
 using MetricsCounter = std::atomic<int64_t>;
 
-// The counters and histograms of all metrics. Counters never decrease.
+// The counters and histograms of all metrics. The value of a counter never decreases.
 struct MetricsValues {
   std::array<MetricsCounter, kNumFinishReasons> finished{};
   std::array<MetricsCounter, kNumRejectionLabels> rejected{};

@@ -26,7 +26,8 @@ struct Sample {
   double value = 0;
 };
 
-// Collects metric families. Every sample has the labels `common` in addition to its own labels.
+// Collects metric families (all values of one metric name). Each value gets the labels `common` and
+// its own labels.
 class FamilyWriter {
  public:
   explicit FamilyWriter(Labels common) : common_(std::move(common)) {}
@@ -110,7 +111,8 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
               "Number of requests that were refused before the engine accepted them, by reason.",
               RejectionSamples(values));
   out.Gauge("incipit_requests_running",
-            "Number of sequences that hold blocks. Each choice of a request is a sequence.",
+            "Number of sequences that hold cache blocks. Each choice of a request "
+            "is a sequence.",
             load.num_running);
   out.Gauge("incipit_requests_waiting", "Number of requests in the queue.", load.num_waiting);
   out.Gauge("incipit_waiting_prompt_tokens",
@@ -171,45 +173,49 @@ void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitR
               "Number of the looked-up prompt tokens that were found in the prefix cache.",
               Read(values.hit_tokens));
   out.Counter("incipit_prefix_cache_copied_tokens_total",
-              "Number of the found tokens that were copied instead of computed, because a cached "
-              "block equals the prompt only at the beginning of the block.",
+              "Number of prompt tokens whose keys and values were copied from a "
+              "cached block that equals the prompt only at its beginning.",
               Read(values.copied_tokens));
   out.Counter("incipit_prefix_cache_requeried_tokens_total",
-              "Number of tokens that were looked up again when a preempted sequence resumed.",
+              "Number of tokens of preempted sequences that were looked up in the "
+              "prefix cache again when the sequence continued.",
               Read(values.requeried_tokens));
   out.Counter("incipit_prefix_cache_rehit_tokens_total",
-              "Number of tokens that were found when a preempted sequence resumed.",
+              "Number of tokens of preempted sequences that were found in the prefix "
+              "cache when the sequence continued.",
               Read(values.rehit_tokens));
   const auto window = [](const char* name, double ratio) {
     return Sample{{{"window", name}}, ratio};
   };
   out.Gauge(
       "incipit_prefix_cache_hit_ratio",
-      "Share of the looked-up tokens that were found during the window. 0 if no tokens were looked "
-      "up.",
+      "Share of the looked-up prompt tokens that were found in the prefix "
+      "cache in the last minute, 10 minutes or hour. 0 if no tokens were "
+      "looked up.",
       {window("1m", ratios.minute), window("10m", ratios.ten_minutes), window("1h", ratios.hour)});
   out.Gauge("incipit_prefix_cache_hit_ratio_alarm",
-            "1 while the hit ratio of the last 10 minutes is below half of the ratio of the last "
-            "hour, else 0.",
+            "1 while the hit ratio of the prefix cache in the last 10 minutes is "
+            "below half of the hit ratio in the last hour, else 0.",
             ratios.decayed ? 1 : 0);
 }
 
 void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
   out.Counter("incipit_prefix_cache_stored_blocks_total",
-              "Number of blocks that became findable in the prefix cache.",
-              Read(values.stored_blocks));
+              "Number of blocks that were added to the prefix cache.", Read(values.stored_blocks));
   out.Counter("incipit_prefix_cache_evictions_total",
-              "Number of evicted blocks, which can no longer be found, by reason.",
+              "Number of blocks that were evicted from the prefix cache, by reason.",
               EvictionSamples(values));
   out.Histogram("incipit_prefix_cache_eviction_age_seconds",
-                "Time from a block's publication to its eviction, without evictions by a reset.",
+                "Time from the addition of a block to the prefix cache to its eviction. "
+                "Evictions by a reset are not counted.",
                 values.eviction_age);
-  out.Histogram(
-      "incipit_prefix_cache_eviction_idle_seconds",
-      "Time from the end of a block's last use to its eviction, without evictions by a reset.",
-      values.eviction_idle);
+  out.Histogram("incipit_prefix_cache_eviction_idle_seconds",
+                "Time from the end of a block's last use to its eviction from the "
+                "prefix cache. Evictions by a reset are not counted.",
+                values.eviction_idle);
   out.Counter("incipit_prefix_cache_regret_blocks_total",
-              "Number of blocks that were computed again soon after their eviction.",
+              "Number of blocks that were computed again soon after their eviction "
+              "from the prefix cache.",
               Read(values.regret_blocks));
   out.Counter("incipit_prefix_cache_collisions_total",
               "Number of lookups that found a block with an equal key but other tokens. The server "
@@ -226,17 +232,21 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Engi
             {state("used", load.num_used_blocks),
              state("cached", load.num_cached_blocks - load.num_retained_blocks),
              state("retained", load.num_retained_blocks), state("free", num_free)});
-  out.Gauge("incipit_kv_usage_ratio", "Used blocks divided by all blocks, from 0 to 1.",
+  out.Gauge("incipit_kv_usage_ratio",
+            "Cache blocks that requests use, divided by all cache blocks; from 0 to "
+            "1.",
             UsedRatio(load));
 }
 
 void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
-  out.Histogram("incipit_step_duration_seconds", "Time of one step of the engine.", values.step);
+  out.Histogram("incipit_step_duration_seconds", "Time that one step of the engine took.",
+                values.step);
   const auto part = [](const char* name, const std::atomic<double>& seconds) {
     return Sample{{{"part", name}}, Read(seconds)};
   };
   out.Counter("incipit_step_part_seconds_total",
-              "Time spent in the parts of all steps: plan, run, commit.",
+              "Total time that all steps spent in one part of the step: plan, run or "
+              "commit.",
               {part("plan", values.plan_seconds), part("run", values.run_seconds),
                part("commit", values.commit_seconds)});
   const auto kind = [](const char* name, const MetricsCounter& counter) {
@@ -262,7 +272,8 @@ void WriteInfo(FamilyWriter& out, const MetricsFacts& facts) {
               1}});
   out.Gauge("incipit_model_context_tokens",
             "Maximum number of tokens of prompt and output together.", model.max_model_len);
-  out.Gauge("incipit_kv_block_size_tokens", "Number of tokens in one block.", model.block_size);
+  out.Gauge("incipit_kv_block_size_tokens", "Number of tokens in one cache block.",
+            model.block_size);
   out.Gauge("incipit_start_time_seconds",
             "Start time of the process, in seconds since the Unix epoch.", facts.start_time);
 }
@@ -278,16 +289,18 @@ std::vector<Sample> VllmFinishedSamples(const MetricsValues& values) {
           {{{"finished_reason", "error"}}, count(FinishReason::kError)}};
 }
 
-// Writes the counters and gauges with the names of vLLM, which dashboards, autoscalers and routers
-// read.
+// Writes the counters and gauges under their names in vLLM, which existing dashboards, autoscalers
+// and routers read.
 void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
   out.Gauge("vllm:num_requests_running",
-            "Number of sequences that hold blocks. Each choice of a request is a sequence.",
+            "Number of sequences that hold cache blocks. Each choice of a request "
+            "is a sequence.",
             facts.load.num_running);
   out.Gauge("vllm:num_requests_waiting", "Number of requests in the queue.",
             facts.load.num_waiting);
   out.Gauge("vllm:kv_cache_usage_perc",
-            "Used blocks divided by all blocks; 1 means that all blocks are used.",
+            "Cache blocks that requests use, divided by all cache blocks; from 0 to "
+            "1.",
             UsedRatio(facts.load));
   out.Counter("vllm:prefix_cache_queries_total",
               "Number of prompt tokens that were looked up in the prefix cache.",
@@ -303,7 +316,9 @@ void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const Metri
               Read(values.generated_tokens));
   out.Counter("vllm:request_success_total", "Number of requests that have ended, by finish reason.",
               VllmFinishedSamples(values));
-  out.Gauge("vllm:cache_config_info", "Always 1; the labels hold the size of the cache.",
+  out.Gauge("vllm:cache_config_info",
+            "Always 1; the labels hold the size of a cache block and the number of "
+            "cache blocks.",
             {{{{"block_size", std::to_string(facts.model.block_size)},
                {"num_gpu_blocks", std::to_string(facts.model.num_blocks)}},
               1}});
@@ -319,7 +334,9 @@ void WriteVllmLatencies(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("vllm:request_queue_time_seconds",
                 "Time from the arrival of a request to its first step.", values.queue);
   out.Histogram("vllm:request_prefill_time_seconds",
-                "Time from the first step of a request to its first output token.", values.prefill);
+                "Time from the first step that computed tokens for a request to its "
+                "first output token.",
+                values.prefill);
   out.Histogram("vllm:request_decode_time_seconds",
                 "Time from the first to the last output token of a request.", values.decode);
 }

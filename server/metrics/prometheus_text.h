@@ -9,11 +9,11 @@
 
 namespace incipit {
 
-// The metric values that are read at a scrape instead of counted.
+// Values of metrics that are not counted by events but read when Prometheus requests the metrics.
 struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;
-  double start_time = 0;  // start of the process, in seconds since the Unix epoch
+  double start_time = 0;  // time at which the process started, in seconds since the Unix epoch
 };
 
 // Returns the text of all metrics.

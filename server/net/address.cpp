@@ -13,13 +13,13 @@
 namespace incipit {
 namespace {
 
-// Binds a socket to the address `info`, listens, and closes the socket. Returns 0 or the errno of
-// the failed call.
+// Tests whether a socket can be bound to the address `info` and listen. Returns 0, or the errno of
+// the call that failed.
 int TryBind(const addrinfo& info) {
   const int fd = socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
   if (fd < 0) return errno;
-  // With SO_REUSEADDR, as in the listeners of the server, a port counts as free while its last
-  // connections are only in the state TIME_WAIT.
+  // Sets SO_REUSEADDR, as the listeners of the server do. A port is then free even if old
+  // connections of the port are in the state TIME_WAIT.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const int error = bind(fd, info.ai_addr, info.ai_addrlen) == 0 && listen(fd, 1) == 0 ? 0 : errno;

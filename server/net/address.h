@@ -1,4 +1,4 @@
-// Checks an address before the server starts.
+// Checks that the server can listen at an address, before the model is loaded.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace incipit {
 
-// Returns UNAVAILABLE if `address` cannot be bound now; otherwise OK. The error names `flag`, the
-// address and the reason. The check lets a start fail before a model is loaded.
+// Returns UNAVAILABLE if no socket can be bound to `address` now; otherwise OK. The error contains
+// the name `flag`, the address and the reason.
 absl::Status CheckAddressFree(std::string_view flag, const HostPort& address);
 
 }  // namespace incipit

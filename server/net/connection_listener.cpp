@@ -24,18 +24,21 @@
 namespace incipit {
 namespace {
 
-// Maximum number of connections that are accepted from one socket before the other sockets and the
-// wake-up event are checked.
+// Maximum number of connections that the thread accepts from one socket before the thread checks
+// the other sockets.
 constexpr int kAcceptsMax = 64;
-// Time in milliseconds to wait before the next accept if no file descriptor was free.
+// If no file descriptor was free, time in milliseconds until the thread tries again to accept a
+// connection.
 constexpr int kPauseMs = 100;
-constexpr Duration kWarnEvery = std::chrono::seconds(10);  // minimum time between two warnings
+// Minimum time between two warnings in the log that connections are closed.
+constexpr Duration kWarnEvery = std::chrono::seconds(10);
 
 bool Set(const OwnedSocket& socket, int level, int option, int value) {
   return setsockopt(socket.fd(), level, option, &value, sizeof(value)) == 0;
 }
 
-// Returns the port in `address`. The port has the same offset in IPv4 and IPv6 addresses.
+// Returns the port in `address`. The port is at the same offset in sockaddr_in (IPv4) and
+// sockaddr_in6 (IPv6).
 in_port_t& PortIn(sockaddr_storage& address) {
   return reinterpret_cast<sockaddr_in&>(address).sin_port;
 }
@@ -61,8 +64,8 @@ absl::StatusOr<AddressList> Resolve(const std::string& host) {
   return AddressList(found, freeaddrinfo);
 }
 
-// Returns a socket that listens at the address `info` with `port`. Accepted connections inherit the
-// options of the socket.
+// Returns a socket that listens at `port` of the address `info`. Each accepted connection gets the
+// same socket options as the returned socket.
 absl::StatusOr<OwnedSocket> Listen(const addrinfo& info, int port, Duration unacknowledged_max) {
   OwnedSocket socket(
       ::socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, info.ai_protocol));
@@ -76,8 +79,7 @@ absl::StatusOr<OwnedSocket> Listen(const addrinfo& info, int port, Duration unac
   if (socket.fd() < 0 || !Set(socket, SOL_SOCKET, SO_REUSEADDR, 1) ||
       !Set(socket, IPPROTO_TCP, TCP_NODELAY, 1) ||
       !Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience)) ||
-      // If IPV6_V6ONLY is 0, a socket at [::] also accepts IPv4 connections. For other IPv6
-      // addresses, IPV6_V6ONLY has no effect.
+      // With IPV6_V6ONLY = 0, a socket at the IPv6 address [::] also accepts IPv4 connections.
       (info.ai_family == AF_INET6 && !Set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0)) ||
       bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), info.ai_addrlen) != 0 ||
       listen(socket.fd(), SOMAXCONN) != 0) {
@@ -152,7 +154,8 @@ void ConnectionListener::Serve() {
   for (const OwnedSocket& socket : sockets_) polled.push_back({socket.fd(), POLLIN, 0});
   bool has_room = true;
   while (true) {
-    // If no file descriptor is free, poll only checks the wake-up event, for at most kPauseMs.
+    // If no file descriptor was free, poll ignores new connections and waits for kPauseMs. Only
+    // `wake_` can end the wait earlier.
     const int num_ready =
         poll(polled.data(), has_room ? polled.size() : 1, has_room ? -1 : kPauseMs);
     INCIPIT_CHECK(num_ready >= 0 || errno == EINTR);
@@ -172,8 +175,8 @@ bool ConnectionListener::AcceptSome(int listening) {
       Warn();
       return false;
     }
-    // The system assigns the lowest free file descriptor, so the value of the descriptor shows how
-    // many descriptors are in use.
+    // The system always uses the lowest free number for a new file descriptor. A high number
+    // therefore means that nearly all file descriptors are in use.
     if (connection.fd() < FilesMax() - kReservedFiles) {
       on_connection_(listening, connection.Release());
     } else {

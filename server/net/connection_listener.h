@@ -1,5 +1,5 @@
-// Accepts connections instead of the listener of gRPC. The listener of gRPC 1.51 stops accepting
-// connections forever after the process has run out of file descriptors.
+// Accepts connections for the gRPC server. The listener of gRPC 1.51 is not used, because it never
+// accepts a connection again after the process has once run out of file descriptors.
 #pragma once
 
 #include <functional>
@@ -15,38 +15,38 @@
 
 namespace incipit {
 
-// Listens at an address on a separate thread and passes each accepted connection to a callback.
+// Listens at an address on a separate thread, and calls a callback for each accepted connection.
 class ConnectionListener {
  public:
-  // Number of file descriptors that are reserved for other purposes than connections. A connection
-  // that would use a reserved descriptor is closed.
+  // Number of file descriptors that connections may not use, so that files can still be opened. A
+  // connection that would use a reserved file descriptor is closed.
   static constexpr int kReservedFiles = 32;
 
-  // Receives the file descriptors of the listening socket and of a new connection. The callback
-  // owns `connection`; the ConnectionListener still owns `listening`.
+  // A callback for a new connection. `listening` is the file descriptor of the listening socket,
+  // which the ConnectionListener owns. `connection` is the file descriptor of the new connection,
+  // which the callback must close.
   using OnConnection = std::function<void(int listening, int connection)>;
 
-  // Binds `address`. If a host name has several addresses, binds each address that can be bound.
-  // 0.0.0.0 and [::] bind all IPv4 and IPv6 addresses. With port 0, the system chooses a free port.
-  // The system closes a connection if the client acknowledges no data for `unacknowledged_max`. If
-  // no address can be bound, returns UNAVAILABLE; the error names `flag`, the address and the
-  // reason.
+  // Binds a socket to each address of the host name in `address` that can be bound. With port 0,
+  // the system chooses a free port. The system closes a connection whose client acknowledges no
+  // data for `unacknowledged_max`. Returns UNAVAILABLE if no address can be bound; the error
+  // contains the name `flag`, the address and the reason.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Bind(std::string_view flag,
                                                                   const HostPort& address,
                                                                   Duration unacknowledged_max);
   ~ConnectionListener();  // stops accepting connections
 
   int port() const { return port_; }
-  // Starts to accept connections. Connections that arrive between Bind and Start wait in the queue
-  // of the system. `on_connection` is called on the thread of the listener. REQUIRES: Start has not
-  // been called before.
+  // Starts to accept connections on a separate thread, which calls `on_connection`. Connections
+  // that arrived between Bind and Start are also accepted. REQUIRES: Start has not been called
+  // before.
   void Start(OnConnection on_connection);
 
  private:
   ConnectionListener(std::vector<OwnedSocket> sockets, OwnedSocket wake);
   void Serve();
-  // Accepts all waiting connections of the socket `listening`. Returns false if a connection waits
-  // but no file descriptor is free.
+  // Accepts the connections that wait at the socket `listening`. Returns false if a connection
+  // waits but no file descriptor is free.
   bool AcceptSome(int listening);
   void Warn();
 
@@ -54,7 +54,7 @@ class ConnectionListener {
   const OwnedSocket wake_;
   int port_ = 0;
   OnConnection on_connection_;
-  Time warned_{};  // time of the last warning; used by `thread_` only
+  Time warned_{};  // time of the last warning that a connection was closed; used by `thread_` only
   std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
-// An owner of a file descriptor, such as a socket. The destructor closes the file descriptor.
+// A class that owns the file descriptor of a socket and closes the file descriptor in its
+// destructor.
 #pragma once
 
 #include <unistd.h>

@@ -18,8 +18,8 @@
 #include "server/session/request_error.h"
 
 namespace incipit {
-// The reactor of a unary call that ends after the handler has returned. The call ends at the first
-// call of Complete or at a cancellation by the client, whichever is first.
+// The state of a unary call whose response may be sent after the handler has returned. The call
+// ends with the first call of Complete, or when the client cancels.
 class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
  public:
   static std::shared_ptr<DeferredReactor> Open() {
@@ -28,8 +28,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     return reactor;
   }
 
-  // Calls `fill`, which writes the response, and ends the call with `status`. If the call has
-  // already ended, does nothing, because the response may no longer exist.
+  // Calls `fill`, which writes the response, and ends the call with `status`. Does nothing if the
+  // call has already ended, because the response may no longer exist.
   void Complete(
       const absl::Status& status, const std::function<void()>& fill = [] {}) {
     {
@@ -41,8 +41,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     Finish(ToGrpcStatus(status));
   }
 
-  // Sets the callback that runs when the client cancels the call. If the client has already
-  // cancelled the call, runs `on_cancel` now.
+  // Sets the callback for a cancellation by the client. If the client has already cancelled the
+  // call, calls `on_cancel` immediately.
   void OnCancelCall(std::function<void()> on_cancel) {
     {
       MutexLock lock(mutex_);
@@ -54,8 +54,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
     on_cancel();
   }
 
-  // Sets the callback that runs on a gRPC thread when the call is done. If the call is already
-  // done, runs `on_done` now on the calling thread.
+  // Sets the callback that gRPC calls after the end of the call. If the call has already ended,
+  // calls `on_done` immediately.
   void OnDoneCall(std::function<void()> on_done) {
     {
       MutexLock lock(mutex_);
@@ -96,7 +96,8 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
  private:
   DeferredReactor() = default;
 
-  std::shared_ptr<DeferredReactor> self_;  // keeps the reactor alive until OnDone
+  // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
+  std::shared_ptr<DeferredReactor> self_;
   Mutex mutex_;
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -106,16 +107,16 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
 
 namespace {
 
-// Maximum size in bytes of a GetLoad request that is parsed on the gRPC thread. Parsing a request
-// of this size takes no more time than the rest of the call.
+// Maximum size in bytes of a GetLoad request that a gRPC thread parses. A text thread parses a
+// longer request, so that a long parse does not block the gRPC thread.
 constexpr size_t kShortMessageBytes = 1024;
 
-// Retry delay of a preview or a reset that is refused because too many previews or resets wait.
-// After this delay, most of the waiting previews and resets have ended.
+// Time after which a client should repeat a preview or a reset that was refused because too many
+// previews or resets wait.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
-// Returns `status`, with a retry delay if `status` is RESOURCE_EXHAUSTED. A limit on waiting
-// previews or resets causes RESOURCE_EXHAUSTED.
+// Returns a copy of `status`, with a retry delay if the code is RESOURCE_EXHAUSTED (too many
+// previews or resets wait).
 absl::Status RetryLater(absl::Status status) {
   if (!absl::IsResourceExhausted(status)) return status;
   return WithRetryDelay(status, kRetryDelay);
@@ -144,8 +145,8 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
   ToBytes(out, response);
 }
 
-// Returns the admission preview of a prompt of `num_tokens` tokens, assuming that no prefix of the
-// prompt is cached.
+// Estimates the admission of a prompt of `num_tokens` tokens, as if no prefix of the prompt were
+// cached.
 AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
   const int64_t num_needed = (int64_t{num_tokens} + load.block_size - 1) / load.block_size;
   const int32_t num_free = load.num_blocks - load.num_used_blocks;
@@ -222,7 +223,7 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
     absl::StatusOr<Request> request = LoadPrompt(tenant, message);
     status = request.status();
     if (status.ok()) {
-      // The engine thread computes the preview, because only that thread may read the cache.
+      // Only the engine thread may read the cache, so the engine thread computes the preview.
       status = context_.engine.PreviewAdmission(
           std::make_shared<const Request>(*std::move(request)),
           [reactor, &response, load](const AdmissionPreview& admission) {
@@ -257,8 +258,8 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
     return reactor.get();
   }
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
-    // Logs when the call is done, and not on the engine thread. A log whose reader has stalled
-    // would delay the steps of the engine thread.
+    // The engine thread must not write to the log, because a full stderr pipe would block the
+    // steps. A gRPC thread therefore writes the message after the end of the call.
     if (was_reset) reactor->OnDoneCall([] { spdlog::info("the prefix cache was reset"); });
     reactor->Complete(was_reset
                           ? absl::OkStatus()

@@ -1,5 +1,5 @@
-// The service incipit.v1.Admin for operators: information about model, server and load; drain,
-// resume, cache reset and log level.
+// The gRPC service incipit.v1.Admin for operators: information about the server, drain, resume,
+// cache reset and log level.
 #pragma once
 
 #include <incipit/v1/admin.grpc.pb.h>
@@ -20,25 +20,25 @@
 
 namespace incipit {
 
-// The values and objects that AdminService uses. The referenced objects must outlive the service.
+// The values and objects that AdminService uses. REQUIRES: the referenced objects outlive the
+// AdminService.
 struct AdminContext {
   const Options& options;
   const ServedModel& served;
   v1::GetModelInfoResponse model;
-  v1::GetServerInfoResponse server;  // response of GetServerInfo without the uptime
+  v1::GetServerInfoResponse server;  // response of GetServerInfo; the uptime is added in each call
   Time start{};                      // time when the server started
   Engine& engine;
   const SessionStarter& starter;
   TextPool& text_pool;
   CallTracker& calls;
-  std::function<void()> begin_drain;     // starts to drain the server; idempotent
-  std::function<absl::Status()> resume;  // ends the draining that begin_drain started
+  std::function<void()> begin_drain;     // starts to drain the server; a second call does nothing
+  std::function<absl::Status()> resume;  // makes the server accept requests again after begin_drain
   const Clock& clock;
 };
 
-// The Admin service with serialized messages as request and response of GetLoad (see
-// server/rpc/message_bytes.h). A request of GetLoad may contain a whole prompt, so a text thread
-// parses long requests.
+// The Admin service, in which the request and the response of GetLoad are serialized bytes. A
+// GetLoad request may contain a long prompt, which a text thread must parse.
 using RawAdminService =
     v1::Admin::WithRawCallbackMethod_GetLoad<v1::Admin::WithCallbackMethod_GetModelInfo<
         v1::Admin::WithCallbackMethod_GetServerInfo<v1::Admin::WithCallbackMethod_ResetPrefixCache<
@@ -74,17 +74,15 @@ class AdminService final : public RawAdminService {
  private:
   class DeferredReactor;
 
-  // Returns PERMISSION_DENIED if the Admin service has no separate address and the client is on
-  // another machine.
+  // Returns PERMISSION_DENIED if the client is on another machine and --admin-address is not set.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
-  // Completes a call of GetLoad with the request message `bytes`. If the call has already ended,
-  // `response` no longer exists and is not accessed.
+  // Parses the GetLoad request `bytes`, fills `response` and completes the call. Does not access
+  // `response` if the call has already ended, because `response` no longer exists then.
   void AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
                   const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
                   grpc::ByteBuffer& response) const;
-  // Returns a request for an admission preview. The prompt of the request is the token ids of
-  // `message`. The cache namespace of the request follows from `tenant` and the cache salt of
-  // `message`.
+  // Returns an engine request for an admission preview, with the token ids of `message` as its
+  // prompt. `tenant` and the cache salt of `message` select the cache namespace.
   absl::StatusOr<Request> LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                      const v1::GetLoadRequest& message) const;
 

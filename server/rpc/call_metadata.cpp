@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kTenantKey = "x-tenant-id";
 constexpr std::string_view kDefaultTenant = "default";
-// Number of bytes that HTTP/2 counts per metadata entry, in addition to name and value.
+// Bytes that HTTP/2 adds to the size of each metadata entry, besides name and value.
 constexpr int64_t kMetadataEntryBytes = 32;
 
 }  // namespace
@@ -44,9 +44,8 @@ absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t byt
 }
 
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest) {
-  // The deadline is computed from the remaining time on a monotonic clock. If the call has no
-  // deadline, the remaining time exceeds the range of a Duration, so the seconds are compared
-  // first.
+  // The remaining time of a call without deadline is too large for a Duration, so the seconds are
+  // compared with `longest` before the conversion.
   const gpr_timespec deadline = call.raw_deadline();
   const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   const std::chrono::seconds longest_seconds =

@@ -1,4 +1,4 @@
-// Reads the metadata and the deadline of a call.
+// Reads the metadata (HTTP/2 headers) and the deadline of a call.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ class ServerContextBase;
 
 namespace incipit {
 
-// Returns the value of the metadata x-tenant-id, or "default" if the call has none. Returns
-// INVALID_FIELD if the value is not a tenant name or if x-tenant-id occurs more than once.
+// Returns the value of x-tenant-id in the metadata of `call`, or "default" if x-tenant-id is
+// absent. Returns INVALID_FIELD if x-tenant-id is not a valid tenant name or occurs more than once.
 absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
                                      const RequestLimits& limits);
 
-// Returns METADATA_TOO_LARGE if the metadata of `call` have more than `bytes_max` bytes. As in
-// HTTP/2, the size of an entry is the size of name and value plus 32 bytes.
+// Returns METADATA_TOO_LARGE if the metadata of `call` are larger than `bytes_max`. The size of
+// each metadata entry is its name, its value and 32 bytes, as in HTTP/2.
 absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t bytes_max);
 
-// Returns the deadline of `call` on the clock of `arrival`, but at most `arrival + longest`.
+// Returns the deadline of `call`, or `arrival + longest` if the deadline is later or absent.
 // REQUIRES: `arrival` is the current time.
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest);
 

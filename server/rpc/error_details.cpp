@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kDomain = "incipit";
 constexpr const char* kTypePrefix = "type.googleapis.com/";
-// Maximum size of a message in bytes; a longer message is cut.
+// Maximum size in bytes of an error message to a client. The end of a longer message is removed.
 constexpr size_t kMessageBytesMax = 1024;
 
 grpc::StatusCode GrpcCodeOf(Reason reason) {
@@ -49,15 +49,15 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::CANCELLED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
-    case Reason::kMalformedMessage:  // the handlers of gRPC return the same code
+    case Reason::kMalformedMessage:  // grpc::SerializationTraits also returns INTERNAL
     case Reason::kInternal:
       return grpc::StatusCode::INTERNAL;
   }
   INCIPIT_CHECK(false);
 }
 
-// Returns `message` if it has at most `bytes_max` bytes. Otherwise returns the whole UTF-8
-// characters in the first `bytes_max` bytes, followed by "...".
+// Returns `message` if its size is at most `bytes_max`. Otherwise returns the first `bytes_max`
+// bytes, without an incomplete UTF-8 character at the end, and "...".
 std::string Cut(std::string message, size_t bytes_max) {
   if (message.size() <= bytes_max) return message;
   size_t size = bytes_max;
@@ -85,7 +85,8 @@ google::rpc::BadRequest BadRequestOf(const RequestError& error) {
   google::rpc::BadRequest bad_request;
   auto& violation = *bad_request.add_field_violations();
   violation.set_field(error.field);
-  // The message has the form "<field> <description>"; the description starts at `begin`.
+  // An error message about a field is "<field> <description>". `begin` is the index of the first
+  // byte of the description.
   const size_t begin = error.field.size() + 1;
   const bool has_field = error.message.size() > begin && error.message.starts_with(error.field);
   violation.set_description(

@@ -1,5 +1,5 @@
-// Converts errors to the status that gRPC clients receive: a code, a message, and google.rpc
-// details for programs.
+// Converts an error to the status that a gRPC client receives: a code, a message, and details of
+// type google.rpc that programs can read.
 #pragma once
 
 #include "absl/status/status.h"
@@ -10,10 +10,9 @@ class Status;
 
 namespace incipit {
 
-// Converts `status` to a grpc::Status. For an error, the details contain the RequestError of
-// `status`: ErrorInfo with the domain "incipit", the name of the reason and the bound if any;
-// BadRequest if a field is wrong; RetryInfo if the error has a retry delay. A long message is cut
-// to 1,024 bytes so that the message fits in the trailers.
+// Converts `status` to a grpc::Status with details. ErrorInfo contains the name of the reason, and
+// the bound if any. BadRequest names the invalid field. RetryInfo contains the retry delay. The
+// message is shortened to 1,024 bytes.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace incipit

@@ -30,8 +30,8 @@ void GenerateStream::End(const absl::Status& status) {
 
 void GenerateStream::Reset() { context_.TryCancel(); }
 
-// OnWriteDone and OnCancel copy the shared_ptr to keep the session alive until the called function
-// returns. The called function may cause OnDone, which releases `session_`.
+// Copies `session_`, so that the session exists until OnDelivered returns. OnDelivered may end the
+// call, and OnDone then releases `session_`.
 void GenerateStream::OnWriteDone(bool ok) { std::shared_ptr<Session>(session_)->OnDelivered(ok); }
 void GenerateStream::OnCancel() { std::shared_ptr<Session>(session_)->OnCancelled(); }
 

@@ -1,4 +1,4 @@
-// A streaming call of incipit.v1 (Generate or Chat), which is the sink of one session.
+// A gRPC call of Generate or Chat, which sends the output of one session to the client.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -18,19 +18,19 @@ class CallbackServerContext;
 
 namespace incipit {
 
-// A stream has two owners: gRPC, from Open to OnDone, and the session of the stream. Either owner
-// may release the stream first.
+// A call of Generate or Chat. Two owners keep the GenerateStream alive: gRPC until OnDone, and the
+// session of the call.
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OutputSink {
  public:
-  // Creates a stream with its session. `context` and `clock` must outlive the call.
+  // Creates a GenerateStream and its session. REQUIRES: `context` and `clock` outlive the call.
   static std::shared_ptr<GenerateStream> Open(grpc::CallbackServerContext& context,
                                               const Clock& clock, Time arrival, Time deadline);
 
   const std::shared_ptr<Session>& session() const { return session_; }
-  // Sets the callback that runs once, before gRPC receives the status of the call. REQUIRES: the
+  // Sets a callback that is called once, before the final status is passed to gRPC. REQUIRES: the
   // session has not ended and the handler has not returned.
   void OnFinishCall(std::function<void()> on_finish) { on_finish_ = std::move(on_finish); }
-  // Sets the callback that runs once, when gRPC has finished the call. REQUIRES: the session has
+  // Sets a callback that is called once, after gRPC has ended the call. REQUIRES: the session has
   // not ended and the handler has not returned.
   void OnDoneCall(std::function<void()> on_done) { on_done_ = std::move(on_done); }
 
@@ -47,9 +47,10 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
 
   grpc::CallbackServerContext& context_;
   std::function<void()> on_finish_, on_done_;
-  std::shared_ptr<GenerateStream> self_;  // keeps the stream alive until OnDone
-  std::shared_ptr<Session> session_;      // session of the call; released by OnDone
-  grpc::ByteBuffer bytes_;                // message of the write in flight
+  // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
+  std::shared_ptr<GenerateStream> self_;
+  std::shared_ptr<Session> session_;  // session of the call; released by OnDone
+  grpc::ByteBuffer bytes_;            // message that gRPC is sending to the client
 };
 
 }  // namespace incipit

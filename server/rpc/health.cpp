@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Services that are NOT_SERVING while the server drains or its engine hangs. "" is the whole
-// server.
+// Names of the gRPC services whose health is NOT_SERVING while the server drains or the engine
+// hangs. The empty name is the whole server.
 constexpr const char* kServices[] = {"", "incipit.v1.Inference"};
 constexpr const char* kAdminService = "incipit.v1.Admin";
 
@@ -40,8 +40,8 @@ void Health::Stop() {
   services_.clear();
 }
 
-// Publishes the state to all gRPC servers. The caller holds the lock during Publish, so that
-// clients see the changes in order. No deadlock is possible, because gRPC does not call Health.
+// Writes the current state to the health services of all gRPC servers. The caller holds the lock,
+// so that clients see the changes in the right order.
 void Health::Publish() {
   const bool serving = !hanging_ && !draining_ && !stopped_;
   for (auto* const service : services_) {

@@ -1,4 +1,4 @@
-// The state of the grpc.health.v1 service, which load balancers and probes read.
+// The state that the health service of gRPC (grpc.health.v1) reports to load balancers and probes.
 #pragma once
 
 #include <vector>
@@ -12,18 +12,18 @@ class HealthCheckServiceInterface;
 
 namespace incipit {
 
-// Publishes SERVING for incipit.v1.Inference while the server accepts requests. The state of
-// incipit.v1.Inference is NOT_SERVING while the server drains or the engine hangs, and forever
-// after Stop. incipit.v1.Admin is always SERVING. A liveness probe of incipit.v1.Admin fails only
-// if the process does not reply. Thread-safe.
+// Reports the health of the gRPC services to clients. incipit.v1.Inference is NOT_SERVING while the
+// server drains or the engine hangs, and after Stop; otherwise SERVING. incipit.v1.Admin is always
+// SERVING, so a probe of incipit.v1.Admin fails only if the process does not reply. Thread-safe.
 class Health {
  public:
-  // Starts to publish the state in `services`, the health services of the gRPC servers. `services`
-  // must exist until Stop returns.
+  // Starts to write the health state to `services`, the health services of the gRPC servers.
+  // REQUIRES: `services` exist until Stop returns.
   void Start(std::vector<grpc::HealthCheckServiceInterface*> services);
   void SetHanging(bool hanging);
   void SetDraining(bool draining);
-  // Publishes NOT_SERVING for the last time. The services are not used afterwards.
+  // Writes NOT_SERVING to all health services. The Health object does not access the services
+  // afterwards.
   void Stop();
 
  private:

@@ -53,8 +53,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     return stream.get();
   }
   if (!bytes.Valid()) {
-    // The client cancelled the call before the message arrived, or sent no message. OnDone of the
-    // stream is called after a cancellation is known, so Refuse then counts the correct outcome.
+    // If the message is missing, the client has cancelled the call or has sent no message. Refuse
+    // must know which, so Refuse is called at the end of the call, after gRPC has reported a
+    // cancellation.
     const absl::Status status = read().status();
     stream->OnDoneCall([this, ended = stream.get(), status] {
       context_.starter.Refuse(*ended->session(), status);
@@ -163,7 +164,7 @@ absl::Status InferenceService::DetokenizeIds(const v1::DetokenizeRequest& messag
   if (context_.tokenizer == nullptr) return NoTokenizer("Detokenize");
   const TokensDraft tokens = TokensOf(message.ids());
   INCIPIT_RETURN_IF_ERROR(CheckTokens("ids", tokens, context_.model));
-  // The text of a token id may be much longer than the token id in the message.
+  // Limits the size of the text, because the text of a token may be much longer than its id.
   const int64_t bytes_max = context_.options.request.detokenize_bytes_max;
   int64_t num_bytes = 0;
   for (const TokenId token : tokens) {

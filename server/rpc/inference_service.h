@@ -1,5 +1,5 @@
-// The service incipit.v1.Inference. The handlers never block. On the gRPC threads, the handlers
-// check limits only; the text threads read the messages.
+// The gRPC service incipit.v1.Inference. The gRPC threads only check limits and never wait; text
+// threads parse the messages.
 #pragma once
 
 #include <incipit/v1/inference.grpc.pb.h>
@@ -23,7 +23,7 @@
 
 namespace incipit {
 
-// The objects that InferenceService uses. All objects must outlive the service.
+// The objects that InferenceService uses. REQUIRES: all objects outlive the service.
 struct InferenceContext {
   const Options& options;
   const ServedModel& model;
@@ -36,7 +36,7 @@ struct InferenceContext {
   const Clock& clock;
 };
 
-// The service with serialized messages as requests and responses (see server/rpc/message_bytes.h).
+// The service incipit.v1.Inference, in which requests and responses are serialized bytes.
 using RawInferenceService = v1::Inference::WithRawCallbackMethod_Generate<
     v1::Inference::WithRawCallbackMethod_Chat<v1::Inference::WithRawCallbackMethod_Tokenize<
         v1::Inference::WithRawCallbackMethod_Detokenize<v1::Inference::Service>>>>;
@@ -57,19 +57,22 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // A function that returns the size of the prompt in an unread message. Null: the size is unknown.
+  // A function that returns the size of the prompt in a serialized request. A null SizeOf means
+  // that the size is unknown.
   using SizeOf = PromptSize (*)(const grpc::ByteBuffer& bytes);
-  // Starts a session for a call of Generate or Chat. `read` parses the message on a text thread.
+  // Starts a session for a call of Generate or Chat. A text thread calls `read` to parse the
+  // message.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes, SizeOf size_of,
                                                     SessionStarter::Read read);
-  // Counts the call against the limits on calls in progress. Returns TOO_MANY_STREAMS if a limit is
-  // reached.
+  // Adds a call of `connection` to the number of calls in progress. Returns TOO_MANY_STREAMS if a
+  // limit on calls is reached.
   absl::Status Track(const std::string& connection, GenerateStream& stream);
-  // Checks the metadata of `call` and whether the engine accepts requests. Returns the name of the
+  // Checks the metadata of `call`, and that the engine accepts requests. Returns the name of the
   // tenant.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
-  // Parses `bytes` and calls `work` on a text thread. `work` fills the response from the message.
+  // Handles a unary call (with one response) on a text thread: parses `bytes` and calls `work`,
+  // which fills the response.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
                                     const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,
@@ -79,7 +82,8 @@ class InferenceService final : public RawInferenceService {
                             v1::TokenizeResponse& response) const;
   absl::Status DetokenizeIds(const v1::DetokenizeRequest& message,
                              v1::DetokenizeResponse& response) const;
-  // Ends a unary call with `status`. Counts a rejection unless `status` is OK or CANCELLED.
+  // Ends a unary call (with one response) with `status`. Counts a rejected request in the metrics
+  // unless `status` is OK or CANCELLED.
   void Finish(grpc::ServerUnaryReactor& reactor, const absl::Status& status) const;
 
   const InferenceContext context_;

@@ -1,5 +1,5 @@
-// Parses and serializes the messages of the services. The services take raw bytes because gRPC
-// would return the misleading code UNIMPLEMENTED for a message that cannot be parsed.
+// Parses and serializes the messages of the gRPC services. gRPC does not parse the messages,
+// because gRPC would return the misleading code UNIMPLEMENTED for an invalid message.
 #pragma once
 
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -15,7 +15,8 @@ namespace incipit {
 // Parses `bytes` to `message`. Returns MALFORMED_MESSAGE if `bytes` is not a valid `Message`.
 template <typename Message>
 absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
-  grpc::ByteBuffer copy = bytes;  // shares the data with `bytes`; reading consumes `copy`
+  // Deserialize empties its buffer, so a copy is read. The copy shares its data with `bytes`.
+  grpc::ByteBuffer copy = bytes;
   if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) {
     return absl::OkStatus();
   }
@@ -28,7 +29,7 @@ absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
 // Serializes `message` to `bytes`.
 template <typename Message>
 void ToBytes(const Message& message, grpc::ByteBuffer& bytes) {
-  bytes.Clear();  // Serialize requires an empty buffer
+  bytes.Clear();  // grpc::SerializationTraits::Serialize requires an empty buffer
   bool owned = false;
   INCIPIT_CHECK(grpc::SerializationTraits<Message>::Serialize(message, &bytes, &owned).ok());
 }

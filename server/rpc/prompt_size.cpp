@@ -21,23 +21,22 @@ constexpr uint32_t kTextTag = BytesTag(v1::GenerateRequest::kTextFieldNumber);
 constexpr uint32_t kTokenIdsTag = BytesTag(v1::GenerateRequest::kTokenIdsFieldNumber);
 constexpr uint32_t kIdsTag = BytesTag(v1::TokenIds::kIdsFieldNumber);
 
-// Reads the tags and lengths of a serialized GenerateRequest. Reading consumes only `copy_`, which
-// shares its data with the buffer of the caller.
+// Reads the tags and lengths of the fields in a serialized GenerateRequest, and skips the contents.
 class Outline {
  public:
   explicit Outline(const grpc::ByteBuffer& bytes)
       : num_bytes_(bytes.Length()), copy_(bytes), reader_(&copy_), stream_(&reader_) {}
 
-  // Sets `size` to the size of the prompt. Returns false if the message has more than kFieldsMax
-  // fields, or if a tag or a length is malformed.
+  // Sets `size` to the size of the prompt in the message. Returns false if the message has more
+  // than kFieldsMax fields, or if a tag or a length is invalid.
   bool Read(PromptSize& size) {
     int64_t id_bytes = 0;
     while (const uint32_t tag = stream_.ReadTag()) {
       uint32_t length = 0;
       if (!Enter(tag, length)) return false;
-      // `text` and `token_ids` belong to one oneof, so a later field replaces an earlier field of
-      // the other kind. protobuf merges several `token_ids` fields, so ReadIds adds the sizes of
-      // all ids.
+      // A message may have several `text` and `token_ids` fields. Like protobuf, a later field of
+      // the other kind replaces earlier fields, and the ids of several `token_ids` fields are
+      // added.
       if (tag == kTextTag) {
         size.text_bytes = length;
         id_bytes = 0;
@@ -53,13 +52,13 @@ class Outline {
   }
 
  private:
-  // Advances to the contents of the field with `tag`, and sets `length` to the size of the contents
-  // in bytes. If the field is not length-delimited, skips the whole field and leaves `length`
-  // unchanged. Returns false if the field is malformed or not supported.
+  // Enters the field with `tag`: sets `length` to the number of bytes of its contents, which are
+  // read next. A field of fixed or varint type is skipped whole, and `length` is not changed.
+  // Returns false if the field is invalid or is a group.
   bool Enter(uint32_t tag, uint32_t& length) {
     if (++num_fields_ > kFieldsMax) return false;
     const auto type = WireFormatLite::GetTagWireType(tag);
-    // Refuses groups, because skipping a group would visit every field in the group.
+    // A group is refused, because skipping a group would read each field in the group.
     if (type == WireFormatLite::WIRETYPE_START_GROUP) return false;
     if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       return WireFormatLite::SkipField(&stream_, tag);
@@ -67,8 +66,8 @@ class Outline {
     return stream_.ReadVarint32(&length) && length <= num_bytes_;
   }
 
-  // Reads a TokenIds message of `length` bytes and adds the size of its packed ids, in bytes, to
-  // `id_bytes`. Returns false if the message is malformed.
+  // Reads a TokenIds message of `length` bytes, and adds the number of bytes of its packed ids to
+  // `id_bytes`. Returns false if the message is invalid.
   bool ReadIds(uint32_t length, int64_t& id_bytes) {
     const auto limit = stream_.PushLimit(static_cast<int>(length));
     while (const uint32_t tag = stream_.ReadTag()) {

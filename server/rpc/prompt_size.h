@@ -9,15 +9,15 @@ class ByteBuffer;
 
 namespace incipit {
 
-// The size of a prompt that is a text or a list of token ids. At most one field is above 0.
+// The size of a prompt that is either a text or a list of token ids. The member for the other kind
+// is 0.
 struct PromptSize {
   int64_t text_bytes = 0;   // size of the prompt text in bytes
-  int64_t num_ids_min = 0;  // lower bound of the number of token ids
+  int64_t num_ids_min = 0;  // minimum number of token ids in the prompt
 };
 
-// Returns the size of the prompt of the GenerateRequest in `bytes`. Reads only the tags and lengths
-// of at most 64 fields. Returns zeros if the message has more fields, or if a tag or a length is
-// malformed.
+// Returns the size of the prompt in a serialized GenerateRequest. Reads only the tags and lengths
+// of the fields. Returns zeros if the message has more than 64 fields or is invalid.
 PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes);
 
 }  // namespace incipit

@@ -74,7 +74,7 @@ MessageDraft MessageOf(v1::ChatMessage& message) {
   return out;
 }
 
-// Returns a RequestDraft with the fields that GenerateRequest and ChatRequest have in common.
+// Returns a RequestDraft with the fields that exist in both GenerateRequest and ChatRequest.
 template <typename Message>
 RequestDraft CommonDraft(Message& message, const RequestLimits& limits) {
   RequestDraft out;

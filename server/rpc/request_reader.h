@@ -1,4 +1,4 @@
-// Converts messages of incipit.v1 to a RequestDraft. The values are not checked here.
+// Converts a message of incipit.v1 to a RequestDraft (a request whose values are not checked yet).
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,18 @@ class GenerateRequest;
 
 namespace incipit {
 
-// Converts a GenerateRequest to a RequestDraft. Strings are moved out of `message`. Lists are
-// copied up to their limits.
+// Converts a GenerateRequest to a RequestDraft. From a list that is longer than its limit in
+// `limits`, copies only as many elements as the limit allows.
 RequestDraft DraftOf(v1::GenerateRequest&& message, const RequestLimits& limits);
-// Converts a ChatRequest to a RequestDraft. Strings are moved out of `message`. Lists are copied up
-// to their limits.
+// Converts a ChatRequest to a RequestDraft. From a list that is longer than its limit in `limits`,
+// copies only as many elements as the limit allows.
 RequestDraft DraftOf(v1::ChatRequest&& message, const RequestLimits& limits);
 // Returns `ids` as a TokensDraft.
 TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids);
 
-// Parses `bytes` and returns the RequestDraft, or MALFORMED_MESSAGE if `bytes` is not a valid
-// `Message`. Takes time linear in the size of `bytes`, so callers run ReadDraft on a text thread.
+// Parses `bytes` as a `Message` and converts the message to a RequestDraft. Returns
+// MALFORMED_MESSAGE if the parsing fails. Callers use a text thread, because long messages take
+// long to parse.
 template <typename Message>
 absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes, const RequestLimits& limits);
 

@@ -54,7 +54,8 @@ v1::FinishReason WireFinish(FinishReason finish) {
     case FinishReason::kCancelled:
     case FinishReason::kDeadline:
     case FinishReason::kError:
-      break;  // the status of the call reports these reasons
+      // The error status of the call reports kCancelled, kDeadline and kError.
+      break;
   }
   return v1::FINISH_REASON_UNSPECIFIED;
 }

@@ -1,4 +1,4 @@
-// Converts the output of a session to messages of incipit.v1.
+// Converts the output of a session to GenerateResponse messages.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ class GenerateResponse;
 
 namespace incipit {
 
-// Returns the message with the output of `part` and the request id `label`. Moves strings out of
+// Returns a message with the output in `part` and the request id `label`. Moves strings out of
 // `part`.
 v1::GenerateResponse ResponseOf(OutputPart&& part, const std::string& label);
 

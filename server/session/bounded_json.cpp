@@ -14,9 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Builds a JSON value from the SAX events of nlohmann's parser. The builder of the library compares
-// each new member of an object with all previous members, which takes quadratic time. The builder
-// of the library also copies members when an object grows.
+// Builds a JSON value while the nlohmann library parses a text. The library's own builder is not
+// used, because it takes quadratic time to find members of equal names in an object.
 class Builder {
  public:
   explicit Builder(int64_t& num_left) : num_left_(num_left) {}
@@ -27,7 +26,8 @@ class Builder {
   bool number_unsigned(Json::number_unsigned_t value) { return Add(value); }
   bool number_float(Json::number_float_t value, const Json::string_t&) { return Add(value); }
   bool string(Json::string_t& value) { return Add(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // a JSON text has no binary values
+  // Never called, because a JSON text cannot contain binary values.
+  bool binary(Json::binary_t&) { return false; }
   bool start_object(size_t) { return Open(true); }
   bool end_object() { return Close(); }
   bool start_array(size_t) { return Open(false); }
@@ -40,15 +40,16 @@ class Builder {
 
   bool too_deep() const { return too_deep_; }
   bool too_many() const { return num_left_ < 0; }
-  Json& root() { return children_.front().value; }  // REQUIRES: the parsed text is valid JSON
+  // The whole JSON value; REQUIRES: the parsed text was valid JSON.
+  Json& root() { return children_.front().value; }
 
  private:
   struct Child {
-    std::string name;  // name of the child if the child is a member of an object
+    std::string name;  // name of the object member; empty for an element of an array
     Json value;
   };
-  // An array or object whose end has not been read yet. The entry of the array or object in
-  // `children_` is directly before the entry `first_child`.
+  // An array or object whose end the parser has not reached. Its own entry in `children_` has the
+  // index `first_child` - 1; the entries of its children follow.
   struct Level {
     bool is_object;
     size_t first_child;
@@ -63,7 +64,7 @@ class Builder {
 
   int64_t& num_left_;
   bool too_deep_ = false;
-  std::string name_;  // name of the member that is being read
+  std::string name_;  // name of the object member whose value is read next
   std::vector<Level> levels_;
   std::vector<Child> children_;
 };
@@ -100,7 +101,8 @@ Json Builder::MakeArray(Children children) {
 }
 
 Json Builder::MakeObject(Children children) {
-  // Maximum number of members for which a scan is faster than an index.
+  // Maximum number of members of an object in which names are compared one by one. For more
+  // members, a hash table finds equal names.
   constexpr size_t kIndexedMembers = 16;
   Json object = Json::object();
   auto& members = object.get_ref<Json::object_t&>();

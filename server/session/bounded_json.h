@@ -1,5 +1,5 @@
-// Parses the JSON texts of one request in linear time, with limits on nesting depth and number of
-// values.
+// Parses the JSON texts of one request in linear time, with limits on size, nesting depth and
+// number of values.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,23 @@ namespace incipit {
 
 class BoundedJsonReader {
  public:
-  static constexpr int kDepthMax = 32;  // maximum nesting depth of objects and arrays
+  static constexpr int kDepthMax = 32;  // maximum number of objects and arrays inside each other
 
-  // `bytes_max` is the maximum size of one text. `members_max` is the maximum number of object
-  // members and array elements in all texts of this reader together.
+  // `bytes_max` is the maximum size of each JSON text. `members_max` is the maximum number of
+  // object members and array elements that all texts of the reader have together.
   BoundedJsonReader(int64_t bytes_max, int64_t members_max)
       : bytes_max_(bytes_max), members_max_(members_max), num_left_(members_max) {}
 
-  // Parses `text`, which must be a JSON object. If several members have the same name, the last
-  // value replaces the first value at the position of the first value, as in Python. An error names
-  // `field` and the bound.
+  // Parses `text`, which must be a JSON object. If several members have the same name, the object
+  // has one member with the last value, at the position of the first. An error names `field` and
+  // the exceeded limit.
   absl::StatusOr<nlohmann::ordered_json> Read(absl::FunctionRef<std::string()> field,
                                               std::string_view text);
 
  private:
   const int64_t bytes_max_, members_max_;
-  int64_t num_left_;  // number of members and elements that later texts together may have
+  // Number of object members and array elements that the next texts may have together.
+  int64_t num_left_;
 };
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
-// Counts the calls in progress, applies limits to the counts, and reports when no call is in
-// progress.
+// Counts the calls of Generate and Chat in progress, limits their number, and reports when no call
+// is in progress.
 #pragma once
 
 #include <cstdint>
@@ -18,38 +18,43 @@ struct CallLimits {
   int32_t connection_calls_max = 0;  // maximum number of calls in progress on one connection
 };
 
-// A call counts against the limits until Release, when gRPC has received the status of the call. A
-// client that reads nothing can delay the end of the call (End) for a long time. Thread-safe.
-// Callbacks run without a lock.
+// Counts the calls in progress. A call counts against the limits from Begin to Release, but is in
+// progress until End, which a client that reads no output can delay. Thread-safe. Callbacks are
+// called without a lock.
 class CallTracker {
  public:
   enum class Verdict { kAdmitted, kTooMany, kTooManyOfConnection };
 
   explicit CallTracker(CallLimits limits) : limits_(limits) {}
 
-  // Counts a new call, unless a limit is reached. `connection` identifies the connection of the
-  // client. If the call is admitted, the caller must call Release once and then End once.
+  // Counts a new call of the connection `connection`, or returns the limit that is reached. After
+  // kAdmitted, the caller must call Release once and then End once.
   [[nodiscard]] Verdict Begin(const std::string& connection);
-  // Stops counting one call of `connection` against the limits.
+  // Removes one call of `connection` from the number that the limits apply to.
   void Release(const std::string& connection);
-  // Marks one call as ended. If no other call is in progress, runs the callbacks of WhenIdle.
+  // Removes one call from the calls in progress. If no call is in progress then, calls the
+  // callbacks of WhenIdle.
   void End();
 
-  // Calls `on_idle` once when no call is in progress: either immediately, or from the End of the
-  // last call. Returns a ticket for Forget.
+  // Calls `on_idle` once: immediately if no call is in progress, otherwise when the last call ends.
+  // Returns a ticket (a number) with which Forget removes the callback.
   uint64_t WhenIdle(std::function<void()> on_idle);
-  // Removes the callback of `ticket` if the callback has not been called yet.
+  // Removes the callback for which WhenIdle returned `ticket`. Does nothing if the callback was
+  // already called.
   void Forget(uint64_t ticket);
 
  private:
   const CallLimits limits_;
   Mutex mutex_;
-  int32_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;    // number of calls between Begin and End
-  int32_t num_counted_ ABSL_GUARDED_BY(mutex_) = 0;  // number of calls between Begin and Release
-  // Number of calls between Begin and Release, by connection.
+  // Number of calls in progress (between Begin and End).
+  int32_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Number of calls between Begin and Release, to which the limits apply.
+  int32_t num_counted_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Number of calls between Begin and Release on each connection, by the name of the connection.
   std::unordered_map<std::string, int32_t> by_connection_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;
-  // Callbacks of WhenIdle that have not been called, by ticket.
+  // Callbacks of WhenIdle that have not been called yet. The key is the ticket that WhenIdle
+  // returned.
   std::map<uint64_t, std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -131,8 +131,8 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                      engine.output_tokens_max);
   }
   if (engine.prompt_logprobs >= 0) {
-    // One log probability takes about 20 bytes in a message: token id, value, bytes of the token
-    // and protobuf tags.
+    // The estimate is 20 bytes per log probability: token id, value, bytes of the token's text and
+    // protobuf tags.
     const int64_t bytes = num_prompt * (8 + 20 * (int64_t{engine.prompt_logprobs} + 1));
     if (bytes > limits.prompt_logprobs_bytes_max) {
       return WithBound(

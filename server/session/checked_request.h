@@ -1,5 +1,5 @@
-// Checks a RequestDraft and converts it to a CheckedRequest, in which every value is valid. An
-// error names the field, the value and the bound. All functions are pure.
+// Checks a RequestDraft (the values that a client sent) and converts the draft to a CheckedRequest,
+// in which every value is valid. An error names the field, the value and the limit.
 #pragma once
 
 #include <cstdint>
@@ -20,73 +20,74 @@
 
 namespace incipit {
 
-// The properties of the served model that the checks of requests use.
+// The properties of the served model that are needed to check a request.
 struct ServedModel {
   std::string name;
-  int32_t vocab_size = 0;     // number of token ids; a token id is in [0, vocab_size)
-  int32_t max_model_len = 0;  // maximum number of tokens of prompt and output together
+  int32_t vocab_size = 0;     // number of token ids of the model; a token id is in [0, vocab_size)
+  int32_t max_model_len = 0;  // maximum number of tokens of a prompt and its output together
   int64_t cache_tokens = 0;   // capacity of the KV cache in tokens
   bool has_tokenizer = false;
   bool has_chat_template = false;
   std::vector<TokenId> eos_ids;
-  // `defaults.do_sample` is ignored: a temperature of 0 selects greedy sampling.
+  // Sampling values for requests that do not set them. `do_sample` is not used: greedy sampling is
+  // a temperature of 0.
   GenerationDefaults defaults;
 };
 
-// Options for the conversion of output tokens to the output that the client receives.
+// Options that determine how output tokens become the output for the client.
 struct OutputOptions {
-  std::shared_ptr<const StopStringSet> stop;  // null: no stop strings
+  std::shared_ptr<const StopStringSet> stop;  // null: the request has no stop strings
   bool include_stop = false;
   bool keep_special_tokens = false;
   bool logprobs = false;
-  int32_t tokens_min = 0;  // stop strings have no effect in the first `tokens_min` tokens
+  // Stop strings do not end the output within the first `tokens_min` output tokens.
+  int32_t tokens_min = 0;
 };
 
 struct CheckedRequest {
-  std::string label;  // request_id of the client; if empty, the server generates a label
-  // The prompt: a text, token ids (at least one; each is a token id of the model) or a
-  // conversation.
+  std::string label;  // request_id that the client sent; empty: the server generates a label
+  // The prompt: a text, at least one valid token id, or a conversation.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
-  // The request for the engine. Id, prompt, arrival, deadline, namespace and tenant are not set
-  // yet. Before SetPrompt, `output_tokens_max` is the number that the client requested, and 0 means
-  // the rest of the context. If `has_seed` is false, the caller must choose the seed.
+  // The request for the engine. Id, prompt, arrival, deadline, namespace and tenant are set later.
+  // The caller of CheckDraft must set the seed if `has_seed` is false. Until SetPrompt,
+  // `output_tokens_max` = 0 means as many tokens as the context allows.
   Request request;
   bool has_seed = false;
   OutputOptions output;
   std::string cache_salt;
 };
 
-// Checks `draft`. Calls `check_wanted` between the parts of long work and returns its error.
+// Checks the values in `draft`. During a long check, calls `check_wanted` repeatedly, and stops if
+// `check_wanted` returns an error.
 absl::StatusOr<CheckedRequest> CheckDraft(RequestDraft draft, const ServedModel& model,
                                           const RequestLimits& limits, CheckWanted check_wanted);
 
 // Returns PROMPT_TOO_LONG if a prompt of `num_tokens` tokens leaves no room for output. If
-// `is_exact` is false, `num_tokens` is only a lower bound. `field` names the field of the prompt in
-// the error.
+// `is_exact` is false, the prompt may have more than `num_tokens` tokens. The error names `field`.
 absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_view field,
                                const ServedModel& model, const RequestLimits& limits);
 
-// Stores the token ids of the prompt in `request` and checks the values that depend on the length
-// of the prompt: `output_tokens_max`, `output_tokens_min` and the size of the prompt log
-// probabilities. `field` names the field of the prompt in the error.
+// Sets the token ids of the prompt in `request`. Then checks `output_tokens_max`,
+// `output_tokens_min` and the size of the prompt log probabilities, which depend on the length of
+// the prompt. An error about the prompt names `field`.
 absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        const ServedModel& model, const RequestLimits& limits,
                        CheckedRequest& request);
 
-// Returns a request with the token ids `ids` as its prompt and with one output token.
+// Returns a request whose prompt is the token ids `ids` and whose output has at most one token.
 absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
                                            const ServedModel& model, const RequestLimits& limits);
 
-// Returns INVALID_FIELD if `ids` has an element that is not a token id of the model. The error
-// names `field` and the index of the first such element.
+// Returns INVALID_FIELD if an element of `ids` is not a token id of the model. The error names
+// `field` and the index of the first invalid element.
 absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const ServedModel& model);
 
-// Returns INVALID_FIELD unless `tenant` is a name of letters, digits, '.', '_' and '-'.
+// Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
 
-// Sets the cache namespace of `request`, and the tenant whose share of the cache its retention
-// counts against. If `is_isolated` is false, all tenants share cache blocks and the limit on
-// retention.
+// Sets the cache namespace and the tenant of `request`. The tenant determines whose limit the
+// retention hints of the request count against. If `is_isolated` is false, all tenants share cache
+// blocks and one limit.
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request);
 
 }  // namespace incipit

@@ -15,10 +15,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kRoleBytesMax = 64;
-// Maximum size of the name of a tool or an author, and of the id of a tool call.
+// Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
-// Names that template arguments of a client may not have. The server sets most of these variables.
-// `chat_template` is reserved because a template is code.
+// Names of template variables that a client may not set with template_arguments_json. The server
+// sets most of these variables. `chat_template` is reserved, because a template is code.
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "tools",
                                                                  "documents",
@@ -33,8 +33,8 @@ constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "mask_token",
                                                                  "additional_special_tokens"};
 
-// A callback that returns the path of `part` in the request, for error messages. For example, the
-// path of the part ".name" of a tool is "tools[3].name".
+// A callback that returns the path of a field for error messages. Example for the name of the
+// fourth tool: the callback for ".name" returns "tools[3].name".
 using FieldOf = absl::FunctionRef<std::string(std::string_view part)>;
 
 absl::Status CheckName(FieldOf field, std::string_view part, std::string_view name) {
@@ -56,22 +56,22 @@ absl::Status CheckRole(FieldOf field, std::string_view role) {
                       "has a byte that is not a lower-case letter, a digit, '_' or '-'");
 }
 
-// Returns an empty object with memory reserved for `num_members` members. Without reserved memory,
-// the library would copy members when the object grows.
+// Returns an empty object with memory for `num_members` members, so that the library does not copy
+// members when members are added.
 Json ObjectOf(size_t num_members) {
   Json object = Json::object();
   object.get_ref<Json::object_t&>().reserve(num_members);
   return object;
 }
 
-// Appends a member to `object`. REQUIRES: `object` has no member `name`.
+// Adds a member to `object` without a search for an equal name. REQUIRES: `object` has no member
+// `name`.
 void Put(Json& object, std::string_view name, Json value) {
   object.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
 }
 
-// Empties `json`, beginning with the innermost arrays and objects. Without Clear, the destructor of
-// the library would first move all values to a temporary list. Moving the values takes as long as
-// creating the values.
+// Removes all contents of `json`, the innermost arrays and objects first. Clear is faster than the
+// destructor of the library, which first moves all values to a temporary list.
 void Clear(Json& json) {
   if (json.is_object()) {
     auto& members = json.get_ref<Json::object_t&>();
@@ -104,8 +104,8 @@ absl::StatusOr<Json> ToolCallJson(FieldOf field, ToolCallDraft call, BoundedJson
   return out;
 }
 
-// Returns the JSON object of `message`. Fields that the client did not set are absent, because
-// templates test `'tool_calls' in message`.
+// Returns `message` as a JSON object for the chat template. A field that the client did not set is
+// absent from the object, because templates test `'tool_calls' in message`.
 absl::StatusOr<Json> MessageJson(FieldOf field, MessageDraft message, BoundedJsonReader& reader,
                                  CheckWanted check_wanted) {
   INCIPIT_RETURN_IF_ERROR(CheckRole(field, message.role));
@@ -161,8 +161,8 @@ absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Js
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
   INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read([&] { return std::string(kField); }, text));
-  // The names in `arguments` are distinct and not in `variables` yet, so no search for duplicates
-  // is necessary.
+  // Each name in `arguments` occurs once and is not in `variables` yet, so the members can be added
+  // without a search for equal names.
   auto& members = variables.get_ref<Json::object_t&>();
   members.reserve(members.size() + arguments.size());
   for (auto& [name, value] : arguments.get_ref<Json::object_t&>()) {
@@ -211,8 +211,8 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
   }
   out.variables = ObjectOf(4);
   Put(out.variables, "messages", std::move(messages));
-  // If the request has no tools, the variable `tools` is null. Without this Put, the variable would
-  // be undefined, and templates distinguish null from undefined.
+  // Without tools, sets the variable `tools` to null. A template can distinguish null from an
+  // undefined variable.
   Put(out.variables, "tools", tools.empty() ? Json() : Json(std::move(tools)));
   Put(out.variables, "documents", nullptr);
   Put(out.variables, "add_generation_prompt", draft.add_generation_prompt);

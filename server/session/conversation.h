@@ -11,27 +11,26 @@
 
 namespace incipit {
 
-// The input of a chat template: `variables` is an object of messages, tools and arguments.
+// The input of a chat template: variables with the messages, the tools and the template arguments
+// of a request.
 struct Conversation {
   Conversation() = default;
   Conversation(Conversation&&) = default;
   Conversation& operator=(Conversation&&) = default;
   ~Conversation();
 
-  // The variables of the template. Values are nested a few levels deeper than kDepthMax of
-  // BoundedJsonReader.
+  // The variables of the chat template, as members of a JSON object.
   nlohmann::ordered_json variables;
 };
 
-// A callback that returns an error if the client has cancelled or disconnected, or if the deadline
-// has passed; otherwise OK.
+// A callback that returns an error if the request is no longer needed: the client has cancelled or
+// disconnected, or the deadline has passed. Otherwise, the callback returns OK.
 using CheckWanted = absl::FunctionRef<absl::Status()>;
 
-// Checks `draft` and returns the variables of the chat template. The variables are messages and
-// tools in the format of Hugging Face, add_generation_prompt, and the template arguments of the
-// request. The special tokens of the model are not among the variables, because ChatTemplate
-// provides the special tokens. CheckConversation takes time linear in the bytes of `draft`, and
-// calls `check_wanted` between the JSON texts of `draft`.
+// Checks `draft` and returns the variables of the chat template: messages and tools in the format
+// of Hugging Face, add_generation_prompt, and the template arguments of the request. ChatTemplate
+// adds the special tokens of the model. Takes time linear in the bytes of `draft`, and calls
+// `check_wanted` between the JSON texts.
 absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const RequestLimits& limits,
                                                CheckWanted check_wanted);
 

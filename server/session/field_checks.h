@@ -1,4 +1,4 @@
-// Functions that check a value of a request field. Several fields share each function.
+// Functions that check the value of one request field.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +17,23 @@ inline absl::Status CheckBytes(std::string_view field, size_t size, int64_t max)
                    max);
 }
 
-// Returns `status`, which is the error for `value`. If `value` is larger than `max`, the returned
-// status has the bound `max`.
+// Returns a copy of `status`, an error about `value`. If `value` is larger than `max`, the copy
+// also contains the bound `max`.
 template <typename T>
 absl::Status WithBoundOf(const T& value, int64_t max, const absl::Status& status) {
   return value > static_cast<T>(max) ? WithBound(status, max) : status;
 }
 
-// Returns INVALID_FIELD unless `value` is at least `min` and at most `max`. NaN is refused, because
-// every comparison with NaN is false.
+// Returns INVALID_FIELD unless `min` <= `value` <= `max`. NaN (not a number) also gets
+// INVALID_FIELD.
 inline absl::Status CheckRange(std::string_view field, float value, int min, int max) {
   if (value >= static_cast<float>(min) && value <= static_cast<float>(max)) return absl::OkStatus();
   return WithBoundOf(value, max,
                      InvalidField(field, "is {}; it must be from {} to {}", value, min, max));
 }
 
-// Returns INVALID_FIELD if `count` is larger than `max`. `noun` names the elements in the error,
-// such as "strings".
+// Returns INVALID_FIELD if `count`, the number of elements of `field`, is larger than `max`. `noun`
+// is the word for the elements in the error, such as "strings".
 inline absl::Status CheckCount(std::string_view field, size_t count, std::string_view noun,
                                int64_t max) {
   if (static_cast<int64_t>(count) <= max) return absl::OkStatus();

@@ -9,12 +9,12 @@
 namespace incipit {
 namespace {
 
-// Upper bound of the requested number of tokens, so that sums fit in 32 bits. The context of a
-// model is much shorter.
+// Maximum number of tokens that a request may ask for, so that sums of token numbers fit in 32
+// bits. No model has such a long context.
 constexpr uint32_t kTokensMax = 1u << 30;
-constexpr float kGreedyBelow = 1e-5f;  // a lower temperature means greedy sampling
-// Upper bound of a retention time (time to live or pin), so that sums of times stay in range. The
-// server's own limits on retention times are much lower.
+constexpr float kGreedyBelow = 1e-5f;  // a request with a lower temperature gets greedy sampling
+// Maximum time to live or pin time of cache blocks that a request may ask for, so that sums of
+// times do not overflow. The server then applies its own, lower limits.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model,
@@ -85,8 +85,8 @@ absl::StatusOr<int32_t> CheckLogprobs(std::string_view field, uint32_t value,
                    limits.logprobs_max);
 }
 
-// Returns `span` as a Duration of at most kRetentionMax. If `span` is not above 0, returns
-// INVALID_FIELD.
+// Converts `span`, which a client sent, to a Duration. A longer time than kRetentionMax becomes
+// kRetentionMax. Returns INVALID_FIELD if the time is 0 or negative.
 absl::StatusOr<Duration> CheckSpan(std::string_view field, const RawSpan& span) {
   if (span.nanos <= -1'000'000'000 || span.nanos >= 1'000'000'000) {
     return InvalidField(field, "has {} nanos; nanos must be less than one second", span.nanos);

@@ -3,7 +3,8 @@
 namespace incipit {
 namespace {
 
-// Estimated sizes in bytes of a token id, a log probability, a delta and the usage in a message.
+// Estimated sizes, in bytes of a message: of a token id, of a log probability, of a delta without
+// contents, and of the usage.
 constexpr size_t kTokenBytes = 4, kScoreBytes = 16, kDeltaBytes = 16, kUsageBytes = 128;
 
 }  // namespace

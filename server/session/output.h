@@ -1,4 +1,5 @@
-// The output of a request as a session sends it to a client, independent of the protocol.
+// The output of a request that a session sends to the client. Does not depend on the network
+// protocol.
 #pragma once
 
 #include <cstddef>
@@ -15,62 +16,72 @@ namespace incipit {
 // A token with its log probability.
 struct ScoredToken {
   TokenId token = -1;
-  float logprob = 0;  // natural logarithm of the probability
+  float logprob = 0;  // natural logarithm of the token's probability
   std::string bytes;  // bytes of the token's text; empty if the model has no tokenizer
 };
 
-// Log probabilities at one position: of the token at the position, and of the most probable
-// tokens.
+// Log probabilities at one position of the prompt or output: of the token at the position, and of
+// the most probable tokens at the position.
 struct ScoredPosition {
   ScoredToken token;
-  int32_t rank = 0;              // rank of `token`; 1: the most probable token
-  std::vector<ScoredToken> top;  // most probable tokens, in descending order of probability
+  int32_t rank = 0;  // rank of `token` by probability; the most probable token has rank 1
+  // Most probable tokens at the position, in descending order of probability.
+  std::vector<ScoredToken> top;
 };
 
 // New output of one choice.
 struct OutputDelta {
   int32_t choice = 0;
-  std::string text;             // new text, in whole UTF-8 characters
-  std::vector<TokenId> tokens;  // new tokens; their text may follow in a later delta
-  // One element per token of `tokens` if the client requested log probabilities; otherwise empty.
+  std::string text;  // new text of the choice; contains only whole UTF-8 characters
+  // New tokens of the choice; the next delta may contain the end of their text.
+  std::vector<TokenId> tokens;
+  // Log probabilities of each token in `tokens`. Empty if the client did not request log
+  // probabilities.
   std::vector<ScoredPosition> logprobs;
-  // Reason for the end of the choice: kStop or kLength. `finish` is set in the last delta of a
-  // choice. `finish` is absent if the request was cancelled, exceeded its deadline or failed.
+  // Reason for the end of the choice (kStop or kLength), in the last delta of the choice. Absent if
+  // the choice has not ended, or if the request was cancelled, exceeded its deadline or failed.
   std::optional<FinishReason> finish;
-  // The stop string or stop token that ended the choice. At most one of `stop_string` and
-  // `stop_token` is set, and only if `finish` is kStop.
+  // Stop string that ended the choice; absent if no stop string ended the choice.
   std::optional<std::string> stop_string;
   std::optional<TokenId> stop_token;
 };
 
-// The numbers of tokens and the times of one request.
+// The token counts and times of one request, which are reported to the client at the end.
 struct OutputUsage {
   int32_t num_prompt_tokens = 0;
-  int32_t num_output_tokens = 0;  // output tokens of all choices, including stop tokens
-  int32_t num_cached_tokens = 0;  // prompt tokens that were found in the cache
-  int32_t num_copied_tokens = 0;  // cached tokens that were copied from another block
-  std::optional<Miss> miss;  // reason for the first cache miss; absent if the cache was not read
-  double queue_seconds = 0;  // time that the request waited in the queue
-  std::optional<double> first_token_seconds;  // time from arrival to the first token
-  double total_seconds = 0;                   // time from arrival to the end of the request
+  int32_t num_output_tokens = 0;  // number of output tokens of all choices, including stop tokens
+  int32_t num_cached_tokens = 0;  // number of prompt tokens that were found in the prefix cache
+  // Number of prompt tokens whose keys and values were copied from another cache block. These
+  // tokens are also in `num_cached_tokens`.
+  int32_t num_copied_tokens = 0;
+  // Reason why the cache did not contain the first missing block of the prompt. Absent if the
+  // request did not use the cache.
+  std::optional<Miss> miss;
+  double queue_seconds = 0;  // time in seconds that the request waited in the queue
+  // Time in seconds from the arrival of the request to its first output token.
+  std::optional<double> first_token_seconds;
+  double total_seconds = 0;  // time in seconds from the arrival of the request to its end
 };
 
-// The output that is delivered in one message: at most one delta per choice.
+// A part of the output of a request that is sent in one message. Has at most one delta (new output)
+// for each choice.
 struct OutputPart {
   std::vector<OutputDelta> deltas;
-  // Log probabilities of prompt positions, in order. All parts with log probabilities of the prompt
-  // are sent before the first delta.
+  // Log probabilities of consecutive prompt positions. The log probabilities of the whole prompt
+  // are sent before the first output token.
   std::vector<ScoredPosition> prompt_logprobs;
-  std::optional<OutputUsage> usage;  // usage of the request; set only in the last part
+  // Token counts and times of the request; only in the last part of the output.
+  std::optional<OutputUsage> usage;
 
   bool empty() const { return deltas.empty() && prompt_logprobs.empty() && !usage; }
-  // Returns the delta of `choice`. Adds an empty delta if the part has none for `choice`.
+  // Returns the delta of `choice` in this OutputPart. If the delta does not exist, creates an empty
+  // delta.
   OutputDelta& DeltaOf(int32_t choice);
 };
 
-// Estimates how many bytes a protocol needs for `position`.
+// Returns the estimated size of `position` in a message, in bytes.
 size_t EstimatedBytes(const ScoredPosition& position);
-// Estimates how many bytes a protocol needs for `part`.
+// Returns the estimated size of a message with the output `part`, in bytes.
 size_t EstimatedBytes(const OutputPart& part);
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
 // Converts the token ids of one choice to the output for the client: text and log probabilities.
-// The text consists of whole characters and ends at a stop string.
+// The text ends at the first stop string.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,20 @@
 
 namespace incipit {
 
-// Returns row `row` of `logprobs`. If `tokenizer` is null, the tokens have no text.
+// Returns the log probabilities in row `row` of `logprobs`. The tokens contain their text unless
+// `tokenizer` is null.
 ScoredPosition ScoredPositionOf(const Logprobs& logprobs, int32_t row, const Tokenizer* tokenizer);
 
 class OutputChoice {
  public:
-  // If `tokenizer` is null, the output has token ids and no text. `options` and `tokenizer` must
-  // outlive the choice. `after_prompt` has the same meaning as in Detokenizer.
+  // If `tokenizer` is null, the output has token ids without text. If `after_prompt` is true, the
+  // first output token keeps its leading space. REQUIRES: `options` and `tokenizer` outlive the
+  // OutputChoice.
   OutputChoice(const OutputOptions& options, const Tokenizer* tokenizer, bool after_prompt);
 
-  // Appends the output of `event` to `delta`. Returns true if a stop string ended the choice; the
-  // caller must then cancel the choice in the engine. REQUIRES: `ended()` is false.
+  // Adds the output token in `event` to `delta`. Returns true if a stop string ended the choice
+  // before the engine did; the caller must then cancel the choice in the engine. REQUIRES:
+  // `ended()` is false.
   bool Push(const TokenEvent& event, const Logprobs& logprobs, OutputDelta& delta);
 
   bool ended() const { return finish_.has_value(); }
@@ -33,7 +36,8 @@ class OutputChoice {
   int32_t num_tokens() const { return num_tokens_; }
 
  private:
-  // Appends `text` up to the first stop string. Returns true if `text` completes a stop string.
+  // Adds `text` to `delta`, but not the text after the first stop string. Returns true if `text`
+  // completes a stop string.
   bool AppendText(const std::string& text, OutputDelta& delta);
   void End(const TokenEvent& event, OutputDelta& delta);
 

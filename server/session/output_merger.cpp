@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Maximum estimated size of a merged part, in bytes. The limit is much smaller than 4 MiB, the
-// default maximum size of a message that a gRPC client accepts.
+// Maximum estimated size of an output part that was merged from several parts, in bytes. A gRPC
+// client accepts much larger messages (4 MiB by default).
 constexpr size_t kPartBytes = 256 << 10;
 
 template <typename T>
@@ -22,7 +22,8 @@ void MoveTo(std::vector<T>&& from, std::vector<T>& to) {
   to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
 }
 
-// Appends the output of `part` to `to`. REQUIRES: `part` follows `to` in the output.
+// Appends the output in `part` to `to`. REQUIRES: the output in `part` directly follows the output
+// in `to`.
 void Append(OutputPart part, OutputPart& to) {
   for (OutputDelta& delta : part.deltas) {
     OutputDelta& merged = to.DeltaOf(delta.choice);

@@ -1,4 +1,4 @@
-// Merges output that waits for a slow client.
+// A queue that merges the waiting output of a slow client to fewer messages.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace incipit {
 
-// A queue of output parts that wait for a slow client. New output is merged into the last part of
-// the queue, unless the merged part would exceed a limit of bytes. A slow client therefore gets
-// fewer and larger parts, and the queue needs no more memory than the output. Not thread-safe.
+// A queue of the output that waits until a slow client has read earlier output. New output is
+// merged into the last part of the queue (a part becomes one message), unless the part would become
+// too large. Not thread-safe.
 class OutputMerger {
  public:
   bool empty() const { return parts_.empty(); }
-  // Merges `part` into the last part of the queue. If the merged part would exceed the limit of
-  // bytes, appends `part` to the queue instead.
+  // Merges `part` into the last part of the queue. If the merged part would become too large,
+  // appends `part` as a new part.
   void Add(OutputPart part);
-  // Removes and returns the first part. REQUIRES: `empty()` is false.
+  // Removes the first part of the queue and returns the part. REQUIRES: `empty()` is false.
   OutputPart Take();
   void Clear();
-  // Returns the estimated size of all parts in the queue, in bytes.
+  // Returns the estimated size in bytes of all output in the queue.
   size_t num_bytes() const { return num_bytes_; }
 
  private:

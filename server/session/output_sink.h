@@ -1,4 +1,5 @@
-// The receiver of the output of a session: a call of some protocol, or a test.
+// An interface through which a session sends its output: implemented by the gRPC calls and by
+// tests.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,20 +7,19 @@
 
 namespace incipit {
 
-// The session calls one function of the sink at a time, on any thread and without holding a lock.
-// The session calls no function of the sink after End.
+// Receives the output of one session. A session calls one function of its OutputSink at a time, on
+// any thread and without a lock, and calls no function after End.
 class OutputSink {
  public:
   virtual ~OutputSink() = default;
 
-  // Sends `part`. The sink must call Session::OnDelivered when the sink is ready for the next part.
-  // The call of OnDelivered may happen before Deliver returns.
+  // Sends `part` to the client. When the next part can be sent, the OutputSink must call
+  // Session::OnDelivered. This call may happen before Deliver returns.
   virtual void Deliver(OutputPart part) = 0;
-  // Ends the call with `status`. If `status` is an error, ErrorOf returns its details.
+  // Ends the call with `status`. ErrorOf(status) returns the details of an error.
   virtual void End(const absl::Status& status) = 0;
-  // Ends the call without waiting for the client to read the delivered parts. The sink must call
-  // Session::OnCancelled, as if the client had disconnected. If a part is in flight, the sink must
-  // also call Session::OnDelivered.
+  // Ends the call immediately, even if the client has not read all delivered output. The OutputSink
+  // must then call Session::OnCancelled, and also Session::OnDelivered if a part is being sent.
   virtual void Reset() = 0;
 };
 

@@ -10,16 +10,18 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kTemplateMessageBytesMax = 200;  // maximum size in bytes, before escaping
+// Maximum number of bytes of an error message of a chat template, before escaping.
+constexpr size_t kTemplateMessageBytesMax = 200;
 
-// Returns `status` of the tokenizer with `field` added if the error is INVALID_ARGUMENT.
+// Returns an INVALID_ARGUMENT error of the tokenizer with the name `field` added. Returns any other
+// `status` unchanged.
 absl::Status AboutField(const absl::Status& status, std::string_view field) {
   if (status.code() != absl::StatusCode::kInvalidArgument) return status;
   return FieldViolation(field, MessageOf(status));
 }
 
-// Returns the first kTemplateMessageBytesMax bytes of `message`, escaped. The message of a template
-// may contain bytes of the client's request, so the message must be shortened and escaped.
+// Returns the first kTemplateMessageBytesMax bytes of `message`, an error message of a chat
+// template. Escapes the bytes, because the error message may contain data of the client.
 std::string EscapedTemplateMessage(std::string_view message) {
   const bool is_cut = message.size() > kTemplateMessageBytesMax;
   return absl::CHexEscape(std::string(message.substr(0, kTemplateMessageBytesMax))) +
@@ -81,7 +83,7 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeConversation(
   INCIPIT_RETURN_IF_ERROR(check_wanted());
   INCIPIT_RETURN_IF_ERROR(check_text(rendered->text));
   EncodeOptions options;
-  options.add_special_tokens = false;  // the rendered template already contains the special tokens
+  options.add_special_tokens = false;  // the chat template has already added the special tokens
   if (!special_tokens_in_chat_) options.literal_ranges = rendered->literal_ranges;
   auto tokens = tokenizer_->Encode(rendered->text, options);
   if (!tokens.ok()) return AboutField(tokens.status(), "messages");

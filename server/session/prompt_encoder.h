@@ -1,5 +1,5 @@
-// Converts a checked prompt to token ids: with the tokenizer, or with the chat template and then
-// the tokenizer.
+// Converts the prompt of a checked request to token ids. A conversation is first converted to text
+// with the chat template.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,21 @@
 
 namespace incipit {
 
-// Immutable. Every function is thread-safe and takes time linear in the length of the text.
+// Converts prompts to token ids. Thread-safe. Every function takes time linear in the length of the
+// text.
 class PromptEncoder {
  public:
-  // `tokenizer` and `chat_template` may be null; otherwise they must outlive the encoder. If
-  // `special_tokens_in_chat` is true, the text of a special token in a message of a client becomes
-  // the special token. If false, the text of a special token is encoded as ordinary text.
+  // `tokenizer` and `chat_template` may be null. If `special_tokens_in_chat` is true, a special
+  // token that a client writes in a chat message becomes the special token; otherwise, the text of
+  // the special token is ordinary text. REQUIRES: `tokenizer` and `chat_template` outlive the
+  // PromptEncoder.
   PromptEncoder(const Tokenizer* tokenizer, const ChatTemplate* chat_template,
                 bool special_tokens_in_chat)
       : tokenizer_(tokenizer),
         chat_template_(chat_template),
         special_tokens_in_chat_(special_tokens_in_chat) {}
 
-  // The token ids of a prompt, and the name of the request field that holds the prompt.
+  // The token ids of a prompt, and the name of the request field that contained the prompt.
   struct Encoded {
     std::vector<TokenId> tokens;
     std::string_view field;
@@ -40,14 +42,15 @@ class PromptEncoder {
   absl::StatusOr<std::vector<TokenId>> EncodeText(std::string_view text,
                                                   bool add_special_tokens) const;
 
-  // Returns a lower bound of the number of tokens in a text of `num_bytes` bytes; 0 if unknown.
+  // Returns the minimum number of tokens of any text with `num_bytes` bytes, or 0 if unknown.
   int64_t NumTokensMin(int64_t num_bytes) const;
-  // Returns true if the tokenizer is not null and `prompt` has a token that is not a special token.
+  // Returns true if `prompt` contains a token that is not a special token. Returns false if there
+  // is no tokenizer.
   bool ShowsText(std::span<const TokenId> prompt) const;
 
  private:
-  // A callback that returns an error if `text` is too long for a prompt. The callback is called
-  // before the tokens of `text` are known.
+  // A callback that returns an error if the prompt text is certainly too long. The callback is
+  // called before the text is tokenised.
   using CheckText = absl::FunctionRef<absl::Status(std::string_view text)>;
   absl::StatusOr<std::vector<TokenId>> EncodeConversation(const Conversation& conversation,
                                                           CheckText check_text,

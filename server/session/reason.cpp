@@ -176,7 +176,8 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kBlocksInUse:
     case Reason::kAdminNotLocal:
     case Reason::kCannotResume:
-      return RejectionLabel::kOther;  // no request is refused for these reasons
+      // kWriteStalled, kCancelled and the reasons of the Admin service never refuse a request.
+      return RejectionLabel::kOther;
   }
   INCIPIT_CHECK(false);
 }

@@ -1,5 +1,5 @@
-// The reasons for which a request is refused or ended early. Checks, error details for clients and
-// the metric incipit_requests_rejected_total use this list.
+// The reasons for which the server refuses a request or ends a request early. Clients receive the
+// reason in the error details, and a metric counts refused requests by reason.
 #pragma once
 
 #include <cstddef>
@@ -28,23 +28,23 @@ enum class Reason : uint8_t {
   kDraining,
   kDeadline,
   kCancelled,
-  kEngineFailed,  // the engine has failed and accepts no request
-  kInternal,      // the model computed values that are not finite, or the server has a bug
-  // The following reasons occur in the Admin service only.
+  kEngineFailed,  // the engine has failed and accepts no requests
+  kInternal,      // the model computed infinite or NaN values, or the server has a bug
+  // kBlocksInUse, kAdminNotLocal and kCannotResume occur only in the Admin service.
   kBlocksInUse,
   kAdminNotLocal,
   kCannotResume,
 };
 
-// Returns the name of the reason that clients see, in capital letters. kEngineFailed and kInternal
-// share the name ENGINE_FAILED.
+// Returns the name of `reason` in the error details that clients receive, in capital letters.
+// kEngineFailed and kInternal have the same name, ENGINE_FAILED.
 std::string_view NameOf(Reason reason);
-// Returns the canonical code of an error with this reason.
+// Returns the status code of errors with `reason`.
 absl::StatusCode CodeOf(Reason reason);
-// Returns the reason for an error that has `code` and no RequestError.
+// Returns the reason that is assumed for an error with `code` but without a RequestError.
 Reason DefaultReason(absl::StatusCode code);
 
-// The label `reason` of incipit_requests_rejected_total. docs/operations.md lists the labels.
+// Values of the label `reason` of the metric incipit_requests_rejected_total.
 enum class RejectionLabel : uint8_t {
   kInvalidArgument,
   kPromptTooLong,
@@ -62,9 +62,9 @@ enum class RejectionLabel : uint8_t {
 };
 inline constexpr size_t kNumRejectionLabels = static_cast<size_t>(RejectionLabel::kOther) + 1;
 
-// Returns the text of `label` in the metric.
+// Returns the text of `label` in the metric incipit_requests_rejected_total.
 std::string_view NameOf(RejectionLabel label);
-// Returns the label that counts the rejections with `reason`.
+// Returns the metric label for requests that are refused with `reason`.
 RejectionLabel LabelOf(Reason reason);
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// Counts the requests that are being prepared, waiting or running.
+// Counts the requests that the server has accepted and not ended, and limits their number.
 #pragma once
 
 #include <atomic>
@@ -8,10 +8,11 @@
 
 namespace incipit {
 
-// Counts requests up to a maximum. Thread-safe. A RequestCounter must outlive its slots.
+// Counts requests and limits their number to a maximum. Thread-safe. REQUIRES: the RequestCounter
+// outlives all its slots.
 class RequestCounter {
  public:
-  // A slot counts one request. The destructor decrements the count.
+  // An object that counts as one request in the RequestCounter until its destruction.
   class Slot {
    public:
     Slot() = default;
@@ -34,7 +35,8 @@ class RequestCounter {
 
   int32_t max() const { return max_; }
   int32_t count() const { return count_.load(); }
-  // Increments the count and returns a slot. Returns nullopt if the count has reached the maximum.
+  // Counts one more request and returns its Slot. Returns nullopt if the maximum number of requests
+  // is reached.
   std::optional<Slot> Take() {
     int32_t count = count_.load();
     do {

@@ -1,10 +1,8 @@
-// A request as a client sent it, independent of the protocol. The values are not checked, and
-// optional values that the client did not set are absent. The adapter of each protocol fills a
-// RequestDraft, and CheckDraft converts the draft to a CheckedRequest.
+// The values of a request as a client sent them, not checked yet and independent of the network
+// protocol. An optional value is absent if the client did not set the value.
 //
-// If a list is longer than its limit, an adapter may copy only the first elements. The adapter then
-// sets the field `num_...` of the list to the number of elements that the client sent. If `num_...`
-// is 0, the list is complete.
+// Code that reads a message may copy only the first elements of a list that is longer than its
+// limit. The member `num_...` of the list is then the number of elements in the message.
 #pragma once
 
 #include <cstddef>
@@ -23,23 +21,24 @@ struct SamplingDraft {
   std::optional<float> temperature, top_p, repetition_penalty;
   std::optional<uint32_t> top_k;
   float min_p = 0, presence_penalty = 0, frequency_penalty = 0;
-  // Pairs of token id and bias. The token ids are distinct.
+  // Pairs of a token id and its bias. Each token id occurs once.
   std::vector<std::pair<uint32_t, float>> logit_bias;
   std::optional<uint64_t> seed;
 };
 
 struct OutputDraft {
-  uint32_t max_tokens = 0;  // maximum number of output tokens; 0: the rest of the context
+  uint32_t max_tokens = 0;  // maximum number of output tokens; 0: as many as the context allows
   uint32_t min_tokens = 0;
   std::vector<std::string> stop;
-  size_t num_stop = 0;  // number of stop strings that the client sent; 0: `stop.size()`
+  size_t num_stop = 0;  // number of stop strings in the message; 0: the number is `stop.size()`
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
-  uint32_t num_choices = 0;  // number of choices; 0 means 1 choice
+  uint32_t num_choices = 0;  // number of choices; 0 counts as 1
   std::optional<uint32_t> logprobs, prompt_logprobs;
 };
 
-// A span of time that is not checked: `seconds` and `nanos` may have different signs.
+// A length of time as a client sent it, not checked: `seconds` and `nanos` may have different
+// signs.
 struct RawSpan {
   int64_t seconds = 0;
   int32_t nanos = 0;
@@ -63,7 +62,8 @@ struct ToolCallDraft {
 struct MessageDraft {
   std::string role, content, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
-  size_t num_tool_calls = 0;  // number of tool calls that the client sent; 0: `tool_calls.size()`
+  // Number of tool calls in the message of the client; 0: the number is `tool_calls.size()`.
+  size_t num_tool_calls = 0;
 };
 
 struct ToolDraft {
@@ -73,14 +73,15 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
-  // Numbers of messages and tools that the client sent. 0: the size of `messages` or `tools`.
+  // Numbers of chat messages and tools that the client sent. 0 means that `messages` or `tools` is
+  // complete.
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;
 };
 
-// Token ids from a client, not checked. An unsigned id is stored as the TokenId with the same 32
-// bits.
+// Token ids that a client sent, not checked. The client sends unsigned ids; an id above the maximum
+// of TokenId becomes negative.
 using TokensDraft = std::vector<TokenId>;
 
 struct RequestDraft {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr absl::string_view kPayload = "incipit/request_error";
 
-// The first bytes of the payload of an absl::Status. The name of the field follows the header. The
-// payload does not contain the message, because the absl::Status has the same message.
+// The first bytes of the RequestError that is stored in an absl::Status. The bytes after the Header
+// are the name of the field.
 struct Header {
   int64_t bound = 0, retry_ns = 0;
   uint8_t has_bound = 0, has_retry = 0;

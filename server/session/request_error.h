@@ -1,5 +1,5 @@
-// The error of a request, independent of the protocol. A RequestError is attached to an
-// absl::Status with the code of the reason and the same message.
+// The error of a request, independent of the network protocol. A RequestError is stored in an
+// absl::Status, together with a code and a message.
 #pragma once
 
 #include <cstdint>
@@ -16,36 +16,44 @@ namespace incipit {
 
 struct RequestError {
   Reason reason = Reason::kInternal;
-  // Text for people. Contains no data of the client except numbers and an escaped excerpt of the
-  // error message of a chat template.
+  // Error message for people. Contains no data of the client, except numbers and an escaped excerpt
+  // of the error message of a chat template.
   std::string message = {};
-  // Path of the invalid field, such as "sampling.top_p" or "stop[3]". Empty if no field is invalid.
+  // Path of the invalid field, such as "sampling.top_p" or "stop[3]". Empty if the error is not
+  // about a field.
   std::string field = {};
-  std::optional<int64_t> bound = {};         // limit that a field or a count exceeds
-  std::optional<Duration> retry_delay = {};  // time after which a client may repeat the request
+  // Limit that the request exceeds; absent if the error is not about a limit.
+  std::optional<int64_t> bound = {};
+  // Time after which the client may send the request again; absent if unknown or if a repetition is
+  // useless.
+  std::optional<Duration> retry_delay = {};
 };
 
-// Returns an error with `reason`, the code of `reason` and `message`.
+// Returns an error with `reason`, `message` and the status code of `reason`.
 absl::Status Refuse(Reason reason, std::string_view message);
 
-// Returns an error about `field`. The message is "<field> <description>".
+// Returns an error about the request field `field`. The message is "<field> <description>".
 absl::Status FieldViolation(std::string_view field, std::string_view description,
                             Reason reason = Reason::kInvalidField);
 
-// Returns an INVALID_FIELD error about `field`; the message is `field` and the formatted text.
+// Returns an INVALID_FIELD error about the request field `field`. The message is `field`, a space
+// and the formatted text.
 template <typename... Args>
 absl::Status InvalidField(std::string_view field, fmt::format_string<Args...> format,
                           Args&&... args) {
   return FieldViolation(field, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Returns `status` with `bound` in its RequestError. REQUIRES: `status` is not OK.
+// Returns a copy of the error `status` that contains the limit `bound`. REQUIRES: `status` is not
+// OK.
 absl::Status WithBound(const absl::Status& status, int64_t bound);
-// Returns `status` with `delay` in its RequestError. REQUIRES: `status` is not OK.
+// Returns a copy of the error `status` that contains `delay`, the time after which the client may
+// send the request again. REQUIRES: `status` is not OK.
 absl::Status WithRetryDelay(const absl::Status& status, Duration delay);
 
-// Returns the RequestError of `status`. If `status` was not created by a function of this header,
-// the reason is DefaultReason of the code. REQUIRES: `status` is not OK.
+// Returns the RequestError that is stored in `status`. If `status` contains no RequestError,
+// returns the message of `status` and the default reason for its code. REQUIRES: `status` is not
+// OK.
 RequestError ErrorOf(const absl::Status& status);
 
 }  // namespace incipit

@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Maximum time that a call needs to arrive at the server. The deadline on the server is later than
-// the deadline on the client by this time, plus the rounding of timeouts.
+// Maximum time that a call needs from the client to the server. The server counts the time to the
+// deadline from the arrival, so its deadline is later than the client's by up to this time.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 absl::Status ClientIsGone() {
@@ -76,8 +76,8 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    // While `is_resetting_` is true, Advance does not end the call, so the call of the sink stays
-    // valid.
+    // While `is_resetting_` is true, Advance does not end the call. The call therefore still exists
+    // when `sink_->Reset()` uses it.
     is_resetting_ = true;
     pending_.Clear();
     if (!end_) end_ = Refuse(Reason::kCancelled, "the client read no output");
@@ -156,8 +156,8 @@ Session::Action Session::Advance() {
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }
-  // The status is sent after the last part is delivered, not together with the last part. A call
-  // whose client reads nothing can therefore still be reset.
+  // The status is sent only after the client has read all output. Until the status is sent, Reset
+  // can end the call of a client that reads no output.
   if (!end_) return Action::kNone;
   ended_ = true;
   return Action::kEnd;

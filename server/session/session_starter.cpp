@@ -31,8 +31,8 @@ absl::Status SessionStarter::CheckOpen() const {
   return load.failed || load.draining ? Closed(load) : absl::OkStatus();
 }
 
-// Returns ENGINE_FAILED or DRAINING. A failed engine also drains until the process ends, so the
-// failure is tested first.
+// Returns ENGINE_FAILED or DRAINING. A failed engine has the draining state too, so the failure is
+// tested first.
 absl::Status SessionStarter::Closed(const EngineLoad& load) const {
   const absl::Status status = load.failed
                                   ? incipit::Refuse(Reason::kEngineFailed, "the engine has failed")
@@ -143,7 +143,7 @@ absl::StatusOr<CheckedRequest> SessionStarter::ReadAndCheck(Job& job) const {
   const auto check_wanted = [&session] { return session.CheckWanted(); };
   INCIPIT_RETURN_IF_ERROR(check_wanted());
   INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, job.read());
-  job.read = nullptr;  // frees the unread request
+  job.read = nullptr;  // frees the memory of the serialized request
   const RequestLimits& limits = context_.options.request;
   INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
                            CheckDraft(std::move(draft), context_.model, limits, check_wanted));
@@ -168,7 +168,8 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   const int32_t num_waiting = load.num_waiting;
   const Duration wait = context_.dispatcher.wait().ExpectedWait(num_waiting);
   const Duration left = session.deadline() - context_.clock.Now();
-  // If the deadline has already passed, Engine::Submit returns DEADLINE_EXCEEDED.
+  // Returns OK if the deadline has already passed, because Engine::Submit then returns
+  // DEADLINE_EXCEEDED.
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
   return WithRetryDelay(
       incipit::Refuse(Reason::kQueueTooLong,

@@ -1,5 +1,5 @@
-// Starts sessions: checks limits when a request arrives, prepares the request on a text thread, and
-// submits the request to the engine. The TokenDispatcher then owns the session.
+// Starts a session for each request: checks limits when the request arrives, parses and checks the
+// request on a text thread, and submits the request to the engine.
 #pragma once
 
 #include <atomic>
@@ -24,20 +24,22 @@
 
 namespace incipit {
 
-// The properties of a request that are known before the request is read.
+// Properties of a request that are known when the request arrives, before the message is parsed.
 struct RequestArrival {
-  std::string connection;  // connection of the request; text threads serve connections in turn
-  std::string tenant;      // tenant name, checked by CheckTenant
-  int64_t num_bytes = 0;   // size of the unread request in bytes
+  // Name of the client's connection; text threads serve the connections in turn.
+  std::string connection;
+  std::string tenant;     // tenant name, which CheckTenant has checked
+  int64_t num_bytes = 0;  // size of the serialized request in bytes
 };
 
-// The properties of a prompt that are known before the request is read.
+// Properties of a prompt that are known before the message with the prompt is parsed.
 struct PromptEstimate {
-  int64_t num_tokens_min = 0;         // lower bound of the number of prompt tokens; 0: unknown
-  std::string_view field = "prompt";  // name of the field of the prompt, for errors
+  int64_t num_tokens_min = 0;  // minimum number of prompt tokens; 0: unknown
+  // Name of the request field that contains the prompt, for error messages.
+  std::string_view field = "prompt";
 };
 
-// The objects that a SessionStarter uses. All objects must outlive the starter.
+// The objects that a SessionStarter uses. REQUIRES: all objects outlive the SessionStarter.
 struct SessionContext {
   const Options& options;
   const ServedModel& model;
@@ -50,28 +52,29 @@ struct SessionContext {
   const Clock& clock;
 };
 
-// Starts the sessions of arriving requests. Thread-safe. No function blocks.
+// Starts a session for each request that arrives. Thread-safe. No function waits.
 class SessionStarter {
  public:
-  // A callback that reads the request. Called at most once, on a text thread.
+  // A callback that parses the message of the request. Called at most once, on a text thread.
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
-  // A callback that returns the estimate for the unread request. Start calls the callback before
-  // Start returns, and only if the number of requests is below --requests-max.
+  // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
+  // calls the callback before Start returns, but not if the limit --requests-max is reached.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
 
   explicit SessionStarter(const SessionContext& context);
 
-  // Returns DRAINING or ENGINE_FAILED if the engine accepts no requests; otherwise OK.
+  // Returns OK if the engine accepts requests; otherwise DRAINING or ENGINE_FAILED.
   absl::Status CheckOpen() const;
-  // Checks limits, then queues the rest of the start for a text thread. The text thread reads,
-  // checks and submits the request. If any check fails, `session` ends with the error.
+  // Checks limits and queues a task for a text thread. The task calls `read`, checks the request
+  // and submits the request to the engine. If a check fails, ends `session` with the error.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
-  // Ends `session` with `status` and counts a rejection. If the client has cancelled the request,
-  // counts a cancelled request instead.
+  // Ends `session` with `status`. The metrics count a refused request, or a cancelled request if
+  // the client has cancelled.
   void Refuse(Session& session, const absl::Status& status) const;
 
-  // Returns an error with `reason` and a retry delay. The message is "too many `what` `limit`".
+  // Returns an error with `reason` and a retry delay. The error message is "too many", `what` and
+  // `limit`.
   absl::Status Busy(Reason reason, std::string_view what, int64_t limit) const;
   // Returns TEXT_QUEUE_FULL with a retry delay.
   absl::Status TextQueueFull(TextQueueLimit limit) const;
@@ -83,32 +86,35 @@ class SessionStarter {
     Read read;
   };
 
-  // The result of CheckRoom for a request that may be queued.
+  // The values that CheckRoom computes for a request that TextPool can queue.
   struct Room {
-    TextLoad load;              // load of the request on the text queue
-    int64_t tokens_behind = 0;  // number of prompt tokens that wait in the engine
+    TextLoad load;  // tasks, bytes and prompt tokens that the request adds to the queue of TextPool
+    int64_t tokens_behind = 0;  // number of prompt tokens of the requests in the engine's queue
   };
-  // Adds a slot of RequestCounter to `session`, and checks the limits that can be checked before
-  // the request is read. Returns an error for the client if a limit is exceeded.
+  // Counts the request of `session` in RequestCounter, and checks the limits that do not require
+  // the parsed message. Returns an error for the client if a limit is exceeded.
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
-  // Reads, checks and submits the request of `job`. Runs on a text thread.
+  // Parses and checks the request of `job`, and submits the request to the engine. Runs on a text
+  // thread.
   void Prepare(Job job);
   absl::StatusOr<CheckedRequest> ReadAndCheck(Job& job) const;
-  // Returns true if waiting requests can start only after other requests have ended.
+  // Returns true if a new request must wait in the engine's queue until another request ends.
   bool IsQueueHeldUp(const EngineLoad& load) const;
-  // Returns QUEUE_TOO_LONG if the expected time in the queue exceeds the time to the deadline.
+  // Returns QUEUE_TOO_LONG if the request would probably wait in the queue until after its
+  // deadline.
   absl::Status CheckDeadline(const Session& session) const;
   absl::Status Submit(const Job& job, CheckedRequest checked);
-  // Converts an error of Engine::Submit to an error for the client.
+  // Converts an error of Engine::Submit to the error that the client receives.
   absl::Status SubmitError(const absl::Status& status) const;
-  // Returns ENGINE_FAILED if the engine has failed, otherwise DRAINING.
+  // Returns ENGINE_FAILED if the engine has failed; otherwise DRAINING.
   absl::Status Closed(const EngineLoad& load) const;
   absl::Status QueueFull(std::string_view message) const;
   uint64_t RandomBits();
 
   const SessionContext context_;
-  const uint64_t random_key_;  // key of the random labels and seeds that the server generates
+  // Random value from which the server generates labels and seeds of requests.
+  const uint64_t random_key_;
   std::atomic<uint64_t> num_random_{0};
   std::atomic<uint64_t> next_id_{1};
 };

@@ -39,8 +39,8 @@ bool StallWatch::Stalls(const Session& session, Time now, int num_timeouts) cons
   return begin && now - *begin >= num_timeouts * timeout_;
 }
 
-// Removes the sessions whose client has read the last part. AddEnded calls DropTaken only after the
-// list has doubled, so each session costs constant time on average.
+// Removes the sessions whose client has read all output. AddEnded calls DropTaken only when the
+// list has doubled since the last call, so the cost per session is constant on average.
 void StallWatch::DropTaken() {
   std::erase_if(
       ended_, [](const EndedSession& ended) { return !ended.session->write_begin().has_value(); });

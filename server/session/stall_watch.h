@@ -1,4 +1,4 @@
-// Ends the calls of clients that stop reading output (--write-stall-timeout).
+// Ends the calls of clients that have read no output for the time --write-stall-timeout.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace incipit {
 
-// A session stalls if its client has not read the part in flight for the timeout. The call of a
-// stalled session is abandoned: the rest of the output is discarded. If the part is still in flight
-// after a second timeout, the call is reset. Not thread-safe.
+// Finds sessions whose client reads too slowly. If a client does not read a part of the output
+// within the timeout, the rest of its output is discarded. If the client has not read the part
+// within twice the timeout, the call is reset. Not thread-safe.
 class StallWatch {
  public:
   struct EndedSession {
@@ -23,30 +23,32 @@ class StallWatch {
 
   explicit StallWatch(Duration timeout) : timeout_(timeout) {}
 
-  // Returns true if the part in flight of `session` has waited for the timeout.
+  // Returns true if the client of `session` has not read a sent part of the output for at least the
+  // timeout.
   bool IsStalled(const Session& session, Time now) const { return Stalls(session, now, 1); }
-  // Returns the status for a call that is abandoned.
+  // Returns the error status for the call of a client that reads too slowly.
   absl::Status Refusal() const;
 
-  // Adds a session that has ended. The StallWatch checks `session` until its client has read the
-  // last part.
+  // Adds a session whose request has ended. CheckEnded checks the session until the client has read
+  // all output.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Abandons or resets the stalled sessions among the sessions of AddEnded. Also abandons sessions
-  // whose deadline has passed.
+  // Checks the sessions of AddEnded. If a client has read nothing for the timeout, or if the
+  // deadline has passed, discards the waiting output. If a client has read nothing for twice the
+  // timeout, resets the call.
   void CheckEnded(Time now);
-  // Returns the sessions of AddEnded whose client may not have read the last part.
+  // Returns the sessions whose request has ended but whose client may not have read all output.
   std::vector<EndedSession>& ended() { return ended_; }
 
  private:
-  // Returns true if the part in flight of `session` has waited for `num_timeouts` times the
-  // timeout.
+  // Returns true if the client of `session` has not read a sent part of the output for
+  // `num_timeouts` times the timeout.
   bool Stalls(const Session& session, Time now, int num_timeouts) const;
   void DropTaken();
 
   const Duration timeout_;
   std::vector<EndedSession> ended_;
-  size_t ended_max_ = 64;  // number of sessions in `ended_` above which DropTaken runs
+  size_t ended_max_ = 64;  // if `ended_` has more sessions, AddEnded calls DropTaken
 };
 
 }  // namespace incipit

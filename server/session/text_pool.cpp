@@ -69,7 +69,8 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // A line, and the load of the line without the last tasks that are chosen to be displaced.
+  // A queue of one connection. `load` is the load of the tasks that would remain in the queue,
+  // without the tasks to displace.
   struct Rest {
     Lines::iterator line;
     TextLoad load;
@@ -110,7 +111,8 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
     by_connection_.erase(line->connection);
     lines_.erase(line);
   } else if (first) {
-    lines_.splice(lines_.end(), lines_, line);  // moves the connection to the end of the order
+    // Moves the connection to the end of the list, so that other connections are next.
+    lines_.splice(lines_.end(), lines_, line);
   }
   return item;
 }

@@ -1,5 +1,5 @@
-// A pool of threads for text work: parsing, chat templates and tokenisation. A long prompt
-// therefore delays neither the gRPC threads nor health checks.
+// Threads for work on text: parsing of messages, chat templates and tokenisation. A long prompt
+// therefore does not block the gRPC threads.
 #pragma once
 
 #include <condition_variable>
@@ -20,25 +20,25 @@
 
 namespace incipit {
 
-// A limit of the queue of a TextPool: on the number of tasks, on the bytes of the messages or on
-// the number of prompt tokens.
+// A limit on the queue of a TextPool: number of tasks, bytes of messages, or number of prompt
+// tokens.
 enum class TextQueueLimit : uint8_t { kTasks, kBytes, kTokens };
 
 struct TextPoolOptions {
   int32_t num_threads = 2;
-  int32_t tasks_max = 256;  // maximum number of waiting tasks
-  // Maximum size of the messages of all waiting tasks together, in bytes. If no task waits, a
-  // larger task is also accepted.
+  int32_t tasks_max = 256;  // maximum number of queued tasks
+  // Maximum size in bytes of the messages of all queued tasks together. An empty queue also accepts
+  // one task with a larger message.
   int64_t bytes_max = 0;
-  // Maximum number of prompt tokens of the waiting tasks and of the requests that wait for the
-  // engine, together.
+  // Maximum number of prompt tokens in the queue of the TextPool and in the queue of the engine
+  // together.
   int64_t tokens_max = std::numeric_limits<int64_t>::max();
 };
 
-// The load of one or more tasks on the queue of a TextPool.
+// Number of tasks in a queue, and the bytes and prompt tokens of these tasks.
 struct TextLoad {
-  int64_t num_bytes = 0;   // size of the messages in bytes
-  int64_t num_tokens = 0;  // lower bound of the number of prompt tokens; 0: unknown
+  int64_t num_bytes = 0;   // size of the serialized messages in bytes
+  int64_t num_tokens = 0;  // minimum number of prompt tokens; 0: unknown
   int64_t num_tasks = 1;
 
   TextLoad& operator+=(const TextLoad& other) {
@@ -55,29 +55,26 @@ struct TextLoad {
   }
 };
 
-// A pool of threads with one queue of tasks. The queue has limits on tasks, bytes and prompt
-// tokens, and treats connections fairly. The threads run one task of each connection in turn. If
-// the queue is full, a new task may displace the last task of the connection with the largest share
-// of the queue. A task is displaced only if the connection of the new task, including the new task,
-// has a smaller share.
+// Threads that run queued tasks. The threads run one task of each connection in turn. If the queue
+// is full, a new task can replace queued tasks of the connection with the largest share of the
+// queue. The new task is refused if its own connection would then have the largest share.
 class TextPool {
  public:
-  // A task, which the pool calls once. A thread of the pool calls the task with nullopt. If the
-  // task of another call of Run displaces this task, that call of Run calls this task with the
-  // limit that the queue had reached.
+  // A task, which is called once. A thread of the TextPool calls the task with nullopt. If a newer
+  // task replaces the task in a full queue, the task is called with the limit that the queue has
+  // reached.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
 
-  // Queues `task` of `connection`, which has the load `load`. `tokens_behind` is the number of
-  // prompt tokens that wait for the engine. Returns nullopt if `task` was queued. If the queue has
-  // no room, returns the limit that is reached and leaves `task` unchanged. Thread-safe; does not
-  // wait.
+  // Adds `task` of the connection `connection` to the queue. `tokens_behind` is the number of
+  // prompt tokens in the engine's queue. Returns nullopt if the task was added. Otherwise returns
+  // the limit that the queue has reached, and does not change `task`. Thread-safe; does not wait.
   [[nodiscard]] std::optional<TextQueueLimit> Run(std::string_view connection, const TextLoad& load,
                                                   int64_t tokens_behind, Task&& task);
-  // Runs the queued tasks, then ends the threads. Idempotent. Must always be called by the same
-  // thread.
+  // Waits until the queued tasks have run, then ends the threads. A second call does nothing. All
+  // calls must be on the same thread.
   void Stop();
 
  private:
@@ -85,7 +82,7 @@ class TextPool {
     Task task;
     TextLoad load;
   };
-  // The waiting tasks of one connection. `items` is never empty.
+  // The queued tasks of one connection. `items` has at least one task.
   struct Line {
     std::string connection;
     std::deque<Item> items;
@@ -94,29 +91,31 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  // Returns the limit that a task with `load` would exceed if tasks with the total load `queued`
-  // wait. Returns nullopt if the task has room. `tokens_behind` is the number of prompt tokens that
-  // wait for the engine.
+  // Returns the limit that is exceeded if a task with `load` is added to queued tasks with the
+  // total load `queued`. Returns nullopt if no limit is exceeded. `tokens_behind` is the number of
+  // prompt tokens in the engine's queue.
   std::optional<TextQueueLimit> LimitMet(const TextLoad& queued, const TextLoad& load,
                                          int64_t tokens_behind) const;
-  // Makes room for a new task of `connection` with `load`. Moves tasks to `displaced` until the new
-  // task has room, each time the last task of the connection with the largest share of the queue.
-  // The largest share must exceed the share that `connection` would have with the new task.
-  // Otherwise, MakeRoom returns false and displaces no task.
+  // Moves queued tasks to `displaced` until a new task of `connection` with `load` fits in the
+  // queue. Each moved task is the last task of the connection with the largest share of the queue.
+  // Returns false and moves no task if `connection` itself, with the new task, would have the
+  // largest share.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the share of the queue that `load` occupies, in thousandths of a full queue. The share
-  // is the maximum of the shares of tasks, bytes and prompt tokens.
+  // Returns the share of the queue's limits that `load` uses, in thousandths. The share is the
+  // largest of three: tasks, bytes and prompt tokens.
   int64_t PartOf(const TextLoad& load) const;
-  // Removes and returns the first task of `line`, or the last task if `first` is false.
+  // Removes and returns a task of the connection `line`: the first task if `first` is true,
+  // otherwise the last.
   Item Take(Lines::iterator line, bool first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TextPoolOptions options_;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  Lines lines_ ABSL_GUARDED_BY(mutex_);  // waiting tasks by connection, in the order of service
+  // Queued tasks of each connection. A thread runs the next task of the first connection.
+  Lines lines_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
-  TextLoad load_ ABSL_GUARDED_BY(mutex_) = {.num_tasks = 0};  // total load of all waiting tasks
+  TextLoad load_ ABSL_GUARDED_BY(mutex_) = {.num_tasks = 0};  // load of all queued tasks together
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -12,18 +12,22 @@ struct TokenDispatcher::Call {
   RequestId id{};
   PendingOutput output;
   std::vector<OutputChoice> choices;
-  std::vector<Time> last_token;  // time of the last token, by choice
-  OutputPart part;               // output that the session has not received yet
-  size_t part_bytes = 0;         // estimated size of the log probabilities in `part`, in bytes
-  bool is_touched = false;       // true if the call is in `touched_`
+  std::vector<Time> last_token;  // time of the last output token of each choice
+  OutputPart part;               // output that has not been passed to the session yet
+  size_t part_bytes = 0;         // estimated size in bytes of the log probabilities in `part`
+  bool is_touched = false;       // true if `touched_` contains a pointer to this Call
   int32_t num_open = 0;          // number of choices that have not ended
-  int32_t num_cached = 0, num_copied = 0;  // numbers of cached and copied prompt tokens
+  // num_cached: number of prompt tokens found in the cache. num_copied: number of these tokens that
+  // were copied from another block.
+  int32_t num_cached = 0, num_copied = 0;
   Miss miss;
-  bool is_abandoned = false;               // true after Abandon: the client reads too little output
-  std::optional<absl::Status> end_status;  // status of the call instead of CANCELLED
-  FinishReason finish = FinishReason::kStop;  // most severe finish reason of all ended choices
+  bool is_abandoned = false;  // true after a call of Abandon: the client reads too slowly
+  // If set, status with which a cancelled call ends, instead of CANCELLED.
+  std::optional<absl::Status> end_status;
+  // Most severe finish reason of the choices that have ended.
+  FinishReason finish = FinishReason::kStop;
   FinishReason last_finish = FinishReason::kStop;
-  // Time that the request waited in the queue. Absent before the admission of the request.
+  // Time in seconds that the request waited in the queue. Absent while the request waits.
   std::optional<double> queue_seconds;
   std::optional<Time> first_token;
   Time last_token_of_all{};
@@ -41,12 +45,11 @@ struct TokenDispatcher::Call {
 
 namespace {
 
-// Maximum estimated size of the log probabilities in one part, in bytes. kPartBytes is much smaller
-// than the maximum size of a gRPC message. A long prompt, or many steps handled at once, can have
-// more log probabilities than one message holds.
+// Maximum estimated size in bytes of the log probabilities in one message. Larger log
+// probabilities, for example of a long prompt, are sent in several messages.
 constexpr size_t kPartBytes = 64 << 10;
 
-// Appends the rows of `from` to `to`. Returns the index of the first appended row.
+// Appends all rows of `from` to `to`. Returns the row of `to` at which the appended rows begin.
 int32_t AppendRows(const Logprobs& from, Logprobs& to) {
   const int32_t first = to.num_rows();
   const auto top_offset = static_cast<int32_t>(to.top.size());
@@ -192,8 +195,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // While sessions exist, the thread also wakes up without events, to check for stalled
-        // clients.
+        // While requests are in progress, the thread wakes up at `stall_check_` even without
+        // events, to find clients that do not read.
         if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
@@ -272,7 +275,7 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
   const auto index = static_cast<size_t>(event.choice);
   INCIPIT_CHECK(index < call->choices.size());
   OutputChoice& choice = call->choices[index];
-  // A stop string ended the choice, but a step in flight still computed a token for the choice.
+  // Ignores a token that a step in flight computed after a stop string had ended the choice.
   if (choice.ended()) return;
   if (event.token >= 0) {
     ++num_generated_;
@@ -319,8 +322,8 @@ void TokenDispatcher::Flush() {
   touched_.clear();
 }
 
-// Adds `num_generated_` tokens to the metrics. Runs before the tokens are sent, so that a client
-// that has received a token finds the token counted in the metrics.
+// Adds the new output tokens to the metrics. Called before the tokens are sent, so that the metrics
+// count every token that a client has received.
 void TokenDispatcher::CountGenerated() {
   if (num_generated_ > 0) metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
 }
@@ -340,8 +343,8 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   CountFinish(call, now);
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
-  // The slot is released before the client receives the end, so that the next request of the client
-  // can take the slot.
+  // Releases the slot before the client receives the end of the call, because the client may then
+  // send another request immediately.
   session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);
@@ -378,7 +381,8 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }
   metrics_.OnRequestFinished(outcome);
-  // The interval passed to OnFinish does not include time without requests.
+  // `busy_since_` is the time of the previous end, or of the first request after an idle time. Idle
+  // times are therefore not counted.
   wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 
@@ -400,7 +404,8 @@ void TokenDispatcher::BoundWaitingOutput() {
   if (waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
-    Call* call = nullptr;  // null: the request has ended, and `ended` is set
+    // Call in progress; null if the request has ended, and `ended` is set instead.
+    Call* call = nullptr;
     StallWatch::EndedSession* ended = nullptr;
   };
   std::vector<Holder> holders;

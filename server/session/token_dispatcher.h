@@ -1,5 +1,5 @@
-// Passes the events of the engine to the sessions. A separate thread converts token ids to text and
-// writes the text to the sessions. The engine therefore never waits for text work or for a client.
+// Passes the output of the engine to the sessions. A separate thread converts token ids to text, so
+// the engine waits neither for text work nor for clients.
 #pragma once
 
 #include <atomic>
@@ -27,48 +27,53 @@
 
 namespace incipit {
 
-// The properties of a submitted request that its output depends on.
+// Properties of a submitted request that determine how its output is sent to the client.
 struct PendingOutput {
   std::shared_ptr<Session> session;
   OutputOptions options;
   int32_t num_choices = 1;
   int32_t num_prompt_tokens = 0;
-  bool after_prompt = true;  // true if the prompt has text before the output (see Detokenizer)
-  bool reads_cache = true;   // true if the request may use cached prefixes
+  // True if the prompt contains text. The first output token then keeps its leading space.
+  bool after_prompt = true;
+  bool reads_cache = true;  // true if the request may use the prefix cache
 };
 
 struct DispatcherOptions {
-  const Tokenizer* tokenizer = nullptr;  // null: outputs have token ids and no text
+  const Tokenizer* tokenizer = nullptr;  // null: clients get token ids without text
   Duration write_stall_timeout{};
-  // Maximum estimated size of the output that waits for clients, in bytes.
+  // Maximum estimated size in bytes of the output of all requests that clients have not read.
   int64_t output_queue_bytes_max = 512 << 20;
-  std::function<void(const absl::Status&)> on_fatal = {};  // called on the dispatcher thread
+  // Called on the thread of the dispatcher when the engine has failed and cannot continue.
+  std::function<void(const absl::Status&)> on_fatal = {};
 };
 
-// All functions are thread-safe except OnStep and OnFatal, which only the engine thread calls.
+// Passes the output of the engine to the sessions. Only the engine thread calls OnStep and OnFatal.
+// All other functions are thread-safe, except Stop.
 class TokenDispatcher final : public EngineListener {
  public:
-  // `clock` and `metrics` must outlive the dispatcher.
+  // REQUIRES: `clock` and `metrics` outlive the TokenDispatcher.
   TokenDispatcher(DispatcherOptions options, const Clock& clock, Metrics& metrics);
   ~TokenDispatcher() override;
 
-  // Sets the engine. Must be called before the first Add. `engine` must exist until Stop returns.
+  // Sets the engine that the dispatcher uses to cancel requests. Must be called before the first
+  // Add. REQUIRES: `engine` exists until Stop returns.
   void Attach(Engine& engine) { engine_.store(&engine); }
-  // Handles the events delivered so far, then ends the thread. Later events are ignored.
-  // Idempotent. Must always be called by the same thread.
+  // Handles all events that the engine has reported, then ends the thread. Later events are
+  // ignored. A second call does nothing. All calls must be on the same thread.
   void Stop();
 
-  // Registers a request. Must be called before Engine::Submit. If Submit returns an error, the
-  // caller must call Remove and end the session.
+  // Adds a request whose output the dispatcher must handle. Must be called before Engine::Submit.
+  // If Submit returns an error, the caller must call Remove and end the session.
   void Add(RequestId id, PendingOutput output);
   void Remove(RequestId id);
-  // Cancels all requests. The calls of the requests end with `status`.
+  // Cancels all requests in the engine. The calls of clients then end with `status`.
   void CancelAll(absl::Status status);
 
-  // Returns the estimate of the time in the queue.
+  // Returns the object that estimates how long new requests will wait in the queue.
   const WaitEstimate& wait() const { return wait_; }
 
-  // Returns the longest `run` time of all steps so far.
+  // Returns the longest time that the model has needed to compute one step since the start of the
+  // server.
   Duration step_longest() const { return Duration(step_longest_.load()); }
 
   void OnStep(const StepEvents& events) override;
@@ -80,9 +85,9 @@ class TokenDispatcher final : public EngineListener {
     TokenEvent event;
     Time time;
   };
-  // Events that the dispatcher thread has not handled yet, by kind. Events of one kind are in
-  // order. A request is in `added` before its admission event, and has its admission event before
-  // its tokens.
+  // Events that the thread of the dispatcher has not handled yet. Each list is in the order of the
+  // events. For each request, the dispatcher handles first `added`, then `admissions`, then
+  // `tokens`.
   struct Inbox {
     std::vector<std::pair<RequestId, PendingOutput>> added;
     std::vector<AdmissionEvent> admissions;
@@ -108,10 +113,10 @@ class TokenDispatcher final : public EngineListener {
   static OutputUsage UsageOf(const Call& call, Time now);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
-  // Abandons the sessions with the most waiting output until the waiting output of all sessions is
-  // within `output_queue_bytes_max`.
+  // If the waiting output of all requests exceeds `output_queue_bytes_max`, abandons the requests
+  // with the most waiting output until the limit is met.
   void BoundWaitingOutput();
-  // Ends the session of `call` with `status`, discards the waiting output and cancels the request
+  // Discards the waiting output of `call`, ends its session with `status` and cancels the request
   // in the engine.
   void Abandon(Call& call, absl::Status status);
   void Touch(Call& call);
@@ -122,19 +127,20 @@ class TokenDispatcher final : public EngineListener {
   Metrics& metrics_;
   std::atomic<Engine*> engine_{nullptr};
   WaitEstimate wait_;
-  // Longest `run` time of all steps so far. Written by the engine thread.
+  // Longest time that the model has needed to compute one step. Written by the engine thread.
   std::atomic<Duration::rep> step_longest_{0};
 
-  // The following members are used by the dispatcher thread only.
+  // Only the thread of the dispatcher uses the members from `calls_` to `busy_since_`.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
-  int64_t num_generated_ = 0;  // output tokens that `metrics_` has not counted yet
-  // Upper bound of the estimated size of the output that waits in all sessions, in bytes. Output
-  // that clients have read since the last exact sum is still included.
+  int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
+  // Upper bound of the estimated size in bytes of the output that clients have not read. Output
+  // that clients have read is subtracted only when BoundWaitingOutput computes the exact size.
   int64_t waiting_bytes_ = 0;
   StallWatch stalls_;
-  Time stall_check_{};  // time of the next check for stalled clients
-  // Time of the last end of a request, or of the first request after a time without requests.
+  Time stall_check_{};  // time at which the thread next looks for clients that do not read
+  // Time at which a request last ended. If the server was idle since then, the time at which the
+  // next request arrived.
   Time busy_since_{};
 
   Mutex mutex_;

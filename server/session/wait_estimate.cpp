@@ -22,8 +22,8 @@ Duration WaitEstimate::ExpectedWait(int32_t num_waiting) const {
 
 Duration WaitEstimate::RetryDelay(int32_t num_waiting) const {
   const Duration interval{std::chrono::nanoseconds(interval_ns_.load())};
-  // After the returned delay, about a quarter of the requests in the queue have ended. A delay
-  // until all requests have ended would leave the queue empty.
+  // During the delay, about a quarter of the waiting requests end. With a longer delay, the queue
+  // could become empty before the client sends the request again.
   return std::clamp(interval * (1 + num_waiting / 4), kRetryDelayMin, kRetryDelayMax);
 }
 

@@ -1,4 +1,4 @@
-// Estimates how long requests wait, from the rate at which requests have ended lately.
+// Estimates how long requests wait in the queue, from the rate at which requests have ended.
 #pragma once
 
 #include <atomic>
@@ -8,23 +8,24 @@
 
 namespace incipit {
 
-// Estimates waiting times. Thread-safe; no function takes a lock.
+// Estimates how long requests wait in the queue. Thread-safe; no function takes a lock.
 class WaitEstimate {
  public:
-  // Reports that a request ended `interval` after the previous end, or after the server became
-  // busy. Only one thread may call OnFinish.
+  // Reports the end of a request. `interval` is the time since the previous end of a request,
+  // without time in which the server was idle. Only one thread may call OnFinish.
   void OnFinish(Duration interval);
 
-  // Returns the expected waiting time of a request behind `num_waiting` other requests. Returns 0
-  // before the first call of OnFinish.
+  // Returns the time that a new request will probably wait if `num_waiting` requests are in the
+  // queue. Returns 0 before the first call of OnFinish.
   Duration ExpectedWait(int32_t num_waiting) const;
 
-  // Returns the delay after which a client should repeat a request that is refused now. The delay
-  // is between one second and one minute.
+  // Returns the time after which a client should send a refused request again, from one second to
+  // one minute. `num_waiting` is the number of requests in the queue.
   Duration RetryDelay(int32_t num_waiting) const;
 
  private:
-  std::atomic<int64_t> interval_ns_{0};  // smoothed time between the ends of two requests
+  // Smoothed time in nanoseconds between the ends of consecutive requests.
+  std::atomic<int64_t> interval_ns_{0};
 };
 
 }  // namespace incipit
