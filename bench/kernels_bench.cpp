@@ -1,13 +1,14 @@
-// Benchmarks of the CPU backend's operations, at the shapes of models of 125M and 0.5B parameters.
-// Other benchmarks of this program measure the machine's maximum rates: multiply-adds and bytes per
-// second.
+// Benchmarks of the operations of the CPU backend, with the matrix sizes of models with 125M and
+// 0.5B parameters. Other benchmarks of this program measure the maximum rates of the machine:
+// multiply-adds per second and bytes read per second.
 //
 // kernels_bench [--benchmark_filter=Product] ...
 //
-// The counters gflops and gbytes are rates per second. With one thread, the rates use the CPU time
-// of the process, so that other programs do not affect the rates. With more threads, the rates use
-// wall time. gbytes counts the bytes that must be read: weights, or keys and values. Weights and KV
-// pools are larger than the processor's caches, as in a real model.
+// The counter gflops is the rate of arithmetic operations, in 10^9 per second. The counter gbytes
+// is the rate of reading weights, or keys and values, in 10^9 bytes per second. With one thread, a
+// second is a second of CPU time of the process, so that other programs do not affect the counters.
+// With more threads, a second is a second of wall time. The weights and the KV pools are larger
+// than the processor's caches, as in a real model.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -36,8 +37,7 @@ std::unique_ptr<Backend> CreateBackend(int64_t num_threads) {
   return *std::move(backend);
 }
 
-// Returns random values around zero as the bytes of `count` elements of type `dtype`. Denormal or
-// special numbers would distort the measured times.
+// Returns the bytes of `count` random elements of type `dtype`, with values in [-1, 1).
 std::vector<std::byte> RandomElements(DType dtype, int64_t count, uint64_t seed) {
   std::vector<std::byte> bytes(static_cast<size_t>(count) * ByteSize(dtype));
   for (int64_t i = 0; i < count; ++i) {
@@ -61,10 +61,11 @@ void SetRates(benchmark::State& state, double operations, double bytes) {
       benchmark::Counter(bytes * iterations * 1e-9, benchmark::Counter::kIsRate);
 }
 
-// A value of the benchmark argument `type` that is not a DType: f32 weights rounded to eight bits.
+// Value of the benchmark argument `type` for f32 weights that are rounded to 8 bits. All other
+// values of `type` are values of the enum DType.
 constexpr int64_t kInt8 = 3;
 
-// Returns a buffer with `contents` that the backend allocated, as in the engine.
+// Returns a buffer that `backend` allocated, with a copy of `contents`.
 std::unique_ptr<Buffer> BufferOf(Backend& backend, std::span<const std::byte> contents) {
   auto buffer = backend.Allocate(contents.size());
   INCIPIT_CHECK(buffer.ok());
@@ -72,7 +73,8 @@ std::unique_ptr<Buffer> BufferOf(Backend& backend, std::span<const std::byte> co
   return *std::move(buffer);
 }
 
-// Benchmark of a matrix product. Arguments: threads, rows, outputs, inputs, type.
+// Measures the product of an activation matrix (rows x inputs) and a weight matrix (outputs x
+// inputs). Benchmark arguments: number of threads, rows, outputs, inputs, type of the weights.
 void Product(benchmark::State& state) {
   const int64_t rows = state.range(1), outputs = state.range(2), inputs = state.range(3);
   const bool is_int8 = state.range(4) == kInt8;
@@ -117,11 +119,13 @@ struct Matrix {
   int64_t outputs, inputs;
 };
 constexpr Matrix kMatrices[] = {
-    // Products of a 125M model: query-key-value, gate and up, down.
+    // Weight matrices {outputs, inputs} of a model with 125M parameters: query, key and value
+    // projections; gate and up projections of the MLP; down projection of the MLP.
     {1280, 768},
     {4096, 768},
     {768, 2048},
-    // Products of a 0.5B model: query-key-value, gate and up, down.
+    // Weight matrices {outputs, inputs} of a model with 0.5B parameters: query, key and value
+    // projections; gate and up projections of the MLP; down projection of the MLP.
     {1152, 896},
     {9728, 896},
     {896, 4864},
@@ -142,8 +146,9 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
-// Returns the highest rates of this machine that were measured until now with `num_threads`
-// threads. REQUIRES: `backend` has `num_threads` threads.
+// Measures the rates of this machine with `num_threads` threads. Returns the highest rates of this
+// call and all previous calls with `num_threads` threads. REQUIRES: `backend` has `num_threads`
+// threads.
 const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
   static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];
@@ -154,13 +159,16 @@ const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
 struct Heads {
   int32_t num_heads, num_kv_heads, head_dim;
 };
-// Numbers of heads, numbers of KV heads and head sizes of models of 0.5B, 125M and 8B parameters.
+// {number of query heads, number of key-value heads, elements per head} of three models, with 0.5B,
+// 125M and 8B parameters.
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
-// Benchmark of attention. Arguments: threads, sequences, tokens of each sequence in the step,
-// positions before these tokens, type of keys and values, index into kHeads, 1 for scattered blocks
-// or 0 for blocks in order. The counters of_read, of_fma and (if the CPU has a bf16 dot
-// instruction) of_dot are shares of the machine's maximum rates with the same number of threads.
+// Measures attention. Benchmark arguments: number of threads, number of sequences, tokens that each
+// sequence computes, number of earlier tokens of each sequence, type of keys and values, index into
+// kHeads, and 1 if the cache blocks of a sequence are scattered in memory (otherwise 0). The
+// counters of_read, of_fma and of_dot divide the measured rate by the maximum rate of the machine
+// with the same number of threads: of_read for bytes read, of_fma for f32 multiply-adds, of_dot for
+// bf16 dot instructions.
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];
@@ -203,8 +211,8 @@ void Attention(benchmark::State& state) {
                    .block_begin = block_begin,
                    .blocks = blocks},
                   {});
-  // The copies read or write every block of the KV pool, so that the operating system allocates the
-  // memory of all blocks.
+  // Read or write every block of the KV pool before the measurement, so that the operating system
+  // allocates memory for every block.
   std::vector<BlockCopy> copies;
   for (int32_t i = 1; i < num_blocks; ++i) {
     copies.push_back({.from = BlockId{i}, .to = BlockId{i - 1}, .num_tokens = kBlockSize});
@@ -229,7 +237,7 @@ void Attention(benchmark::State& state) {
                         .out = out_view});
     layer = (layer + 1) % num_layers;
   }
-  double pairs = 0;  // number of pairs of a token and a position to which the token attends
+  double pairs = 0;  // number of pairs (token, position) in which the token attends to the position
   for (const int32_t position : positions) pairs += position + 1;
   const double operations = 4.0 * pairs * query_size;
   SetRates(state, operations, static_cast<double>(layer_bytes));
@@ -272,13 +280,15 @@ BENCHMARK(Attention)->Apply(AttentionArguments<2>)->UseRealTime();
 
 enum class Rule : int64_t { kGreedy, kTemperature, kTopK, kTopP, kTopKTopP, kPenalties, kLogprobs };
 
-// Benchmark of sampling. Arguments: threads, rows, vocabulary, rule.
+// Measures sampling. Benchmark arguments: number of threads, number of rows of logits, size of the
+// vocabulary, sampling rule (a value of Rule).
 void Sampling(benchmark::State& state) {
   const int64_t rows = state.range(1), vocab = state.range(2);
   const auto backend = CreateBackend(state.range(0));
   auto logits = RandomElements(DType::kF32, rows * vocab, 5);
   auto* values = reinterpret_cast<float*>(logits.data());
-  // The values have the density of a bell curve with a long upper tail, similar to real logits.
+  // Change the uniform random values to values that resemble logits: most are low, and few are
+  // high.
   for (int64_t i = 0; i < rows * vocab; ++i) values[i] = -2.5f * std::log(1.0001f - values[i]) - 1;
 
   SamplingParams params;

@@ -1,5 +1,5 @@
-// Benchmarks of the time that the KV cache manager needs per token, block and prompt. The
-// benchmarks use one thread, and most use 100,000 blocks of 16 tokens.
+// Measures the time that KvCacheManager needs per token, per block and per prompt. The benchmarks
+// use one thread. Most benchmarks use a cache of 100,000 blocks of 16 tokens.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -21,14 +21,15 @@ constexpr int32_t kNumBlocks = 100'000;
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
-// Number of prompts between two stops of the benchmark timer. Stopping the timer takes as long as
-// the work for some tens of blocks.
+// Number of prompts that a benchmark processes before it stops the timer to create new prompts.
+// Stopping the timer takes as long as the work for some tens of blocks, so the timer must stop
+// rarely.
 constexpr size_t kPromptsPerStop = 8;
-// Time by which the clock of the cache advances between two prompts.
+// Simulated time between two prompts.
 constexpr std::chrono::milliseconds kTimePerPrompt(70);
 
-// Reports the time per item. An item is a token, a probe, a block or a prompt, depending on the
-// benchmark.
+// Reports the time per item in nanoseconds. The items of a benchmark are tokens, lookups, blocks or
+// prompts.
 void CountItems(benchmark::State& state, int64_t items_per_iteration) {
   state.counters["ns_per_item"] =
       benchmark::Counter(static_cast<double>(state.iterations() * items_per_iteration) * 1e-9,
@@ -41,8 +42,8 @@ std::vector<TokenId> Prompt(int32_t number) {
   return tokens;
 }
 
-// Returns a block table for the prompt `tokens`, with the hashes of all blocks computed and the
-// memory of the table reserved.
+// Returns a block table for the prompt `tokens` that already contains the hashes of all blocks, and
+// in which adding a block allocates no memory.
 BlockTable TableOf(const KvCacheManager& cache, const std::vector<TokenId>& tokens) {
   BlockTable table;
   table.root = cache.hasher().Root({});
@@ -88,8 +89,8 @@ BENCHMARK_CAPTURE(Hash, xxh3, HashAlgorithm::kXxh3)->Name("hash_xxh3");
 BENCHMARK_CAPTURE(Hash, sha256_cbor, HashAlgorithm::kSha256Cbor)->Name("hash_sha256_cbor");
 BENCHMARK_CAPTURE(Hash, xxh3_cbor, HashAlgorithm::kXxh3Cbor)->Name("hash_xxh3_cbor");
 
-// Measures a lower bound for the time of the key of 16 tokens by sha256: two compressions of chunks
-// in memory. The second compression starts from the state after the first.
+// Measures two SHA-256 compressions per block of 16 tokens. SHA-256 needs at least this time to
+// hash a block.
 void TwoCompressions(benchmark::State& state) {
   const Sha256Implementation& sha256 = Sha256Implementations().front();
   std::array<uint8_t, 2 * kSha256ChunkBytes> chunks{};
@@ -108,8 +109,7 @@ KvCacheOptions OptionsOf(int64_t num_blocks, EvictionPolicyKind policy) {
       .num_blocks = static_cast<int32_t>(num_blocks), .block_size = kBlockSize, .policy = policy};
 }
 
-// A full pool of blocks: every block is published and free, except a few blocks that no lookup can
-// find.
+// A full cache: all prompts of `prompts` are cached, and no request is running.
 struct FullCache {
   FullCache(int64_t num_blocks, EvictionPolicyKind policy)
       : cache(OptionsOf(num_blocks, policy)),
@@ -135,8 +135,9 @@ void LookupMiss(benchmark::State& state) {
 }
 BENCHMARK(LookupMiss)->Name("lookup_miss");
 
-// Looks up, allocates and frees the blocks of stored prompts, one prompt after another. If `hot`,
-// the benchmark always uses the same prompt; otherwise the benchmark cycles through all prompts.
+// Measures a prompt whose blocks are all cached: looks up, allocates and frees the blocks. If `hot`
+// is true, each iteration uses the same prompt; otherwise the iterations cycle through all cached
+// prompts.
 void Hit(benchmark::State& state, bool hot, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
   const size_t num_used = hot ? 1 : full.prompts.tokens.size();
@@ -161,14 +162,16 @@ BENCHMARK_CAPTURE(Hit, cold_lru, false, kLru, kNumBlocks)->Name("hit_cold_lru");
 BENCHMARK_CAPTURE(Hit, cold_10k, false, kAdaptive, 10'000)->Name("hit_cold_10k");
 BENCHMARK_CAPTURE(Hit, cold_1m, false, kAdaptive, 1'000'000)->Name("hit_cold_1m");
 
-// The new prompts that run between two stops of the benchmark timer.
+// Prompts that the cache has never seen. Renew() replaces all of the prompts while the benchmark
+// timer is stopped.
 struct NewPrompts {
   explicit NewPrompts(const KvCacheManager& cache) : prompts(cache, kPromptsPerStop) {}
 
   void Renew(const KvCacheManager& cache) {
     for (size_t i = 0; i < kPromptsPerStop; ++i) {
       BlockTable& table = prompts.tables[i];
-      prompts.tokens[i].front() = --number;  // a new first token changes every key of the prompt
+      // A new first token changes the hash of every block of the prompt.
+      prompts.tokens[i].front() = --number;
       table.hashes.clear();
       cache.hasher().Extend(table.root, prompts.tokens[i], table.hashes);
     }
@@ -177,7 +180,7 @@ struct NewPrompts {
   TokenId number = 0;
 };
 
-// Measures the allocation of blocks in a full pool, where every allocated block is evicted from an
+// Measures the allocation of blocks in a full cache. Each allocation evicts a cached block of an
 // older prompt.
 void AllocateEvict(benchmark::State& state, EvictionPolicyKind policy, int64_t num_blocks) {
   FullCache full(num_blocks, policy);
@@ -210,8 +213,8 @@ BENCHMARK_CAPTURE(AllocateEvict, adaptive_10k, kAdaptive, 10'000)
 BENCHMARK_CAPTURE(AllocateEvict, adaptive_1m, kAdaptive, 1'000'000)
     ->Name("allocate_evict_adaptive_1m");
 
-// Publishes the blocks that a step fills: announces the blocks when the step is planned, and
-// confirms the blocks when the step is committed. The keys are computed before the measurement.
+// Measures the calls Announce() and CacheBlocks(), after which lookups find the new blocks of a
+// prompt. The hashes of the blocks are computed before the measurement.
 void Publish(benchmark::State& state, int64_t num_blocks) {
   FullCache full(num_blocks, kAdaptive);
   NewPrompts fresh(full.cache);
@@ -238,9 +241,10 @@ BENCHMARK_CAPTURE(Publish, all, kNumBlocks)->Name("publish");
 BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
 BENCHMARK_CAPTURE(Publish, all_1m, 1'000'000)->Name("publish_1m");
 
-// Runs all cache operations for a prompt without a cached prefix, hashing included. If `evicting`,
-// the pool is full and every block is evicted from an older prompt. Otherwise the pool is empty at
-// first, and is reset when the pool is full.
+// Measures all cache operations for a prompt that has no cached blocks, including hashing. If
+// `evicting` is true, the cache is full, and each new block evicts a block of an older prompt. If
+// `evicting` is false, the cache starts empty, and all cached blocks are removed when the cache is
+// full.
 void PromptAllMiss(benchmark::State& state, bool evicting) {
   constexpr int32_t kPromptsInPool = kNumBlocks / (kPromptBlocks + 1);
   auto cache = std::make_unique<KvCacheManager>(OptionsOf(kNumBlocks, kAdaptive));
@@ -250,7 +254,7 @@ void PromptAllMiss(benchmark::State& state, bool evicting) {
   Time now;
   const auto pass = [&] {
     cache->Advance(now += kTimePerPrompt);
-    tokens.front() = ++number;  // a new first token changes every key of the prompt
+    tokens.front() = ++number;  // a new first token changes the hash of every block of the prompt
     table.hashes.clear();
     cache->hasher().Extend(table.root, tokens, table.hashes);
     const ComputedBlocks computed = cache->GetComputedBlocks(tokens, table);

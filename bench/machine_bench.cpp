@@ -1,5 +1,5 @@
-// Measures the maximum rates of multiply-adds and memory reads of this machine, for comparison with
-// the results of kernels_bench.
+// Measures how many multiply-adds and how many bytes read from memory this machine can do per
+// second. The results of kernels_bench are compared with these maximum rates.
 #include <benchmark/benchmark.h>
 
 #include "base/check.h"

@@ -1,4 +1,5 @@
-// Benchmarks of planning and committing a step (a batch of prefill and decode), without a model.
+// Measures the time that the scheduler needs to plan and to commit a step (a batch of prefill and
+// decode). No model runs.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -21,7 +22,8 @@ Request MakeRequest(uint64_t id, int32_t num_prompt, int32_t num_output) {
   return request;
 }
 
-// Runs steps of a scheduler with a fake result: every sampled token is token 1.
+// Runs a scheduler without a model. Commit() reports to the scheduler that every sampled token is
+// token 1.
 class Stepper {
  public:
   Stepper(const KvCacheOptions& cache, const SchedulerOptions& limits)
@@ -54,9 +56,9 @@ class Stepper {
   std::vector<std::unique_ptr<SequenceGroup>> ended_;
 };
 
-// Measures a step in which each of `num_running` sequences decodes one token. All sequences are
-// longer than 1,024 tokens. Some steps fill the last slot of a block. If `builds`, BatchBuilder
-// also builds the arrays of the batch.
+// Measures a step in which each of `num_running` sequences decodes one token. Each sequence has
+// more than 1,024 tokens. If `builds` is true, also measures BatchBuilder, which builds the arrays
+// of the batch.
 void DecodeStep(benchmark::State& state, bool builds) {
   const auto num_running = static_cast<int32_t>(state.range(0));
   constexpr int32_t kPrompt = 1024, kOutput = 4096;
@@ -96,8 +98,8 @@ BENCHMARK_CAPTURE(DecodeStep, plan_build_commit, true)
     ->Arg(256)
     ->Unit(benchmark::kMicrosecond);
 
-// Measures the prefill of a prompt of 4,096 tokens in chunks of 512 tokens, from submission to end.
-// Each prompt evicts the blocks of older prompts.
+// Measures all steps of a prompt of 4,096 tokens, from its submission to its end. Each step
+// computes 512 prompt tokens. The cache is full, so each prompt evicts blocks of older prompts.
 void PromptInChunks(benchmark::State& state) {
   Stepper stepper({.num_blocks = 10'000}, {.step_tokens_max = 512, .running_max = 16});
   uint64_t id = 0;

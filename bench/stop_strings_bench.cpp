@@ -1,6 +1,6 @@
-// Benchmarks of the search for stop strings, per output token. The request has the maximum: 16
-// strings of 1,024 bytes each. The texts are chosen to keep partial matches possible for as long as
-// possible.
+// Measures the time per output token of the search for stop strings. The request has 16 stop
+// strings of 1,024 bytes each, the maximum that the server allows. The output texts contain long
+// partial matches of the stop strings.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -28,10 +28,11 @@ std::vector<std::string> Strings(Shape shape) {
   for (int i = 0; i < kStrings; ++i) {
     const auto at = static_cast<size_t>(i);
     switch (shape) {
-      case kOneLetter:  // the text matches all bytes of a stop string except the last
+      // The output text always matches all bytes of a stop string except the last byte.
+      case kOneLetter:
         strings.push_back(std::string(kBytes - 1 - at, 'a') + "b");
         break;
-      case kNearMatch:  // the text repeatedly fails to match in the middle of a stop string
+      case kNearMatch:  // the output text repeatedly matches almost half of a stop string
         strings.push_back(std::string(kBytes / 2 + at, 'a') + "b" +
                           std::string(kBytes / 2 - 1 - at, 'a'));
         break;
@@ -62,8 +63,8 @@ void BM_StopStrings(benchmark::State& state) {
     if (at == text.size()) at = 0;
   }
 }
-// Arguments: shape of the stop strings, number of bytes of a token. A token has 1 byte (a letter)
-// or 128 bytes (the longest token of common vocabularies).
+// Benchmark arguments: kind of the stop strings (a value of Shape), and number of bytes of each
+// output token.
 BENCHMARK(BM_StopStrings)
     ->ArgsProduct({{kOneLetter, kNearMatch, kPeriods, kUnrelated}, {1, 4, 16, 128}});
 

@@ -1,5 +1,5 @@
-// Measures the CPU time of the tokeniser in nanoseconds per byte of the given text files. Also
-// prints a hash of the token ids, so that the results of two builds can be compared.
+// Measures the CPU time that the tokeniser in FOLDER needs per byte of each text FILE. Also prints
+// a hash of the token ids, so that the token ids of two builds can be compared.
 //
 // tokenizer_bench FOLDER FILE...
 #include <fmt/format.h>

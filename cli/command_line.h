@@ -14,27 +14,28 @@ namespace incipit {
 // The text of `--help` before and after the table of flags.
 struct CommandText {
   std::string_view name;
-  std::string_view synopsis;     // text after `incipit NAME` in the usage line of the help
-  std::string_view description;  // paragraphs of the help, including line breaks
-  std::string_view examples;     // text with example commands, one command per line
+  std::string_view synopsis;     // arguments in the usage line of the help, such as "LOG [flags]"
+  std::string_view description;  // explanation of the command, with line breaks
+  std::string_view examples;     // example commands, one per line
 };
 
-// Parses `args` into `flags`. Returns an exit code if the command must not run: `--help` was given
-// (the help is on stdout) or a flag is wrong (the message is on stderr). Returns nothing if the
-// command can run.
+// Parses `args` into `flags`. Returns nothing if the command can run. Otherwise returns the exit
+// code of the program: `--help` was given and the help was printed, or a flag is wrong and an error
+// message was printed.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args);
 
-// Parses `args` of a command that needs one argument beside its flags, such as LOG. The argument
-// may stand before, between or after the flags. Stores the argument in `argument`; `name` is the
-// name of the argument in messages. Returns an exit code if the command must not run.
+// Parses `args` of a command that needs one argument in addition to its flags, such as LOG. Stores
+// this argument in `argument`. `name` is the name of the argument in error messages. Returns an
+// exit code if the command must not run.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args, std::string_view name,
                                   std::string& argument);
 
-// Prints the message of `status`, which names a wrong argument, to stderr, and returns kExitUsage.
+// Prints the message of `status` to stderr and returns kExitUsage. The message says which argument
+// is wrong.
 int ReportUsage(const CommandText& text, const absl::Status& status);
-// Prints `message`, the reason why the command failed, to stderr, and returns kExitFailure.
+// Prints the error message `message` to stderr and returns kExitFailure.
 int ReportFailure(const CommandText& text, std::string_view message);
 
 }  // namespace incipit

@@ -1,5 +1,4 @@
-// Declares the table of all commands except `serve` (cli/serve.h); cli/main.cpp selects the
-// command.
+// Declares the table of the commands of the program `incipit`, except the command `serve`.
 #pragma once
 
 #include <span>
@@ -7,17 +6,17 @@
 
 namespace incipit {
 
-// Exit codes of the program. kExitOk: the command succeeded.
+// Exit code of the program if the command succeeded.
 inline constexpr int kExitOk = 0;
-// No server was reachable, the server returned an error, or the input was bad.
+// Exit code if no server was reachable, the server returned an error, or the input was wrong.
 inline constexpr int kExitFailure = 1;
-inline constexpr int kExitUsage = 2;  // a flag or the configuration file is wrong
+inline constexpr int kExitUsage = 2;  // exit code if a flag or the configuration file is wrong
 
 struct Command {
   std::string_view name;
-  std::string_view summary;  // description of the command in `incipit --help`, one line
-  // Runs the command with `args`, the arguments after the name of the command. Prints all messages
-  // and returns the exit code.
+  std::string_view summary;  // one-line description of the command in `incipit --help`
+  // Runs the command and returns the exit code. `args` are the arguments after the name of the
+  // command. Prints the output and the error messages of the command.
   int (*run)(std::span<const std::string_view> args);
 };
 

@@ -12,15 +12,16 @@
 namespace incipit {
 namespace {
 
-// The message that the SIGBUS handler prints. ExitOnFileFault() prepares the message before the
-// handler is installed, because a handler must not allocate memory or lock a mutex.
+// The message that the SIGBUS handler prints. The message is prepared before the handler is
+// installed, because a signal handler must not allocate memory or lock a mutex.
 std::array<char, 1024> g_message;
 size_t g_message_size = 0;
 int g_exit_code = 1;
 
 void HandleBusError(int signal, siginfo_t* info, void* /*context*/) {
   if (info->si_code != BUS_ADRERR) {
-    // The faulting instruction then runs again, now with the default action.
+    // After this handler returns, the instruction runs again and raises SIGBUS again, now with the
+    // default action.
     std::signal(signal, SIG_DFL);
     return;
   }

@@ -1,14 +1,15 @@
-// Handles SIGBUS for mapped weight files. If a mapped file is truncated while the server reads from
-// the file, the kernel sends SIGBUS, which would otherwise look like a crash of the server.
+// Handles the signal SIGBUS. The kernel sends SIGBUS if a mapped weight file is truncated while the
+// server reads from the file. Without a handler, the end of the server would look like a crash.
 #pragma once
 
 #include <string_view>
 
 namespace incipit {
 
-// Installs a handler for SIGBUS. An access beyond the end of a mapped file then ends the process
-// with `exit_code` and one line on stderr that names `folder`. Other causes of SIGBUS keep the
-// default action. REQUIRES: called at most once, before other threads read mapped files.
+// Installs a handler for SIGBUS. After an access beyond the end of a mapped file, the handler
+// prints a message that names `folder`, and ends the process with `exit_code`. For any other cause
+// of SIGBUS, the default action applies. REQUIRES: called at most once, before other threads read
+// mapped files.
 void ExitOnFileFault(std::string_view folder, int exit_code);
 
 }  // namespace incipit

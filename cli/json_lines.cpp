@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Limits of the JSON value in one line. A separate limit for the number of values is not needed,
-// because the number of bytes is limited.
+// Limits for the JSON value in a line. There is no separate limit for the number of values, because
+// the number of bytes is limited.
 constexpr JsonLimits kLineLimits = {.bytes_max = kJsonLineBytesMax,
                                     .values_max = kJsonLineBytesMax,
                                     .depth_max = 512,

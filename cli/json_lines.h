@@ -1,5 +1,5 @@
-// Runs filters of JSON lines: for each input line, the filter writes one output line, in order. A
-// wrong line does not end the filter.
+// Reads JSON lines and writes one output line for each input line, in the same order. If an input
+// line is wrong, its output line contains an error message, and the next line is processed.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 
 namespace incipit {
 
-// Maximum number of bytes in a line. A longer line is reported as an error of that line.
+// Maximum number of bytes in an input line. A longer line is an error.
 inline constexpr size_t kJsonLineBytesMax = size_t{64} << 20;
 
 // Writes one line to `out` for each line of `in`: the result of `transform`, or {"error": message}
@@ -22,8 +22,9 @@ absl::Status TransformJsonLines(
     std::FILE* in, std::FILE* out,
     const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);
 
-// Runs TransformJsonLines() from stdin to stdout for the command that `text` describes. If reading
-// or writing fails, prints the error. Returns the exit code.
+// Runs TransformJsonLines() with stdin as input and stdout as output. If reading or writing fails,
+// prints an error message of the command that `text` describes. Returns the exit code of the
+// command.
 int RunJsonLines(
     const CommandText& text,
     const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);

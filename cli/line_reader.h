@@ -8,7 +8,7 @@
 
 namespace incipit {
 
-// Reads lines from a stream, without their newline, into a buffer that belongs to the reader.
+// Reads lines from a stream. The returned lines do not contain the newline character.
 class LineReader {
  public:
   explicit LineReader(std::FILE* in) : in_(in) {}
@@ -16,8 +16,8 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // Returns the next line, or nothing at the end of the stream and after a read error. After a read
-  // error, ferror() of the stream returns true. The result is valid until the next call.
+  // Returns the next line. Returns nothing at the end of the stream or if reading fails; if reading
+  // failed, ferror() returns true. The returned line is valid until the next call.
   std::optional<std::string_view> Next() {
     const ssize_t size = getline(&line_, &capacity_, in_);
     if (size < 0) return std::nullopt;

@@ -66,8 +66,8 @@ absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_js
   if (!line.is_object() || !line.contains("messages") || !line["messages"].is_array()) {
     return InvalidArgument("a line must be an object whose messages are an array");
   }
-  // Set defaults for template arguments that the input line does not have, as the reference
-  // implementation does. The defaults apply only to templates from a model folder.
+  // If the template is from a model folder, set a default for each template argument that the input
+  // line does not have.
   if (loaded.is_folder) {
     if (!line.contains("tools")) line["tools"] = nullptr;
     if (!line.contains("documents")) line["documents"] = nullptr;

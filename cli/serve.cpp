@@ -28,8 +28,8 @@
 namespace incipit {
 namespace {
 
-// Maximum time from the end of draining to the end of the process. A healthy server stops within
-// seconds.
+// Maximum time between the end of draining (waiting for the calls in progress) and the end of the
+// process.
 constexpr Duration kStopLongest = std::chrono::seconds(40);
 
 absl::Status CheckAddresses(const Options& options) {
@@ -39,7 +39,8 @@ absl::Status CheckAddresses(const Options& options) {
   return CheckAddressFree("admin-address", *options.admin_address);
 }
 
-// Raises the limit of open files to the maximum, because each connection needs a file descriptor.
+// Raises the limit of open files of this process to the allowed maximum, because each connection
+// needs a file descriptor.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -47,8 +48,8 @@ void RaiseFileLimit() {
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit of open files");
 }
 
-// Writes the ports to --port-file. The text is written to a temporary file that is then renamed, so
-// a reader never sees a partial port file.
+// Writes the port numbers of the server to the file --port-file. Writes a temporary file first and
+// then renames it, so that other programs never read an incomplete file.
 absl::Status WritePortFile(const Options& options, const Server& server) {
   std::string text =
       fmt::format(R"({{"grpc": {}, "metrics": {})", server.grpc_port(), server.metrics_port());
@@ -63,8 +64,8 @@ absl::Status WritePortFile(const Options& options, const Server& server) {
   return absl::OkStatus();
 }
 
-// Writes `text` to `out` and flushes. Returns false if writing fails; fmt::print would throw an
-// exception.
+// Writes `text` to `out` and flushes `out`. Returns false if writing fails. (fmt::print would throw
+// an exception.)
 bool Say(std::FILE* out, std::string_view text) {
   return std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0;
 }
@@ -80,25 +81,26 @@ void SayReady(const Options& options, const Server& server) {
   if (options.admin_address) {
     line += fmt::format(", Admin on {}", WithPort(*options.admin_address, server.admin_port()));
   }
-  // Ignores a failed write, because the server can run without a reader of its stdout.
+  // Ignore a write error: the server can run even if nothing reads its stdout.
   Say(stdout, line + "\n");
 }
 
-// Serves until a stop signal arrives and the server has drained, or until the engine fails. Returns
-// the exit code.
+// Waits until the engine fails or a stop signal arrives. After a stop signal, waits until all calls
+// have ended, at most for the drain timeout. Returns the exit code of the process.
 int ServeUntilStopped(const Options& options, Server& server, StopSignals& signals,
                       const std::atomic<bool>& has_failed) {
   while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
     if (has_failed) return kExitFailure;
   }
-  spdlog::info("draining for at most {} s; signal again to stop at once",
+  spdlog::info("draining for at most {} s; a second stop signal ends the server immediately",
                ToSeconds(options.drain_timeout));
   const Time deadline = std::chrono::steady_clock::now() + options.drain_timeout;
   server.BeginDrain();
   server.WhenIdle([&signals] { signals.Wake(); });
   const StopSignals::Event event = signals.Wait(deadline);
   if (has_failed) return kExitFailure;
-  if (event != StopSignals::Event::kWake) spdlog::warn("stopping with calls in progress");
+  if (event != StopSignals::Event::kWake)
+    spdlog::warn("stopping the server with calls in progress");
   return kExitOk;
 }
 
@@ -118,7 +120,7 @@ int RunServe(std::span<const std::string_view> args) {
   if (flags.help_requested()) {
     return Say(stdout, ServeHelp(flags)) ? kExitOk : kExitFailure;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // a closed stderr must not end the server
+  std::signal(SIGPIPE, SIG_IGN);  // SIGPIPE: a write to a closed stderr must not end the server
   StartLogging(options.log_level);
   RaiseFileLimit();
   ExitOnFileFault(options.model, kExitModel);
@@ -133,9 +135,8 @@ int RunServe(std::span<const std::string_view> args) {
   if (absl::Status status = LoadApart(options, loaded); !status.ok()) {
     return Report(status, ExitCodeOf(status));
   }
-  // Sets the scheduling policy of this thread and of threads started later to SCHED_BATCH, so that
-  // threads that send tokens do not interrupt threads that compute. An interrupted compute thread
-  // would delay all other compute threads.
+  // Set the scheduling policy of this thread, and of all threads started later, to SCHED_BATCH. A
+  // thread that sends tokens then does not interrupt a thread that computes a step.
   if (IsCpu(*loaded.backend)) NeverInterruptOthers();
   std::atomic<bool> has_failed = false;
   ServerHooks hooks;
@@ -143,10 +144,11 @@ int RunServe(std::span<const std::string_view> args) {
     has_failed = true;
     signals.Wake();
   };
-  // Ends the process, because a thread that hangs in the device cannot be joined.
+  // End the process without waiting for the engine thread, because the engine thread may wait for
+  // the device forever.
   hooks.on_stuck = [] { _exit(kExitFailure); };
-  // grpc_shutdown() is never called, because the last grpc_shutdown() of gRPC 1.51 may wait 10
-  // seconds for a polling thread.
+  // Keep gRPC initialised until the process ends: if the last user of gRPC 1.51 calls
+  // grpc_shutdown(), the call may wait 10 seconds for a gRPC thread.
   grpc_init();
   auto server = Server::Start(options, std::move(loaded.parts), std::move(hooks));
   if (!server.ok()) return Report(server.status(), kExitAddress);
@@ -161,8 +163,8 @@ int RunServe(std::span<const std::string_view> args) {
   server->reset();
   spdlog::info("stopped");
   std::fflush(nullptr);
-  // Ends the process without destructors. All output is flushed, and freeing the memory would only
-  // take time.
+  // End the process without running destructors, because freeing the memory would only take time.
+  // All output has been flushed.
   _exit(exit_code);
 }
 

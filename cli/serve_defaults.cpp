@@ -11,10 +11,10 @@
 namespace incipit {
 namespace {
 
-// Maximum number of cache blocks that --kv-blocks auto chooses. For a small model, a larger cache
-// would not find more prefixes and would delay the start.
+// Maximum number of cache blocks that --kv-blocks=auto chooses. Without this maximum, a small model
+// would get so many blocks that the start of the server takes long.
 constexpr int32_t kAutoBlocksMax = 1 << 18;
-// Share of the free memory that the cache gets on the CPU.
+// Fraction of the free memory that the cache uses if the backend is the CPU.
 constexpr double kCpuMemoryFraction = 0.5;
 
 }  // namespace
@@ -40,7 +40,8 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options,
   out.kv_bytes = static_cast<size_t>(options.kv_memory);
   out.memory_fraction = IsCpu(backend) ? kCpuMemoryFraction : options.gpu_memory_fraction;
   out.block_size = options.block_size;
-  // The step that ends a prompt samples one token for each choice of the request.
+  // The step that computes the last prompt token samples one token for each choice (output) of the
+  // request.
   out.samples_max = options.running_max * kChoicesMax;
   out.max_model_len = options.max_model_len.value_or(0);
   out.kv_dtype = options.kv_dtype;
@@ -53,7 +54,8 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options,
   return out;
 }
 
-// The CPU backend computes a step within Launch(), so a second step in flight gains nothing.
+// On the CPU, the default is one step in flight: Launch() returns after the step is computed, so
+// two steps cannot overlap.
 int32_t StepsInFlightOf(const Options& options, const Backend& backend) {
   return options.steps_in_flight.value_or(IsCpu(backend) ? 1 : kStepsInFlightMax);
 }

@@ -1,4 +1,4 @@
-// Chooses values for the options of `incipit serve` that the operator did not set.
+// Chooses values for the flags of `incipit serve` that were not set.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,14 @@ bool IsCpu(const Backend& backend);
 // if no file is used.
 std::string TuningFileOf(const Options& options);
 
-// Returns the options of the runner, such as the sizes of the cache and of a step. If the operator
-// set no step size, measures a suitable size; returns an error if the measurement fails.
+// Returns the options of the model runner, such as the size of the cache and the maximum number of
+// tokens in a step (batch). If --step-tokens is not set, measures a suitable number, and returns an
+// error if the measurement fails.
 absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options, Backend& backend,
                                                          const Model& model);
 
-// Returns the maximum number of steps in flight.
+// Returns the maximum number of steps in flight: steps (batches) that are launched and not
+// committed.
 int32_t StepsInFlightOf(const Options& options, const Backend& backend);
 
 }  // namespace incipit

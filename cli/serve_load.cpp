@@ -46,8 +46,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const Options& options) {
   if (options.backend != Device::kCpu) {
     auto cuda = CreateCudaBackend(CudaOptionsOf(options));
     if (cuda.ok() || options.backend == Device::kCuda) return cuda;
-    // Falls back to the CPU only if the program was built without CUDA or the machine has no CUDA
-    // device. A CUDA device that cannot be used is an error, so that the operator decides.
+    // Use the CPU only if the program was built without CUDA or the machine has no CUDA device. If
+    // the machine has a CUDA device that cannot be used, return the error.
     const absl::StatusCode code = cuda.status().code();
     if (code != absl::StatusCode::kUnimplemented && code != absl::StatusCode::kUnavailable) {
       return cuda;
@@ -120,7 +120,8 @@ absl::Status Describe(const Options& options, const Loaded& loaded,
                       const TransformerRunnerOptions& runner, ServerParts& parts) {
   const ModelConfig& config = loaded.model->config;
   ServedModel& model = parts.model;
-  // If the path ends with a slash, filename() is empty and the name is in the parent path.
+  // The name of the model is the last folder of the path. If the path ends with a slash, filename()
+  // is empty, and parent_path() is the path without the slash.
   const auto folder = std::filesystem::absolute(options.model).lexically_normal();
   const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
   model.name = options.model_name.empty() ? name.string() : options.model_name;
@@ -148,15 +149,14 @@ bool OffersInt8(const Backend& backend) {
   return std::ranges::find(formats, WeightFormat::kInt8) != formats.end();
 }
 
-// Appends `flags`, the advice about flags that reduce memory use, if `status` is
-// RESOURCE_EXHAUSTED. Returns any other status unchanged.
+// If `status` is RESOURCE_EXHAUSTED, appends the advice `flags` (flags that reduce memory use) to
+// the message. Returns any other status unchanged.
 absl::Status WithFlags(const absl::Status& status, std::string_view flags) {
   if (!absl::IsResourceExhausted(status)) return status;
   return ResourceExhausted("{}; {}", MessageOf(status), flags);
 }
 
-// Returns advice about the flags that reduce memory use. Weights and step buffers are allocated
-// first, and the cache gets a share of the remaining memory.
+// Returns advice for the user: the flags that reduce memory use.
 std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
   if (options.kv_blocks.has_value()) return "lower --kv-blocks, --step-tokens or --running-max";
   if (options.kv_memory > 0) return "lower --kv-memory, --step-tokens or --running-max";
@@ -187,8 +187,9 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   engine.cache.block_size = decided.block_size;
   engine.requests_max = options.requests_max;
   engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
-  spdlog::info("cache: {} blocks of {} tokens, {} MiB; steps of {} tokens", decided.num_blocks,
-               decided.block_size, (*runner)->kv_bytes() >> 20, decided.step_tokens_max);
+  spdlog::info("the cache has {} blocks of {} tokens ({} MiB); a step computes at most {} tokens",
+               decided.num_blocks, decided.block_size, (*runner)->kv_bytes() >> 20,
+               decided.step_tokens_max);
   const int64_t capacity = int64_t{decided.num_blocks} * decided.block_size;
   if (capacity < decided.max_model_len) {
     spdlog::warn(
@@ -202,8 +203,8 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   return absl::OkStatus();
 }
 
-// Loads all parts into `loaded`. The runner in `loaded` refers to the backend and the model in
-// `loaded`. An error contains an exit code.
+// Loads backend, model, tokenizer, chat template and runner into `loaded`. If loading fails, the
+// returned status contains an exit code (see ExitCodeOf()).
 absl::Status Load(const Options& options, Loaded& loaded) {
   auto backend = CreateBackend(options);
   if (!backend.ok()) return WithExitCode(backend.status(), kExitDevice);
@@ -237,11 +238,10 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 
 }  // namespace
 
-// Loads on a separate thread, because a backend attaches state to its calling thread, and this
-// state must end after loading. If the loading thread continued to exist, its OpenMP worker threads
-// and the OpenMP worker threads of the engine thread would outnumber the CPUs. OpenMP would then
-// hardly spin. Threads started later would also inherit the pinning of the loading thread to one
-// CPU.
+// Runs Load() on a temporary thread. A backend attaches OpenMP worker threads to the thread that
+// calls the backend, and may pin this thread to one CPU. Without the temporary thread, the worker
+// threads of the main thread and of the engine thread would outnumber the CPUs, and threads started
+// later would be pinned to the same CPU.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

@@ -12,19 +12,21 @@
 
 namespace incipit {
 
-// The loaded backend, model and parts of a server. REQUIRES: a Loaded outlives the server that is
-// started with `parts`, because the runner refers to backend and model.
+// The loaded backend, the loaded model and the other parts of a server. REQUIRES: this object
+// outlives the server that is started with `parts`, because the runner in `parts` refers to
+// `backend` and `model`.
 struct Loaded {
   std::unique_ptr<Backend> backend;
   std::optional<Model> model;
   ServerParts parts;
 };
 
-// Loads all parts into `loaded` on a separate thread. An error contains an exit code, which
-// ExitCodeOf() returns.
+// Loads backend, model and all parts of the server into `loaded`, on a separate thread. If loading
+// fails, the returned status contains an exit code (see ExitCodeOf()).
 absl::Status LoadApart(const Options& options, Loaded& loaded);
 
-// Returns the exit code that `status` contains, or kExitFailure if `status` contains none.
+// Returns the exit code that LoadApart() stored in `status`, or kExitFailure if `status` contains
+// no exit code.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace incipit

@@ -16,8 +16,8 @@
 namespace incipit {
 namespace {
 
-// Returns the number of milliseconds until `deadline`, for poll(). The number is rounded up so that
-// poll() does not return just before the deadline. Returns -1 (no limit) if there is no deadline.
+// Returns the time until `deadline` as a timeout for poll(), in milliseconds, rounded up. Returns
+// -1 (no timeout) if `deadline` is empty.
 int MillisecondsUntil(std::optional<Time> deadline) {
   if (!deadline) return -1;
   const auto left =
@@ -32,7 +32,8 @@ bool Take(int fd) {
   return read(fd, &value, sizeof(value)) == sizeof(value);
 }
 
-// Returns true if the process was started with `signal` ignored, as nohup does for SIGHUP.
+// Returns true if `signal` was already ignored when the process started. For example, nohup starts
+// a program with SIGHUP ignored.
 bool IsIgnored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -78,8 +79,8 @@ StopSignals::Event StopSignals::Wait(std::optional<Time> deadline) {
 
 void StopSignals::Wake() {
   const uint64_t one = 1;
-  // The write fails only if the counter of the eventfd has its maximum value. A wake-up is then
-  // already pending.
+  // The write fails only if the counter of the eventfd is full. Wait() has then not yet handled an
+  // earlier wake-up, so no new wake-up is necessary.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 

@@ -1,4 +1,5 @@
-// Declares a class with which the main thread waits for stop signals and wake-ups in one call.
+// Declares a class that lets the main thread wait for a stop signal, a wake-up by another thread,
+// or a deadline.
 #pragma once
 
 #include <optional>
@@ -7,10 +8,10 @@
 
 namespace incipit {
 
-// Receives stop signals. The constructor blocks SIGTERM, SIGINT, SIGQUIT and SIGHUP in the calling
-// thread and in threads started later; only Wait() receives these signals. SIGHUP stays ignored if
-// the process was started with SIGHUP ignored. SIGUSR1 and SIGUSR2 are ignored. Only one thread may
-// call Wait(); any thread may call Wake().
+// Receives the stop signals SIGTERM, SIGINT, SIGQUIT and SIGHUP. The constructor blocks these
+// signals in the calling thread and in all threads started later, so that only Wait() receives
+// them. SIGHUP is ignored if it was already ignored when the process started. SIGUSR1 and SIGUSR2
+// are always ignored. Only one thread may call Wait(); any thread may call Wake().
 class StopSignals {
  public:
   enum class Event { kSignal, kWake, kTimeout };
@@ -20,8 +21,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Waits until a stop signal arrives, Wake() is called, or the time `deadline` is reached. If a
-  // signal and a wake-up are both pending, returns the signal first.
+  // Waits until a stop signal arrives, Wake() is called, or the time `deadline` is reached. If both
+  // a signal and a wake-up are pending, returns kSignal.
   Event Wait(std::optional<Time> deadline);
   void Wake();
 
@@ -29,9 +30,9 @@ class StopSignals {
   int signal_fd_ = -1, wake_fd_ = -1;
 };
 
-// Starts a thread that ends the process with `exit_code` at the next stop signal, or after the time
-// `longest` at the latest. A device that hangs therefore cannot keep the process alive. REQUIRES:
-// no other thread waits for `signals`, and `signals` is never destroyed.
+// Starts a thread that ends the process with `exit_code` when the next stop signal arrives, or when
+// the time `longest` has passed. The process therefore ends even if the device hangs. REQUIRES: no
+// other thread waits for `signals`, and `signals` is never destroyed.
 void ExitOnSignalOrAfter(StopSignals& signals, Duration longest, int exit_code);
 
 }  // namespace incipit

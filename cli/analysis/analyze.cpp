@@ -30,8 +30,8 @@ constexpr CommandText kAnalyzeText = {
     "analyze", "LOG [flags]",
     "Reports how much a prefix cache can save for a log of prompts: the share of the prompts\n"
     "that repeats, the cache size needed for a given saving, the prefixes that requests share,\n"
-    "and the number of blocks in use at a time. The command needs no server and no model\n"
-    "weights.\n"
+    "and the number of distinct blocks used within a time window. The command needs no server\n"
+    "and no model weights.\n"
     "\n"
     "LOG is a file with one request per line; - is stdin. All lines have the same form:\n"
     "  - a text, or an object with the text as prompt; this form needs --tokenizer\n"
@@ -43,8 +43,9 @@ constexpr CommandText kAnalyzeText = {
     "All figures are computed for blocks of --block-size tokens and for blocks of 2, 4 and 8\n"
     "times that size. A hash id stands for --block-size tokens, so smaller blocks cannot be\n"
     "analysed. Cache sizes assume a cache that evicts the least recently used block; `incipit\n"
-    "replay` compares other policies at one cache size. \"Attainable\" are the savings of a cache\n"
-    "without a size limit. Output tokens count only if a later prompt contains them.\n"
+    "replay` compares other policies at one cache size. In the output, \"attainable\" means the\n"
+    "savings of a cache without a size limit. Output tokens count only if a later prompt\n"
+    "contains them.\n"
     "\n"
     "Exit codes: 0 success; 1 the log cannot be read or is wrong (the message names file and\n"
     "line), or a file cannot be written; 2 a flag is wrong.",

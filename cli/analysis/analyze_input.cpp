@@ -12,13 +12,14 @@
 namespace incipit {
 namespace {
 
-// Analysed block sizes, as multiples of the smallest block size.
+// The block sizes that `incipit analyze` analyses, as multiples of the smallest block size.
 constexpr int32_t kGroups[] = {1, 2, 4, 8};
-// Index in kGroups of the block size for tables that show only one size. With the default sizes,
-// this index stands for 16 tokens, the default block size of the server.
+// Index in kGroups of the block size for tables that show only one block size. With the default
+// smallest block size of 8 tokens, index 1 means blocks of 16 tokens, the default of the server.
 constexpr size_t kDefaultDetail = 1;
 
-// Collects contradictions in the data of the requests and formats the contradictions as sentences.
+// Finds contradictions in the requests of a log, such as decreasing timestamps, and describes each
+// contradiction as a sentence.
 class OddityNotes {
  public:
   OddityNotes(TraceForm form, int32_t block_size) : form_(form), block_size_(block_size) {}
@@ -136,8 +137,8 @@ absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& opt
     const absl::Status added = input.log->Add(logged, FullBlocks(request, trace.form, block_size));
     if (!added.ok()) return Annotate(added, fmt::format("{}:{}", options.name, request.line));
     input.output_tokens += request.output_length;
-    // Free the ids of the request, because `input.log` now holds the blocks, and the ids of a log
-    // can need gigabytes.
+    // Free the memory of the ids: `input.log` now holds the blocks, and the ids of a log can need
+    // gigabytes.
     request.hash_ids = {};
     request.token_ids = {};
   }

@@ -1,5 +1,4 @@
-// Converts a trace (a parsed log of requests) into blocks, chooses the block sizes of the analysis
-// and reports contradictions in the log.
+// Converts the parsed log of requests (Trace) to blocks, and reports contradictions in the log.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +14,23 @@
 
 namespace incipit {
 
-// Number of tokens of the smallest analysed block if --block-size is not given. The first constant
-// is for logs of token ids. The second constant is for hash ids, because a hash id of the Mooncake
-// traces stands for 512 tokens.
+// Default of --block-size for logs of token ids (kTokenLogBlockSize) and for logs of hash ids
+// (kHashLogBlockSize), in tokens. A hash id of the Mooncake traces stands for 512 tokens.
 inline constexpr int32_t kTokenLogBlockSize = 8;
 inline constexpr int32_t kHashLogBlockSize = 512;
 inline constexpr int32_t kAnalyzedBlockSizeMax = 1 << 16;
 
 struct AnalysisInput {
-  std::string name;  // name of the log of requests, for messages
+  std::string name;  // name of the log in messages
   TraceForm form = TraceForm::kHashIds;
   std::unique_ptr<BlockLog> log;
-  // Analysed block sizes, as ascending multiples of the block size of `log`.
+  // The analysed block sizes in ascending order, as multiples of the block size of `log`.
   std::vector<int32_t> groups;
-  size_t detail = 0;  // index in `groups` of the block size that tables with only one size show
-  int64_t output_tokens = 0;       // sum of the output lengths of all requests in the log
-  std::vector<std::string> notes;  // contradictions in the data of the log, as sentences
+  // Index in `groups` of the block size for tables that show only one block size.
+  size_t detail = 0;
+  int64_t output_tokens = 0;  // sum of the output lengths of all requests in the log
+  // Sentences about contradictions in the log, such as decreasing timestamps.
+  std::vector<std::string> notes;
 };
 
 enum class TimestampUnit : uint8_t { kSeconds, kMilliseconds, kMicroseconds, kNanoseconds };
@@ -43,17 +43,18 @@ inline constexpr EnumName<TimestampUnit> kTimestampUnitNames[] = {
 
 struct BlockingOptions {
   std::string name;
-  std::optional<int32_t> block_size;  // number of tokens of the smallest block or of one hash id
+  // Number of tokens of the smallest analysed block, or of one hash id.
+  std::optional<int32_t> block_size;
   TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;  // unit of the timestamps in the log
 };
 
-// Maximum number of seconds between the first request and any other request. Timestamps that are
-// further apart probably have another unit.
+// Maximum number of seconds between the first request of a log and any other request. A larger
+// difference probably means that --time-unit is wrong.
 inline constexpr double kLogSecondsMax = 1e10;
 
-// Builds the block log of `trace` (a parsed log of requests). Errors name the log and the line.
-// Returns RESOURCE_EXHAUSTED if the log has too many blocks, and INVALID_ARGUMENT for a time beyond
-// kLogSecondsMax.
+// Converts `trace` (a parsed log of requests) to blocks. Returns RESOURCE_EXHAUSTED if the log has
+// too many blocks, and INVALID_ARGUMENT if a request is more than kLogSecondsMax from the first
+// request.
 absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& options);
 
 }  // namespace incipit

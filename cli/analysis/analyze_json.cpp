@@ -12,7 +12,7 @@ constexpr int32_t kJsonPoints = 100;
 // Rounds `value` to 6 decimal places.
 double Rounded(double value) { return std::round(value * 1e6) / 1e6; }
 
-// Returns as JSON the hit ratios of a cache of `num_blocks` blocks.
+// Returns the hit ratios of a cache of `num_blocks` blocks as a JSON object.
 ordered_json PointJson(const Analysis& analysis, const BlockSizeAnalysis& size,
                        int64_t num_blocks) {
   const int64_t num_tokens = num_blocks * size.block_tokens;

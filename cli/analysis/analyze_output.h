@@ -19,8 +19,9 @@ struct Plot {
   std::string file_name;
   std::string svg;  // content of the SVG file
 };
-// Returns three plots: hit ratio against cache size, working set (distinct blocks used within a
-// window) against time, and the number of requests by length of their shared prefix.
+// Returns three plots: the hit ratio for each cache size; the working set (distinct blocks used
+// within a time window) over the duration of the log; the number of requests for each length of the
+// shared prefix.
 std::vector<Plot> DrawPlots(const Analysis& analysis);
 
 }  // namespace incipit

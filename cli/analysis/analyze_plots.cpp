@@ -26,8 +26,7 @@ TimeUnit UnitFor(double seconds) {
   return {"ms", 1e-3};
 }
 
-// Returns the file name of the log without its folders. If the name is longer than 48 bytes,
-// returns the first 48 bytes plus "...".
+// Returns the file name of the log without its folders, cut to 48 bytes plus "..." if longer.
 std::string ShortName(const Analysis& analysis) {
   constexpr size_t kCharactersMax = 48;
   const std::string name = analysis.name.substr(analysis.name.find_last_of('/') + 1);
@@ -37,8 +36,8 @@ std::string ShortName(const Analysis& analysis) {
 std::string PlainNumber(double value) { return fmt::format("{:.6g}", value); }
 std::string WholePercent(double value) { return fmt::format("{:.3g} %", value); }
 
-// Returns the label rows for an axis of cache sizes: tokens, blocks and, if the bytes per token are
-// known, GiB.
+// Returns the rows of labels below an axis of cache sizes: the size in tokens, in blocks and, if
+// the bytes per token are known, in GiB.
 std::vector<ChartScale> SizeScales(const Analysis& analysis) {
   const auto block_tokens = static_cast<double>(analysis.detailed().block_tokens);
   std::vector<ChartScale> scales = {

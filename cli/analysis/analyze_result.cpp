@@ -17,7 +17,7 @@ constexpr size_t kShownCharactersMax = 40;
 constexpr size_t kShownIdsMax = 3;
 constexpr int64_t kDecodedTokensMax = 24;
 
-// Returns the hash ids or token ids of `blocks` in one vector, in the order of `blocks`.
+// Returns the ids of all `blocks` in one vector. `Id` is the type of a hash id or of a token id.
 template <typename Id>
 std::vector<Id> IdsOf(const BlockLog& log, std::span<const BlockNode> blocks) {
   std::vector<Id> ids;
@@ -115,9 +115,9 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
   for (const int32_t percent : {1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100}) {
     capacities.push_back({std::max<int64_t>(1, Share(percent, num_distinct)), percent});
   }
-  // Add `num_points` cache sizes for a plot, with equal ratios between neighbouring sizes, from
-  // `first` to `last`. `last` is the number of distinct blocks. `first` is at most a thousandth of
-  // `last`, and at most a quarter of the cache size that saves 50 % of the attainable hits.
+  // Add `num_points` cache sizes for a plot. Each size is larger than the previous size by the same
+  // factor. The smallest size is at most a quarter of the cache size with 50 % of the possible
+  // hits.
   const double last = static_cast<double>(num_distinct);
   const double needed = static_cast<double>(curve.BlocksFor(kWantedPercents[0]));
   const double first = std::max(1.0, std::min(last / 1000, needed / 4));
@@ -125,8 +125,8 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
     const double num_blocks = first * std::pow(last / first, 1.0 * i / num_points);
     capacities.push_back({std::llround(num_blocks), 0});
   }
-  // Sort the entry with a percentage first among entries of equal size, so that std::unique() keeps
-  // the entry with a percentage.
+  // Among entries of equal size, sort the entry with a percentage first. std::unique() keeps the
+  // first of several equal entries.
   std::ranges::sort(capacities, [](const CurveCapacity& a, const CurveCapacity& b) {
     return a.num_blocks != b.num_blocks ? a.num_blocks < b.num_blocks : a.percent > b.percent;
   });

@@ -15,15 +15,17 @@
 
 namespace incipit {
 
-// Shares of the attainable hits, in percent. The analysis reports the cache size that each share
-// needs. Attainable are the hits of a cache without a size limit.
+// The analysis reports the cache sizes that reach 50 %, 80 % and 95 % of the hits of a cache
+// without a size limit.
 inline constexpr int32_t kWantedPercents[] = {50, 80, 95};
 
 struct BlockSizeAnalysis {
   int64_t block_tokens = 0;
   ReuseCurve curve;
-  std::vector<WorkingSet::Peak> peaks;  // peaks[w]: maximum of the working set for window w
-  // Same meaning as num_sharing and num_used_once in Sharing.
+  // peaks[w]: largest working set (distinct blocks used) of window w.
+  std::vector<WorkingSet::Peak> peaks;
+  // `num_sharing_requests` is the number of requests that share a block with an earlier request.
+  // `num_blocks_used_once` is the number of distinct blocks that only one request has.
   int64_t num_sharing_requests = 0, num_blocks_used_once = 0;
 };
 
@@ -31,21 +33,23 @@ struct Analysis {
   std::string name;  // name of the log of prompts
   std::string form;  // form of the prompts in the log: "hash_ids" or "token_ids"
   int64_t output_tokens = 0;
-  double seconds = 0;  // seconds from the first to the last request; 0 without timestamps
-  // One analysis for each block size, ascending by size; not empty.
+  double seconds = 0;  // time from the first to the last request, in seconds; 0: no timestamps
+  // One analysis for each block size, in ascending order of the block size.
   std::vector<BlockSizeAnalysis> sizes;
-  size_t detail = 0;  // index in `sizes` of the block size that sharing and beginnings use
+  // Index in `sizes` of the block size of the members `sharing` and `beginnings`.
+  size_t detail = 0;
   Sharing sharing;
-  std::vector<std::string> beginnings;  // beginnings[i]: first characters or ids of sharing.top[i]
+  // beginnings[i]: start of the shared prefix sharing.top[i], as text or ids.
+  std::vector<std::string> beginnings;
   WorkingSet working_set;
   std::optional<int64_t> bytes_per_token;  // size of the keys and values of one token, in bytes
-  std::vector<std::string> notes;          // contradictions in the data of the log, as sentences
+  std::vector<std::string> notes;          // sentences about contradictions in the log
 
   const BlockSizeAnalysis& detailed() const { return sizes[detail]; }
 };
 
 struct AnalysisOptions {
-  // Window of the working set in seconds; absent: round fractions of the duration.
+  // Length of the window of the working set, in seconds; absent: the lengths of DefaultWindows().
   std::optional<double> window;
   std::optional<int64_t> bytes_per_token;  // size of the keys and values of one token, in bytes
   size_t num_top_prefixes = 10;
@@ -54,27 +58,27 @@ struct AnalysisOptions {
   std::function<std::string(std::span<const TokenId>)> decode;
 };
 
-// Analyses `input`. Returns FAILED_PRECONDITION if `options.window` is set and the log has no
-// timestamps.
+// Analyses the log `input`. Returns FAILED_PRECONDITION if `options.window` is set and the log has
+// no timestamps.
 absl::StatusOr<Analysis> Analyze(const AnalysisInput& input, const AnalysisOptions& options);
 
-// Returns the size of the keys and values of `num_tokens` tokens in GiB, or nothing if the size of
-// one token (bytes_per_token) is not known.
+// Returns the size of the keys and values of `num_tokens` tokens in GiB, or nothing if
+// analysis.bytes_per_token is absent.
 std::optional<double> GibOf(const Analysis& analysis, int64_t num_tokens);
 
 // Returns the length of window number `window` of the working set as text, such as "5 min" or
 // "1,000 requests".
 std::string WindowText(const WorkingSet& set, size_t window);
 
-// One cache size in the curve of hit ratio against cache size.
+// A cache size for which tables or plots show the hit ratio.
 struct CurveCapacity {
-  int64_t num_blocks = 0;  // number of blocks that the cache holds
-  // Percentage of the log's distinct blocks; 0 for a size that only plots show.
+  int64_t num_blocks = 0;  // cache size in blocks
+  // num_blocks as a percentage of the distinct blocks of the log; 0: only plots show this cache
+  // size.
   int32_t percent = 0;
 };
-// Returns the cache sizes, in ascending order, for which the hit ratio is shown: fixed percentages
-// of the number of distinct blocks for a table, and up to `num_points` more sizes for a plot. The
-// sizes for the plot are closer to each other for small caches.
+// Returns the cache sizes for which tables and plots show the hit ratio, in ascending order. Up to
+// `num_points` sizes are only for plots.
 std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_points);
 
 }  // namespace incipit

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// A set of marked positions in [0, size). The set counts the marks at and after a given position in
-// O(log size) (a Fenwick tree: "A new data structure for cumulative frequency tables", 1994).
+// A set of marked positions in [0, size), stored as a Fenwick tree. CountFrom() counts the marks at
+// or after a position in O(log size).
 class MarkCounts {
  public:
   explicit MarkCounts(size_t size) : counts_(size + 1) {}
@@ -34,13 +34,13 @@ class MarkCounts {
   int64_t num_marks_ = 0;
 };
 
-// The order of blocks by last use (LRU stack): `marks_` has a mark at the position of the last use
-// of each block. Later uses have larger positions.
+// Orders the blocks by their last use. Each block of each prompt is one block use, and all block
+// uses of the log are numbered. `marks_` has a mark at the number of the last use of each block.
 class LruStack {
  public:
   LruStack(size_t num_nodes, size_t num_uses) : marks_(num_uses), position_(num_nodes, kNever) {}
 
-  // Returns the rank of `node` by last use; the block that was used last has rank 1. REQUIRES:
+  // Returns the rank of `node` by last use. The most recently used block has rank 1. REQUIRES:
   // `node` has been used.
   int64_t Depth(BlockNode node) const { return marks_.CountFrom(position_[node]); }
   void Use(BlockNode node) {
@@ -50,18 +50,19 @@ class LruStack {
   }
   size_t num_uses() const { return num_uses_; }
   int64_t num_blocks() const { return marks_.num_marks(); }
-  // Returns the number of distinct blocks that were used at or after use number `since`, counted
-  // from the start of the log.
+  // Returns the number of distinct blocks that were used at or after block use number `since`. Each
+  // block of each prompt is one block use; block uses are numbered from 0.
   int64_t NumUsedSince(size_t since) const { return marks_.CountFrom(since); }
 
  private:
   static constexpr uint32_t kNever = ~uint32_t{0};
   MarkCounts marks_;
-  std::vector<uint32_t> position_;  // position_[n]: position of the last use of node n
+  std::vector<uint32_t> position_;  // position_[n]: number of the last use of node n
   size_t num_uses_ = 0;
 };
 
-// Counts the distinct blocks used within windows of time that end at the current request.
+// Counts the distinct blocks that were used within each time window. A window ends at the current
+// request.
 class WindowCounter {
  public:
   WindowCounter(const BlockView& view, const WorkingSetOptions& options)
@@ -76,13 +77,12 @@ class WindowCounter {
     use_begin_.reserve(num_requests + 1);
     const double end = num_requests == 0 ? 0 : TimeOf(num_requests - 1);
     step_ = end / options.num_samples;
-    // If windows are counted in requests, take at most one sample per request, so that a short log
-    // has no equal samples.
+    // If windows are measured in requests, take at most one sample of the working set per request.
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 
-  // Takes the samples of the working set that are due before request `index`. REQUIRES: `stack` has
-  // not used the blocks of this request yet.
+  // Records the working set at each sampling time before request `index`. REQUIRES: `stack` does
+  // not contain the block uses of request `index` yet.
   void BeforeRequest(size_t index, const LruStack& stack) {
     while (HasSampleBefore(TimeOf(index))) Sample(NextSample(), index, stack);
     use_begin_.push_back(stack.num_uses());
@@ -104,8 +104,8 @@ class WindowCounter {
   double TimeOf(size_t index) const {
     return set_.is_timed ? view_.log().request(index).time : static_cast<double>(index + 1);
   }
-  // Returns true if a sample of the working set is due before the time `now`. One sample is kept
-  // free for Finish(), at the end of the log.
+  // Returns true if a sampling time of the working set is before `now`. The last sample is reserved
+  // for Finish().
   bool HasSampleBefore(double now) const {
     return step_ > 0 && set_.samples.size() + 1 < num_samples_max_ && NextSample() < now;
   }
@@ -126,8 +126,9 @@ class WindowCounter {
   const size_t num_samples_max_;
   WorkingSet set_;
   double step_ = 0;
-  std::vector<size_t> use_begin_;  // use_begin_[r]: number of the first block use of request r
-  std::vector<size_t> first_in_;   // first_in_[w]: index of the first request in window w
+  // use_begin_[r]: number of block uses in the log before request r.
+  std::vector<size_t> use_begin_;
+  std::vector<size_t> first_in_;  // first_in_[w]: index of the first request within time window w
 };
 
 size_t NumUses(const BlockView& view) {
@@ -140,8 +141,7 @@ double Ratio(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// Returns the number among 1, 2, 5, 10, 20, 50, 100 and so on whose ratio to `value` is closest to
-// 1.
+// Rounds `value` to the closest number of the sequence 1, 2, 5, 10, 20, 50, 100 and so on.
 double RoundCount(double value) {
   const double power = std::pow(10, std::floor(std::log10(std::max(value, 1.0))));
   const double scaled = std::max(value, 1.0) / power;
@@ -197,8 +197,8 @@ Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options) {
   for (size_t request = 0; request < log.num_requests(); ++request) {
     windows.BeforeRequest(request, stack);
     const int64_t num_blocks = view.num_blocks(request);
-    // Look up all blocks of the prompt before any block is used, so that blocks of the prompt do
-    // not evict each other.
+    // Look up all blocks of the prompt before the first call of Use(), so that the prompt does not
+    // evict its own blocks.
     for (int64_t i = 0; i < view.num_seen(request); ++i) {
       const auto depth = static_cast<size_t>(stack.Depth(view.block(request, i)));
       if (depth >= at.size()) at.resize(std::max(depth + 1, 2 * at.size()));

@@ -10,16 +10,16 @@
 namespace incipit {
 namespace {
 
-// The forest of the blocks of one view (one block size). Nodes of the log that are not a block of
-// the view have no uses.
+// The trees of the prompt blocks for one block size. If node n stands for no block of this size,
+// num_uses[n] is 0.
 struct Forest {
   explicit Forest(const BlockView& view);
 
-  std::vector<uint32_t> num_uses;  // num_uses[n]: number of requests that use the block of node n
-  std::vector<BlockNode> parents;  // parents[n]: node of the previous block in the view
-  // depths[n]: number of the block in its prompt, 1 for the first block.
+  std::vector<uint32_t> num_uses;  // num_uses[n]: number of requests with the block of node n
+  std::vector<BlockNode> parents;  // parents[n]: node of the previous block of the prompt
+  // depths[n]: number of blocks from the start of the prompt to the block of node n.
   std::vector<uint32_t> depths;
-  // first_uses[n]: index of the first request that uses the block of node n.
+  // first_uses[n]: index of the first request with the block of node n.
   std::vector<uint32_t> first_uses;
 };
 
@@ -48,8 +48,8 @@ std::vector<SharedPrefix> FindPrefixes(const BlockView& view, const Forest& fore
     const BlockNode parent = forest.parents[node];
     return parent != kNoBlockNode && forest.num_uses[parent] == forest.num_uses[node];
   };
-  // A parent node has a smaller number than its child, so this loop visits the start of a stretch
-  // (blocks that the same requests share) before its end.
+  // A parent node has a smaller number than its child, so this loop visits a parent before its
+  // children.
   std::vector<uint32_t> depth_before(num_nodes);
   std::vector<bool> has_continuation(num_nodes);
   for (size_t node = 0; node < num_nodes; ++node) {
@@ -89,8 +89,8 @@ Sharing::Lengths LengthsOf(std::vector<int64_t> values) {
           static_cast<double>(sum) / static_cast<double>(values.size())};
 }
 
-// Returns the index of the histogram bar for `num_blocks` shared blocks: 0 for 0 blocks, 1 for 1, 2
-// for 2-3, 3 for 4-7, and so on.
+// Returns the index of the histogram bar for requests with `num_blocks` shared blocks. Bar 0 is for
+// 0 blocks, bar 1 for 1 block, bar 2 for 2 or 3 blocks, bar 3 for 4 to 7 blocks, and so on.
 size_t BinOf(int64_t num_blocks) {
   return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(num_blocks)));
 }
@@ -141,9 +141,8 @@ Sharing MeasureSharing(const BlockView& view, size_t num_top) {
 
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max) {
-  // Collect the blocks from the end of the stretch (blocks that the same requests share) to its
-  // start. Parents are nodes of the log, whose blocks may be smaller than the blocks of the view:
-  // `group` log blocks form one view block.
+  // Collect the blocks from the last block of the prefix to its first block. Each block of the view
+  // consists of `group` blocks of the log, and the parent of a node is a log block.
   std::vector<BlockNode> blocks;
   const int64_t group = view.block_tokens() / view.log().block_tokens();
   BlockNode node = prefix.node;

@@ -1,5 +1,5 @@
-// Measures how prompts of a log share prefixes: how many leading blocks of each prompt an earlier
-// prompt also had, and which prefixes requests share.
+// Measures how many blocks at the start of each prompt an earlier prompt of the log also has, and
+// finds the prefixes that several requests share.
 #pragma once
 
 #include <cstdint>
@@ -9,53 +9,57 @@
 
 namespace incipit {
 
-// A stretch: consecutive blocks of prompts that are all shared by the same requests. The next
-// stretch of a prompt is shared by fewer requests. Each stretch counts only its own blocks, so the
-// savings of all stretches add up to the hits of a cache without a size limit.
+// Consecutive blocks of a prompt that the same requests share: a stretch. The blocks after a
+// stretch are shared by fewer requests, so they belong to another stretch. The saved blocks
+// (num_saved) of all stretches add up to the hits of a cache without a size limit.
 struct SharedPrefix {
-  // Last block of the stretch (consecutive blocks that the same requests share).
+  // Node of the last block of the stretch (consecutive blocks that the same requests share).
   BlockNode node = kNoBlockNode;
   int64_t num_requests = 0;
-  // Number of blocks from the start of the prompt to the end of the stretch.
+  // Number of blocks from the start of the prompt to `node`.
   int64_t num_blocks = 0;
-  // Number of blocks in the stretch, without the blocks before the stretch.
+  // Number of consecutive blocks before and including `node` that the same requests share.
   int64_t num_own_blocks = 0;
-  int64_t num_saved = 0;   // blocks that all requests after the first find in the cache
-  int64_t first_line = 0;  // line number in the log of the first request with the stretch
+  int64_t num_saved = 0;   // number of block hits: (num_requests - 1) * num_own_blocks
+  int64_t first_line = 0;  // line number, in the log, of the first request with these blocks
 };
 
 struct Sharing {
-  // One bar of a histogram: the number of requests that have from `blocks_from` to `blocks_to`
-  // shared blocks. A shared block is a leading block of the prompt that an earlier request also
-  // had.
+  // One bar of a histogram: the number of requests whose shared prefix has from `blocks_from` to
+  // `blocks_to` blocks. The shared prefix of a request is its longest prefix that an earlier
+  // request also has.
   struct Bin {
-    int64_t blocks_from = 0, blocks_to = 0;  // range of shared blocks; both bounds are included
+    // Smallest and largest length of the shared prefix, in blocks.
+    int64_t blocks_from = 0, blocks_to = 0;
     int64_t num_requests = 0;
   };
   struct Lengths {
-    int64_t p50 = 0, p90 = 0, p99 = 0, max = 0;  // percentiles (nearest rank) of a length in tokens
+    int64_t p50 = 0, p90 = 0, p99 = 0, max = 0;  // percentiles and maximum of a length in tokens
     double mean = 0;
   };
 
-  // num_sharing: requests that share at least one block with an earlier request.
+  // `num_sharing` is the number of requests that share at least their first block with an earlier
+  // request.
   int64_t num_requests = 0, num_sharing = 0;
   int64_t input_tokens = 0;
-  // Distributions over all requests: prompt length, and shared length.
+  // Statistics over all requests: length of the prompt, and length of its prefix that an earlier
+  // request also has.
   Lengths prompt_tokens, shared_tokens;
-  // Histogram for 0, 1, 2-3, 4-7 ... shared blocks, up to the maximum in the log.
+  // Histogram of the lengths of shared prefixes. The bars are for 0, 1, 2 to 3, 4 to 7 blocks, and
+  // so on.
   std::vector<Bin> bins;
   int64_t num_distinct = 0;       // number of distinct blocks in the log
-  int64_t num_used_once = 0;      // number of distinct blocks that only one request used
-  int64_t num_prefixes = 0;       // number of stretches that at least two requests share
-  std::vector<SharedPrefix> top;  // stretches with the highest num_saved, in descending order
+  int64_t num_used_once = 0;      // number of distinct blocks that only one request has
+  int64_t num_prefixes = 0;       // number of shared prefixes, including those not in `top`
+  std::vector<SharedPrefix> top;  // shared prefixes with the most saved blocks, in descending order
 };
 
-// Measures how the prompts of the log share prefixes. `top` of the result has at most `num_top`
-// shared prefixes.
+// Measures how the prompts of the log `view` share prefixes. The member `top` of the result has at
+// most `num_top` elements.
 Sharing MeasureSharing(const BlockView& view, size_t num_top);
 
-// Returns the first `num_blocks_max` blocks of the stretch `prefix` (consecutive blocks that the
-// same requests share), in prompt order.
+// Returns the nodes of at most `num_blocks_max` blocks of `prefix`, in the order of the prompt. The
+// first returned block is the first block that exactly the requests of `prefix` share.
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max);
 

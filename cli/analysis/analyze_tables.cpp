@@ -16,7 +16,7 @@ constexpr size_t kIndent = 2;
 constexpr size_t kTimelineRows = 12;
 constexpr int64_t kBarWidth = 30;
 
-// A list of text lines, each with a name and a value.
+// A text with one line for each fact: the name of the fact and its value.
 class Facts {
  public:
   void Add(std::string name, std::string value) { table_.Add({std::move(name), std::move(value)}); }
@@ -36,8 +36,8 @@ std::string LengthsText(const Sharing::Lengths& lengths) {
                      Thousands(lengths.p90), Thousands(lengths.p99), Thousands(lengths.max));
 }
 
-// Appends the table columns that show a cache size. The column GiB exists only if the bytes per
-// token are known.
+// Appends the table columns for a cache size: one column for each unit of size. The column GiB
+// exists only if the bytes per token are known.
 void AddSizeColumns(const Analysis& analysis, std::vector<Column>& columns) {
   columns.push_back({"blocks"});
   columns.push_back({"tokens"});
@@ -126,13 +126,14 @@ std::string CurveText(const Analysis& analysis) {
                      size.block_tokens, table.Text(kIndent));
 }
 
-// A text table with `columns`, then one column of block counts for each window of the working set.
+// A text table with the given `columns`, followed by one column for each window of the working set.
+// A cell of such a column is a number of blocks.
 class WindowTable {
  public:
   WindowTable(const WorkingSet& set, std::vector<Column> columns)
       : num_windows_(set.windows.size()), table_(AllColumns(set, std::move(columns))) {}
 
-  // Appends a row to the table. `blocks_of(w)` returns the number of blocks of window w.
+  // Appends a row to the table. `blocks_of(w)` returns the cell for window w.
   template <typename BlocksOf>
   void Add(std::vector<std::string> cells, const BlocksOf& blocks_of, int64_t num_distinct) {
     for (size_t w = 0; w < num_windows_; ++w) cells.push_back(Thousands(blocks_of(w)));
@@ -190,7 +191,7 @@ std::string SharingText(const Analysis& analysis) {
   for (const Sharing::Bin& bin : sharing.bins) largest = std::max(largest, bin.num_requests);
   TextTable table({{"shared tokens"}, {"requests"}, {"of all"}, {"", kLeft}});
   for (const Sharing::Bin& bin : sharing.bins) {
-    // The label ends one token before the first block of the next bar would be full.
+    // The range of a bar ends one token before the range of the next bar begins.
     const std::string range =
         bin.blocks_from == 0 ? "none"
                              : fmt::format("{} - {}", Thousands(bin.blocks_from * block_tokens),

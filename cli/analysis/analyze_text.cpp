@@ -37,7 +37,7 @@ std::string Thousands(int64_t value) {
 std::string ShortNumber(double value) {
   static constexpr std::string_view kUnits[] = {"", " k", " M", " G", " T"};
   size_t unit = 0;
-  // If rounding would show 1000, use the next larger unit.
+  // From 999.5, `value` would be rounded to 1000, so use the next larger unit.
   while (std::abs(value) >= 999.5 && unit + 1 < std::size(kUnits)) {
     value /= 1000;
     ++unit;

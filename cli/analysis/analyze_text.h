@@ -8,11 +8,14 @@
 
 namespace incipit {
 
-std::string Thousands(int64_t value);   // digits in groups of three, such as "1,234,567"
-std::string ShortNumber(double value);  // three digits and a unit prefix, such as "950" or "1.23 k"
-std::string PercentText(double ratio);  // `ratio` as a percentage, such as "12.3 %" for 0.1234
-std::string TimeText(double seconds);   // a time with its unit, such as "250 ms" or "1 min 30 s"
-int64_t Share(int64_t percent, int64_t whole);  // returns `percent` % of `whole`, rounded down
+// Returns `value` with digits in groups of three, such as "1,234,567".
+std::string Thousands(int64_t value);
+// Returns three digits and a unit, such as "950" or "1.23 k".
+std::string ShortNumber(double value);
+std::string PercentText(double ratio);  // Returns `ratio` in percent, such as "12.3 %" for 0.1234
+// Returns a time with its unit, such as "250 ms" or "1 min 30 s".
+std::string TimeText(double seconds);
+int64_t Share(int64_t percent, int64_t whole);  // Returns `percent` % of `whole`, rounded down
 
 // Returns `part` / `whole`, or 0 if `whole` is 0.
 double RatioOf(int64_t part, int64_t whole);
@@ -21,7 +24,7 @@ double RatioOf(int64_t part, int64_t whole);
 // and bytes that are not UTF-8 become U+FFFD.
 std::string VisibleText(std::string_view text);
 
-// A text table whose columns have headings and two spaces between them.
+// A text table. Each column has a heading. Two spaces separate the columns.
 class TextTable {
  public:
   enum class Align : uint8_t { kLeft, kRight };

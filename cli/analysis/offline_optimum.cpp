@@ -9,14 +9,15 @@
 namespace incipit {
 namespace {
 
-// The number of a use of a block. All block uses are numbered in the order of the log.
+// The number of a block use. A block use is one block in the prompt of one request. All block uses
+// of the log are numbered in their order in the log.
 using UseNumber = uint32_t;
 constexpr UseNumber kNoUse = 0xffffffff;
 static_assert(kLoggedBlocksMax < kNoUse);
 
 // A set of numbers in [0, size), stored as levels of bits. The lowest level has one bit for each
-// number. Each higher level has one bit for each word of the next lower level. The bit is 1 if that
-// word is not 0.
+// number. Each bit of a higher level stands for one 64-bit word of the next lower level, and is 1
+// if this word is not 0.
 class UseSet {
  public:
   explicit UseSet(size_t size) {
@@ -53,11 +54,11 @@ class UseSet {
   }
 
  private:
-  // Bits of each level; levels_[0] has one bit per number.
+  // levels_[0]: one bit for each number; levels_[i + 1]: one bit for each word of levels_[i].
   std::vector<std::vector<uint64_t>> levels_;
 };
 
-// Returns, for each use of a block, the number of the next use of the same block.
+// Returns an array: element i is the number of the next use, after block use i, of the same block.
 std::vector<UseNumber> NextUses(const BlockLog& log) {
   size_t num_uses = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) num_uses += log.chain(r).size();
@@ -76,8 +77,8 @@ std::vector<UseNumber> NextUses(const BlockLog& log) {
 
 }  // namespace
 
-// `kept` holds the number of the next use of each cached block. Uses are numbered by request and
-// from the start of each prompt, so the blocks with the smallest numbers should stay cached.
+// `kept` contains the number of the next use of each cached block. If the cache is full, the block
+// with the latest next use is evicted.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   INCIPIT_CHECK(capacity >= 0);
   if (capacity == 0) return 0;
@@ -85,9 +86,8 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // The condition is true if the block was in the cache when the request arrived. Blocks that
-    // this loop inserts have larger numbers than all uses of the current request, so no block that
-    // the request still needs is evicted.
+    // If true, the block was already in the cache when the request arrived. Blocks that the request
+    // itself inserts have a next use in a later request.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

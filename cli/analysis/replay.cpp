@@ -26,7 +26,7 @@
 namespace incipit {
 namespace {
 
-// Default of --block-size, in tokens, for logs of token ids.
+// Default of --block-size for logs of token ids, in tokens.
 constexpr int32_t kReplayedTokenBlock = 16;
 constexpr double kCapacityShareMin = 1e-9;
 
@@ -130,8 +130,8 @@ absl::StatusOr<AnalysisInput> ReadBlocks(const ReplayFlags& values) {
   return MakeBlocks(std::move(trace), options);
 }
 
-// Returns the cache size in blocks. The factor 1 + 1e-12 corrects rounding errors, so that a share
-// of 0.29 of 100 blocks is 29 blocks.
+// Returns the cache size in blocks. The factor 1 + 1e-12 corrects rounding errors: 0.29 of 100
+// blocks must be 29 blocks, not 28.
 absl::StatusOr<int64_t> CapacityOf(const ReplayFlags& values, int64_t num_distinct) {
   if (values.num_blocks) return *values.num_blocks;
   const double blocks = *values.capacity_share * static_cast<double>(num_distinct);

@@ -7,7 +7,8 @@
 namespace incipit {
 namespace {
 
-// Formats a ratio with two decimals, because policies often differ by only tenths of a percent.
+// Formats a ratio as a percentage with two decimals, because the hit ratios of policies often
+// differ by less than 1 %.
 std::string FinePercent(double ratio) { return fmt::format("{:.2f} %", 100 * ratio); }
 
 std::string HeadText(const Replay& replay) {

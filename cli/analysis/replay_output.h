@@ -15,14 +15,15 @@ struct Replay {
   std::string name;  // name of the log of prompts
   int64_t num_requests = 0;
   int64_t block_tokens = 0;
-  int64_t num_blocks = 0;    // number of blocks of all prompts; a block counts once per prompt
-  int64_t num_tokens = 0;    // number of tokens of all prompts
+  int64_t num_blocks = 0;    // sum of the numbers of blocks of all prompts
+  int64_t num_tokens = 0;    // sum of the numbers of tokens of all prompts
   int64_t num_distinct = 0;  // number of distinct blocks in the log
   int64_t capacity = 0;      // cache size in blocks
   bool make_room_first = false;
-  int64_t optimum_hits = 0;  // number of block hits of the best possible eviction
+  int64_t optimum_hits = 0;  // maximum number of block hits that any eviction policy can have
   std::vector<ReplayResult> results{};
-  std::vector<std::string> notes{};  // contradictions in the data of the log, as sentences
+  // Sentences about contradictions in the log, such as decreasing timestamps.
+  std::vector<std::string> notes{};
 };
 
 // Returns the results of the replay as a text table.

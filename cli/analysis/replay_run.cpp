@@ -12,12 +12,12 @@
 namespace incipit {
 namespace {
 
-// Maximum time of a request, in seconds since the first request. Later times are replaced by this
-// time, because a clock in nanoseconds overflows after 292 years (9.2e9 seconds).
+// Maximum arrival time of a request, in seconds after the first request. Larger times are replaced
+// by this maximum, because a clock in nanoseconds overflows at 9.2e9 seconds.
 constexpr double kReplaySecondsMax = 1e9;
 
-// Builds the token ids of prompts for KvCacheManager. In a log of hash ids, the number of a node (a
-// block and all previous blocks) serves as the only token of the block.
+// Builds the token ids of a prompt for KvCacheManager. In a log of hash ids, each block becomes one
+// token: the number of its node.
 class PromptTokens {
  public:
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
@@ -52,8 +52,8 @@ class PromptTokens {
 KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
   size_t longest = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
-  // Limit the cache size to the number of distinct blocks, because a larger cache has the same
-  // hits.
+  // Limit the cache size to the number of distinct blocks of the log, because a larger cache has
+  // the same hits.
   const int64_t capacity =
       std::clamp<int64_t>(static_cast<int64_t>(log.num_nodes()), 1, options.capacity);
   const int64_t beside =

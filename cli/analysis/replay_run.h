@@ -13,9 +13,9 @@ struct ReplayOptions {
   TraceForm form = TraceForm::kHashIds;  // form of the prompts in the log: token ids or hash ids
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
   int64_t capacity = 1;  // cache size in blocks, at least 1
-  // If true, the policy evicts before a prompt enters the cache, as a server does, so no block of
-  // that prompt is evicted. If false, the pool has room for one prompt in addition to the cache.
-  // After each prompt, the policy then evicts until `capacity` blocks are left.
+  // True: the policy evicts blocks before a prompt enters the cache, as in a server. False: the
+  // policy evicts blocks after the prompt has entered, so that the policy can also evict blocks of
+  // this prompt. The pool then has room for one more prompt.
   bool make_room_first = false;
 };
 
@@ -27,13 +27,12 @@ struct ReplayResult {
   int64_t regret = 0;     // number of blocks that were computed again soon after their eviction
 };
 
-// Replays the requests of `log` with one eviction policy, and returns the hits and evictions.
-// Requests run one at a time, in the order and at the times of the log. All blocks of a prompt can
-// be hits, including the last block. Output tokens are not cached. If a prompt is longer than the
-// cache, its first blocks enter the cache.
+// Runs the prompts of `log` through KvCacheManager with one eviction policy, and returns the hits
+// and evictions. The requests run one after the other, in the order of the log. The last block of a
+// prompt can be a hit. Output tokens are not cached. If a prompt is longer than the cache, its
+// first blocks enter the cache.
 //
-// REQUIRES: if the log holds token ids, its block size is valid for ValidateKvCacheOptions(). If
-// the log holds hash ids, the manager treats each hash id as a block of one token.
+// REQUIRES: if `log` holds token ids, ValidateKvCacheOptions() accepts its block size.
 ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options);
 
 }  // namespace incipit

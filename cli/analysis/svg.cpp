@@ -23,7 +23,7 @@ std::string_view AnchorName(SvgText::Anchor anchor) {
   return "start";
 }
 
-// Formats a coordinate with at most two decimals, without trailing zeros and without "-0".
+// Formats a coordinate with at most two decimals, without trailing zeros; -0 becomes "0".
 std::string Number(double value) {
   const double rounded = std::round(value * 100) / 100;
   return fmt::format("{}", rounded == 0 ? 0.0 : rounded);

@@ -1,4 +1,4 @@
-// Creates drawings as self-contained SVG files, without external fonts, scripts or styles.
+// Creates drawings as SVG files. The files refer to no other files.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace incipit {
 std::string EscapeXml(std::string_view text);
 
 struct SvgPoint {
-  // Distances of a point from the left and the upper edge of the drawing, in pixels.
+  // `x` is the distance from the left edge of the drawing, `y` from the upper edge, in pixels.
   double x = 0, y = 0;
 };
 
-// The stroke of a line. `color` and `dashes` are views of string literals, such as "#1b6ca8".
+// The colour, width and dashes of a line. `color` is an RGB colour, such as "#1b6ca8".
 struct SvgStroke {
   std::string_view color;
   double width = 1;
-  // Lengths of dashes and gaps in pixels, such as "4 3"; empty: a solid line.
+  // Length of a dash and length of a gap in pixels, such as "4 3"; empty: a solid line.
   std::string_view dashes = {};
 };
 

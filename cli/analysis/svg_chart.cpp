@@ -15,8 +15,7 @@ constexpr int32_t kWidth = 900, kPlotHeight = 330;
 constexpr double kPlotLeft = 84, kPlotTop = 76, kBarsRight = 30, kLegendWidth = 190,
                  kRowHeight = 18;
 constexpr std::string_view kInk = "#222222", kFaint = "#666666", kGrid = "#e4e4e4";
-// Colours that people with colour blindness can distinguish (Okabe and Ito, "Color universal
-// design").
+// Colours of the lines of a chart. People with colour blindness can distinguish these colours.
 constexpr std::string_view kColors[] = {"#0072b2", "#d55e00", "#009e73",
                                         "#cc79a7", "#e69f00", "#56b4e9"};
 
@@ -42,8 +41,8 @@ struct Titles {
   std::string_view title, subtitle, x_label, y_label;
 };
 
-// Creates a drawing with titles and axis labels. `num_rows` is the number of rows of axis values
-// below the plot.
+// Creates a drawing with the title of the chart and the titles of the axes. `num_rows` is the
+// number of rows of numbers below the x axis.
 SvgDocument Begin(const Frame& frame, const Titles& titles, size_t num_rows) {
   const double x_label_y = frame.bottom + 14 + kRowHeight * static_cast<double>(num_rows) + 14;
   SvgDocument svg(kWidth, static_cast<int32_t>(x_label_y + 20), titles.title, titles.subtitle);
@@ -176,8 +175,8 @@ std::string DrawLineChart(const LineChart& chart) {
     svg.Polyline(points,
                  {.color = ColorOf(i), .width = 2, .dashes = chart.series[i].dashed ? "5 4" : ""});
   }
-  // Put the text of a mark above and left of its point, or below and right of its point, because
-  // rising curves leave these areas free.
+  // Put the text of a mark above and to the left of its point, or below and to the right. A rising
+  // curve does not pass through these areas.
   for (const ChartMark& mark : chart.marks) {
     const SvgPoint at = place(mark.at);
     const bool is_right = at.x > (frame.left + frame.right) / 2;

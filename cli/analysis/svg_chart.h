@@ -11,19 +11,19 @@
 
 namespace incipit {
 
-// The labels of a chart axis: their unit, and the function that formats the value of a label.
+// One row of numbers along an axis of a chart.
 struct ChartScale {
-  std::string unit;  // unit, shown to the right of the labels; empty: x_label names the unit
-  std::function<std::string(double)> text;  // returns the label for a value
+  std::string unit;  // unit, written to the right of the numbers; empty: no unit is written
+  std::function<std::string(double)> text;  // formats a number of the axis
 };
 
 struct ChartSeries {
   std::string name;
-  std::vector<SvgPoint> points;  // points of the line in the units of the axes, in the order of x
+  std::vector<SvgPoint> points;  // points of the line, in ascending order of x
   bool dashed = false;
 };
 
-// A labelled point in a line chart.
+// A point in a line chart, with a text beside the point.
 struct ChartMark {
   SvgPoint at;
   std::string text;
@@ -31,19 +31,19 @@ struct ChartMark {
 
 struct LineChart {
   std::string title, subtitle, x_label, y_label;
-  std::vector<ChartScale> x_scales;  // one row of labels for each unit of x; not empty
+  std::vector<ChartScale> x_scales;  // rows of numbers below the x axis, one row for each unit
   std::function<std::string(double)> y_text;
-  bool is_x_logarithmic = false;  // REQUIRES: if true, the x of every point is above 0
-  double y_max = 0;               // upper end of the y axis; 0: the largest y of all points
+  bool is_x_logarithmic = false;  // if true, x must be above 0 for all points
+  double y_max = 0;               // largest value of the y axis; 0: the largest y of all points
   std::vector<ChartSeries> series;
   std::vector<ChartMark> marks;
 };
 
 struct BarChart {
   struct Bar {
-    std::string name;  // label below this bar
+    std::string name;  // text below the bar
     double value = 0;
-    std::string text;  // label above this bar
+    std::string text;  // text above the bar
   };
   std::string title, subtitle, x_label, y_label;
   std::function<std::string(double)> y_text;
@@ -55,11 +55,11 @@ std::string DrawLineChart(const LineChart& chart);
 // Returns the content of an SVG file with the bar chart.
 std::string DrawBarChart(const BarChart& chart);
 
-// Returns about `count` + 1 round axis values in equal steps from 0. The last value is `max`, or
-// the first step above `max`.
+// Returns round numbers for an axis from 0 to `max`, such as 0, 20, 40, 60. The numbers have equal
+// distances, and the last number is at least `max`. The result has about `count` + 1 numbers.
 std::vector<double> RoundTicks(double max, int32_t count);
-// Returns axis values in [min, max]: the powers of ten and, if these are fewer than three, also 2
-// and 5 times the powers of ten. Both bounds are included.
+// Returns the powers of ten from `min` to `max` for a logarithmic axis. If there are fewer than
+// three, also returns 2 and 5 times the powers of ten.
 std::vector<double> LogarithmicTicks(double min, double max);
 
 }  // namespace incipit

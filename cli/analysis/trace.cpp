@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// Maximum number of tokens of a request.
+// Maximum value of input_length and of output_length, in tokens.
 constexpr uint64_t kLengthMax = std::numeric_limits<int32_t>::max();
 constexpr uint64_t kTokenIdMax = std::numeric_limits<TokenId>::max();
 
@@ -44,9 +44,8 @@ TraceKey TraceKeyOf(std::string_view name) {
   return TraceKey::kOther;
 }
 
-// Parses one line of a log from the events of the JSON parser. No JSON tree is built, because most
-// of a log is arrays of numbers. Each event method returns false to stop the parser; status() then
-// holds the error.
+// Parses one line of a log. The JSON parser calls a method of this class for each value that the
+// parser reads. A method that returns false stops the parser; status() then returns the error.
 class TraceLine : public nlohmann::json_sax<json> {
  public:
   const absl::Status& status() const { return status_; }
@@ -60,7 +59,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   bool boolean(bool) override { return Other(); }
   bool number_integer(number_integer_t value) override {
     return Number(static_cast<double>(value),
-                  std::nullopt);  // a negative number cannot be an id
+                  std::nullopt);  // nullopt: a negative number cannot be an id
   }
   bool number_unsigned(number_unsigned_t value) override {
     return Number(static_cast<double>(value), value);
@@ -117,8 +116,8 @@ class TraceLine : public nlohmann::json_sax<json> {
     --depth_;
     return true;
   }
-  // Returns true if the JSON array that begins now holds ids, and prepares for reading the ids.
-  // Both the line itself and the value of `prompt` may be an array of token ids.
+  // Called at the start of a JSON array. Returns true if the elements of the array are hash ids or
+  // token ids.
   bool BeginsIds() {
     if (in_ids_ || depth_ > 1) return false;
     if (depth_ == 0) name_ = "a line";
@@ -133,7 +132,7 @@ class TraceLine : public nlohmann::json_sax<json> {
     }
     return depth_ > 0;
   }
-  // Handles a JSON value that is allowed only under an unknown key.
+  // Handles a JSON value that no known key allows. The value is an error unless its key is unknown.
   bool Other() {
     if (depth_ == 0) return NoPrompt();
     return in_ids_ || (depth_ == 1 && key_ != TraceKey::kOther) ? WrongType() : true;
@@ -207,11 +206,12 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  // Nesting depth of the parser's position, and depth of the array of ids.
+  // `depth_` is the number of open JSON objects and arrays. `ids_depth_` is the value of `depth_`
+  // inside the array of ids.
   int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
-  std::string name_;     // name of the key that `key_` stands for
-  bool in_ids_ = false;  // true while the parser is inside an array of ids
+  std::string name_;     // name of the JSON key `key_`
+  bool in_ids_ = false;  // true between the start and the end of an array of ids
 };
 
 struct ParsedLine {
@@ -224,8 +224,7 @@ absl::StatusOr<ParsedLine> ParseLine(std::string_view text, const TraceTokenizer
     return InvalidArgument("the line has {} bytes; the maximum is {}", text.size(),
                            kJsonLineBytesMax);
   }
-  // The JSON library would treat a NUL byte as the end of the input and ignore the text after the
-  // NUL byte.
+  // The JSON library would ignore the text after a NUL byte.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
   }

@@ -13,24 +13,23 @@
 
 namespace incipit {
 
-// Maximum number of requests in a log. ReadTrace() returns an error for a larger log. The maximum
-// size of a line is kJsonLineBytesMax.
+// Maximum number of requests in a log. ReadTrace() returns an error for a log with more requests.
 inline constexpr size_t kTraceRequestsMax = 10'000'000;
-// Maximum number of hash ids and token ids in a log.
+// Maximum number of ids (hash ids or token ids) in a log, summed over all requests.
 inline constexpr size_t kTraceIdsMax = 200'000'000;
 
-// The form of the prompts in a log, which is the same for all lines of the log.
+// The form of the prompts in a log: hash ids of blocks, or token ids. All prompts of a log have the
+// same form.
 enum class TraceForm : uint8_t { kHashIds, kTokenIds };
 
-// One request of a log. Either `hash_ids` or `token_ids` is filled, depending on the form of the
-// trace.
+// One request of a log. The prompt is stored either in `hash_ids` or in `token_ids`.
 struct TraceRequest {
   int64_t line = 0;           // line number of the request in the log, starting at 1
-  double timestamp = 0;       // arrival time in the unit of the log, usually ms; 0 if absent
-  int64_t input_length = 0;   // number of prompt tokens; 0 if a log of hash ids has no value
-  int64_t output_length = 0;  // number of output tokens; 0 if absent
-  // Ids of the prompt blocks. Two blocks with equal ids have equal contents and equal previous
-  // blocks.
+  double timestamp = 0;       // arrival time, in the time unit of the log; 0: no time is given
+  int64_t input_length = 0;   // number of prompt tokens; 0: unknown (only in logs of hash ids)
+  int64_t output_length = 0;  // number of output tokens; 0: unknown
+  // One id for each block of the prompt. Blocks with equal ids have equal contents and equal
+  // previous blocks.
   std::vector<uint64_t> hash_ids{};
   std::vector<TokenId> token_ids{};
 };
@@ -54,8 +53,8 @@ using TraceTokenizer = std::function<absl::StatusOr<std::vector<TokenId>>(std::s
 absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
                                 const TraceTokenizer& tokenizer);
 
-// Reads the log in the file `path`, or from stdin if `path` is "-", as ReadTrace() does. Returns
-// NOT_FOUND if the file cannot be opened, and INTERNAL if reading fails.
+// Calls ReadTrace() for the file `path`, or for stdin if `path` is "-". Returns NOT_FOUND if the
+// file cannot be opened, and INTERNAL if reading fails.
 absl::StatusOr<Trace> ReadTraceFile(const std::string& path, const TraceTokenizer& tokenizer);
 
 }  // namespace incipit

@@ -48,7 +48,7 @@ constexpr CommandText kBenchText = {
 
 struct BenchOptions {
   ClientOptions client;
-  std::string admin_address;  // address of the Admin service; empty: `client.address`
+  std::string admin_address;  // address of the Admin service; empty: the same as `client.address`
   int32_t num_requests = 100, concurrency = 8;
   std::optional<double> rate;
   int32_t prompt_tokens = 256, output_tokens = 32, shared_prefix_tokens = 0;
@@ -62,9 +62,9 @@ void Bind(Flags& flags, BenchOptions& options) {
   flags.Group("Load");
   flags.Integer({"requests", "N", "Total number of requests."}, options.num_requests,
                 {1, 10'000'000});
-  flags.Integer({"concurrency", "N", "Closed loop: number of requests that are kept in flight."},
+  flags.Integer({"concurrency", "N", "Number of requests that run at the same time (closed loop)."},
                 options.concurrency, {1, 100'000});
-  flags.Real({"rate", "R", "Open loop: average number of requests that start per second."},
+  flags.Real({"rate", "R", "Average number of requests that start per second (open loop)."},
              options.rate, {1e-3, 1e6});
   flags.Group("Requests");
   flags.Integer({"prompt-tokens", "N", "Number of tokens in each prompt."}, options.prompt_tokens,
@@ -131,8 +131,8 @@ absl::StatusOr<std::string> Detokenize(const ClientOptions& client, v1::Inferenc
   return response.text();
 }
 
-// Returns the ids of all tokens of the server's model that are not special. A token is special if
-// Detokenize with skip_special_tokens leaves the token out. If the server has no tokenizer, only
+// Returns the ids of all tokens of the server's model except special tokens. A special token is a
+// token that Detokenize removes if skip_special_tokens is set. If the server has no tokenizer, only
 // the end-of-sequence tokens are special.
 absl::StatusOr<std::vector<uint32_t>> PromptTokens(const ClientOptions& client,
                                                    v1::Inference::Stub& stub,
@@ -164,7 +164,8 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
-  // The wake-ups of this process must not interrupt a server on the same machine.
+  // When a thread of this process wakes up, the thread must not interrupt a server on the same
+  // machine.
   NeverInterruptOthers();
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));

@@ -18,8 +18,8 @@ int32_t NumTokens(const v1::GenerateResponse& response) {
 
 }  // namespace
 
-// One request of the load test that is in flight. gRPC calls the methods of a Call from one thread
-// at a time.
+// A request of the load test that has been sent and has not ended. gRPC calls the methods of a Call
+// one at a time.
 class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
   Call(BenchLoad& load, int32_t index, Time due) : load_(load), index_(index), due_(due) {}
@@ -52,8 +52,8 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
   }
 
  private:
-  // Records the arrival of one message with `num_tokens` output tokens. Each of these tokens gets
-  // an equal part of the time since the previous message.
+  // Records the arrival of a message with `num_tokens` output tokens. The time since the previous
+  // message is divided equally among the `num_tokens` tokens.
   void NoteTokens(int32_t num_tokens) {
     const Time now = Now();
     int32_t num_gaps = num_tokens;
@@ -105,9 +105,9 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
   return {std::move(records_), seconds, plan_.arrivals.empty() ? plan_.concurrency : 0};
 }
 
-// Waits until the start time of request `index`. If `index` is the number of requests, waits until
-// all requests have ended. Returns false if a progress report was due earlier; the caller must then
-// call WaitUntilDue() again.
+// Waits until request `index` may start. If `index` equals the number of requests, waits until all
+// requests have ended. Returns false if the next progress report is due before that; the caller
+// must then call WaitUntilDue() again.
 bool BenchLoad::WaitUntilDue(int32_t index, Time due,
                              const std::function<void(const BenchProgress&)>& report) {
   const Time report_at = report ? Now() + kReportEvery : kNoDeadline;
@@ -164,7 +164,8 @@ void BenchLoad::OnDone(int32_t index, BenchRecord record) {
   if (!record.error.empty()) ++progress_.num_errors;
   records_[static_cast<size_t>(index)] = std::move(record);
   ended_.push_back(index);
-  // Before the unlock, because the owner may destroy this object after the unlock.
+  // Called while the mutex is locked, because another thread may destroy this object as soon as the
+  // mutex is unlocked.
   changed_.notify_all();
 }
 

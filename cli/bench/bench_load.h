@@ -17,29 +17,32 @@
 
 namespace incipit {
 
-// The measurements of one request. `due` is the planned start of the request in an open loop, and
-// the actual start in a closed loop.
+// The measurements of one request.
 struct BenchRecord {
   bool is_done = false;
   std::string error;  // error message; empty if the request succeeded
-  // Seconds from `due` to the first token, and from `due` to the end.
+  // `first_token` is the time from `due` to the first output token, and `total` is the time from
+  // `due` to the end of the request, in seconds.
   double first_token = 0, total = 0;
   std::vector<double> inter_token;  // times between consecutive output tokens, in seconds
   uint32_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  double due = 0;  // start of the request, in seconds since the start of the load test
+  // Start of the request, in seconds since the start of the load test: the planned start in an open
+  // loop, the actual start in a closed loop.
+  double due = 0;
 };
 
 struct BenchProgress {
   int32_t num_done = 0, num_in_flight = 0, num_errors = 0;
   int64_t num_output_tokens = 0;
-  double seconds = 0;  // seconds since the start of the load test
+  double seconds = 0;  // time since the start of the load test, in seconds
 };
 
 struct BenchPlan {
   int32_t num_requests = 0;
-  // Closed loop: number of requests in flight; used if `arrivals` is empty.
+  // If `arrivals` is empty (closed loop): number of requests that run at the same time.
   int32_t concurrency = 0;
-  // Open loop: start times of the requests, in seconds since the start of the load test.
+  // Start times of the requests (open loop), in seconds since the start of the load test. Empty: a
+  // closed loop.
   std::vector<double> arrivals;
   std::function<v1::GenerateRequest(int32_t index)> make_request;
 };
@@ -47,19 +50,19 @@ struct BenchPlan {
 struct BenchResult {
   std::vector<BenchRecord> records;
   double seconds = 0;  // seconds from the start of the load test to the end of its last request
-  int32_t concurrency = 0;  // number of requests in flight in a closed loop; 0: open loop
+  int32_t concurrency = 0;  // number of requests that run at the same time; 0: an open loop
 };
 
-// Runs one load test. Outputs arrive on threads of gRPC, so in an open loop a slow output does not
-// delay other requests.
+// Runs one load test. gRPC threads receive the outputs, so receiving an output does not delay the
+// start of other requests.
 class BenchLoad {
  public:
   // REQUIRES: `stub` outlives this object.
   BenchLoad(v1::Inference::Stub& stub, const ClientOptions& client, BenchPlan plan);
   ~BenchLoad();
 
-  // Sends all requests of the plan and returns after the last request has ended. If `report` is
-  // set, the calling thread calls `report` after every 200 ms of waiting and at the end.
+  // Sends all requests and returns after the last request has ended. If `report` is set, calls
+  // `report` about every 200 ms and at the end, on the calling thread.
   BenchResult Run(const std::function<void(const BenchProgress&)>& report);
 
  private:
@@ -76,13 +79,14 @@ class BenchLoad {
   const ClientOptions client_;
   const BenchPlan plan_;
   Time begin_{};
-  std::map<int32_t, std::unique_ptr<Call>> calls_;  // calls in flight, by index of their request
+  // Key: index of the request; value: call of this request.
+  std::map<int32_t, std::unique_ptr<Call>> calls_;
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<BenchRecord> records_ ABSL_GUARDED_BY(mutex_);
   BenchProgress progress_ ABSL_GUARDED_BY(mutex_);
-  // Keys in calls_ of the calls that have ended.
+  // Keys of the ended calls in `calls_`. StartCall() removes these calls from `calls_`.
   std::vector<int32_t> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -44,7 +44,7 @@ constexpr int32_t kPositionsMaxFlag = 1 << 20;
 constexpr int32_t kSequencesMaxFlag = 4096;
 constexpr int32_t kDecodePromptDefault = 128;
 
-// Types of keys and values that the CPU backend supports.
+// The element types of keys and values that the CPU backend supports.
 constexpr EnumName<DType> kKvDTypeNames[] = {{DType::kF32, NameOf(DType::kF32)},
                                              {DType::kBF16, NameOf(DType::kBF16)}};
 
@@ -114,10 +114,11 @@ void Bind(Flags& flags, BenchModelOptions& options) {
       {"cpu-isa", "NAME", "CPU instruction set. auto: the fastest set that this machine has."},
       options.cpu_isa, "auto", kCpuIsaNames);
   flags.Group("Output");
-  flags.Switch(
-      {"profile", "",
-       "Report the share of time of each operation, and how close the operation is to its limit."},
-      options.profile);
+  flags.Switch({"profile", "",
+                "Also report two percentages for each operation: its share of the time, and its "
+                "minimum time "
+                "divided by its measured time."},
+               options.profile);
   flags.Switch({"json", "", "Print the results as one JSON object."}, options.json);
 }
 

@@ -10,9 +10,9 @@ double BytesOf(MatrixType type) {
   return type == MatrixType::kInt8 ? 1 : 2;
 }
 
-// Returns the number of pairs of a token and a position to which the token attends, for the tokens
-// at positions [first, first + num_tokens). The token at position p attends to the positions [0, p
-// + 1). If `window` is above 0, the token attends only to the last `window` of these positions.
+// Counts the pairs (token, position) in which the token attends to the position, for the tokens at
+// positions [first, first + num_tokens). The token at position p attends to the positions [0, p +
+// 1). If `window` is above 0, the token attends only to the last `window` of these positions.
 double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
   double sum = 0;
   for (int64_t position = first; position < first + num_tokens; ++position) {
@@ -22,14 +22,15 @@ double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
 }
 
 // Returns the number of positions to which at least one token at the positions [first, first +
-// num_tokens) attends. `window` is the length of the attention window; 0: no window.
+// num_tokens) attends. If `window` is above 0, a token attends only to the last `window` positions.
 double PositionsRead(int64_t first, int64_t num_tokens, int32_t window) {
   const int64_t end = first + num_tokens;
   return static_cast<double>(window > 0 ? std::min(end, num_tokens - 1 + window) : end);
 }
 
 // Returns the machine's rate of matrix products with weights of `type`, in operations per second.
-// Weights can be widened to f32, and some machines compute f32 products faster than bf16 products.
+// If f32 products are faster than products of `type`, returns the rate of f32 products, because a
+// backend can convert the weights to f32.
 double RateOf(MatrixType type, const MachineRates& rates) {
   double native = 0;
   if (type == MatrixType::kBF16) native = rates.bf16;
@@ -75,15 +76,16 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const S
   add(StepOperation::kGateUp, layers * hidden * 2 * intermediate, num_tokens);
   add(StepOperation::kDown, layers * intermediate * hidden, num_tokens);
   if (step.has_logits) add(StepOperation::kLogits, hidden * config.vocab_size, num_sequences);
-  // Sums over all layers: `seen` counts pairs of a token and a position to which the token attends;
-  // `read` counts positions whose keys and values are read.
+  // Sums over all layers, for one sequence. `seen` is the number of pairs (token, position) in
+  // which the token attends to the position. `read` is the number of positions whose keys and
+  // values are read.
   double seen = 0, read = 0;
   for (const int32_t window : config.layer_windows) {
     seen += PositionsSeen(step.position, step.num_tokens, window);
     read += PositionsRead(step.position, step.num_tokens, window);
   }
   work[static_cast<size_t>(StepOperation::kAttention)] = {
-      // Two products: queries with keys, and weights with values.
+      // Attention computes two products: queries times keys, and attention weights times values.
       .operations = 4 * num_sequences * seen * query,
       .bytes = num_sequences * read * 2 * key * static_cast<double>(ByteSize(types.kv))};
   return work;

@@ -1,5 +1,5 @@
-// Computes the minimum work of a step of a model (arithmetic operations and bytes read), and the
-// minimum time that a machine needs for this work.
+// Computes the minimum number of arithmetic operations and of bytes read in a step (batch) of a
+// model, and the minimum time that a machine needs for such a step.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct ModelTypes {
   DType kv = DType::kF32;
 };
 
-// The shape of a step (one batch). Each of `num_sequences` sequences computes the tokens at
+// The size of a step (one batch): `num_sequences` sequences, each of which computes the tokens at
 // positions [position, position + num_tokens).
 struct StepShape {
   int64_t num_sequences = 1, num_tokens = 1, position = 0;
@@ -31,7 +31,7 @@ struct StepShape {
 };
 
 struct ModelWork {
-  double operations = 0;  // number of arithmetic operations; a multiply-add counts as two
+  double operations = 0;  // number of arithmetic operations; a multiply-add is two operations
   double bytes = 0;       // number of bytes read from memory
 };
 
@@ -41,20 +41,19 @@ inline ModelWork& operator+=(ModelWork& sum, const ModelWork& work) {
   return sum;
 }
 
-// The work of each operation of a step (such as attention), indexed by StepOperation.
+// Element i is the work of the operation StepOperation(i), such as attention, in a step.
 using OperationWork = std::array<ModelWork, kNumStepOperations>;
 
-// Returns the minimum work of a step: the products with all weight matrices, and the attention of
-// each token to all positions that the token attends to. Each weight matrix, and the keys and
-// values of each sequence, are read from memory once. Norms, activations and sampling are small and
-// not counted.
+// Returns the minimum work of each operation of a step. Each weight matrix is read from memory
+// once, and so are the keys and values of each sequence. Small operations such as norms,
+// activations and sampling are not counted.
 OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const StepShape& step);
 
 ModelWork SumOf(const OperationWork& work);
 
-// Returns the minimum time in which a machine with the rates `rates` does `work`, in seconds: the
-// maximum of the arithmetic time and the memory time. The arithmetic time uses the rate of the type
-// `weights`, or the rate of f32 if that rate is higher, because weights can be widened to f32.
+// Returns the minimum time, in seconds, that a machine with the rates `rates` needs for `work`: the
+// time for the arithmetic operations or the time for reading the bytes, whichever is longer.
+// `weights` is the type of the weights.
 double LeastSeconds(const ModelWork& work, MatrixType weights, const MachineRates& rates);
 
 }  // namespace incipit

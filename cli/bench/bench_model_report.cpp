@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The figures that the report shows for one measurement of prefill or decode (ModelSpeed).
+// The figures that the report shows for one ModelSpeed (a measurement of prefill or decode).
 struct SpeedFigures {
   double tokens_per_s = 0, gflops = 0, gbytes_per_s = 0, fraction_of_limit = 0;
 };
@@ -29,8 +29,9 @@ SpeedFigures FiguresOf(const ModelSpeed& speed, const BenchModelResult& result) 
           .fraction_of_limit = least_seconds / speed.seconds};
 }
 
-// The figures that the report shows for one operation: its share of the time of a measurement, and
-// its minimum time divided by its measured time.
+// The figures that the report shows for one operation, such as attention. `share` is the fraction
+// of the measured time, and `fraction_of_limit` is the minimum time of the operation divided by its
+// measured time.
 struct OperationFigures {
   std::string_view name;
   double share = 0, fraction_of_limit = 0;
@@ -44,8 +45,7 @@ std::vector<OperationFigures> ProfileOf(const ModelSpeed& speed, const BenchMode
     const double seconds = speed.operation_seconds[i];
     if (seconds <= 0) continue;
     const auto operation = static_cast<StepOperation>(i);
-    // The work of attention uses the type of keys and values, which may differ from the type of the
-    // weights.
+    // Attention multiplies keys and values. Their type may differ from the type of the weights.
     const bool is_attention = operation == StepOperation::kAttention;
     const MatrixType type = is_attention ? MatrixTypeOf(result.types.kv) : result.types.weights;
     double least_seconds = 0;

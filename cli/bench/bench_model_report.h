@@ -9,10 +9,10 @@
 namespace incipit {
 
 // Returns the measurements of `incipit bench-model` as one JSON object. If `has_profile` is true,
-// adds the share of time of each operation.
+// the object also contains the share of time of each operation, such as attention.
 nlohmann::ordered_json ToJson(const BenchModelResult& result, bool has_profile);
-// Returns the measurements of `incipit bench-model` as a text table. If `has_profile` is true, adds
-// one row for each operation.
+// Returns the measurements of `incipit bench-model` as a text table. If `has_profile` is true, the
+// text also contains one line for each operation, such as attention.
 std::string Describe(const BenchModelResult& result, bool has_profile);
 
 }  // namespace incipit

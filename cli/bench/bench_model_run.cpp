@@ -43,7 +43,8 @@ TransformerRunnerOptions RunnerOptions(const BenchModelPlan& plan) {
   return options;
 }
 
-// Runs steps over sequences 0, 1, ... of random tokens. Each sequence has its own cache blocks.
+// Runs steps (batches) of prefill and decode for several sequences of random tokens. Each sequence
+// has its own cache blocks.
 class StepDriver {
  public:
   StepDriver(TransformerRunner& runner, int32_t vocab_size, int32_t blocks_each)
@@ -52,7 +53,7 @@ class StepDriver {
   }
 
   // Computes the prompt tokens [begin, end) of `sequence` in one step. If `samples` is true, the
-  // step also samples the next token.
+  // step also samples a token after the last prompt token.
   absl::Status Prefill(int32_t sequence, int32_t begin, int32_t end, bool samples) {
     Clear();
     for (int32_t position = begin; position < end; ++position) {
@@ -63,8 +64,8 @@ class StepDriver {
   }
 
   // Copies the keys and values of the first `num_positions` positions of sequence 0 to the
-  // sequences [1, num_sequences). The copies run in a step, and a step needs at least one token, so
-  // the step computes the last of these positions again.
+  // sequences [1, num_sequences). A step makes the copies. Because a step must compute at least one
+  // token, the step also computes the token at position `num_positions` - 1 again.
   absl::Status CopyPrompt(int32_t num_sequences, int32_t num_positions) {
     copies_.clear();
     for (int32_t s = 1; s < num_sequences; ++s) {
@@ -77,8 +78,8 @@ class StepDriver {
     return status;
   }
 
-  // Computes one token at `position` for each of the sequences [0, num_sequences). The tokens are
-  // random if `is_first` is true; otherwise the previous step sampled the tokens.
+  // Computes one token at `position` for each of the sequences [0, num_sequences). If `is_first` is
+  // true, the tokens are random. Otherwise the tokens are those that the previous step sampled.
   absl::Status Decode(int32_t num_sequences, int32_t position, bool is_first) {
     sampled_.swap(result_.tokens);
     Clear();
@@ -185,8 +186,8 @@ class Measurement {
     return speed;
   }
 
-  // Computes one prompt and copies its keys and values to all sequences, before decode is measured.
-  // Each sequence reads its own copy, so equal prompts take as long to read as different prompts.
+  // Stores the keys and values of a prompt for each sequence, before decode is measured. The prompt
+  // is computed for sequence 0 only, and its keys and values are copied to the other sequences.
   absl::Status PreparePrompts() {
     INCIPIT_RETURN_IF_ERROR(RunPrompt(0, plan_.decode_prompt));
     return driver_.CopyPrompt(SequencesMax(plan_), plan_.decode_prompt);
@@ -227,8 +228,8 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // Calls `run` plan_.repeat times. Stores in `speed` the median time of a run, and the mean time
-  // of each operation in a run.
+  // Calls `run` plan_.repeat times. Stores the median time of a call of `run` and the mean time of
+  // each operation per call in `speed`.
   absl::Status TakeTimes(ModelSpeed& speed, const std::function<absl::Status()>& run) {
     const SteadyClock clock;
     std::vector<double> seconds;
@@ -263,9 +264,9 @@ absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config)
                     plan.decode_prompt + plan.generate, config.max_positions);
 }
 
-// Runs all measurements of `plan`. Measures the arithmetic rates and the read bandwidth of the
-// machine before the first measurement and after each measurement, and keeps the highest rates,
-// because other processes may lower the rates for a while.
+// Runs all measurements of `plan`. Also measures the rates of the machine (arithmetic operations
+// and bytes read per second) several times and keeps the highest rates, because other processes may
+// lower the rates for a while.
 absl::Status Measure(const BenchModelPlan& plan, Backend& backend, Measurement& measurement,
                      BenchModelResult& result,
                      const std::function<void(std::string_view)>& report) {

@@ -1,5 +1,4 @@
-// Runs the steps of a model (batches of prefill or decode) without a server and measures their
-// time.
+// Measures the time of prefill and decode of a model, without a server.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +21,24 @@ struct BenchModelPlan {
   std::string folder;
   CpuOptions cpu;
   WeightFormat weights = WeightFormat::kAsStored;
-  // Type of keys and values; absent: the type that the server would use.
+  // Element type of keys and values; absent: the type that `incipit serve` uses by default.
   std::optional<DType> kv_dtype;
   int32_t prompt = 512;         // number of prompt tokens in the prefill measurement
   int32_t decode_prompt = 128;  // number of tokens of each sequence before the first decode step
-  int32_t generate = 64;        // number of decode steps in each run
+  int32_t generate = 64;        // number of decode steps in each run of a decode measurement
   std::vector<int32_t> sequences = {1, 8, 32};
   int32_t step_tokens = 512;  // maximum number of tokens in a prefill step
-  int32_t repeat = 5;         // number of runs of each measurement
+  int32_t repeat = 5;         // number of times that each measurement is repeated
 };
 
 // The result of one measurement of prefill or decode.
 struct ModelSpeed {
   int32_t num_sequences = 0;
-  int64_t num_tokens = 0;                // number of tokens that a run computes
-  double seconds = 0;                    // median duration of a run
-  std::vector<OperationWork> steps;      // minimum work of each step of a run
-  OperationSeconds operation_seconds{};  // mean time of each operation in a run, over all runs
+  int64_t num_tokens = 0;            // number of tokens computed in one run of the measurement
+  double seconds = 0;                // median duration of the runs of the measurement, in seconds
+  std::vector<OperationWork> steps;  // steps[i]: minimum work of step i of a run
+  // Time of each operation (such as attention) per run, averaged over all runs.
+  OperationSeconds operation_seconds{};
 };
 
 struct BenchModelResult {

@@ -10,14 +10,13 @@
 namespace incipit {
 namespace {
 
-// Streams of the random generator: one stream for the shared prefix, one stream for the arrival
-// times, and one stream for each prompt.
+// Numbers of independent streams of random numbers: kSharedStream for the prefix that all prompts
+// share, kArrivalStream for the arrival times, kFirstPromptStream + i for the rest of prompt i.
 constexpr uint32_t kSharedStream = 0;
 constexpr uint32_t kArrivalStream = 1;
 constexpr uint32_t kFirstPromptStream = 2;
 
-// Maximum number of token ids in a range that OrdinaryTokens() tests for special tokens by one
-// call.
+// Maximum number of token ids in a range that OrdinaryTokens() passes to `has_special`.
 constexpr uint32_t kRangeMax = 1024;
 
 }  // namespace
@@ -25,7 +24,7 @@ constexpr uint32_t kRangeMax = 1024;
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special) {
-  // Ranges [begin, end) of token ids that are not tested yet.
+  // Ranges [begin, end) of token ids that still must be passed to `has_special`.
   std::vector<std::pair<uint32_t, uint32_t>> ranges;
   for (uint64_t end = vocab_size; end > 0;) {
     const uint64_t begin = (end - 1) / kRangeMax * kRangeMax;
@@ -72,7 +71,7 @@ std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double 
   double time = 0;
   for (int32_t i = 0; i < num_requests; ++i) {
     arrivals.push_back(time);
-    // The uniform random number (bits + 1) / 2^53 is in (0, 1], so its logarithm is finite.
+    // The random number (bits + 1) / 2^53 is above 0 and at most 1, so its logarithm is finite.
     const uint64_t bits = RandomBits(seed, kArrivalStream, static_cast<uint64_t>(i)) >> 11;
     time -= std::log((static_cast<double>(bits) + 1) * 0x1p-53) / rate;
   }

@@ -15,8 +15,8 @@
 namespace incipit {
 
 // Returns the token ids in [0, vocab_size) that are not special tokens. `has_special(begin, end)`
-// returns true if the ids [begin, end) contain a special token. OrdinaryTokens calls `has_special`
-// once for each 1,024 ids, and at most 20 more times for each special token.
+// returns true if at least one of the ids [begin, end) is a special token. The number of calls of
+// `has_special` is about vocab_size / 1,024, plus up to 20 for each special token.
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special);
@@ -36,8 +36,8 @@ class BenchPrompts {
   int32_t num_tokens_, num_shared_;
 };
 
-// Returns the arrival times of requests, in seconds since the start of a load test: a Poisson
-// process with an average of `rate` requests per second.
+// Returns random arrival times of `num_requests` requests (a Poisson process), in seconds since the
+// start of a load test. On average, `rate` requests arrive per second.
 std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double rate);
 
 }  // namespace incipit

@@ -38,7 +38,8 @@ struct Span {
   double begin = 0, end = 0;
 };
 
-// Returns the spans of time, in ascending order, in which at least `num_needed` of `spans` overlap.
+// Returns the time spans during which at least `num_needed` of the time spans `spans` overlap, in
+// ascending order.
 std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   std::vector<std::pair<double, int32_t>> changes;
   for (const Span& span : spans) {
@@ -55,9 +56,9 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   return overlaps;
 }
 
-// Returns the number of output tokens of `record` within the times `spans`. A token is spread
-// evenly over the time since the previous token, so a part of a token may count. REQUIRES: `spans`
-// do not overlap and are in ascending order.
+// Returns the number of output tokens of the request `record` during the time spans `spans`. If
+// only a part of the time between two output tokens is in `spans`, the same part of a token is
+// counted. REQUIRES: the elements of `spans` do not overlap and are in ascending order.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
   auto span = spans.begin();

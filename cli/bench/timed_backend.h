@@ -1,6 +1,6 @@
-// A backend that forwards every call to another backend and adds up the time of each operation. The
-// times are correct only if the other backend completes an operation before the call returns, as
-// the CPU backend does.
+// A backend that forwards every call to another backend and measures the total time of each
+// operation. The measured times are correct only if the other backend returns from a call after the
+// operation is complete, as the CPU backend does.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace incipit {
 
-// The operations of a step (a batch of prefill and decode) whose times are added up. kOther stands
-// for small operations: embeddings and block copies.
+// The operations whose times TimedBackend measures. kOther stands for all small operations
+// together, such as embeddings and block copies.
 enum class StepOperation : uint8_t {
   kQkv,
   kAttention,
@@ -30,13 +30,13 @@ using OperationSeconds = std::array<double, kNumStepOperations>;
 
 class TimedBackend final : public Backend {
  public:
-  // Forwards calls to `backend`. ProjectAdd() with a weight of `intermediate_size` columns counts
-  // as the down projection of the MLP (kDown), and any other ProjectAdd() as the output projection
-  // of attention (kOutput). REQUIRES: `backend` outlives this object.
+  // Forwards calls to `backend`. The time of a ProjectAdd() call is added to kDown (down projection
+  // of the MLP) if the weight has `intermediate_size` columns, and otherwise to kOutput (output
+  // projection of attention). REQUIRES: `backend` outlives this object.
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 
-  // Returns the time of each operation since the previous call of TakeSeconds(), in seconds.
+  // Returns the total time of each operation since the previous call of TakeSeconds(), in seconds.
   OperationSeconds TakeSeconds();
 
   BackendLimits limits() const override { return backend_.limits(); }
@@ -60,8 +60,8 @@ class TimedBackend final : public Backend {
   void Upload(const Step& step, const StepLogits& logits) override {
     backend_.Upload(step, logits);
   }
-  // Always calls `enqueue` and never replays a recorded graph, so that the time of each operation
-  // is measured.
+  // Always calls `enqueue`, so that this object measures the time of each operation. (A backend may
+  // instead replay a recording of an earlier call.)
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;

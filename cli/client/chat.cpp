@@ -93,8 +93,9 @@ class Conversation {
         stub_(v1::Inference::NewStub(OpenChannel(options.client))),
         system_(options.system) {}
 
-  // Sends the conversation and `message` to the server. If the call succeeds, or if the user stops
-  // the call after the first text, adds `message` and the output to the conversation.
+  // Sends the conversation and the user's `message` to the server. If the call succeeds, adds
+  // `message` and the output to the conversation. Does the same if the user stops the call after
+  // output text has arrived.
   grpc::Status Ask(std::string message, bool prints, CollectedOutput& output);
 
   void Reset() { turns_.clear(); }
@@ -102,7 +103,8 @@ class Conversation {
     system_ = std::move(system);
     Reset();
   }
-  // Removes the last user message and its output from the conversation. Returns the message.
+  // Removes the last user message and its output from the conversation. Returns the removed
+  // message, or nullopt if there is none.
   std::optional<std::string> TakeLastMessage();
   std::string History() const;
 
@@ -149,7 +151,7 @@ grpc::Status Conversation::Ask(std::string message, bool prints, CollectedOutput
   }
   grpc::Status status = reader->Finish();
   if (prints && output.has_text()) Print(stdout, "\n");
-  // If the user stopped the output, the conversation keeps the part of the output that arrived.
+  // If the user stopped the call, the conversation keeps the output text that arrived before.
   const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && output.has_text();
   if (status.ok() || stopped) turns_.push_back({std::move(message), output.choices()[0].text});
   return status;
@@ -173,8 +175,8 @@ std::string Conversation::History() const {
   return text;
 }
 
-// The interactive loop of `incipit chat`. The loop prints input prompts and notes only if standard
-// input is a terminal.
+// Reads messages and commands from standard input until the end of the input or /quit. Prints input
+// prompts and notes only if standard input is a terminal.
 class Dialogue {
  public:
   explicit Dialogue(const ChatOptions& options)

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Maximum size of a gRPC message, in bytes. The largest messages contain the log probabilities of
-// prompts.
+// Maximum size of a gRPC message, in bytes. The largest messages are responses with log
+// probabilities of the prompt tokens.
 constexpr int kMessageBytesMax = 256 << 20;
 
 std::string DescribeDetail(const google::protobuf::Any& any) {
@@ -47,7 +47,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
-  // Ignore the HTTP proxy of the environment, because an Incipit server is never behind this proxy.
+  // Ignore the environment variables for an HTTP proxy. Connect to the server directly.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }

@@ -1,5 +1,4 @@
-// The client side of a gRPC connection to a server: address, tenant, timeout, and descriptions of
-// errors.
+// Options of the commands that call a server, and functions for their gRPC calls.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -22,11 +21,12 @@ void BindClientFlags(Flags& flags, ClientOptions& options);
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 
-// Adds the tenant and the deadline to the context of a gRPC call that starts now.
+// Adds the tenant and the deadline to `context`. The timeout of the gRPC call starts now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
-// Returns the code and the message of the gRPC status `status`. If the server sent error details,
-// each further line is an invalid field or the time after which to try again.
+// Returns the code and the message of the gRPC status `status`. Adds one line for each invalid
+// field of the request and for the time after which the client may try again, if the server sent
+// this information.
 std::string DescribeError(const ClientOptions& options, const grpc::Status& status);
 
 // Returns the canonical name of the gRPC status code `code`, for example INVALID_ARGUMENT.

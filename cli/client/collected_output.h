@@ -1,4 +1,4 @@
-// Collects the messages of a streamed output, and converts the complete output to JSON.
+// Combines the streamed messages of an output, and converts the complete output to JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,14 +9,15 @@
 
 namespace incipit {
 
-// The output of one Generate or Chat call, collected from all its messages.
+// The output of one Generate or Chat call, combined from all response messages of the call.
 class CollectedOutput {
  public:
   struct Choice {
     std::string text;
     std::vector<uint32_t> token_ids;
     std::vector<v1::PositionLogprobs> logprobs;
-    // Last message of the choice, with the finish reason and the stop string or token.
+    // The message that ended this choice. The message contains the finish reason and, if the output
+    // ended at a stop string or stop token, this string or token.
     v1::Delta last;
   };
 
@@ -27,8 +28,8 @@ class CollectedOutput {
   bool has_text() const;
 
   // Returns the JSON object {"text", "token_ids", "finish_reason", "logprobs", "usage": {...}, ...}
-  // for the first choice. If there are several choices (outputs for one prompt), "choices" contains
-  // all choices.
+  // for the first choice. If the request has several choices (outputs for one prompt), the key
+  // "choices" contains the objects of all choices.
   nlohmann::ordered_json ToJson(bool with_logprobs, bool with_prompt_logprobs) const;
 
  private:
@@ -38,7 +39,8 @@ class CollectedOutput {
   v1::Usage usage_;
 };
 
-// Returns `usage` as one line for a terminal: number of tokens, number of cached tokens, and times.
+// Returns one line of text with the number of tokens, the number of cached tokens and the times in
+// `usage`.
 std::string DescribeUsage(const v1::Usage& usage);
 
 }  // namespace incipit

@@ -97,8 +97,9 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   return request;
 }
 
-// Returns whether the server has a tokenizer, and therefore returns text. If the Admin service is
-// not available at this address, the client sends a Tokenize call to find out.
+// Returns true if the server has a tokenizer. A server with a tokenizer returns text; other servers
+// return only token ids. If no Admin service is available at this address, sends a Tokenize call to
+// find out.
 bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   PrepareCall(options, context);
@@ -119,7 +120,7 @@ std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool i
   return fmt::format("{}{}", is_first ? "" : ",", fmt::join(ids, ","));
 }
 
-// Prints the part of the output that `response` adds. REQUIRES: the request has only one choice
+// Prints the text or the token ids in `response`. REQUIRES: the request has only one choice
 // (output).
 void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedOutput& before) {
   for (const v1::Delta& delta : response.deltas()) {

@@ -13,15 +13,15 @@
 namespace incipit {
 namespace {
 
-// Data of the signal handler, which can access only global data: the values that are written to the
-// eventfd, and the descriptor of the eventfd. The descriptor stays open until the process ends.
+// The signal handler writes kStop, and the destructor of Interrupt writes kEnd, to the eventfd
+// `event_fd`. `event_fd` stays open until the process ends.
 constexpr uint64_t kStop = 1;
 constexpr uint64_t kEnd = uint64_t{1} << 32;
 std::atomic<int> event_fd = -1;
 struct sigaction previous_action;
 
 void Send(uint64_t what) {
-  // The eventfd counter adds the written values, so one read may return kStop and kEnd together.
+  // An eventfd adds up the written values, so one read may return a sum of kStop and kEnd.
   [[maybe_unused]] const ssize_t written = write(event_fd.load(), &what, sizeof what);
 }
 

@@ -1,4 +1,4 @@
-// Makes Ctrl-C stop the current action instead of the program.
+// Makes Ctrl-C stop the current action, such as a call to the server, instead of the program.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace incipit {
 class Interrupt {
  public:
   explicit Interrupt(std::function<void()> stop);
-  ~Interrupt();  // restores the handling of SIGINT from before the constructor
+  ~Interrupt();  // restores the SIGINT handler that the constructor replaced
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 

@@ -59,14 +59,16 @@ void RequestFlags::Bind(Flags& flags) {
                  "above 50 after other blocks."},
                 cache_priority_);
   flags.Interval({"cache-ttl", "TIME",
-                  "Evict the cached blocks of the request this long after the end of the request; "
-                  "0: no time limit."},
+                  "Time after the end of the request at which the cached blocks of the request are "
+                  "evicted; 0: no time limit."},
                  cache_ttl_, kTimes);
-  flags.Interval(
-      {"cache-pin", "TIME",
-       "Evict the cached blocks of the request only after all other blocks, for this long after "
-       "the end of the request and up to the tenant's share of the cache; 0: no pin."},
-      cache_pin_, kTimes);
+  flags.Interval({"cache-pin", "TIME",
+                  "Time after the end of the request during which the cached blocks of the request "
+                  "are pinned; "
+                  "0: no pin. Pinned blocks are evicted only after all other blocks. The tenant's "
+                  "share of the "
+                  "cache limits the number of pinned blocks."},
+                 cache_pin_, kTimes);
   flags.Integer({"priority", "N",
                  "Priority of the request in the queue. Waiting requests with a higher priority "
                  "start first."},

@@ -1,5 +1,5 @@
-// The flags for sampling and for the end of the output, which every command that sends requests
-// has.
+// The flags of commands that send requests: for example, flags for sampling and for the end of the
+// output.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// The flags of a request. The server has a default for each flag that is not set. The server also
-// checks the range of each value, because only the server knows its limits.
+// The flags of a request. A flag that is not set is not sent, and the server then uses its default.
+// The server, not the client, checks the range of each value.
 class RequestFlags {
  public:
   void Bind(Flags& flags);
@@ -54,11 +54,12 @@ class RequestFlags {
   std::string cache_salt_, request_id_, model_;
   bool skip_cache_ = false;
   std::optional<int32_t> cache_priority_;
-  Duration cache_ttl_{}, cache_pin_{};  // retention hints of the request; zero: the flag is not set
+  // Values of the flags --cache-ttl and --cache-pin; zero: the flag is not set.
+  Duration cache_ttl_{}, cache_pin_{};
 };
 
-// Parses token ids, for example "1,2,3". If `text` is not a list of token ids, returns
-// INVALID_ARGUMENT with the invalid part of `text`.
+// Parses token ids, for example "1,2,3". Returns INVALID_ARGUMENT with the invalid part of `text`
+// if `text` is not a list of token ids.
 absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text);
 
 }  // namespace incipit

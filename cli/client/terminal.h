@@ -1,5 +1,4 @@
-// Writes output to terminals. Colours, and lines that overwrite themselves, are written only to
-// terminals and never to files or pipes.
+// Writes text to standard output and standard error, with colours only if the stream is a terminal.
 #pragma once
 
 #include <cstdio>
@@ -10,8 +9,8 @@ namespace incipit {
 
 bool IsTerminal(std::FILE* stream);
 
-// Adds colours to text for one output stream. The text stays plain if the stream is no terminal, if
-// NO_COLOR is set and not empty, or if TERM is "dumb".
+// Adds colours to text that is written to one output stream. Adds no colours if the stream is no
+// terminal, if NO_COLOR is set and not empty, or if TERM is "dumb".
 class Painter {
  public:
   explicit Painter(std::FILE* stream);
@@ -26,8 +25,8 @@ class Painter {
   bool is_on_;
 };
 
-// Writes `text` in one operation and flushes the stream. Write errors, for example of a closed
-// pipe, are ignored.
+// Writes `text` to `stream` and flushes the stream. Ignores write errors, for example of a closed
+// pipe.
 void Print(std::FILE* stream, std::string_view text);
 
 }  // namespace incipit
