@@ -254,9 +254,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendLimits limits() const = 0;
   virtual size_t FreeBytes() const = 0;  // number of bytes that are free for the KV pool
-  // Measures and returns the machine's maximum rates of multiplications and of reads from memory,
-  // with all threads of this backend. The measurement takes about half a second. Returns zeros if
-  // the backend cannot measure.
+  // Measures and returns the machine's maximum rates of arithmetic operations and of reads from
+  // memory, with all threads of this backend. The measurement takes about half a second. Returns
+  // zeros if the backend cannot measure.
   virtual MachineRates MeasureRates() { return {}; }
 
   // Returns a buffer filled with zeros. Returns RESOURCE_EXHAUSTED if there is not enough memory;

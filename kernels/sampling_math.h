@@ -11,15 +11,15 @@ namespace incipit {
 inline constexpr int kMassBits = 40;
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
-// Constants of exp(x) = 2^n (1 + r + r^2 q(r)) with n = round(x / ln 2), r = x - n ln 2 and a
-// polynomial q.
+// The smallest argument of the exponential function: a smaller x is replaced by this number.
 // the smallest x; a smaller number is replaced by kExpLowest
 inline constexpr float kExpLowest = -64.0f;
 // 1.5 * 2^23. If this constant is added to an f32 number and then subtracted, the result is the
 // number rounded to a whole number.
 inline constexpr float kExpRound = 12582912.0f;
 inline constexpr float kExpLog2E = 1.44269504f;
-// ln 2, cut to its highest 15 bits, so that n * kExpLn2High is exact.
+// The number ln 2, cut to its highest 15 bits, so that the product with a small whole number is
+// exact.
 inline constexpr float kExpLn2High = 0.693145752f;
 inline constexpr float kExpLn2Low = 1.42860677e-6f;
 // Coefficients of the polynomial q(r), which interpolates (e^r - 1 - r) / r^2 at the Chebyshev

@@ -47,18 +47,29 @@ struct StepScore {
 // have finished. If the logits of sample i are not finite, the placeholder becomes token 0. In this
 // case, the caller must discard all results that depend on the placeholder.
 struct Step {
-  std::span<const TokenId> tokens = {};       // size: num_tokens
-  std::span<const int32_t> positions = {};    // size: num_tokens
-  std::span<const int32_t> token_begin = {};  // size: num_sequences + 1
-  std::span<const int32_t> block_begin = {};  // size: num_sequences + 1
-  std::span<const BlockId> blocks = {};       // size: block_begin[num_sequences]
+  std::span<const TokenId> tokens = {};     // tokens of all sequences, one sequence after the other
+  std::span<const int32_t> positions = {};  // element i: position of tokens[i] in its sequence
+  // For each sequence, the index of its first token in `tokens`. The last element is the size of
+  // `tokens`.
+  std::span<const int32_t> token_begin = {};
+  // For each sequence, the index of its first cache block in `blocks`. The last element is the size
+  // of `blocks`.
+  std::span<const int32_t> block_begin = {};
+  // Cache blocks of all sequences, one sequence after the other.
+  std::span<const BlockId> blocks = {};
   // Pairs of cache blocks: the device copies keys and values from one block to another before the
   // first layer. The copies may be made in any order.
   std::span<const BlockCopy> copies = {};
-  std::span<const int32_t> sample_begin = {};  // size: num_sequences + 1
-  std::span<const StepSample> samples = {};    // size: sample_begin[num_sequences]
-  std::span<const int32_t> score_begin = {};   // size: num_sequences + 1
-  std::span<const StepScore> scores = {};      // size: score_begin[num_sequences]
+  // For each sequence, the index of its first sample in `samples`. The last element is the size of
+  // `samples`.
+  std::span<const int32_t> sample_begin = {};
+  // Tokens to sample for all sequences, one sequence after the other.
+  std::span<const StepSample> samples = {};
+  // For each sequence, the index of its first score in `scores`. The last element is the size of
+  // `scores`.
+  std::span<const int32_t> score_begin = {};
+  // Prompt tokens of all sequences whose log probability is requested.
+  std::span<const StepScore> scores = {};
 };
 
 }  // namespace incipit

@@ -8,13 +8,13 @@ namespace incipit {
 namespace {
 
 // Maximum number of rows (pairs of a token and a query head) that one thread computes together.
-// These rows share each load of keys and values from the CPU cache. With more rows, the sums of all
-// rows would not fit into the first-level cache.
+// These rows share each load of keys and values from the CPU cache. With many more rows, their sums
+// would not fit into the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// Several threads share the attention of a tile (tokens and heads of one sequence) if the tile
-// costs more than 1 / kPartMax of the average work per thread. Otherwise all other threads could
-// wait for one thread.
+// If the attention of a tile (tokens and heads of one sequence) costs more than 1 / kPartMax of the
+// average work per thread, several threads compute the tile. Otherwise all other threads could wait
+// for one thread.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows (pairs of a token and a query head) of each KV head, if one thread

@@ -185,7 +185,7 @@ class CpuBackend final : public Backend {
   Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
-  // element i: index of the sequence to which token i of the step belongs
+  // Element i is the index of the sequence to which token i of the step belongs.
   std::vector<int32_t> sequence_of_;
   Scratch<float> product_;
   Scratch<int8_t> rounded_;

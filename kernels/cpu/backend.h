@@ -20,7 +20,7 @@ struct CpuChoices {
   // The inner loops that the backend uses; null: the inner loops for CpuOptions::isa.
   const simd::Kernels* kernels = nullptr;
   CpuMatmul matmul = CpuMatmul::kAuto;
-  // Maximum number of bytes that the backend allocates; 0: the free memory of the machine and of
+  // Maximum number of bytes of all buffers of the backend; 0: the free memory of the machine and of
   // the control group.
   size_t memory_limit_bytes = 0;
 };

@@ -12,7 +12,7 @@ namespace incipit {
 
 struct CpuOptions {
   int32_t num_threads = 0;   // number of threads; 0: the number of CPUs that this process may use
-  bool pin_threads = false;  // true: each thread runs only on one CPU of its own
+  bool pin_threads = false;  // true: each thread is bound to one CPU
   // Instruction set of the inner loops; empty: the fastest instruction set that the machine
   // supports.
   std::string isa = {};

@@ -40,8 +40,8 @@ class HostMemory;
 
 class HostBuffer final : public Buffer {
  public:
-  // `data` points into `allocation`. At least kHostSlack bytes after the buffer's `bytes` bytes are
-  // readable.
+  // `data` points to the `bytes` bytes of the buffer, which are a part of `allocation`. At least
+  // kHostSlack bytes after the buffer are readable.
   HostBuffer(HostMemory& memory, std::shared_ptr<void> allocation, void* data, size_t bytes)
       : memory_(memory), allocation_(std::move(allocation)), data_(data), bytes_(bytes) {}
   ~HostBuffer() override;
@@ -63,8 +63,8 @@ class HostBuffer final : public Buffer {
 // Thread-safe.
 class HostMemory {
  public:
-  // If `limit_bytes` is 0, the limit is the memory that the machine and its cgroup have free during
-  // this call.
+  // `limit_bytes` limits the sum of the sizes of all buffers. 0: the limit is the memory that the
+  // machine and its control group have free during this call.
   explicit HostMemory(size_t limit_bytes);
 
   // Returns the number of bytes that can still be allocated: the unused part of the limit, or the

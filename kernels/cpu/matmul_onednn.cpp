@@ -289,7 +289,7 @@ class OneDnnContext::Matrix final : public PackedMatrix {
   Shape shape_;
   std::unique_ptr<HostBuffer> buffer_;
   dnnl::memory weights_;
-  // one scale for each output, if the weights have eight bits; otherwise empty
+  // One scale for each output, if the weights have eight bits; otherwise empty.
   std::vector<float> scales_;
 };
 

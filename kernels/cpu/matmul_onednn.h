@@ -35,7 +35,8 @@ class OneDnnContext {
   // this machine. If the weights are bf16, products round their activations to bf16.
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source, OneDnnUse use);
 
-  // Returns the first error of a product since the previous call of TakeError, or OK.
+  // Returns the first error of a matrix product since the previous call of TakeError. Returns OK if
+  // all products have succeeded.
   absl::Status TakeError();
 
  private:

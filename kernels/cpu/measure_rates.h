@@ -7,8 +7,8 @@
 
 namespace incipit {
 
-// Measures the rates of all `threads` together, in multiplications and in bytes read per second,
-// with the instruction set of `kernels`.
+// Measures the rates of all `threads` together, in operations per second and in bytes read per
+// second, with the instruction set of `kernels`.
 MachineRates MeasureCpuRates(const simd::Kernels& kernels, const Threads& threads);
 
 }  // namespace incipit

@@ -18,16 +18,17 @@ struct PanelShape {
 
   size_t byte_size() const { return static_cast<size_t>(num_panels * panel_bytes); }
 
-  int weights = 0;  // index of the weight format in Kernels::products
+  int weights = 0;  // index of the weight format in the array Kernels::products
   int64_t num_panels = 0, panel_width = 0, pair_lanes = 0, steps = 0, panel_bytes = 0;
   bool is_gate_up = false;  // true: panels of gate rows and panels of up rows alternate
 };
 
 struct PanelMemory {
   char* panels = nullptr;  // the packed panels, PanelShape::byte_size() bytes
-  // Scale of each output, for eight-bit weights only; shape [num_panels * panel_width].
+  // For eight-bit weights only: scale of each weight row, of shape [num_panels * panel_width].
   float* scales = nullptr;
-  // Initial sum of each output, for eight-bit weights only; shape [num_panels * panel_width].
+  // For eight-bit weights only: number from which the sum of each output starts, of shape
+  // [num_panels * panel_width].
   int32_t* starts = nullptr;
 };
 

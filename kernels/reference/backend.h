@@ -1,6 +1,6 @@
 // Declares the reference backend, which computes every operation by the plain loops of
-// kernels/reference/ops.h. The backend is slow. Conformance tests compare the results of all other
-// backends with its results.
+// kernels/reference/ops.h. The reference backend is slow. Conformance tests compare the results of
+// all other backends with the results of the reference backend.
 #pragma once
 
 #include <memory>

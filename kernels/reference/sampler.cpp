@@ -21,8 +21,8 @@ bool IsFiniteRow(std::span<const float> logits) {
          std::any_of(logits.begin(), logits.end(), usable);
 }
 
-// Returns all token ids in descending order of their logits. Among equal logits, lower token ids
-// come first.
+// Returns all token ids in descending order of their logits. Tokens with equal logits are in
+// ascending order of token id.
 std::vector<TokenId> InOrder(std::span<const float> logits) {
   std::vector<TokenId> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);

@@ -1,6 +1,6 @@
-// Paged attention with an online softmax (Milakov, Gimelshein: "Online normalizer calculation for
-// softmax", 2018; Dao: "FlashAttention-2", 2023). The file of every instruction set includes this
-// file inside its namespace.
+// Computes paged attention with an online softmax (Milakov, Gimelshein: "Online normalizer
+// calculation for softmax", 2018; Dao: "FlashAttention-2", 2023). The file of every instruction set
+// includes this file inside its namespace.
 //
 // A call computes several rows that share a KV head. A row is one token and one query head. The
 // call processes groups of 64 positions in ascending order; each group starts at a multiple of 64.
@@ -363,8 +363,8 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
   }
 }
 
-// Computes the attention sums over the kSplit positions of split `split`, starting from zero. The
-// function processes groups of kStep positions, and processes all KV heads before the next group.
+// Computes the attention sums over the kSplit positions of split `split`, starting from zero. Each
+// group of kStep positions is processed for all KV heads before the next group.
 template <class T>
 void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* states) {
   const AttendArgs& args = groups.args[0];

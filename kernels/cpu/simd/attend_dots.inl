@@ -171,8 +171,8 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, starting
-// with dimension `d`.
+// Adds weighted values to the sums of ROWS rows, for some dimensions. The dimensions are those of
+// VECTORS vectors and start with dimension `d`.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);

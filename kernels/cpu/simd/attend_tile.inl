@@ -18,9 +18,9 @@ concept HasDots = requires(IntVec pairs, Vec sum) {
 template <class T>
 constexpr bool kHasDots = HasDots<T>;
 
-// number of consecutive positions whose keys are stored together, dimension by dimension
+// Number of consecutive positions whose keys are stored together, dimension by dimension.
 constexpr int64_t kBlock = 16;
-// number of consecutive positions for which the softmax is updated at a time
+// Number of consecutive positions for which the softmax is updated at a time.
 constexpr int64_t kStep = 64;
 constexpr int64_t kStepBlocks = kStep / kBlock;
 constexpr int kBlockVectors = kBlock / Vec::kLanes;
@@ -215,8 +215,8 @@ struct AccumulateArgs {
   FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
 };
 
-// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, starting
-// with dimension `d`.
+// Adds weighted values to the sums of ROWS rows, for some dimensions. The dimensions are those of
+// VECTORS vectors and start with dimension `d`.
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   float* const out = args.sums + d;

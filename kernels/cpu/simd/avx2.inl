@@ -17,8 +17,8 @@ using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 6;  // 12 sums, 2 weights and 1 factor use 15 of the 16 registers
-// If a product has only one tile of input rows, weights are prefetched this number of bytes ahead
-// of their use.
+// If a product has few input rows (a single tile), weights are prefetched this number of bytes
+// before their use.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;

@@ -17,8 +17,8 @@ using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 12;  // 24 sums, 2 weights and 1 factor use 27 of the 32 registers
-// If a product has only one tile of input rows, weights are prefetched this number of bytes ahead
-// of their use.
+// If a product has few input rows (a single tile), weights are prefetched this number of bytes
+// before their use.
 constexpr int64_t kPrefetchBytes = 8192;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;

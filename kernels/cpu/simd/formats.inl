@@ -40,8 +40,8 @@ struct FloatFormat {
       weights[kVectors - 1] = Widen(from + (kVectors - 1) * Vec::kLanes);
     }
   }
-  // Widens `steps` columns of a panel (a group of kWidth weight rows) to f32 and stores them as
-  // [steps][kWidth].
+  // Widens `steps` columns of a panel (a group of kWidth weight rows) to f32 and stores the numbers
+  // in `wide`, of shape [steps][kWidth].
   static void WidenSteps(const char* panel, int64_t steps, char* wide) {
     auto* to = reinterpret_cast<float*>(wide);
     for (int64_t step = 0; step < steps; ++step) {

@@ -35,23 +35,23 @@ struct PackRowsArgs {
   int64_t num_rows, cols;
   const float* norm_weight;  // weight of the RMS norm, of shape [cols]; null: no norm
   float epsilon;
-  int64_t tile_begin, tile_end;  // the call packs the tiles [tile_begin, tile_end)
+  int64_t tile_begin, tile_end;  // pack_rows packs the tiles [tile_begin, tile_end)
   float* row;                    // working memory of shape [tile_rows][PackedRowFloats(cols)]
   void* packed;                  // output: packed rows, of shape [num_rows * steps]
   // Output, for eight-bit weights only: scale of each row, of shape [num_rows].
   float* scales;
 };
 
-// Returns the number of floats of working memory for a row of `cols` columns, rounded up to whole
-// vectors plus one vector of 16 floats.
+// Returns the number of floats of working memory for a row of `cols` columns: `cols` rounded up to
+// a multiple of 16, plus 16.
 constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 + 16; }
 
 // The operation that is applied to the sums W x of a matrix product.
 enum class Finish : uint8_t {
-  kStore,  // y = W x + bias
-  kAdd,    // y += W x + bias
-  // y = SiLU(gate) * up, where gate|up = W x + bias. In the packed W, panels (groups of weight
-  // rows) of gate and panels of up alternate.
+  kStore,  // stores y = W x + bias
+  kAdd,    // adds to the output: y += W x + bias
+  // Stores y = SiLU(gate) * up, where gate|up = W x + bias. In the packed W, panels (groups of
+  // weight rows) of gate and panels of up alternate.
   kSilu,
 };
 
@@ -72,11 +72,11 @@ struct MultiplyArgs {
   // For eight-bit weights only: initial sum of each output, of shape [panel][panel_width].
   const int32_t* starts;
   int64_t num_rows, cols, num_outputs;
-  // The call multiplies the panels (groups of weight rows) [panel_begin, panel_end). With kSilu,
-  // this range consists of whole pairs of a gate panel and an up panel.
+  // `multiply` uses the panels (groups of weight rows) [panel_begin, panel_end). With kSilu, this
+  // range consists of whole pairs of a gate panel and an up panel.
   int64_t panel_begin, panel_end;
-  // The call multiplies the groups of input rows [group_begin, group_end). Product::num_groups
-  // returns the number of all groups.
+  // `multiply` uses the groups of input rows [group_begin, group_end). Product::num_groups returns
+  // the number of all groups.
   int64_t group_begin, group_end;
   Finish finish;
   const float* bias;  // shape [num_outputs]; null: no bias
@@ -106,8 +106,9 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if a panel column interleaves its outputs: in each group of 2 * pair_lanes outputs, output
-  // i + pair_lanes follows output i. A smaller last group is stored in ascending order.
+  // True if each column of a panel (a group of weight rows) interleaves the rows: in each group of
+  // 2 * pair_lanes rows, row i + pair_lanes follows row i. The rows of a smaller last group are
+  // stored in ascending order.
   bool interleaves_pairs;
   // True if pack_rows adds 128 to each number and stores an unsigned number. To correct the result,
   // the sum of an output then starts from -128 times the sum of its weights.
@@ -126,7 +127,7 @@ struct KvView {
   const void* data;       // address of the keys of this KV head in cache block 0
   int64_t block_stride;   // distance between consecutive blocks, in elements
   int64_t head_stride;    // distance between consecutive KV heads of a block, in elements
-  const int32_t* blocks;  // ids of the cache blocks of the sequence, in order
+  const int32_t* blocks;  // ids of the cache blocks of the sequence, in order of position
   int32_t block_size, head_dim;
 };
 
@@ -145,16 +146,17 @@ struct AttendArgs {
   int32_t first_position, num_tokens, num_heads, num_groups;
   int32_t window;  // number of positions of the sliding window; 0: no window
   float scale;
-  // The call computes the splits [split_begin, split_end). Split i holds the positions [i * kSplit,
+  // `attend` computes the splits [split_begin, split_end). Split i holds the positions [i * kSplit,
   // (i + 1) * kSplit). If `states` is null, these splits must contain all positions that the tokens
   // attend to.
   int32_t split_begin, split_end;
-  // Working memory. Number of floats: attend_scratch_floats(num_groups * RoundUp(num_tokens *
-  // num_heads, 16), head_dim).
+  // Working memory of attend_scratch_floats(num_groups * RoundUp(num_tokens * num_heads, 16),
+  // head_dim) floats.
   float* scratch;
-  // If not null, the call stores the sums of each split in `states` and writes nothing to `out`.
-  // The layout is [split][group][attend_state_floats(num_tokens * num_heads, head_dim)].
-  // attend_combine then computes `out` from the sums of all splits that the tokens attend to.
+  // If not null, `attend` stores the sums of each split in `states` and writes nothing to `out`.
+  // The layout is [split][group][attend_state_floats(num_tokens * num_heads, head_dim)], where a
+  // group is one KV head. attend_combine then computes `out` from the sums of all splits that the
+  // tokens attend to.
   float* states;
 };
 

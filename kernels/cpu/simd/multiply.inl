@@ -25,8 +25,7 @@ constexpr int64_t kPassBytes = 16384;
 // Maximum size in bytes of a range of columns of the input rows. The range stays in the
 // second-level cache while up to kBlockPanels panels (groups of weight rows) are multiplied.
 constexpr int64_t kChunkBytes = 256 * 1024;
-// Maximum number of input rows that use a range of weights while this range is in the first-level
-// cache.
+// Maximum number of input rows that are multiplied with a range of weights before the next range.
 constexpr int64_t kGroupRowsMax = 192;
 // Maximum number of panels (groups of weight rows) that are multiplied with a range of columns of
 // the input rows before the next range of columns.
@@ -38,22 +37,22 @@ constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
   const char* x;  // packed columns of the tile's input rows, of shape [steps][ROWS]
-  // the first panel (a group of weight rows), from the first column of this call on
+  // The first panel (a group of weight rows), from the first column of this call on.
   const char* panel;
   int64_t panel_bytes;  // distance between the starts of two consecutive panels, in bytes
   int64_t steps;
   float* sums;            // shape [ROWS][PANELS * width]
-  bool resume;            // true: the sums start from the values in `sums`
+  bool resume;            // true: the call continues with the values in `sums`
   const int32_t* starts;  // initial sums if `resume` is false; null: zeros
   const char* prefetch;   // address of the memory to prefetch
-  // number of bytes by which `prefetch` advances after Format::kUnroll steps
+  // Number of bytes by which `prefetch` advances after Format::kUnroll steps.
   int64_t prefetch_step;
-  // input rows of the next tile, which the call prefetches into the first-level cache
+  // Input rows of the next tile, which the call prefetches into the first-level cache.
   const char* next_x;
 };
 
-// Returns how many bytes ahead of their use the weights of a panel (a group of weight rows) are
-// prefetched, if a tile of input rows multiplies `panels` panels simultaneously.
+// Returns how many bytes before their use weights are prefetched, if a product multiplies `panels`
+// panels (groups of weight rows) simultaneously.
 constexpr int64_t PrefetchBytes(int64_t panels) { return kPrefetchBytes / panels; }
 
 template <class Format, int ROWS, int PANELS>
@@ -80,9 +79,9 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
 }
 
 // Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows). If TILES is 1,
-// the tile is alone and prefetches all weights that it reads. Otherwise at least TILES tiles share
-// the prefetching of a panel. For widened weights, the prefetched size is that of f32 instead of
-// the stored type, so that some cache lines are prefetched twice.
+// the product has a single tile, which prefetches all weights that it reads. Otherwise at least
+// TILES tiles share the prefetching of a panel. For widened weights, the prefetched size is that of
+// f32 instead of the stored type, so that some cache lines are prefetched twice.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -125,7 +124,7 @@ void MultiplyTile(const TileArgs& args) {
     }
     prefetch += args.prefetch_step;
     if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
-      prefetch += (PANELS - 1) * panel_bytes;  // skip the panels that this call also multiplies
+      prefetch += (PANELS - 1) * panel_bytes;  // skips the panels that this call also multiplies
     }
     panel += kUnroll * Format::kStepBytes;
     x += kUnroll * ROWS * kFactorBytes;

@@ -28,8 +28,8 @@ constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
 constexpr int kTileRows = 4;  // 8 of the 16 registers hold sums
-// If a product has only one tile of input rows, weights are prefetched this number of bytes ahead
-// of their use.
+// If a product has few input rows (a single tile), weights are prefetched this number of bytes
+// before their use.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
@@ -63,8 +63,8 @@ inline Vec NegativeMultiplyAdd(Vec a, Vec b, Vec c) { return {c.v - a.v * b.v}; 
 inline float WidenOne(F16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t magnitude = value.bits & 0x7FFFu;
-  // The exponent bias of f32 is 112 larger than that of f16. The multiplication by 2^112 also
-  // converts subnormal numbers correctly.
+  // The exponent bias of f32 is 112 larger than the exponent bias of f16. The multiplication by
+  // 2^112 also converts subnormal numbers correctly.
   const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
   const uint32_t bits = magnitude >= 0x7C00 ? 0x7F800000 | (magnitude & 0x3FF) << 13
                                             : __builtin_bit_cast(uint32_t, scaled);
@@ -109,7 +109,7 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   const Ints first = factor.v << 16 >> 16, second = factor.v >> 16;
   return {sum.v + first * weights.first + second * weights.second};
 }
-// reinterprets the bits of `a`
+// Reinterprets the bits of `a` as whole numbers.
 inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {__builtin_convertvector(a.v, Floats)}; }
 // Rounds to nearest, ties to even. The sum of a number and 1.5 * 2^23 has the rounded number in its

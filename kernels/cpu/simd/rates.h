@@ -14,8 +14,9 @@ namespace incipit::simd {
 // results. A pointer is null if the instruction set has no instruction for the type.
 struct RateLoops {
   int64_t (*f32)(int64_t rounds);
-  int64_t (*bf16)(int64_t rounds);  // multiplies bf16 numbers and sums in f32
-  int64_t (*int8)(int64_t rounds);  // multiplies eight-bit numbers and sums in 32-bit integers
+  int64_t (*bf16)(int64_t rounds);  // multiplies bf16 numbers and adds the products in f32
+  // Multiplies eight-bit numbers and adds the products in 32-bit integers.
+  int64_t (*int8)(int64_t rounds);
   void (*read)(const std::byte* data, size_t bytes);
 };
 

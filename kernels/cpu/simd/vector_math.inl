@@ -51,7 +51,8 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  const Vec round = Broadcast(12582912.0f + 127);  // 1.5 * 2^23 plus the exponent bias of f32
+  // 1.5 * 2^23 for rounding, plus the exponent bias of f32
+  const Vec round = Broadcast(12582912.0f + 127);
   Vec y[COUNT], power[COUNT];
 #pragma GCC unroll 8
   for (int i = 0; i < COUNT; ++i) x[i] = Max(Broadcast(-126.0f), x[i]);
