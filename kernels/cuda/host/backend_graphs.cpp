@@ -1,5 +1,5 @@
-// CUDA graphs of the backend. A step without prefill is recorded once as a graph for each number of
-// rows in kGraphRows; later steps launch the graph.
+// CUDA graphs of the backend. For each number of rows in kGraphRows, one step without prefill is
+// recorded as a graph. Later steps without prefill launch the smallest graph that has enough rows.
 #include <algorithm>
 #include <utility>
 

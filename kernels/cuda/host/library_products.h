@@ -88,7 +88,8 @@ class LibraryProducts {
   // Returns the number of rows that cuBLASLt computes in one call, for a product with `rows` rows.
   // The last call computes the remaining rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
-  // Returns the maximum of PartRows(n, outputs) for n in [1, rows].
+  // Returns the maximum number of rows that cuBLASLt computes in one call, for products with up to
+  // `rows` rows.
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);

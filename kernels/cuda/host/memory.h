@@ -28,7 +28,8 @@ class DeviceBuffer final : public Buffer {
   Memory memory_;
 };
 
-// The keys and values of all pages: [layer][page][K | V][kv_head][tile] of bf16 (page_layout.h).
+// A KV pool in device memory: the keys and values of all pages, bf16, in the order
+// [layer][page][K | V][kv_head][tile] (page_layout.h).
 class DeviceKvPool final : public KvPool {
  public:
   // Allocates a pool. If the backend does not support `shape`, returns UNIMPLEMENTED with a message

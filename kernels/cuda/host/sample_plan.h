@@ -77,8 +77,8 @@ class SampleLayout {
 // SamplePlan may be used for many rounds; after the first full round, it allocates no memory.
 class SamplePlan {
  public:
-  // The plan writes into `inputs` and reads `outputs`. Both are host memory. REQUIRES: their sizes
-  // are layout().max_input_bytes() and layout().max_output_bytes().
+  // Creates a plan that writes `inputs` and reads `outputs` in host memory. REQUIRES: `inputs` has
+  // layout().max_input_bytes() bytes, `outputs` has layout().max_output_bytes() bytes.
   SamplePlan(const SampleCapacity& capacity, std::byte* inputs, std::byte* outputs);
 
   const SampleLayout& layout() const { return layout_; }

@@ -84,7 +84,7 @@ class StepMemory {
   AttentionForm form_;
   std::optional<AttentionPlan> attention_;
   StepHeader host_header_;
-  size_t logits_rows_ = 0;  // offset in bytes from device_ of the rows of logits
+  size_t logits_rows_ = 0;  // offset in bytes, in device_, of the array logits_rows()
   Memory device_;
   std::array<Memory, 2> pinned_;
 };

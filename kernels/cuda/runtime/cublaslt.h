@@ -10,9 +10,9 @@ namespace incipit::cuda::lt {
 
 // ---- values of enumerations of cuBLASLt; the enumerations have the size of int
 inline constexpr int kSuccess = 0;
-inline constexpr int kF32 = 0, kBF16 = 14;          // values of cudaDataType_t
-inline constexpr int kComputeF32 = 68;              // value of cublasComputeType_t
-inline constexpr int kTransposed = 1, kAsItIs = 0;  // values of cublasOperation_t
+inline constexpr int kF32 = 0, kBF16 = 14;          // values of the enumeration cudaDataType_t
+inline constexpr int kComputeF32 = 68;              // value of the enumeration cublasComputeType_t
+inline constexpr int kTransposed = 1, kAsItIs = 0;  // values of the enumeration cublasOperation_t
 inline constexpr int kDescTransA = 3, kDescTransB = 4;
 // Attribute of a cuBLASLt preference: maximum workspace in bytes, a uint64_t
 inline constexpr int kPreferWorkspaceBytes = 1;

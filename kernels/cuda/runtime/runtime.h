@@ -111,7 +111,7 @@ class Stream {
   // the stream.
   absl::Status Wait();
 
-  // State that the implementations of Launch, Event and Graph read.
+  // The state of a stream, which the implementations of Launch, Event and Graph use.
   struct State;
   State& state() { return *state_; }
 

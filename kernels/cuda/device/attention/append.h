@@ -47,7 +47,8 @@ INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token,
     return args.query + (int64_t{token} * args.num_heads + head) * layout.head_dim + dim;
   }
   const int key = head - args.num_heads, value = key - layout.num_kv_heads;
-  const unsigned page_size = layout.page_size;  // unsigned: its division takes fewer instructions
+  // Division of unsigned integers takes fewer instructions than division of signed integers.
+  const unsigned page_size = layout.page_size;
   const int page = slot / page_size, row = slot % page_size;
   const int64_t tile = value < 0 ? layout.TileOffset(page, KvPart::kKey, key)
                                  : layout.TileOffset(page, KvPart::kValue, value);

@@ -36,7 +36,7 @@ struct AppendArgs {
 // of a step for all layers with the same sliding window.
 struct PagedAttentionArgs {
   const StepHeader* step = nullptr;
-  int32_t list = 0;    // index in StepHeader::lists of the work list of this launch
+  int32_t list = 0;    // index in StepHeader::lists of the AttentionList to process
   int32_t window = 0;  // maximum number of positions that a token attends to; 0: unlimited
   const dev::bf16* query = nullptr;  // queries: [tokens, num_heads * head_dim]
   const dev::bf16* pool = nullptr;   // keys and values: the layer's pages in the KV pool

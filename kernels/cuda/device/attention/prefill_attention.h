@@ -130,7 +130,7 @@ struct PrefillAttention {
     if (!turn.exists) return false;
     const auto* const tile = reinterpret_cast<const dev::Vec4*>(
         step + dev::LoadGlobal(&list->prefill_tiles) + turn.item * int{sizeof(PrefillTile)});
-    dev::SyncWarp();  // all lanes have finished reading the data of the previous tile
+    dev::SyncWarp();  // waits until all lanes have read the data of the previous tile
     if (dev::Lane() < 2) {
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(Notes()) + dev::Lane(),
                        dev::LoadGlobal(tile + dev::Lane()));
@@ -172,7 +172,8 @@ struct PrefillAttention {
   }
 
   // Computes one tile, whose data are in TileNotes. `turn` is the number of iterations (64
-  // positions each) that the thread block has executed. Returns this number after the tile.
+  // positions each) that the thread block has executed. Returns the number of executed iterations
+  // after the tile.
   INCIPIT_DEVICE int DoTile(int turn) {
     const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
     if (dev::Lane() == 0) {
@@ -307,7 +308,7 @@ struct PrefillAttention {
   INCIPIT_DEVICE void LoadQuery() {
     const int num_rows = NumRows();
     constexpr int kChunks = kHeadDim / 8;
-    dev::SyncWarp();  // all lanes have read the previous results from this memory
+    dev::SyncWarp();  // waits until all lanes have read the results of the previous tile
     INCIPIT_KEEP_LOOP
     for (int i = 0; i < kChunks / 2; ++i) {
       const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;

@@ -93,7 +93,7 @@ struct SimpleAttention {
       }
       dev::StoreGlobal(reinterpret_cast<dev::Vec4*>(args.out + offset + lane * 8), packed);
     }
-    dev::SyncWarp();  // all lanes have read the query, which the next head overwrites
+    dev::SyncWarp();  // waits until all lanes have read the query of this head
   }
 
   static INCIPIT_DEVICE void Unpack(const dev::Vec4& from, float (&to)[8]) {

@@ -25,7 +25,7 @@ struct FinishProduct {
   static constexpr int kSharedBytes = kWarps * kRows * 4;
 
   struct Args {
-    ProductArgs<Epilogue> product;  // the fields x and weight of `input` are not read
+    ProductArgs<Epilogue> product;  // product.input.x and product.input.weight are not read
     const float* sums = nullptr;
     int32_t first_row = 0, max_rows = 0;
   };

@@ -50,7 +50,8 @@ struct ProductArgs {
 // the weight) for each of 8 tokens. A lane finishes four consecutive results of one token; `quad`
 // is the index of these four results among the four groups of four.
 struct LanePosition {
-  int token, quad;  // token in [0, 8); quad in [0, 4)
+  // token: index in [0, 8). quad: index in [0, 4) of a group of four consecutive results.
+  int token, quad;
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {
   const int lane = dev::Lane();
@@ -184,7 +185,7 @@ INCIPIT_DEVICE float Silu(float x) {
 struct SiluGate : BeginsWithResults {
   struct Args {
     dev::bf16* out = nullptr;  // output: bf16 [num_rows, width]
-    // f32 [2 * width]: the biases of gate, then the biases of up; or null
+    // f32 [2 * width]: biases of gate, then biases of up; null: no biases
     const float* bias = nullptr;
     // Number of columns of `out`: the weight has `width` rows of gate and `width` rows of up. A
     // multiple of 8.

@@ -55,7 +55,7 @@ template <class Shape>
 class ChunkStream {
  public:
   static constexpr int kTokens = Shape::kTokens, kWarps = Shape::kCluster;
-  static constexpr int kBytes = kTokens * kTileColumns * 2;  // size of a chunk (64 columns of x)
+  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of a chunk: 64 columns of x
   static constexpr int kAllBytes = kBytes * Shape::kChunkStages;
 
   struct Run {
@@ -198,7 +198,7 @@ struct SkinnyProduct {
       }
     } else {
       for (int i = 0; i < kSlots && dev::Thread() == 0; ++i) weight.CopyNext(args.input);
-      dev::SyncWarp();  // all lanes of the warp wait here for thread 0
+      dev::SyncWarp();  // all lanes of the warp wait for thread 0, which starts copies
     }
     Multiply(args, units, shared, full, weight);
   }
@@ -355,7 +355,7 @@ struct SkinnyProduct {
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    int weight[kMaxUnits];  // offset in bytes of each tile from `tiles`
+    int weight[kMaxUnits];  // offset in bytes, from `tiles`, of the weight tile of each unit
     int slot = cursor.slot;
     INCIPIT_UNROLL
     for (int unit = 0; unit < kMaxUnits; ++unit) {
@@ -507,7 +507,7 @@ struct SkinnyProduct {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL
     for (int run = 1; run < kNumRuns; ++run) {
-      if (run >= num_tiles) break;  // the weight has too few tiles for this range
+      if (run >= num_tiles) break;  // this run (range of columns) has no weight tiles
       float more[4];
       LoadRun(stage, run, more);
       INCIPIT_UNROLL

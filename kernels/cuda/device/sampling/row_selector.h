@@ -213,7 +213,7 @@ class RowSelector {
       wanted = found.wanted;
       if (shift == 0) return prefix;
       if (wanted != found.sum) continue;
-      uint64_t last = 0;  // last order (sort key) with this prefix
+      uint64_t last = 0;  // the largest order (sort key) that begins with the bits of `prefix`
       visit_all([&](uint64_t order) {
         if (order >> shift == prefix && order > last) last = order;
       });

@@ -89,7 +89,7 @@ struct Sample {
   }
   static INCIPIT_DEVICE void TakeEntry(const SampleEntry* entry) {
     constexpr int kParts = sizeof(SampleEntry) / sizeof(dev::Vec4);
-    dev::SyncBlock();  // all threads have finished reading the previous SampleEntry
+    dev::SyncBlock();  // waits until all threads have read the previous SampleEntry
     if (dev::Thread() < kParts) {
       const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(&Shared()->entry) + dev::Thread(),

@@ -13,7 +13,7 @@ namespace incipit::cuda {
 // for each token id.
 struct alignas(16) LogitPatch {
   int32_t token = 0;
-  uint32_t kinds = 0;     // bits: any of kPenalized, kBiased, kBanned
+  uint32_t kinds = 0;     // any of the bits kPenalized, kBiased and kBanned
   int32_t in_output = 0;  // number of times the token occurs in the output; used with kPenalized
   float bias = 0;         // number added to the logit; used with kBiased
 
@@ -84,7 +84,7 @@ struct ScoreInputs {
 struct SampleOutputs {
   int32_t* tokens = nullptr;     // the token of each sample; -1: the logits are not finite
   int32_t* status = nullptr;     // a RowStatus as integer for each sample or ScoreEntry
-  TokenScore* scores = nullptr;  // set where log probabilities are requested
+  TokenScore* scores = nullptr;  // numbers for log probabilities, where requested
   // The likeliest tokens of all samples. The tokens of a sample begin at index
   // SampleEntry::top_begin, the likeliest token first.
   TopLogit* tops = nullptr;
