@@ -1,4 +1,4 @@
-// Unique pointers that own the objects allocated by PCRE2.
+// Smart pointers (std::unique_ptr) that free objects of the library PCRE2.
 #pragma once
 
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -37,7 +37,7 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern, Engine engine) {
     auto automata = AutomatonRegex::Create(root);
     if (automata != nullptr) return Regex(std::make_unique<Program>(std::move(automata)));
     if (engine == Engine::kAutomaton) {
-      return Unimplemented("the expression is too complex for an automaton");
+      return Unimplemented("the regular expression is too complex for an automaton");
     }
   }
   INCIPIT_ASSIGN_OR_RETURN(auto backtracker, BacktrackingRegex::Create(root));

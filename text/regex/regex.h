@@ -1,4 +1,4 @@
-// Regular expressions with the syntax of tokenizer.json.
+// Regular expressions in the syntax that tokenizer.json files use.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,26 @@
 
 namespace incipit {
 
-// A range [begin, end) of a text. `is_match` is true if the pattern matched this range.
+// A range [begin, end) of byte offsets in a text. `is_match` is true if the regular expression
+// matched this range, and false for the text between two matches.
 struct Span {
   size_t begin = 0, end = 0;
   bool is_match = false;
 };
 using SpanSink = absl::FunctionRef<absl::Status(const Span&)>;
 
-// A compiled regular expression. Immutable; FindAll() is thread-safe.
+// A compiled regular expression. Immutable. FindAll() is thread-safe.
 class Regex {
  public:
   enum class Engine : uint8_t {
-    kAutomaton,      // linear time; does not support all constructs
-    kBacktracking,   // supports all constructs; the number of steps is limited
-    kBestAvailable,  // kAutomaton if it supports the pattern, otherwise kBacktracking
+    // Finds matches in time linear in the text. Does not support every construct.
+    kAutomaton,
+    // Supports every construct of the parser. The number of steps per search is limited.
+    kBacktracking,
+    kBestAvailable,  // kAutomaton if kAutomaton supports the pattern, otherwise kBacktracking
   };
 
-  // Compiles `pattern`. Returns INVALID_ARGUMENT for a syntax error, and UNIMPLEMENTED for an
+  // Compiles `pattern`. Returns INVALID_ARGUMENT for a syntax error. Returns UNIMPLEMENTED for an
   // unsupported construct.
   static absl::StatusOr<Regex> Compile(std::string_view pattern,
                                        Engine engine = Engine::kBestAvailable);
@@ -35,10 +38,10 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // Passes all matches in `text` and the parts between them to `sink`, in order. An empty match
-  // directly after another match is ignored. An empty text is passed as one part without a match.
-  // Stops at the first error that `sink` returns. Returns INVALID_ARGUMENT if the expression takes
-  // too many steps on `text`.
+  // Splits `text` into matches and the unmatched ranges between matches, and passes all of them to
+  // `sink` from left to right. Ignores an empty match directly after another match. If `text` is
+  // empty, `sink` receives one empty unmatched range. Stops at the first error that `sink` returns.
+  // Returns INVALID_ARGUMENT if the search in `text` takes too many steps.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:
@@ -47,8 +50,8 @@ class Regex {
   std::unique_ptr<const Program> program_;
 };
 
-// Passes all occurrences of `literal` and the parts between them to `sink`, like Regex::FindAll().
-// REQUIRES: `literal` is not empty.
+// Splits `text` into occurrences of `literal` and the ranges between occurrences, and passes all of
+// them to `sink` from left to right. REQUIRES: `literal` is not empty.
 absl::Status FindAllLiteral(std::string_view literal, std::string_view text, SpanSink sink);
 
 }  // namespace incipit

@@ -21,12 +21,13 @@ void CollectSets(const RegexNode& node, std::vector<const CodePointSet*>& sets) 
 
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 
-// The maximum number of steps of a search is kStepsPerByteMax for each byte of the text, plus
-// kStepsMax. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
+// The maximum number of automaton steps of a search is kStepsPerByteMax for each byte of the text,
+// plus kStepsMax. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// Maximum number of steps per byte of text that may lead to no match. After more steps without a
-// match, Search computes all positions where a match begins.
+// Limit for steps of failed match attempts, per byte of the text. If a search exceeds the limit,
+// Search computes all start positions of matches with one backward pass over the text. Search then
+// tries to match only at these positions.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -41,8 +42,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // The characters between two borders belong to the same sets. `signature` lists these sets;
-  // characters with the same signature share a symbol.
+  // All characters between two neighbouring borders belong to the same sets. `signature[k]` is true
+  // if set k contains these characters. Characters with the same signature share a symbol.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);
@@ -60,8 +61,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   for (const auto& [signature, set] : alike) {
     const auto symbol = static_cast<uint8_t>(map.examples_.size());
     map.examples_.push_back(set.ranges()[0].first);
-    // Every character has symbol 0 before Assign(). Symbol 0 stands for the characters that belong
-    // to no set.
+    // `symbols_` maps every character to symbol 0 until Assign() is called, so symbol 0 needs no
+    // call of Assign().
     if (symbol > 0) map.symbols_.Assign(set, symbol);
   }
   for (size_t c = 0; c < map.ascii_.size(); ++c) map.ascii_[c] = map.symbols_[c];
@@ -119,7 +120,8 @@ class AutomatonRegex::Search {
     }
   }
 
-  // Finds the first match at or after `from`. Returns false if there is none.
+  // Finds the first match that begins at or after the byte offset `from`, and writes its range to
+  // `match`. Returns false if no match exists.
   bool Find(size_t from, Span& match) {
     for (size_t begin = from; !has_given_up();) {
       const size_t end = MatchFrom(begin);
@@ -141,7 +143,8 @@ class AutomatonRegex::Search {
     return conditions_.empty() ? 0 : conditions_[position];
   }
 
-  // Returns the end of the match that begins at `begin`, or kNowhere.
+  // Returns the end of the match that begins at the byte offset `begin`. Returns kNowhere if no
+  // match begins there.
   size_t MatchFrom(size_t begin) {
     size_t end = kNowhere;
     size_t position = begin;
@@ -173,7 +176,8 @@ class AutomatonRegex::Search {
     return end;
   }
 
-  // Returns the first position at or after `position` where a match may begin, or kNowhere.
+  // Returns the first byte offset at or after `position` at which a match may begin. Returns
+  // kNowhere if no such offset exists.
   size_t NextStart(size_t position) {
     if (starts_.empty()) {
       if (!regex_.starts_ || wasted_steps_ <= kWastedStepsPerByteMax * text_.size()) {
@@ -187,8 +191,8 @@ class AutomatonRegex::Search {
     return found == starts_.end() ? kNowhere : static_cast<size_t>(found - starts_.begin());
   }
 
-  // Calls `mark` with every position at which the automaton, reading backwards from the end of the
-  // text, has matched.
+  // Runs `automaton` backwards from the end of the text. Calls `mark(position)` for each position
+  // at which the automaton finds a match.
   template <typename Mark>
   void ReadBackwards(const Automaton& automaton, Mark mark) {
     uint32_t row = automaton.start();
@@ -223,10 +227,13 @@ class AutomatonRegex::Search {
 
   const AutomatonRegex& regex_;
   std::string_view text_;
-  // For each position of the text: one bit for the result of each look-around. Empty if the
-  // expression has no look-around.
+  // Results of the look-arounds of the expression for each position of the text. Bit i of
+  // conditions_[position] is the result of look-around i. Empty if the expression has no
+  // look-around.
   std::vector<uint8_t> conditions_;
-  std::vector<bool> starts_;  // for each position: true if a match begins there; empty until needed
+  // starts_[position] is true if a match begins at `position`. Empty until NextStart() computes all
+  // start positions.
+  std::vector<bool> starts_;
   size_t steps_left_;
   size_t wasted_steps_ = 0;
 };

@@ -1,5 +1,6 @@
-// Matches regular expressions in linear time, with deterministic automata over classes of
-// characters. The automata are computed when the tokenizer is loaded.
+// Matches regular expressions in linear time with deterministic finite automata. An automaton reads
+// symbols, which stand for sets of characters. The automata are computed when the tokenizer is
+// loaded.
 #pragma once
 
 #include <array>
@@ -16,42 +17,45 @@
 
 namespace incipit {
 
-// Maps characters to symbols, the input of an automaton. Characters that belong to the same sets of
-// an expression share a symbol. One additional symbol is the edge (start or end) of the text.
+// Maps characters to symbols, which the automata read. Two characters have the same symbol if every
+// set in the expression contains both characters or neither. The edge symbol stands for the start
+// and the end of the text.
 class SymbolMap {
  public:
-  static constexpr size_t kSymbolsMax = 250;  // maximum number of symbols, without the edge
+  // Maximum number of symbols, not counting the edge symbol.
+  static constexpr size_t kSymbolsMax = 250;
 
-  // Creates the map for all sets of an expression. Returns nothing if the sets distinguish more
-  // than kSymbolsMax kinds of characters.
+  // Creates the map for `sets`, all character sets of an expression. Returns nothing if the map
+  // would need more than kSymbolsMax symbols.
   static std::optional<SymbolMap> Create(const std::vector<const CodePointSet*>& sets);
 
   uint8_t edge() const { return edge_; }
   uint32_t num_symbols() const { return edge_ + 1u; }
-  // Returns, for each symbol, true if `set` contains the characters of the symbol. `with_edge` is
-  // the value for the symbol of the edge.
+  // Returns a vector whose element i is true if `set` contains the characters with symbol i. The
+  // element of the edge symbol (start or end of the text) is `with_edge`.
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
-  // Returns the symbol of the character at `position`, and moves `position` to the end of the
-  // character. Returns the edge symbol at the end of the text.
+  // Returns the symbol of the character that begins at `position`, and moves `position` to the end
+  // of the character. At the end of the text, returns the edge symbol.
   uint8_t Next(std::string_view text, size_t& position) const;
   // Returns the symbol of the character that ends at `position`, and moves `position` to the start
-  // of the character. Returns the edge symbol at the start of the text.
+  // of the character. At the start of the text, returns the edge symbol.
   uint8_t Previous(std::string_view text, size_t& position) const;
 
  private:
   CodePointMap symbols_;
   std::array<uint8_t, 128> ascii_{};
-  std::vector<char32_t> examples_;  // one character for each symbol except the edge
+  std::vector<char32_t> examples_;  // examples_[i]: one character with symbol i
   uint8_t edge_ = 0;
 };
 
-// A deterministic automaton, which can read a text forwards or backwards. A step depends on the
-// symbol that is read and on the conditions that hold at the position before the symbol. Bit i of
-// `conditions` is 1 if condition i holds.
+// A deterministic finite automaton. The next state depends on the current state, the next symbol,
+// and a bit set of conditions. Bit i of `conditions` is 1 if condition i (such as a look-around)
+// holds at the current position of the text.
 class Automaton {
  public:
-  // The row of the next state, and one bit that is 1 if a match ends before the symbol.
+  // Bit 0 is 1 if a match ends before the symbol that was read. The other bits are the index in
+  // `entries_` of the first entry of the next state.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -69,18 +73,18 @@ class Automaton {
   uint32_t num_symbols_ = 0;
 };
 
-// An expression as automata: one automaton that matches, and one automaton for each look-around
-// that checks more than one character. The results of the look-arounds are computed for the whole
-// text before matching begins. Immutable.
+// The automata of one regular expression. The matcher finds matches of the whole expression. Each
+// look-around of more than one character has an automaton of its own, which runs over the whole
+// text before the matcher. Immutable.
 class AutomatonRegex {
  public:
-  // Returns null if no automaton of limited size can match the expression. Examples are
-  // backreferences, atomic groups, large counts, and repetition of an item that may match the empty
-  // string.
+  // Compiles the expression `root`. Returns null if the expression has no automaton of limited
+  // size. Examples are backreferences, atomic groups, large repetition counts, and unlimited
+  // repetition of an item that may match the empty string.
   static std::unique_ptr<const AutomatonRegex> Create(const RegexNode& root);
 
-  // Finds all matches, like Regex::FindAll(). The number of steps is limited in proportion to the
-  // length of the text; a search that exceeds the limit returns INVALID_ARGUMENT.
+  // Finds all matches, like Regex::FindAll(). Returns INVALID_ARGUMENT if the search exceeds its
+  // step limit, which is proportional to the length of `text`.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:
@@ -89,21 +93,23 @@ class AutomatonRegex {
   using ConditionTable = std::array<uint8_t, SymbolMap::kSymbolsMax + 1>;
   struct LookAround {
     Automaton automaton;
-    bool is_ahead = false;  // true for a look-ahead, which reads the text backwards
+    bool is_ahead = false;  // true if a look-ahead, whose automaton reads backwards
   };
 
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // For each symbol, one bit for each condition that holds after the symbol was read. The first
-  // table is for automata that read forwards, and the second table is for automata that read
-  // backwards.
+  // Conditions that depend on the previously read character. Bit i of table[symbol] is 1 if
+  // condition i holds after `symbol` was read. One table is for automata that read forwards, the
+  // other table for automata that read backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
-  bool has_conditions_ = false;  // true if the matcher has conditions of any kind
-  // Condition i is the result of look-around i. Look-around i may use the conditions [0, i).
+  bool has_conditions_ = false;  // true if `matcher_` checks any condition
+  // Condition i is the result of look-around i. Look-around i may depend on the results of the
+  // look-arounds [0, i).
   std::vector<LookAround> look_arounds_;
   Automaton matcher_;
-  std::optional<Automaton> starts_;  // reads backwards and finds the starts of matches
+  // Automaton that reads the text backwards and finds all start positions of matches.
+  std::optional<Automaton> starts_;
 };
 
 }  // namespace incipit

@@ -14,12 +14,12 @@ namespace {
 
 // The maximum number of steps of a search is kCalloutsMax, plus kCalloutsPerByteMax for each byte
 // of the text. In one step, PCRE2 tries one item of the expression or skips one byte. A step takes
-// about 10 ns, so a search takes at most about 0.4 s, plus 0.3 s for each MiB of text.
+// about 10 ns. A search therefore takes at most about 0.4 s, plus 0.3 s per MiB of text.
 constexpr int64_t kCalloutsMax = 40'000'000;
 constexpr int64_t kCalloutsPerByteMax = 32;
 
-// Appends `set` as a class in PCRE2 syntax. All characters are written out, so that the result does
-// not depend on the Unicode version of PCRE2.
+// Appends `set` to `pattern` as a character class in PCRE2 syntax. The class lists all characters,
+// so that the class does not depend on the Unicode version of PCRE2.
 void AppendSet(const CodePointSet& set, std::string& pattern) {
   if (set.empty()) {
     pattern += "(?!)";
@@ -27,7 +27,7 @@ void AppendSet(const CodePointSet& set, std::string& pattern) {
   }
   pattern += '[';
   for (const CodePointRange& range : set.ranges()) {
-    // Surrogates are omitted because they are not characters.
+    // Omit surrogates (U+D800 to U+DFFF), because surrogates are not characters.
     if (range.first >= 0xD800 && range.last <= 0xDFFF) continue;
     const uint32_t first = range.first >= 0xD800 && range.first <= 0xDFFF ? 0xE000 : range.first;
     const uint32_t last = range.last >= 0xD800 && range.last <= 0xDFFF ? 0xD7FF : range.last;
@@ -45,9 +45,9 @@ void AppendAlternatives(const RegexNode& node, std::string& pattern) {
   }
 }
 
-// Appends a group. PCRE2 allows alternatives of different lengths in a look-behind only directly
-// inside the look-behind. AppendGroup() therefore writes the alternatives without a group of their
-// own.
+// Appends `opening`, the expression `node`, and a closing parenthesis. If `node` has alternatives,
+// AppendGroup() puts no inner group around them: in a look-behind, PCRE2 allows alternatives of
+// different lengths only directly inside the look-behind.
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
   if (node.kind == RegexNode::Kind::kAlternate) {
@@ -121,8 +121,9 @@ absl::StatusOr<std::unique_ptr<const BacktrackingRegex>> BacktrackingRegex::Crea
   AppendNode(root, pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  // PCRE2 calls CountSteps() at every item (PCRE2_AUTO_CALLOUT). PCRE2_NO_START_OPTIMIZE is set
-  // because the start optimizations of PCRE2 miss some matches after a look-ahead.
+  // With PCRE2_AUTO_CALLOUT, PCRE2 calls CountSteps() for every item of the expression.
+  // PCRE2_NO_START_OPTIMIZE disables start optimizations of PCRE2 that miss some matches after a
+  // look-ahead.
   auto code = std::make_unique<Code>();
   code->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                  PCRE2_UTF | PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE, &error,
@@ -130,7 +131,7 @@ absl::StatusOr<std::unique_ptr<const BacktrackingRegex>> BacktrackingRegex::Crea
   if (code->code == nullptr) {
     std::array<PCRE2_UCHAR, 256> message{};
     pcre2_get_error_message(error, message.data(), message.size());
-    return InvalidArgument("the expression cannot be compiled: {}",
+    return InvalidArgument("PCRE2 cannot compile the regular expression: {}",
                            reinterpret_cast<const char*>(message.data()));
   }
   return std::unique_ptr<const BacktrackingRegex>(new BacktrackingRegex(std::move(code)));

@@ -1,4 +1,5 @@
-// Matches the regular expressions that no automaton can match, with PCRE2.
+// Matches regular expressions with the library PCRE2. Used for expressions that no automaton can
+// match.
 #pragma once
 
 #include <memory>
@@ -10,12 +11,12 @@
 
 namespace incipit {
 
-// Matches by backtracking, which may take exponential time. A search that exceeds its limit of
-// steps stops with an error. Immutable.
+// A regular expression that is matched by backtracking. Backtracking can take exponential time. If
+// a search exceeds its limit of steps, the search returns an error. Immutable.
 class BacktrackingRegex {
  public:
-  // Creates the expression. Returns INVALID_ARGUMENT for an expression that PCRE2 rejects, such as
-  // a look-behind of unlimited length.
+  // Compiles the expression `root` with PCRE2. Returns INVALID_ARGUMENT if PCRE2 rejects the
+  // expression, for example because of a look-behind of unlimited length.
   static absl::StatusOr<std::unique_ptr<const BacktrackingRegex>> Create(const RegexNode& root);
   ~BacktrackingRegex();
 

@@ -1,4 +1,5 @@
-// Parses classes of characters in an expression, and escapes for single characters.
+// Parses character classes (such as [a-z]) and character escapes (such as \n) in regular
+// expressions.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ char32_t FoldOf(char32_t character) {
       utf8proc_tolower(utf8proc_toupper(static_cast<utf8proc_int32_t>(character))));
 }
 
-// No code point from U+1E944 on has both an upper-case and a lower-case form.
+// All code points that have both an upper-case and a lower-case form are less than kCasedEnd.
 constexpr char32_t kCasedEnd = 0x1E944;
 
 }  // namespace
@@ -41,19 +42,20 @@ CodePointSet CaseFolding::Fold(const CodePointSet& set) {
   return result;
 }
 
-// Parses a class such as [a-z]. The current position is after the opening bracket, and moves to the
-// position after the closing bracket.
+// Parses a character class such as [a-z]. On entry, `position_` is after the opening bracket. On
+// return, `position_` is after the closing bracket.
 absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
   if (++depth_ > kRegexDepthMax) {
     return NotSupported(fmt::format("more than {} nested classes", kRegexDepthMax));
   }
   const bool negative = Take("^");
-  std::optional<CodePointSet> common;  // intersection of the parts so far, separated by &&
+  // Intersection of the parsed parts of the class; && separates parts.
+  std::optional<CodePointSet> common;
   bool is_first = true;
   do {
     CodePointSet part;
     while (!Looking("&&") && (is_first || !Looking("]"))) {
-      if (AtEnd()) return Wrong("a class without its closing bracket");
+      if (AtEnd()) return Wrong("a character class has no closing bracket");
       is_first = false;
       INCIPIT_ASSIGN_OR_RETURN(const CodePointSet items, ParseClassItems());
       part.Add(items);
@@ -72,7 +74,8 @@ absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
   return set;
 }
 
-// Parses one character, a range, a nested class or a POSIX bracket such as [:alpha:].
+// Parses one item of a character class: a character, a range such as a-z, a nested class, or a
+// POSIX bracket such as [:alpha:].
 absl::StatusOr<CodePointSet> RegexParser::ParseClassItems() {
   if (Looking("[:")) {
     INCIPIT_ASSIGN_OR_RETURN(auto posix, ParsePosixBracket());
@@ -88,14 +91,14 @@ absl::StatusOr<CodePointSet> RegexParser::ParseClassItems() {
 }
 
 absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) {
-  if (!first.character) return Wrong("a range that begins with a class");
+  if (!first.character) return Wrong("a character range begins with a class");
   Take("-");
   if (Looking("[") || Looking("&&")) return NotSupported("a range that ends with a class");
   INCIPIT_ASSIGN_OR_RETURN(const ClassItem last, ParseClassItem());
-  if (!last.character) return Wrong("a range that ends with a class");
-  if (*last.character < *first.character) return Wrong("a range whose end is before its start");
+  if (!last.character) return Wrong("a character range ends with a class");
+  if (*last.character < *first.character) return Wrong("the end of a range is before its start");
   ClassItem range{.set = CodePointSet({{*first.character, *last.character}})};
-  // The end of a range cannot start another range: in [a-z-9], the second hyphen is a character.
+  // A hyphen directly after a range stands for itself: [a-z-9] contains a to z, the hyphen, and 9.
   if (Looking("-") && !Looking("-]")) {
     Take("-");
     range.set.Add('-', '-');
@@ -104,10 +107,10 @@ absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) 
 }
 
 absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseClassItem() {
-  if (AtEnd()) return Wrong("a class without its closing bracket");
+  if (AtEnd()) return Wrong("a character class has no closing bracket");
   char32_t character = 0;
   if (Take("\\")) {
-    if (AtEnd()) return Wrong("no character after the last backslash");
+    if (AtEnd()) return Wrong("the expression ends with a backslash");
     INCIPIT_ASSIGN_OR_RETURN(auto set, ParseClassEscape());
     if (set) return ClassItem{.set = *std::move(set)};
     if (Looking("R") || Looking("X") || Looking("N")) {
@@ -137,7 +140,7 @@ absl::StatusOr<std::optional<CodePointSet>> RegexParser::ParsePosixBracket() {
                                          "digit", "graph", "lower", "print", "punct",
                                          "space", "upper", "word",  "xdigit"};
   if (std::ranges::find(kNames, name) == std::end(kNames)) {
-    return Wrong("an unknown name in a POSIX bracket");
+    return Wrong("a POSIX bracket (such as [:alpha:]) has an unknown name");
   }
   position_ = end + 2;
   CodePointSet set = *properties_.Property(name);
@@ -178,12 +181,12 @@ absl::StatusOr<std::optional<CodePointSet>> RegexParser::ParseClassEscape() {
   return std::optional(std::move(set));
 }
 
-// Parses a property such as \p{L}. The current position is after the opening brace, and moves to
-// the position after the closing brace.
+// Parses a property such as \p{L}. On entry, `position_` is after the opening brace. On return,
+// `position_` is after the closing brace.
 absl::StatusOr<CodePointSet> RegexParser::ParseProperty(bool negative) {
   if (Take("^")) negative = !negative;
   const size_t end = pattern_.find('}', position_);
-  if (end == pattern_.npos) return Wrong("a property without its closing brace");
+  if (end == pattern_.npos) return Wrong("a property (such as \\p{L}) has no closing brace");
   const std::string_view name = pattern_.substr(position_, end - position_);
   constexpr size_t kNameBytesMax = 40;
   const bool is_plain = name.size() <= kNameBytesMax && std::ranges::all_of(name, [](char c) {
@@ -208,22 +211,22 @@ absl::StatusOr<char32_t> RegexParser::ParseDigits(size_t digits_max, int base) {
     if (lower >= 'a' && lower <= 'f') digit = lower - 'a' + 10;
     if (digit >= base) break;
     value = value * base + digit;
-    if (value > kCodePointMax) return Wrong("a code point above U+10FFFF");
+    if (value > kCodePointMax) return Wrong("an escape has a code point above U+10FFFF");
   }
-  if (digits == 0) return Wrong("a code point without digits");
+  if (digits == 0) return Wrong("an escape for a code point has no digits");
   return value;
 }
 
 absl::StatusOr<char32_t> RegexParser::ParseCharacterEscape() {
   if (Take("x{")) {
     INCIPIT_ASSIGN_OR_RETURN(const char32_t character, ParseDigits(8, 16));
-    if (!Take("}")) return NotSupported("several code points in one escape");
+    if (!Take("}")) return NotSupported("an escape (such as \\x{41}) with several code points");
     return character;
   }
   if (Take("x")) return ParseDigits(2, 16);
   if (Take("u")) return ParseDigits(4, 16);
   if (Looking("0")) return ParseDigits(3, 8);
-  if (Looking("c") || Looking("M-")) return NotSupported("a control character written as a letter");
+  if (Looking("c") || Looking("M-")) return NotSupported("a control character such as \\cA");
   const char letter = pattern_[position_];
   if (letter >= '1' && letter <= '7') return ParseDigits(3, 8);
   constexpr std::pair<char, char32_t> kLetters[] = {

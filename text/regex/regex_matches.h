@@ -1,4 +1,5 @@
-// Enumerates the matches of an expression, for both engines.
+// Visits all matches of a regular expression in a text. Both regex engines (automaton,
+// backtracking) use VisitMatches().
 #pragma once
 
 #include <string_view>
@@ -9,9 +10,9 @@
 
 namespace incipit {
 
-// Passes all matches in `text` and the parts between them to `sink`, as Regex::FindAll() promises.
-// `Search` has `bool Find(size_t from, Span& match)`. `Search` also has `bool has_given_up()`,
-// which returns true if Find() stopped because Find() had no steps left.
+// Passes all matches in `text` and the ranges between matches to `sink`, like Regex::FindAll(). The
+// type `Search` must have two functions: `bool Find(size_t from, Span& match)` finds the first
+// match at or after `from`. `bool has_given_up()` returns true if Find() stopped at its step limit.
 template <typename Search>
 absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) {
   size_t from = 0, done = 0;
@@ -19,7 +20,7 @@ absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) 
   Span match;
   while (!text.empty() && from <= text.size() && search.Find(from, match)) {
     if (match.begin == match.end && has_matched && match.end == done) {
-      // An empty match directly after another match is ignored.
+      // Ignore an empty match directly after another match: search again one character later.
       from += from < text.size() ? Utf8Length(text[from]) : 1;
       continue;
     }
@@ -30,7 +31,7 @@ absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) 
   }
   if (search.has_given_up()) {
     return InvalidArgument(
-        "a regular expression of the tokenizer takes too many steps on the text");
+        "a regular expression of the tokenizer needs too many steps to search the text");
   }
   if (done < text.size() || text.empty()) return sink({.begin = done, .end = text.size()});
   return absl::OkStatus();

@@ -1,6 +1,5 @@
-// Recursive-descent parser of regular expressions. RegexParser is in a header because two files
-// implement the class: regex_syntax.cpp (groups and quantifiers) and regex_class_parser.cpp
-// (classes).
+// A recursive-descent parser of regular expressions. regex_syntax.cpp implements the parsing of
+// groups and quantifiers. regex_class_parser.cpp implements the parsing of character classes.
 #pragma once
 
 #include <map>
@@ -16,14 +15,16 @@
 
 namespace incipit {
 
-// Groups of characters that are equal if case is ignored. The groups are computed at the first use.
+// Computes sets of characters that are equal if case is ignored. The first call of Fold() computes
+// the table of equal characters.
 class CaseFolding {
  public:
-  // Returns `set` and all characters that equal one of its characters if case is ignored.
+  // Returns the set of all characters that are equal, ignoring case, to some character in `set`.
+  // The result contains `set`.
   CodePointSet Fold(const CodePointSet& set);
 
  private:
-  // Each group consists of all characters that are equal to each other if case is ignored.
+  // Groups of characters. The characters of one group are equal to each other if case is ignored.
   std::vector<std::vector<char32_t>> groups_;
 };
 
@@ -36,13 +37,14 @@ class RegexParser {
   struct Flags {
     bool ignore_case = false, dot_all = false, extended = false;
   };
-  // One character, or a set of characters, written in a class or as an escape.
+  // An item of a character class: one character such as `a`, or an escape such as \n or \d.
   struct ClassItem {
     CodePointSet set = {};
-    std::optional<char32_t> character = {};  // the only character of `set`, if it has only one
+    // The character, if the item stands for a single character.
+    std::optional<char32_t> character = {};
   };
 
-  // The following functions are implemented in regex_syntax.cpp.
+  // regex_syntax.cpp implements the functions from here to CheckFolding().
   absl::StatusOr<RegexNode> ParseAlternatives();
   absl::StatusOr<RegexNode> ParseSequence();
   absl::StatusOr<RegexNode> ParseAtom();
@@ -52,22 +54,24 @@ class RegexParser {
   absl::StatusOr<RegexNode> ParseGroupBody(RegexNode group);
   absl::StatusOr<RegexNode> ParseEscape();
   std::optional<RegexNode> ParseAssertion(char letter);
-  // Parses {min, max} of a quantifier in braces. Returns nothing if the brace is an ordinary
-  // character.
+  // Parses a repetition count in braces, such as {2,5}, and returns the minimum and the maximum.
+  // Returns nothing if the text at `position_` is not such a count.
   absl::StatusOr<std::optional<std::pair<int, int>>> ParseInterval();
   void SkipExtended();
   RegexNode Literal(char32_t character);
   absl::Status CheckFolding(const RegexNode& sequence) const;
 
-  // The following functions are implemented in regex_class_parser.cpp.
+  // regex_class_parser.cpp implements the functions from here to ParseProperty().
   absl::StatusOr<CodePointSet> ParseClass();
   absl::StatusOr<CodePointSet> ParseClassItems();
   absl::StatusOr<ClassItem> ParseClassItem();
   absl::StatusOr<ClassItem> ParseRange(ClassItem first);
   absl::StatusOr<std::optional<CodePointSet>> ParsePosixBracket();
-  // Parses, after a backslash, a class such as \d or \p{L}. Returns nothing if no class follows.
+  // Parses the part of a class escape after the backslash, such as d of \d or p{L} of \p{L}.
+  // Returns nothing if the text at `position_` is not a class escape.
   absl::StatusOr<std::optional<CodePointSet>> ParseClassEscape();
-  // Parses, after a backslash, the escape of one character.
+  // Parses the part of a character escape after the backslash, such as n of \n. Returns the
+  // character for which the escape stands.
   absl::StatusOr<char32_t> ParseCharacterEscape();
   absl::StatusOr<char32_t> ParseDigits(size_t digits_max, int base);
   absl::StatusOr<CodePointSet> ParseProperty(bool negative);

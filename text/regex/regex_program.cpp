@@ -11,12 +11,12 @@ using Kind = RegexNode::Kind;
 
 constexpr size_t kInstructionsMax = 4096;
 constexpr size_t kAutomatonEntriesMax = 1 << 16;
-// Maximum number of conditions of an automaton. An automaton with n conditions has a table of 2^n
-// rows for each state.
+// Maximum number of conditions of an automaton. With n conditions, the table of the automaton has
+// 2^n entries for each state and symbol.
 constexpr size_t kConditionsMax = 5;
-// First number of the conditions on characters while programs are compiled. Build() renumbers the
-// conditions on characters to follow the look-arounds. Therefore a look-around has the same bit
-// forwards and backwards.
+// First temporary number of a condition on a character. The numbers of look-around conditions start
+// at 0. After all look-arounds are known, Build() replaces the temporary numbers by the numbers
+// after the last look-around.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -42,7 +42,8 @@ bool MayMatchNothing(const RegexNode& node) {
 std::optional<Automaton> AutomatonBuilder::Build(uint32_t num_symbols, uint32_t num_conditions) {
   num_symbols_ = num_symbols;
   row_size_ = num_symbols << num_conditions;
-  StateIndex({});  // creates the dead state, which has no instructions
+  // Create the dead state: a state without instructions, from which no match is possible.
+  StateIndex({});
   Automaton automaton;
   automaton.num_symbols_ = num_symbols;
   automaton.start_ = static_cast<uint32_t>(StateIndex({start_})) * row_size_;
@@ -113,7 +114,8 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // The later entries of the list have lower preference than this match.
+      // The remaining instructions of the list have lower preference than this match, so ignore
+      // them.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);
@@ -194,8 +196,9 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   int32_t begin = next;
   int num_required = node.min;
   if (node.max < 0) {
-    // An iteration that matches the empty string would have to end the repetition. The states of an
-    // automaton cannot express the end of a repetition by an empty match.
+    // Automata do not support unlimited repetition of an item that can match the empty string. Such
+    // a repetition must stop after an empty match, and a state cannot store that the last match was
+    // empty.
     if (MayMatchNothing(child)) {
       failed_ = true;
       return 0;
@@ -216,8 +219,9 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   return begin;
 }
 
-// Emits a check of one character beside the current position. If the character is read next, the
-// check is a kPeek. If the character was read last, the check is a kCondition.
+// Emits the check of the character after or before the current position (kNext or kPrevious). A
+// character that the program has not yet read is checked by kPeek. The last read character is
+// checked by kCondition.
 int32_t RegexCompiler::EmitEdge(const RegexNode& node, int32_t next, Source& source) {
   const bool is_forwards = source.direction == Direction::kForwards;
   std::vector<bool> members = regex_->symbols_.Members(node.set, node.at_edge);

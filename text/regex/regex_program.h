@@ -1,7 +1,8 @@
-// Compiles a parsed expression to automata. The first step is a program of small instructions
-// (Thompson, "Regular Expression Search Algorithm"). The second step computes deterministic states:
-// ordered lists of instructions, so that the first alternative has preference (Cox, "Regular
-// Expression Matching in the Wild").
+// Compiles a parsed regular expression to automata. The first stage generates a program of simple
+// instructions (Thompson, "Regular Expression Search Algorithm"). The second stage converts the
+// program to a deterministic automaton. A state of the automaton is a list of instructions. The
+// order of the list gives the first alternative preference (Cox, "Regular Expression Matching in
+// the Wild").
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,11 @@ namespace incipit {
 
 struct RegexInstruction {
   enum class Op : uint8_t {
-    kRead,       // read a symbol of `members`
-    kSplit,      // continue at `next` or, if that fails, at `other`
-    kPeek,       // check that the next symbol is in `members`, without reading it
-    kCondition,  // check that condition `condition` holds or, if `negative`, does not hold
+    kRead,   // reads one symbol, which must be in `members`
+    kSplit,  // continues at `next`; if no match follows, continues at `other`
+    kPeek,   // requires that the next symbol is in `members`, without reading the symbol
+    // Requires that condition number `condition` is true (false if `negative` is set).
+    kCondition,
     kMatch,
   };
   Op op = Op::kMatch;
@@ -32,10 +34,10 @@ struct RegexInstruction {
 };
 using RegexProgram = std::vector<RegexInstruction>;
 
-// The condition that an automaton checks at each position of the text.
+// Selects the matches whose end positions an automaton reports.
 enum class AutomatonGoal : uint8_t {
-  kMatchFromStart,  // the match that begins at the first symbol ends at the position
-  kAnyMatch,        // any match ends at the position
+  kMatchFromStart,  // reports matches that begin at the first read symbol
+  kAnyMatch,        // reports all matches, wherever a match begins
 };
 
 // Builds the automaton of one program.
@@ -43,15 +45,18 @@ class AutomatonBuilder {
  public:
   AutomatonBuilder(const RegexProgram& program, int32_t start, AutomatonGoal goal)
       : program_(program), start_(start), goal_(goal) {}
-  // Builds the automaton. Returns nothing if the table of the automaton would be too large.
+  // Returns the automaton of the program. Returns nothing if the table of the automaton would be
+  // too large.
   std::optional<Automaton> Build(uint32_t num_symbols, uint32_t num_conditions);
 
  private:
-  using State = std::vector<int32_t>;  // indices of next instructions, in order of preference
+  // An automaton state: indices of the instructions to execute next, most preferred first.
+  using State = std::vector<int32_t>;
 
   int32_t StateIndex(const State& state);
-  // Returns the kRead and kMatch instructions that `state` leads to before `symbol` if `conditions`
-  // hold, in order of preference.
+  // Executes the instructions of `state` until each path reaches a kRead or kMatch instruction.
+  // Returns these kRead and kMatch instructions, most preferred first. `symbol` is the next symbol,
+  // and bit i of `conditions` is 1 if condition i holds.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;
@@ -65,7 +70,7 @@ class AutomatonBuilder {
   std::vector<State> states_;
 };
 
-// Compiles an expression and its look-arounds, and builds their automata.
+// Compiles a regular expression: builds the automata of the expression and of its look-arounds.
 class RegexCompiler {
  public:
   explicit RegexCompiler(SymbolMap symbols)
@@ -81,8 +86,8 @@ class RegexCompiler {
   };
 
   Source CompileSource(const RegexNode& node, Direction direction);
-  // The Emit functions append the instructions of `node`, which continue at instruction `next`. The
-  // Emit functions return the index of the first instruction of `node`.
+  // Appends the instructions of `node` to `source`. After a match of `node`, the program continues
+  // at the instruction with index `next`. Returns the index of the first instruction of `node`.
   int32_t Emit(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitRepeat(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitEdge(const RegexNode& node, int32_t next, Source& source);
@@ -97,7 +102,8 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Conditions on the symbol read last, for programs that read forwards and backwards.
+  // Conditions on the last read symbol. forward_conditions_[i][symbol] is true if condition i holds
+  // after a forward program has read `symbol`; backward_conditions_ is for backward programs.
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

@@ -39,8 +39,9 @@ CodePointSet None() { return {}; }
 CodePointSet Newline() { return CodePointSet({{'\n', '\n'}}); }
 CodePointSet AnyCharacter() { return Inverse({}); }
 
-// Returns a node that matches at a word boundary, or, if `is_boundary` is false, everywhere else. A
-// word boundary lies between a word character and another character or the edge of the text.
+// Returns a node that matches at word boundaries (\b). If `is_boundary` is false, the node matches
+// at all other positions (\B). A word boundary is a position between a word character and a
+// character (or text edge) that is not a word character.
 RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   const CodePointSet other = Inverse(word);
   RegexNode after_word = Both(Kind::kConcat, PreviousNode(word, false),
@@ -50,9 +51,9 @@ RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   return Both(Kind::kAlternate, std::move(after_word), std::move(after_other));
 }
 
-// Returns the possessive form of `repeat`, such as `x*+`. The possessive form never matches fewer
-// repetitions than possible. If `x` is a single character, the possessive form means that no
-// further `x` follows.
+// Returns the possessive form of the repetition `repeat`, such as `x*+` for `x*`. A possessive
+// repetition matches as many `x` as possible and never gives a matched `x` back. If `x` is a single
+// character, a check that no further `x` follows has the same effect.
 RegexNode Possessive(RegexNode repeat) {
   if (repeat.children[0].kind != Kind::kSet || repeat.min > 1) {
     RegexNode atomic{.kind = Kind::kAtomic};
@@ -62,11 +63,12 @@ RegexNode Possessive(RegexNode repeat) {
   const CodePointSet set = repeat.children[0].set;
   RegexNode none_follows = NextNode(Inverse(set), true);
   if (repeat.max < 0) return Both(Kind::kConcat, std::move(repeat), std::move(none_follows));
-  return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));  // the form x?+
+  // The only possessive repetition with a maximum is x?+.
+  return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));
 }
 
-// Returns the node of a look-around. A look-around of one character becomes kNext or kPrevious,
-// which needs no search.
+// Returns a node for a look-around with the expression `content`. If `content` is a single
+// character, the result is a kNext or kPrevious node, which only checks the neighbouring character.
 RegexNode LookAround(Kind kind, bool negative, RegexNode content) {
   const bool is_ahead = kind == Kind::kLookAhead;
   if (content.kind == Kind::kSet) {
@@ -82,24 +84,24 @@ RegexNode LookAround(Kind kind, bool negative, RegexNode content) {
 
 absl::StatusOr<RegexNode> ParseRegex(std::string_view pattern) {
   if (pattern.size() > kRegexBytesMax || !IsUtf8(pattern)) {
-    return InvalidArgument("the expression must be valid UTF-8 and have at most {} bytes",
+    return InvalidArgument("a regular expression must be valid UTF-8 and have at most {} bytes",
                            kRegexBytesMax);
   }
   return RegexParser(pattern).Parse();
 }
 
 absl::Status RegexParser::Wrong(std::string_view what) const {
-  return InvalidArgument("the expression is wrong at byte {}: {}", position_, what);
+  return InvalidArgument("the regular expression has an error at byte {}: {}", position_, what);
 }
 
 absl::Status RegexParser::NotSupported(std::string_view what) const {
-  return Unimplemented("the expression has an unsupported construct at byte {}: {}", position_,
-                       what);
+  return Unimplemented("the regular expression has an unsupported construct at byte {}: {}",
+                       position_, what);
 }
 
 absl::StatusOr<RegexNode> RegexParser::Parse() {
   INCIPIT_ASSIGN_OR_RETURN(RegexNode node, ParseAlternatives());
-  if (!AtEnd()) return Wrong("a closing parenthesis without an opening parenthesis");
+  if (!AtEnd()) return Wrong("a closing parenthesis has no opening parenthesis");
   return node;
 }
 
@@ -110,7 +112,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseAlternatives() {
     INCIPIT_ASSIGN_OR_RETURN(RegexNode sequence, ParseSequence());
     node.children.push_back(std::move(sequence));
   } while (Take("|"));
-  flags_ = flags;  // flags that (?i) sets end with the group
+  // A flag such as (?i) applies only until the end of its group.
+  flags_ = flags;
   if (node.children.size() > 1) return node;
   RegexNode only = std::move(node.children[0]);
   return only;
@@ -147,8 +150,8 @@ RegexNode RegexParser::Literal(char32_t character) {
   return SetNode(flags_.ignore_case ? case_folding_.Fold(set) : set);
 }
 
-// Rejects characters such as `ß`, which equals the two characters `ss` if case is ignored. A set of
-// characters cannot express the equality with two characters.
+// Rejects a case-insensitive `sequence` in which one character equals two characters. For example,
+// `ß` equals `ss` if case is ignored. A set of single characters cannot express this equality.
 absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
   if (!flags_.ignore_case) return absl::OkStatus();
   constexpr std::string_view kPairs[] = {"ss", "ff", "fi", "fl", "st"};
@@ -159,12 +162,14 @@ absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
     const RegexNode& node = sequence.children[i];
     if (node.kind == Kind::kSet && (node.set.Contains(0xDF) || node.set.Contains(0xFB00)) &&
         node.set.ranges().size() <= 3) {
-      return NotSupported("a character that equals two characters if case is ignored");
+      return NotSupported(
+          "a character that equals two characters if case is ignored (such as \u00DF and ss)");
     }
     if (i + 1 == sequence.children.size()) break;
     for (const std::string_view pair : kPairs) {
       if (is_letter(node, pair[0]) && is_letter(sequence.children[i + 1], pair[1])) {
-        return NotSupported("two characters that equal one character if case is ignored");
+        return NotSupported(
+            "two characters that equal one character if case is ignored (such as ss and \u00DF)");
       }
     }
   }
@@ -180,12 +185,13 @@ absl::StatusOr<RegexNode> RegexParser::ParseAtom() {
   if (Take(".")) return SetNode(flags_.dot_all ? AnyCharacter() : Inverse(Newline()));
   if (Take("$")) return NextNode(Newline(), true);
   if (Take("^")) {
-    // `^` does not match after a newline at the end of the text.
+    // `^` matches at the start of the text and after a newline, except after a newline at the end
+    // of the text.
     RegexNode line =
         Both(Kind::kConcat, PreviousNode(Newline(), false), NextNode(AnyCharacter(), false));
     return Both(Kind::kAlternate, PreviousNode(None(), true), std::move(line));
   }
-  if (Looking("*") || Looking("+") || Looking("?")) return Wrong("no item to repeat");
+  if (Looking("*") || Looking("+") || Looking("?")) return Wrong("no item before the quantifier");
   if (Take("\\")) return ParseEscape();
   return Literal(NextCodePoint(pattern_, position_));
 }
@@ -205,7 +211,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseQuantifiers(RegexNode atom) {
       std::tie(repeat.min, repeat.max) = *interval;
       in_braces = true;
     }
-    if (atom.kind >= Kind::kNext) return Wrong("an assertion cannot be repeated");
+    if (atom.kind >= Kind::kNext) return Wrong("an assertion (such as ^) cannot be repeated");
     repeat.children.push_back(std::move(atom));
     if (Take("?")) {
       repeat.greed = RegexNode::Greed::kLazy;
@@ -241,14 +247,14 @@ absl::StatusOr<std::optional<std::pair<int, int>>> RegexParser::ParseInterval() 
   if (min > kRegexRepeatMax || max > kRegexRepeatMax) {
     return NotSupported(fmt::format("more than {} repetitions", kRegexRepeatMax));
   }
-  if (max >= 0 && max < min) return NotSupported("an interval whose end is before its start");
+  if (max >= 0 && max < min) return NotSupported("a repetition maximum below its minimum");
   return std::optional(std::pair(min, max));
 }
 
 absl::StatusOr<RegexNode> RegexParser::ParseGroup() {
   if (Take("?#")) {
     while (!AtEnd() && !Looking(")")) ++position_;
-    if (!Take(")")) return Wrong("a comment without its closing parenthesis");
+    if (!Take(")")) return Wrong("a comment (?#...) has no closing parenthesis");
     return RegexNode{};
   }
   if (Take("?:")) return ParseGroupBody({.kind = Kind::kEmpty});
@@ -260,7 +266,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroup() {
   const bool in_quotes = Take("?'");
   if (in_quotes || Take("?<")) {
     const size_t end = pattern_.find(in_quotes ? '\'' : '>', position_);
-    if (end == pattern_.npos) return Wrong("a group name without its closing character");
+    if (end == pattern_.npos) return Wrong("the name of a group has no closing character");
     named_groups_.emplace(pattern_.substr(position_, end - position_), num_groups_ + 1);
     position_ = end + 1;
     return ParseGroupBody({.kind = Kind::kCapture, .group = ++num_groups_});
@@ -269,8 +275,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroup() {
   return ParseGroupBody({.kind = Kind::kCapture, .group = ++num_groups_});
 }
 
-// Parses the flags of (?imx-imx), which apply to the rest of the enclosing group, or of
-// (?imx-imx:...).
+// Parses flags such as (?i) or (?m-x:...). The flags in (?i) apply until the end of the enclosing
+// group. The flags in (?m-x:...) apply only to the expression after the colon.
 absl::StatusOr<RegexNode> RegexParser::ParseFlags() {
   ++position_;
   Flags flags = flags_;
@@ -296,7 +302,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseFlags() {
     return group;
   }
   if (!Take(")")) return NotSupported("this kind of group");
-  // The flags also apply to the alternatives after the flags: a(?i)b|c is a(?i:b|c).
+  // The flags apply until the end of the enclosing group, other alternatives included: a(?i)b|c
+  // means a(?i:b|c).
   auto rest = ParseAlternatives();
   flags_ = outer;
   return rest;
@@ -307,7 +314,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroupBody(RegexNode group) {
     return NotSupported(fmt::format("more than {} nested groups", kRegexDepthMax));
   }
   INCIPIT_ASSIGN_OR_RETURN(RegexNode content, ParseAlternatives());
-  if (!Take(")")) return Wrong("a group without its closing parenthesis");
+  if (!Take(")")) return Wrong("a group has no closing parenthesis");
   --depth_;
   if (group.kind == Kind::kEmpty) return content;
   if (group.kind == Kind::kLookAhead || group.kind == Kind::kLookBehind) {
@@ -317,8 +324,9 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroupBody(RegexNode group) {
   return group;
 }
 
-// Returns the node of an assertion such as \b, which matches between characters. Returns nothing
-// for another letter.
+// Returns the node of an assertion, which matches at a position between characters. For example,
+// `letter` is b for the assertion \b. Returns nothing if `letter` is not the letter of an
+// assertion.
 std::optional<RegexNode> RegexParser::ParseAssertion(char letter) {
   switch (letter) {
     case 'A':
@@ -339,13 +347,14 @@ std::optional<RegexNode> RegexParser::ParseAssertion(char letter) {
 }
 
 absl::StatusOr<RegexNode> RegexParser::ParseEscape() {
-  if (AtEnd()) return Wrong("no character after the last backslash");
+  if (AtEnd()) return Wrong("the expression ends with a backslash");
   const char letter = pattern_[position_];
   if (auto assertion = ParseAssertion(letter)) {
     ++position_;
     return *std::move(assertion);
   }
-  if (letter == 'R') {  // \R matches any kind of line break
+  // \R matches a line break: \r\n or one line-break character.
+  if (letter == 'R') {
     ++position_;
     const CodePointSet carriage_return({{'\r', '\r'}});
     RegexNode node{.kind = Kind::kAlternate};

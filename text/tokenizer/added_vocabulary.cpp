@@ -10,7 +10,8 @@
 namespace incipit {
 namespace {
 
-// Returns the start of the run of blanks that ends at `end`. The start is not before `begin`.
+// Returns the start of the blanks that directly precede `end`. The result is at least `begin`. If
+// no blank precedes `end`, returns `end`.
 size_t BlanksBefore(std::string_view text, size_t begin, size_t end) {
   while (end > begin) {
     const size_t last = PreviousCharacter(text, end);
@@ -80,8 +81,8 @@ absl::StatusOr<AddedVocabulary::Token> AddedVocabulary::ReadToken(const JsonFiel
   INCIPIT_ASSIGN_OR_RETURN(token.special, fields.Bool("special", false));
   INCIPIT_ASSIGN_OR_RETURN(token.normalized, fields.Bool("normalized", !token.special));
   if (token.content.empty() || token.content.size() > kAddedTokenBytesMax) {
-    return InvalidArgument("{} has {} bytes; it must have from 1 to {}", fields.PathOf("content"),
-                           token.content.size(), kAddedTokenBytesMax);
+    return InvalidArgument("the field {} has {} bytes; an added token must have from 1 to {} bytes",
+                           fields.PathOf("content"), token.content.size(), kAddedTokenBytesMax);
   }
   token.decoded = token.content;
   if (token.normalized && normalizer != nullptr) {
@@ -138,8 +139,8 @@ void AddedVocabulary::IndexTokens() {
     if (token.special) special_texts_.insert(token.content);
     const auto pass = static_cast<size_t>(token.normalized ? Pass::kNormalized : Pass::kRaw);
     has_special_[pass] = has_special_[pass] || token.special;
-    // If several tokens have the same normalized text, only the first token is ever found. A token
-    // whose normalized text is empty is never found.
+    // If several added tokens have the same normalized text, Split() finds only the first of these
+    // tokens. Split() never finds a token whose normalized text is empty.
     if (!token.decoded.empty()) tries_[pass].Add(token.decoded, static_cast<int32_t>(i));
   }
 }
@@ -175,8 +176,8 @@ bool AddedVocabulary::IsPartOfWord(std::string_view text, size_t begin, size_t e
 absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral is_literal,
                                     PartSink sink) const {
   const Trie& trie = tries_[static_cast<size_t>(pass)];
-  size_t done = 0;    // bytes [0, done) of `text` were passed to `sink`
-  size_t search = 0;  // the next match begins at or after `search`
+  size_t done = 0;    // bytes [0, done) of `text` have been passed to `sink`
+  size_t search = 0;  // byte offset at which the search for the next token starts
   while (!trie.empty()) {
     const auto match = trie.Find(text, search);
     if (!match) break;
@@ -185,10 +186,11 @@ absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral 
     if (token.special && is_literal(match->begin, match->end)) continue;
     if (token.single_word && IsPartOfWord(text, match->begin, match->end)) continue;
     size_t begin = match->begin, end = match->end;
-    // A blank that the previous token already covers (rstrip) belongs to the previous token.
+    // With lstrip, `token` also covers the blanks before its text, except blanks that the previous
+    // token covers.
     if (token.lstrip) begin = std::max(BlanksBefore(text, 0, begin), done);
     if (token.rstrip) end = BlanksAfter(text, end);
-    if (begin >= end) continue;  // the previous token already covers this blank
+    if (begin >= end) continue;  // the previous token covers the whole match
     if (done < begin) INCIPIT_RETURN_IF_ERROR(sink({.begin = done, .end = begin}));
     INCIPIT_RETURN_IF_ERROR(sink({.begin = begin, .end = end, .id = token.id}));
     done = end;

@@ -1,5 +1,6 @@
-// Added tokens: tokens that are found literally in the text before the model encodes the rest.
-// Examples are special tokens such as <|im_start|>, and tokens added after training.
+// Added tokens of a tokenizer: tokens that are found by their exact text before the BPE model
+// encodes the rest of the text. Examples are special tokens such as <|im_start|>, and tokens that
+// were added after training.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,12 @@ namespace incipit {
 inline constexpr size_t kAddedTokensMax = 1 << 16;
 inline constexpr size_t kAddedTokenBytesMax = 1024;
 
-// Prefix tree that maps strings to values and finds the first occurrence of any string in a text.
+// A prefix tree of strings, each with an integer value. Find() finds the first occurrence of any of
+// the strings in a text.
 class Trie {
  public:
-  // Adds `string` with `value`. If `string` was added before, the earlier value stays. REQUIRES:
-  // `string` is not empty.
+  // Adds `string` with the value `value`. If the tree already contains `string`, Add() does not
+  // change its value. REQUIRES: `string` is not empty.
   void Add(std::string_view string, int32_t value);
   bool empty() const { return nodes_.size() == 1; }
 
@@ -36,8 +38,8 @@ class Trie {
     size_t begin = 0, end = 0;
     int32_t value = -1;
   };
-  // Returns the first match that begins at or after `from`. If several strings match at the same
-  // position, the longest match is returned.
+  // Returns the first occurrence of any string that begins at or after the byte offset `from`. If
+  // several strings begin at the same byte offset, returns the longest string.
   std::optional<Match> Find(std::string_view text, size_t from) const;
 
  private:
@@ -48,29 +50,30 @@ class Trie {
   int32_t ChildOf(int32_t node, unsigned char byte) const;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::vector<bool> is_first_ = std::vector<bool>(256);  // by byte: true if a string begins so
+  // is_first_[byte]: true if a string of the tree begins with `byte`.
+  std::vector<bool> is_first_ = std::vector<bool>(256);
 };
 
 // The added tokens of a tokenizer. Immutable after Create().
 class AddedVocabulary {
  public:
-  // Creates the vocabulary from `list`, the array `added_tokens`; `list` is null if the array is
-  // missing. `normalizer` may be null. A token in the vocabulary of `model` keeps the id of
-  // `model`. Every other token gets the next id after the ids of `model`, as in Hugging Face
-  // tokenizers. The ids in `list` must differ from each other and are not used otherwise.
+  // Creates the added vocabulary from `list`, the array `added_tokens` in tokenizer.json. `list`
+  // and `normalizer` may be null. A token that is also in the vocabulary of `model` has the id from
+  // `model`. The other tokens get the next free ids after the ids of `model`, as in Hugging Face
+  // tokenizers. The ids in `list` are only checked for duplicates.
   static absl::StatusOr<AddedVocabulary> Create(const nlohmann::json* list, const BpeModel& model,
                                                 const Normalizer* normalizer);
 
   std::optional<TokenId> IdOf(std::string_view content) const;
-  // Returns the text that token `id` decodes to. Returns null if `id` is not an added token.
+  // Returns the decoded text of token `id`. Returns null if `id` is not an added token.
   const std::string* TokenOf(TokenId id) const;
   bool IsSpecial(TokenId id) const;
-  // Returns true if decoding without special tokens must omit `token`. The test uses the text of
-  // the token, not the id.
+  // Returns true if `token` is the text of a special token. Decoding with skip_special_tokens omits
+  // all tokens with such a text, even if the token id is not special.
   bool IsSpecialText(std::string_view token) const { return special_texts_.contains(token); }
   TokenId id_end() const { return id_end_; }
-  // Returns true if some added token also covers the blanks before or after its text (lstrip,
-  // rstrip).
+  // Returns true if some added token also covers blanks next to its text (options lstrip and rstrip
+  // in tokenizer.json).
   bool TakesBlanks() const;
 
   enum class Pass : uint8_t { kRaw, kNormalized };
@@ -78,13 +81,15 @@ class AddedVocabulary {
 
   struct Part {
     size_t begin = 0, end = 0;
-    std::optional<TokenId> id = {};  // id of the added token in [begin, end), if any
+    // Id of the added token in [begin, end); empty if [begin, end) is ordinary text.
+    std::optional<TokenId> id = {};
   };
-  // Returns true if a special token in [begin, end) must be treated as ordinary text.
+  // A function that returns true if a special token at the byte range [begin, end) must be treated
+  // as ordinary text.
   using IsLiteral = absl::FunctionRef<bool(size_t begin, size_t end)>;
   using PartSink = absl::FunctionRef<absl::Status(const Part&)>;
-  // Splits `text` into added tokens and the parts between added tokens. Passes all tokens and parts
-  // to `sink` in order.
+  // Splits `text` into added tokens and the ordinary text between added tokens. Passes all parts to
+  // `sink` from left to right.
   absl::Status Split(Pass pass, std::string_view text, IsLiteral is_literal, PartSink sink) const;
 
  private:
@@ -103,10 +108,14 @@ class AddedVocabulary {
   TextMap<size_t> index_of_content_;
   absl::flat_hash_map<TokenId, size_t> index_of_id_;
   TextSet special_texts_;
-  Trie tries_[2];  // indexed by Pass; the values are indices of tokens_
+  // Prefix trees of the tokens, indexed by Pass. The value of a string is the index of the token in
+  // `tokens_`.
+  Trie tries_[2];
   bool has_special_[2] = {false, false};
   TokenId id_end_ = 0;
-  CodePointMap word_characters_;  // characters of words; filled only if a token has single_word
+  // Maps word characters (such as letters) to 1. Filled only if some token has the option
+  // single_word.
+  CodePointMap word_characters_;
 };
 
 }  // namespace incipit

@@ -9,8 +9,9 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kRememberedMax = 4096;      // number of slots of a cache
-constexpr size_t kRememberFromBytes = 2048;  // minimum length of a text that gets caches
+constexpr size_t kRememberedMax = 4096;  // number of slots in each cache of the encoder
+// For a text of fewer bytes, the encoder uses no cache.
+constexpr size_t kRememberFromBytes = 2048;
 
 std::string_view BytesOf(std::span<const TokenId> ids) {
   return {reinterpret_cast<const char*>(ids.data()), ids.size_bytes()};
@@ -24,8 +25,8 @@ BpeEncoder::BpeEncoder(const BpeModel& model, size_t text_bytes) : model_(model)
   segments_.resize(kRememberedMax);
 }
 
-// Returns the only slot of `memory` that may hold `bytes`. Returns null if `bytes` is too long for
-// the cache or if the cache is off.
+// Returns the slot of the cache `memory` for the key `bytes`; the slot may contain another key.
+// Returns null if `memory` is empty or `bytes` is too long for a key.
 BpeEncoder::Remembered* BpeEncoder::Find(Memory& memory, std::string_view bytes) {
   if (memory.empty() || bytes.size() > kRememberedBytesMax) return nullptr;
   return &memory[std::hash<std::string_view>()(bytes) % kRememberedMax];
@@ -75,9 +76,10 @@ absl::Status BpeEncoder::EncodeNew(std::string_view word, std::vector<TokenId>& 
   return absl::OkStatus();
 }
 
-// Merges the symbols of a word in segments. The border between two segments lies between two
-// symbols that no merge ever joins. A segment is often in the cache. For example, without a
-// pre-tokenizer, the whole text is one word, and the segments are the words of the text.
+// Splits a word into segments, and replaces the symbols of each segment by tokens. The symbols of
+// the word are the elements of `ids` from index `begin` on. A segment ends between two symbols that
+// no merge ever joins, so the segments can be merged separately. A segment often occurs again and
+// is found in the cache.
 void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   const MergeTable& merges = model_.merges();
   const std::span<TokenId> symbols(ids.data() + begin, ids.size() - begin);
@@ -90,8 +92,9 @@ void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   ids.resize(write);
 }
 
-// Writes the tokens of `segment` to `ids`, from index `write` on. Returns the index after the last
-// token. REQUIRES: `segment` is a part of `ids` that begins at or after `write`.
+// Writes the tokens of `segment` to `ids` from index `write` on. Returns the index in `ids` after
+// the last written token. REQUIRES: `segment` is a part of `ids` that begins at or after index
+// `write`.
 size_t BpeEncoder::MergeSegment(std::span<TokenId> segment, std::vector<TokenId>& ids,
                                 size_t write) {
   if (segment.size() == 1) {
@@ -104,7 +107,8 @@ size_t BpeEncoder::MergeSegment(std::span<TokenId> segment, std::vector<TokenId>
     std::copy_n(ids.data() + slot->ids_begin, slot->num_ids, ids.data() + write);
     return write + slot->num_ids;
   }
-  char bytes[kRememberedBytesMax];  // copy of the key, because the tokens overwrite the segment
+  // Copy of the key, because the merged tokens overwrite the symbols of `segment`.
+  char bytes[kRememberedBytesMax];
   if (slot != nullptr) std::memcpy(bytes, key.data(), key.size());
   const size_t num_ids = merger_.Merge(segment);
   std::copy_n(segment.data(), num_ids, ids.data() + write);

@@ -1,5 +1,5 @@
-// Merges the characters of words into tokens. The time is nearly linear in the length of the word,
-// because a word may be a whole prompt.
+// Encodes words as tokens of a BPE model (byte-pair encoding). The time is nearly linear in the
+// length of a word. A tokenizer without a pre-tokenizer passes a whole text as one word.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,32 @@
 
 namespace incipit {
 
-// The encoder of one text: working memory, and a cache of the words encoded so far in the text.
+// Encodes the words of one text. A cache maps words that occurred earlier in the text to their
+// tokens.
 class BpeEncoder {
  public:
-  // Creates an encoder for about `text_bytes` bytes of text. A text of less than 2048 bytes gets no
-  // cache. REQUIRES: `model` outlives the encoder.
+  // Creates an encoder for a text of about `text_bytes` bytes. The encoder uses no cache for a text
+  // of less than 2048 bytes. REQUIRES: `model` outlives the encoder.
   BpeEncoder(const BpeModel& model, size_t text_bytes);
 
-  // Appends the tokens of `word` to `ids`. REQUIRES: every call passes the same vector, and the
-  // vector does not shrink between calls.
+  // Appends the tokens of `word` to `ids`. REQUIRES: all calls use the same vector `ids`, and the
+  // caller removes no element of `ids`, because the cache refers to earlier elements.
   absl::Status Encode(std::string_view word, std::vector<TokenId>& ids);
 
  private:
-  static constexpr size_t kRememberedBytesMax = 48;  // maximum length of a key of the cache
+  // Maximum length in bytes of a key in the cache.
+  static constexpr size_t kRememberedBytesMax = 48;
 
-  // An entry of the cache: bytes that were encoded, and the range of their tokens in the output.
+  // A cache entry. The key is bytes[0, length). The value is the token ids [ids_begin, ids_begin +
+  // num_ids) of the vector `ids` in Encode().
   struct Remembered {
     uint32_t length = 0;
     uint32_t num_ids = 0;
     size_t ids_begin = 0;
     char bytes[kRememberedBytesMax];
   };
-  // Direct-mapped cache of encoded bytes. The vector is empty if the text is too short for a cache.
+  // A direct-mapped cache: each key has exactly one possible slot. Empty if the encoder uses no
+  // cache.
   using Memory = std::vector<Remembered>;
   static Remembered* Find(Memory& memory, std::string_view bytes);
   static void Remember(Remembered& slot, std::string_view bytes, size_t ids_begin, size_t num_ids);
@@ -46,8 +50,10 @@ class BpeEncoder {
 
   const BpeModel& model_;
   BpeMerger merger_;
-  Memory words_;     // cache of words; the key is the bytes of the word
-  Memory segments_;  // cache of segments; the key is the bytes of the symbol ids
+  // Cache of words. The key of an entry is the text of the word.
+  Memory words_;
+  // Cache of word segments. The key of an entry is the bytes of the segment's symbol ids.
+  Memory segments_;
 };
 
 }  // namespace incipit

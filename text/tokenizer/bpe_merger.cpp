@@ -7,25 +7,26 @@
 namespace incipit {
 namespace {
 
-// A merge is frequent if it applies at least once per 8 symbols on average. For a frequent merge,
-// one pass over all symbols is efficient.
+// A merge is frequent if it applies at least once per kEverywhereSpacing symbols of a word. One
+// pass over all symbols is the fastest way to apply a frequent merge.
 constexpr size_t kEverywhereSpacing = 8;
-// Rare merges also use passes over all symbols, because a frequent merge often follows a rare
-// merge. All passes for rare merges together read at most 6 times the number of symbols of the
-// word.
+// Limit for passes over a word that apply rare merges (merges that are not frequent). All these
+// passes together read at most kRarePassesMax times the number of symbols of the word.
 constexpr size_t kRarePassesMax = 6;
-// Minimum number of symbols in a window of MergeInWindows().
+// Minimum number of symbols in a window (the range of symbols that MergeInWindows() merges at a
+// time).
 constexpr size_t kWindowMin = 64;
-// Number of symbols at the end of a window of kWindowMin symbols whose tokens are not kept. The
-// symbols after the window may change the tokens near the end.
+// Number of symbols at the end of a window of kWindowMin symbols whose tokens MergeInWindows()
+// discards. The symbols after the window may change these tokens. In a larger window, the number is
+// larger in proportion.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
 
-// Merges the symbols of one short word. The symbols form a linked list and keep their positions in
-// the word. The key of a position is 64 times the rank of the merge of its symbol with the next
-// symbol, plus the position. Therefore the least key belongs to the next merge. The keys are stored
-// in blocks of 4 keys, and `least_` holds the least key of each block.
+// Merges the symbols of one short word. The symbols form a linked list; a symbol keeps its position
+// when other symbols merge. Each position has a key: 64 times the rank of the merge of the symbol
+// at this position with the next symbol, plus the position. The merge with the least key applies
+// next. `least_` contains the least key of each block of 4 keys, so that the search is fast.
 class BpeMerger::ShortWord {
  public:
   ShortWord(const MergeTable& merges, std::span<TokenId> symbols)
@@ -40,7 +41,8 @@ class BpeMerger::ShortWord {
     }
   }
 
-  // Writes the tokens of the word to the front of `symbols_` and returns the number of tokens.
+  // Merges all symbols. Writes the tokens to the front of `symbols_`, and returns the number of
+  // tokens.
   size_t Merge() {
     for (uint32_t key = LeastKey(); key != kNoKey; key = LeastKey()) MergeAt(key % kPlaces);
     size_t num_left = 0;
@@ -51,8 +53,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // The pair of a symbol without an entry in FindCommon(). The rank_across -1 is less than every
-  // rank, because any merge may join a pair that has no entry.
+  // Used for two symbols without an entry in FindCommon(). `rank_across` is -1, less than every
+  // rank, because any merge may join the two symbols inside longer tokens.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -67,11 +69,12 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges each pair of symbols whose merge applies before every merge that may join a symbol of
-  // the pair with another neighbour. Returns the number of remaining symbols.
+  // Merges two neighbouring symbols if their merge applies before every other merge that may join
+  // one of the two symbols with another neighbour. Returns the number of symbols after these
+  // merges.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
-    // pairs[i + 1] is the pair of the symbols i and i + 1.
+    // pairs[i + 1] describes the merge of the symbols i and i + 1.
     std::array<const MergeTable::SymbolPair*, kShortSymbolsMax + 2> pairs;
     const size_t num_symbols = symbols_.size();
     pairs[0] = pairs[num_symbols] = pairs[num_symbols + 1] = &kNoPair;
@@ -92,7 +95,8 @@ class BpeMerger::ShortWord {
     return num_left;
   }
 
-  // Sets the key of position `place`, unless `rank` is kNoRank. REQUIRES: the position has no key.
+  // Sets the key of position `place`. Does nothing if `rank` is kNoRank. REQUIRES: the position has
+  // no key.
   void AddKey(uint32_t place, int32_t rank, TokenId merged) {
     if (rank == MergeTable::kNoRank) return;
     const uint32_t key = static_cast<uint32_t>(rank) * kPlaces + place;
@@ -130,7 +134,8 @@ class BpeMerger::ShortWord {
   uint32_t size_;
   std::array<uint32_t, kShortSymbolsMax> keys_;
   std::array<uint32_t, kNumBlocks> least_;
-  std::array<TokenId, kShortSymbolsMax> merged_;  // merged_[i]: token of the merge at position i
+  // merged_[i]: token that the merge at position i makes.
+  std::array<TokenId, kShortSymbolsMax> merged_;
   std::array<uint8_t, kShortSymbolsMax> next_, previous_;
 };
 
@@ -138,9 +143,9 @@ size_t BpeMerger::MergeShort(std::span<TokenId> symbols) const {
   return ShortWord(model_.merges(), symbols).Merge();
 }
 
-// Returns true if MergeInWindows() supports the word and is fast. If at least half of the symbols
-// are equal to their previous symbol, tokens may be longer than a window, and MergeLong() is
-// faster.
+// Returns true if MergeInWindows() can merge `symbols` and is faster than MergeLong(). If at least
+// half of the symbols equal their predecessor, tokens may be longer than a window, and MergeLong()
+// is faster.
 bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
   const PairCheck* check = model_.pair_check();
   if (check == nullptr) return false;
@@ -152,19 +157,19 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
          std::ranges::none_of(symbols, [&](TokenId symbol) { return check->IsMerged(symbol); });
 }
 
-// Merges a word window by window. A window (a range of symbols) is merged as if the word had no
-// other symbols. All tokens except the tokens near the end of the window are kept, because later
-// symbols rarely change kept tokens. The next window begins after the last kept token.
+// Merges a long word in windows (ranges of neighbouring symbols). Each window is merged as if the
+// word had no other symbols. The last tokens of the window are discarded, because the symbols after
+// the window may change these tokens. The next window begins after the last kept token.
 //
-// If the first token of a window is not compatible (pair_check.h) with the last kept token, the
-// result would be wrong. In case of failure, the last kept tokens are split into symbols again, and
-// the next window begins at the first of the split symbols. If windows fail again and again, their
-// size doubles, up to the size of the word.
+// The merge of a window fails if its first token is not compatible (pair_check.h) with the last
+// kept token. Then the last kept tokens are split into symbols again, and a larger window begins at
+// the first of these symbols. The size of a window doubles with each failure, up to the size of the
+// word.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
-  size_t furthest = 0;  // maximum value of `begin` so far
-  size_t num_kept = 0;  // number of kept tokens, which replace the first `begin` symbols
+  size_t furthest = 0;  // largest value of `begin` in all previous iterations
+  size_t num_kept = 0;  // number of kept tokens: symbols[0, num_kept)
   while (begin < symbols.size()) {
     const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
     window_.assign(symbols.begin() + static_cast<ptrdiff_t>(begin),
@@ -186,8 +191,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Halve the size only if `begin` is larger than ever before. A token may be longer than a small
-    // window, and small windows would then fail again and again.
+    // Make the window smaller only if `begin` is larger than in all previous iterations. Otherwise
+    // a token that is longer than a small window would make every small window fail.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -200,9 +205,9 @@ int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
   return merge == nullptr ? MergeTable::kNoRank : merge->rank;
 }
 
-// Applies merges in the order of their ranks, each by one pass over all symbols. Stops if the
-// passes for rare merges have read kRarePassesMax times the symbols of the word. Returns the number
-// of remaining symbols.
+// Applies merges in ascending order of rank. Each merge is applied in one pass over all symbols.
+// Returns the number of remaining symbols when no merge is left, or when the next merge is rare and
+// the limit kRarePassesMax is reached.
 size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
@@ -221,13 +226,14 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   }
 }
 
-// Merges all pairs of `rank` in one pass from left to right, and returns the number of remaining
-// symbols. If a new token forms a pair of at most `rank` with a neighbour, the pair merges at once.
-// Therefore all pairs before the read position have a higher rank. REQUIRES: no pair of the word
-// has a lower rank than `rank`.
+// Applies the merge with rank `rank` to all symbols in one pass from left to right. If a new token
+// can merge with a neighbour by a merge of rank `rank` or less, this merge is applied immediately.
+// Returns the number of remaining symbols. REQUIRES: no two neighbouring symbols have a merge with
+// a rank less than `rank`.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
-  size_t num_done = 1;  // number of written symbols; only the last of them may still merge
+  // The result is symbols[0, num_done). Only its last symbol can merge again.
+  size_t num_done = 1;
   for (size_t read = 1; read < symbols.size();) {
     int32_t right = ranks_[read - 1];
     if (right > rank) {
@@ -237,8 +243,8 @@ size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
       ++read;
       continue;
     }
-    // Merge the last written symbol with the next symbol to read. Then merge the new token with its
-    // neighbours as long as a pair has at most `rank`.
+    // Merge the last symbol of the result with the next symbol. Repeat with the new token and its
+    // left or right neighbour as long as their merge has a rank of at most `rank`.
     int32_t left = MergeTable::kNoRank;
     while (std::min(left, right) <= rank) {
       if (left <= right) {
@@ -276,7 +282,7 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
   while (!candidates_.empty()) {
     const auto [rank, place] = candidates_.top();
     candidates_.pop();
-    // Skip the candidate if a later merge has removed or replaced a symbol of the candidate.
+    // Skip a candidate whose left or right symbol was changed by another merge.
     const int32_t gone = symbols[place] < 0 ? -1 : next_[place];
     if (gone < 0) continue;
     const MergeTable::Entry* merge = model_.merges().Find(symbols[place], symbols[gone]);

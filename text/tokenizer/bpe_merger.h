@@ -1,7 +1,7 @@
-// Merges the symbols (characters as tokens) of a word into tokens, as byte-pair encoding (BPE)
-// defines (Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units"). Of all
-// neighbours that can merge, the pair with the lowest rank merges first. Of several pairs with the
-// lowest rank, the leftmost pair merges first.
+// Merges symbols (single characters as tokens) into longer tokens by byte-pair encoding (BPE;
+// Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units"). Each merge joins
+// two neighbouring tokens. The possible merge with the lowest rank applies first. Among merges of
+// equal rank, the leftmost merge applies first.
 #pragma once
 
 #include <compare>
@@ -16,18 +16,19 @@
 
 namespace incipit {
 
-// Merges the symbols of words into tokens. All words share the working memory of the merger.
+// Merges symbols (single characters as tokens) into tokens, one word per call. All calls use the
+// same working memory.
 class BpeMerger {
  public:
-  // Maximum number of symbols of a short word. In a short word, a search among all pairs is the
-  // fastest way to find the next merge.
+  // Maximum number of symbols of a short word. For a short word, the fastest way to find the next
+  // merge is to search all pairs of neighbours.
   static constexpr size_t kShortSymbolsMax = 64;
 
   // REQUIRES: `model` outlives the merger.
   explicit BpeMerger(const BpeModel& model) : model_(model) {}
 
-  // Merges `symbols` in place. Writes the tokens to the front of `symbols` and returns the number
-  // of tokens.
+  // Merges the symbols of one word. Writes the tokens to the front of `symbols`, and returns the
+  // number of tokens.
   size_t Merge(std::span<TokenId> symbols) {
     if (symbols.size() <= kShortSymbolsMax) return MergeShort(symbols);
     return CanMergeInWindows(symbols) ? MergeInWindows(symbols) : MergeLong(symbols);
@@ -47,15 +48,17 @@ class BpeMerger {
 
   const BpeModel& model_;
   std::vector<TokenId> window_;
-  std::vector<int32_t> ranks_;  // ranks_[i]: rank of the merge of symbols i and i + 1, or kNoRank
-  // Links of the list of symbols: index of the next or previous symbol, -1 at an end of the list.
+  // ranks_[i]: rank of the merge of the symbols i and i + 1; kNoRank if no merge exists.
+  std::vector<int32_t> ranks_;
+  // Linked list of the symbols of a word. next_[i] and previous_[i] are the indices of the symbols
+  // after and before symbol i, or -1 at an end of the list.
   std::vector<int32_t> next_, previous_;
-  // A merge that may apply: the rank of the merge and the index of its left symbol.
+  // A merge that may be possible: its rank, and the index `place` of its left symbol.
   struct Candidate {
     int32_t rank, place;
     auto operator<=>(const Candidate&) const = default;
   };
-  // Candidates in order of rank and, for equal ranks, from left to right.
+  // Possible merges in ascending order of rank; merges of equal rank from left to right.
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates_;
 };
 

@@ -10,14 +10,14 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kPageSize = 256;  // code points in a page of `character_ids_`
+constexpr size_t kPageSize = 256;  // number of code points in one page of `character_ids_`
 
 }  // namespace
 
-// Collects the tokens of one word that has unknown characters, as Hugging Face tokenizers does. An
-// unknown token stays pending until a known character follows or the word ends. Without fuse_unk,
-// another unknown character also ends the pending state. With byte fallback, the byte tokens of an
-// unknown character are written before the pending token.
+// Appends the tokens of a word that may have unknown characters (characters outside the
+// vocabulary), in the same order as Hugging Face tokenizers. The unknown token of a character is
+// appended only when the next known character follows, when the word ends, or, without fuse_unk,
+// when another unknown character follows.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}
@@ -57,15 +57,16 @@ class BpeModel::Unknown {
 
   const BpeModel& model_;
   std::vector<TokenId>& ids_;
-  TokenId pending_ = -1;  // unknown token that is not written yet; -1 for none
+  TokenId pending_ = -1;  // unknown token that must still be appended to ids_; -1 if none
 };
 
 absl::StatusOr<BpeModel> BpeModel::Create(const JsonFields& model, bool prefer_bytes) {
   INCIPIT_ASSIGN_OR_RETURN(const auto type, model.OptionalString("type"));
-  // In old tokenizer.json files, the model has no `type`. Only BPE models have `merges`.
+  // Old tokenizer.json files have no `type` for the model. In these files, a model with `merges` is
+  // a BPE model.
   if (type.has_value() ? *type != "BPE" : model.Find("merges") == nullptr) {
-    return Unimplemented("{} is {}; only BPE is supported", model.PathOf("type"),
-                         type.value_or("missing"));
+    return Unimplemented("the field {} is {}; the only supported value is BPE",
+                         model.PathOf("type"), type.value_or("missing"));
   }
   BpeModel bpe;
   INCIPIT_RETURN_IF_ERROR(bpe.ReadOptions(model));
@@ -81,8 +82,8 @@ absl::StatusOr<BpeModel> BpeModel::Create(const JsonFields& model, bool prefer_b
 absl::Status BpeModel::ReadOptions(const JsonFields& model) {
   if (const auto* dropout = model.Find("dropout"); dropout != nullptr) {
     if (!dropout->is_number() || dropout->get<double>() != 0) {
-      return Unimplemented("{} is {}; only 0 is supported", model.PathOf("dropout"),
-                           dropout->dump());
+      return Unimplemented("the field {} is {}; the only supported value is 0",
+                           model.PathOf("dropout"), dropout->dump());
     }
   }
   INCIPIT_ASSIGN_OR_RETURN(options_.unk_token, model.OptionalString("unk_token"));
@@ -102,15 +103,15 @@ absl::Status BpeModel::ReadVocabulary(const JsonFields& model) {
   for (const auto& [token, value] : vocabulary->items()) {
     const bool in_range = value.is_number_unsigned() && value.get<uint64_t>() <= kTokenIdMax;
     if (!in_range) {
-      return InvalidArgument("{}: the id of a token is {}; it must be from 0 to {}",
+      return InvalidArgument("a token in the field {} has the id {}; an id must be from 0 to {}",
                              model.PathOf("vocab"), value.dump(), kTokenIdMax);
     }
     const auto id = value.get<TokenId>();
     if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(id + 1);
-    // An empty entry of `tokens_` is either a free id or the empty token. Only `ids_` contains the
-    // empty token.
+    // If tokens_[id] is empty, either no token has this id yet, or the text of the token is empty.
     if (!tokens_[id].empty()) {
-      return InvalidArgument("{}: two tokens have the id {}", model.PathOf("vocab"), id);
+      return InvalidArgument("in the field {}, two tokens have the id {}", model.PathOf("vocab"),
+                             id);
     }
     tokens_[id] = token;
     ids_.emplace(token, id);
@@ -121,8 +122,8 @@ absl::Status BpeModel::ReadVocabulary(const JsonFields& model) {
 absl::Status BpeModel::ReadMerges(const JsonFields& model) {
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* merges, model.Array("merges"));
   if (merges->size() > kMergesMax) {
-    return InvalidArgument("{} has {} entries; at most {} are read", model.PathOf("merges"),
-                           merges->size(), kMergesMax);
+    return InvalidArgument("the field {} has {} merges; at most {} merges are supported",
+                           model.PathOf("merges"), merges->size(), kMergesMax);
   }
   for (size_t i = 0; i < merges->size(); ++i) {
     const nlohmann::json& merge = (*merges)[i];
@@ -132,12 +133,13 @@ absl::Status BpeModel::ReadMerges(const JsonFields& model) {
                                        merge[1].get_ref<const std::string&>(), path()));
       continue;
     }
-    if (!merge.is_string()) return InvalidArgument("{} is not a pair of tokens", path());
+    if (!merge.is_string()) return InvalidArgument("the merge {} is not a pair of tokens", path());
     const std::string_view line = merge.get_ref<const std::string&>();
     if (line.starts_with("#version")) continue;
     const size_t space = line.find(' ');
     if (space == line.npos || line.find(' ', space + 1) != line.npos) {
-      return InvalidArgument("{} is not two tokens with one space between them", path());
+      return InvalidArgument("the merge {} is not two tokens with one space between the tokens",
+                             path());
     }
     INCIPIT_RETURN_IF_ERROR(AddMerge(line.substr(0, space), line.substr(space + 1), path()));
   }
@@ -150,13 +152,14 @@ absl::Status BpeModel::AddMerge(std::string_view left, std::string_view right,
                                 const std::string& path) {
   const size_t prefix_length = options_.continuing_subword_prefix.size();
   if (right.size() < prefix_length) {
-    return InvalidArgument("{}: the second token is shorter than continuing_subword_prefix", path);
+    return InvalidArgument(
+        "the second token of the merge {} is shorter than continuing_subword_prefix", path);
   }
   std::string merged(left);
   merged += right.substr(prefix_length);
   const auto left_id = IdOf(left), right_id = IdOf(right), merged_id = IdOf(merged);
   if (!left_id || !right_id || !merged_id) {
-    return InvalidArgument("{}: the {} token is not in the vocabulary", path,
+    return InvalidArgument("for the merge {}, the {} token is not in the vocabulary", path,
                            !left_id    ? "first"
                            : !right_id ? "second"
                                        : "merged");

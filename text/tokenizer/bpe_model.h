@@ -1,5 +1,5 @@
-// The model of a byte-pair encoding (BPE): the vocabulary, the merges, and the tokens for
-// characters outside the vocabulary.
+// The model of a tokenizer with byte-pair encoding (BPE): the vocabulary, the merges, and the
+// tokens for unknown characters.
 #pragma once
 
 #include <array>
@@ -22,47 +22,48 @@ namespace incipit {
 inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 inline constexpr size_t kMergesMax = 1 << 22;  // maximum number of merges of a model
 
-// Form in which the model receives words: as text in the byte alphabet (byte_alphabet.h), or as the
-// bytes for which the characters of the alphabet stand. Both forms result in the same tokens. The
-// bytes take less memory.
+// The form of the words that the encoder passes to the model. kText: text, in which a byte-level
+// tokenizer represents each byte by a character (byte_alphabet.h). kBytes: the bytes themselves.
+// The tokens are the same in both forms, but kBytes needs less memory.
 enum class WordForm : uint8_t { kText, kBytes };
 
-// The vocabulary and the merges of a BPE model. Hash maps find tokens by their text, as in Hugging
-// Face tokenizers. Immutable.
+// The vocabulary and the merges of a model with byte-pair encoding (BPE). Immutable.
 class BpeModel {
  public:
-  // Creates the model from `model`, the section of that name in tokenizer.json. Returns
-  // UNIMPLEMENTED if the section is not a BPE model or uses dropout.
+  // Creates the model from `model`, the object `model` of a tokenizer.json. If `prefer_bytes` is
+  // set and the model supports bytes, word_form() is kBytes. Returns UNIMPLEMENTED if the object is
+  // not a BPE model or uses dropout.
   static absl::StatusOr<BpeModel> Create(const JsonFields& model, bool prefer_bytes);
 
   std::optional<TokenId> IdOf(std::string_view token) const;
-  // Returns the vocabulary entry of `id`. Returns null if the vocabulary does not contain `id`.
+  // Returns the vocabulary entry (text) of token `id`. Returns null if the vocabulary does not
+  // contain `id`.
   const std::string* TokenOf(TokenId id) const;
   size_t num_tokens() const { return ids_.size(); }
   TokenId id_end() const { return static_cast<TokenId>(tokens_.size()); }
 
-  // Returns the form in which the encoder passes words to the model. The form is kText if the model
-  // marks the ends of words, because bytes cannot express the marks.
+  // Returns the form in which words must be passed to the model. A model with prefixes or suffixes
+  // that mark the parts of a word always uses kText.
   WordForm word_form() const { return word_form_; }
   const MergeTable& merges() const { return merges_; }
-  // Returns the check of neighbouring tokens (pair_check.h). Returns null if two different merges
-  // can make the same token.
+  // Returns an object that checks whether two tokens can be neighbours in the encoding of a word
+  // (pair_check.h). Returns null if two different merges can make the same token.
   const PairCheck* pair_check() const { return pair_check_.get(); }
 
-  // Returns the token whose text is `word`. Returns nothing if there is no such token or if the
-  // model does not prefer whole words to merges (ignore_merges).
+  // If the option ignore_merges of the model is set, returns the token whose text is `word`.
+  // Returns nothing if no such token exists or the option is not set.
   std::optional<TokenId> WholeWord(std::string_view word) const;
-  // Returns the token of a single `byte`. Returns nothing if words are text or if the vocabulary
-  // has no token for `byte`.
+  // Returns the token of a single `byte`. Returns nothing if word_form() is not kBytes, or if the
+  // vocabulary has no token for `byte`.
   std::optional<TokenId> ByteToken(char byte) const {
     const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
     return word_form_ == WordForm::kBytes && id >= 0 ? std::optional(id) : std::nullopt;
   }
-  // Returns true if words are bytes and every byte has a token.
+  // Returns true if word_form() is kBytes and the vocabulary has a token for every byte.
   bool has_all_bytes() const { return has_all_bytes_; }
-  // Appends the tokens of the single characters of `word` to `ids`, without any merge. Returns
-  // INVALID_ARGUMENT if `word` has an unknown character and the unknown token of the model is not
-  // in the vocabulary.
+  // Appends one token for each character of `word` to `ids`; does not merge tokens. Returns
+  // INVALID_ARGUMENT if `word` has a character outside the vocabulary and the vocabulary does not
+  // contain the unknown token (unk_token).
   absl::Status AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const;
 
  private:
@@ -88,19 +89,24 @@ class BpeModel {
   Options options_;
   WordForm word_form_ = WordForm::kText;
   IdMap ids_;
-  IdMap ids_of_bytes_;  // tokens of whole words, if ignore_merges is set and words are bytes
-  std::vector<std::string> tokens_;  // by id: text of the token; empty if no token has the id
+  // Tokens by their text as bytes. Filled only if ignore_merges is set and word_form_ is kBytes.
+  IdMap ids_of_bytes_;
+  // tokens_[id]: text of token `id`; empty if no token has this id.
+  std::vector<std::string> tokens_;
   MergeTable merges_;
   std::unique_ptr<const PairCheck> pair_check_;
-  // Tokens of single characters, in pages of 256 code points. character_pages_[c / 256] is the
-  // index in `character_ids_` of the first entry of the page, or -1. An entry is a token, or -1 for
-  // none.
+  // Tokens of single characters, in pages of 256 code points. The token of code point c is
+  // character_ids_[character_pages_[c / 256] + c % 256], or -1 if c has no token.
+  // character_pages_[c / 256] is -1 if no code point of the page has a token.
   std::vector<int32_t> character_pages_;
   std::vector<TokenId> character_ids_;
-  // For each byte: the token of the character that stands for the byte, or -1 for none.
+  // byte_ids_[b]: token of the character that represents byte b in the byte alphabet
+  // (byte_alphabet.h); -1 if no token exists.
   std::array<TokenId, 256> byte_ids_{};
   bool has_all_bytes_ = false;
-  std::array<TokenId, 256> byte_fallbacks_{};  // tokens `<0x00>` to `<0xFF>`, or -1
+  // byte_fallbacks_[b]: token whose text is the hexadecimal byte b, such as `<0x0A>`; -1 if no
+  // token exists.
+  std::array<TokenId, 256> byte_fallbacks_{};
 };
 
 }  // namespace incipit

@@ -21,7 +21,8 @@ constexpr std::array<char16_t, 256> kCharacterOf = [] {
   return table;
 }();
 
-// For each code point: the byte for which the character stands, or -1.
+// kByteOf[c]: the byte that character c represents in the byte alphabet; -1 if c represents no
+// byte.
 constexpr std::array<int16_t, 0x144> kByteOf = [] {
   std::array<int16_t, 0x144> table{};
   for (int16_t& byte : table) byte = -1;

@@ -1,7 +1,7 @@
-// The byte alphabet: 256 printable characters that stand for the 256 bytes in byte-level BPE
-// vocabularies (Radford et al., "Language Models are Unsupervised Multitask Learners"). A printable
-// Latin-1 character stands for its own byte. The other bytes use the code points from U+0100 on, in
-// order.
+// The byte alphabet of byte-level BPE vocabularies (Radford et al., "Language Models are
+// Unsupervised Multitask Learners"): each of the 256 bytes is represented by one printable
+// character. A byte that is a printable Latin-1 character is represented by this character. The
+// other bytes are represented by the characters from U+0100 on, in ascending order.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace incipit {
 
 void AppendByteCharacters(std::string_view bytes, std::string& text);
 
-// Returns the bytes for which the characters of `token` stand. Returns nothing if a character
-// stands for no byte. REQUIRES: `token` is valid UTF-8.
+// Converts `token`, a string in the byte alphabet, to the bytes that its characters represent.
+// Returns nothing if a character represents no byte. REQUIRES: `token` is valid UTF-8.
 std::optional<std::string> BytesOfCharacters(std::string_view token);
 
 }  // namespace incipit

@@ -117,7 +117,7 @@ absl::Status AddSteps(const JsonFields& fields, TokenDecoder& decoder) {
     if (suffix.empty()) return InvalidArgument("{} is empty", fields.PathOf("suffix"));
     decoder.steps.push_back(WordSuffixStep(std::move(suffix)));
   } else {
-    return Unimplemented("{} is {}, which is not supported", fields.PathOf("type"), type);
+    return Unimplemented("the field {} has the unsupported value {}", fields.PathOf("type"), type);
   }
   return absl::OkStatus();
 }

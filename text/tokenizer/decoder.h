@@ -1,4 +1,5 @@
-// Decodes tokens to text, one token at a time.
+// Decodes the texts of tokens to the output text, one token at a time. A decoder is a sequence of
+// steps, which tokenizer.json defines.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@
 
 namespace incipit {
 
-// Receives a list of tokens. The text of a token may arrive in several pieces of whole characters.
+// Receives a list of tokens, each as text. The text of one token may arrive in several calls of
+// Text(), each with whole characters.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
@@ -19,65 +21,69 @@ class TokenSink {
   virtual void EndToken() = 0;
   virtual void EndList() = 0;
 
-  // Receives a whole token: the text and then the end of the token.
+  // Receives one whole token: calls Text() and then EndToken().
   virtual void Token(std::string_view text) {
     Text(text);
     EndToken();
   }
 };
 
-// The state of a list of tokens when a decoding stage begins.
+// Describes the start of a list of tokens, for one decoding step.
 struct DecodeStart {
-  // True if tokens before the list were already decoded.
+  // True if other tokens of the same output come before the list.
   bool is_continued = false;
-  // True if an earlier stage joins all tokens into one token. If `is_continued` is also true, the
-  // list begins inside a token.
+  // True if an earlier step joins all tokens into one token. If `is_continued` is also true, the
+  // list begins in the middle of this token.
   bool is_joined = false;
 };
 
-// One step of decoding. Immutable; the sink that Begin() returns holds the state of one list.
+// One step of a decoder, such as the replacement of a string. Immutable. The object that Begin()
+// returns holds the state for one list of tokens.
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
-  // Returns a stage that decodes all received tokens. The stage passes text to `next` as soon as no
-  // later token can change the text.
+  // Returns an object that applies this step to one list of tokens. The object passes text to
+  // `next` as soon as no later token can change the text.
   virtual std::unique_ptr<TokenSink> Begin(DecodeStart start, TokenSink& next) const = 0;
-  // Returns true if the stage joins all tokens of a list into one token.
+  // Returns true if the step joins all tokens of a list into one token.
   virtual bool joins() const { return false; }
 };
 
-// Decodes one list of tokens with all steps of a decoder.
+// Decodes one list of tokens by all steps of a decoder.
 class TokenDecoding {
  public:
   TokenDecoding(const std::vector<std::unique_ptr<const DecoderStep>>& steps, bool is_continued);
   ~TokenDecoding();
 
   void Add(std::string_view token);
-  // Ends the list of tokens. All text that the stages held back is then available to Take().
+  // Ends the list of tokens. The next call of Take() returns all remaining text.
   void Finish();
-  // Returns the text that no later token can change and that no earlier call returned. The texts of
-  // all calls together are the text of the list.
+  // Returns the decoded text since the previous call of Take(). Text that a later token can still
+  // change is returned by a later call.
   std::string Take();
 
  private:
   class Collector;
   std::unique_ptr<Collector> collector_;
-  // Stages in reverse order: the last stage is first.
+  // Objects that apply the decoding steps to the list. The object of the last step is first.
   std::vector<std::unique_ptr<TokenSink>> stages_;
 };
 
 // The decoder of a tokenizer. Immutable.
 struct TokenDecoder {
   std::vector<std::unique_ptr<const DecoderStep>> steps;
-  // Flags for Tokenizer::TokenBytes(): true if `steps` has a ByteLevel step or a ByteFallback step.
+  // True if the decoder has a ByteLevel step (is_byte_level) or a ByteFallback step
+  // (has_byte_fallback). Used by Tokenizer::TokenBytes().
   bool is_byte_level = false, has_byte_fallback = false;
 };
 
-// Creates the decoder from `fields`, the object `decoder`. If `fields` is null, the decoder puts a
-// space between tokens. Returns UNIMPLEMENTED for an unsupported type of step.
+// Creates the decoder from `fields`, the object `decoder` of a tokenizer.json. If `fields` is null,
+// the decoder only inserts a space between tokens. Returns UNIMPLEMENTED for an unsupported type of
+// step.
 absl::StatusOr<TokenDecoder> CreateTokenDecoder(const JsonFields* fields);
 
-// Returns the byte of a token such as `<0x0A>`, or -1 for another token.
+// Returns the byte of a byte token: 10 for the text `<0x0A>`. Returns -1 if `token` is not the text
+// of a byte token.
 int ByteOfFallbackToken(std::string_view token);
 
 }  // namespace incipit

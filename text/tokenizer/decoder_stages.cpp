@@ -11,7 +11,8 @@
 namespace incipit {
 namespace {
 
-// A stage that collects the text of a token and passes the whole token to Take().
+// Base class of decoding steps that need the whole text of a token. Collects the text of each
+// token, and calls Take() with the whole text.
 class WholeTokenStage : public TokenSink {
  public:
   explicit WholeTokenStage(TokenSink& next) : next_(next) {}
@@ -35,8 +36,8 @@ class WholeTokenStage : public TokenSink {
   std::string token_;
 };
 
-// Decodes tokens of the byte alphabet (byte_alphabet.h) to bytes. If a character of a token stands
-// for no byte, the token keeps its text.
+// Decodes tokens in the byte alphabet (byte_alphabet.h) to bytes. A token with a character outside
+// the byte alphabet is passed on without change.
 class ByteLevelStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -61,9 +62,9 @@ class ByteLevelStage : public WholeTokenStage {
   Utf8Repair repair_;
 };
 
-// Decodes byte tokens such as `<0x0A>`. If the bytes of a run of byte tokens are UTF-8, the run
-// becomes one text. Otherwise, each byte of the run becomes U+FFFD. Therefore the stage holds a run
-// until the run ends or has an invalid byte.
+// Decodes consecutive byte tokens such as `<0x0A>` together. If their bytes are valid UTF-8, the
+// output is one text. Otherwise, the output has U+FFFD for each byte. The bytes are therefore held
+// back until another token follows or the bytes are known to be invalid.
 class ByteFallbackStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -152,8 +153,8 @@ class ReplaceStage : public WholeTokenStage {
   std::string_view content_;
 };
 
-// Removes at most `start` copies of the character `content` at the start of every token, and at
-// most `stop` copies at the end of every token.
+// Removes the character `content` from the start and the end of every token: at most `start` times
+// from the start, at most `stop` times from the end.
 class StripStage : public TokenSink {
  public:
   struct Options {
@@ -197,8 +198,11 @@ class StripStage : public TokenSink {
 
   const Options& options_;
   TokenSink& next_;
-  uint64_t to_strip_;  // number of characters that may still be removed at the start of the token
-  uint64_t held_ = 0;  // number of held characters, removed if the token ends after them
+  // Maximum number of characters that may still be removed from the start of the token.
+  uint64_t to_strip_;
+  // Number of copies of `content` that are held back, because they are removed if the token ends
+  // now.
+  uint64_t held_ = 0;
 };
 
 class MetaspaceStage : public TokenSink {
@@ -229,8 +233,8 @@ class MetaspaceStage : public TokenSink {
   TokenSink& next_;
 };
 
-// Removes the spaces before English punctuation marks and contractions, and replaces " do not" by
-// " don't".
+// Cleans up English text: removes the space before punctuation marks and contractions, and replaces
+// " do not" by " don't".
 void CleanUp(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -271,8 +275,8 @@ class WordPieceStage : public WholeTokenStage {
   bool cleans_up_, is_first_;
 };
 
-// Replaces the suffix of each token, which marks the end of a word, by a space. In the last token,
-// the suffix is removed.
+// Replaces the suffix that marks the end of a word, such as `</w>`, by a space. In the last token,
+// removes the suffix.
 class WordSuffixStage : public WholeTokenStage {
  public:
   WordSuffixStage(std::string_view suffix, TokenSink& next)
@@ -316,8 +320,8 @@ class SpacesBetweenStage : public WholeTokenStage {
   bool is_first_;
 };
 
-// A decoding step that creates its stage with the function `make_stage`. Therefore no type of step
-// needs a class of its own.
+// A decoding step whose function Begin() calls `make_stage`. With this template, the types of steps
+// need no class of their own.
 template <typename MakeStage>
 class Step : public DecoderStep {
  public:

@@ -1,5 +1,4 @@
-// Decodes token ids to text while the token ids arrive. The text always has whole characters and
-// correct spaces.
+// Decodes token ids to text while the token ids are generated. Returns only whole UTF-8 characters.
 #pragma once
 
 #include <memory>
@@ -12,9 +11,9 @@ namespace incipit {
 
 class TokenDecoding;
 
-// Decodes one output. The texts of Push() and Flush() together are equal to Tokenizer::Decode() of
-// all ids. If `after_prompt` is set, the output continues a prompt, and the first token keeps its
-// leading space. Decode() of the output alone would remove the leading space.
+// Decodes the token ids of one output, one id at a time. The texts of Push() and Flush() together
+// are equal to Tokenizer::Decode() of all ids, with one exception. If `after_prompt` is set, the
+// output continues a prompt, and the leading space of the first token is kept.
 class Detokenizer {
  public:
   // REQUIRES: `tokenizer` outlives the detokenizer.
@@ -23,9 +22,11 @@ class Detokenizer {
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
 
-  // Returns the text that no later token can change: whole UTF-8 characters, possibly none.
+  // Adds the token `id`. Returns the new text that no later token can change: whole UTF-8
+  // characters, possibly none.
   std::string Push(TokenId id);
-  // Returns the text held back and ends the output. An incomplete character becomes U+FFFD.
+  // Ends the output. Returns the text that Push() held back; an incomplete character becomes
+  // U+FFFD.
   std::string Flush();
 
  private:

@@ -44,19 +44,20 @@ void MergeTable::Finish(size_t num_tokens) {
   if (knows_ends_) IndexCommonSymbols(joined);
 }
 
-// Returns all pairs of symbols that may meet at the border between the two tokens of a merge. Sets
-// knows_ends_ to false if the first or the last symbol of a token is not unique.
+// Returns a pair of symbols for each merge: the last symbol of the left token and the first symbol
+// of the right token. Omits duplicates. A symbol is a token that no merge makes. Sets knows_ends_
+// to false if the first or the last symbol of some token is not unique.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
-  // A token ends with the last symbol of the right token of its merge, and begins with the first
-  // symbol of the left token. Following the links from token to token leads to symbols that no
-  // merge makes.
+  // A merged token begins with the first symbol of its left token and ends with the last symbol of
+  // its right token. left_of[token] and right_of[token] are the left and the right token of the
+  // merge that makes `token`; -1 if no merge makes `token`.
   std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
   for (const Merge& merge : merges_) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns the end of the chain of `links` from `id`. If the chain is a cycle, the loop stops
-  // after links.size() steps, and the result is of no use.
+  // Follows `links` from each token to the first or last symbol of the token. Sets knows_ends_ to
+  // false if the links of a token form a cycle.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; token < num_tokens; ++token) {
@@ -75,8 +76,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     if (known.emplace(left, right).second) {
       joined.push_back({.left = left, .right = right, .rank = merge.rank});
     }
-    // If several merges make one token, every merge must result in the same first and last symbol
-    // of the token.
+    // If several merges make the same token, the first and last symbols of the token must be equal
+    // for all these merges.
     knows_ends_ = knows_ends_ && first_of[merge.merged] == first_of[merge.left] &&
                   last_of[merge.merged] == last_of[merge.right];
   }

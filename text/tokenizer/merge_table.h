@@ -1,4 +1,5 @@
-// The merges of a byte-pair encoding (BPE). A lookup finds a merge by the two tokens that it joins.
+// A table of the merges of a byte-pair encoding (BPE). Each merge joins two neighbouring tokens
+// into one token.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +12,9 @@
 
 namespace incipit {
 
-// Maps two neighbouring tokens to their merge. BPE spends most of the time in lookups of merges.
-// The table also contains every pair of symbols (tokens that no merge makes) that may meet at the
-// border between the two tokens of a merge.
+// Maps two neighbouring tokens to the merge that joins them. Lookups must be fast, because BPE
+// spends most of the time in lookups. The table also stores which symbols (tokens that no merge
+// makes) can be joined inside longer tokens.
 class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
@@ -21,31 +22,35 @@ class MergeTable {
     TokenId left = -1, right = -1, merged = -1;
     int32_t rank = kNoRank;
   };
-  // An entry of the hash table of one left token: the merge with the token `right`.
+  // An entry of the hash table for one left token: the merge of the left token with the token
+  // `right`.
   struct Entry {
     TokenId right = -1, merged = -1;
-    int32_t rank = kNoRank;  // kNoRank: merges join the two tokens only inside longer tokens
+    // Rank of the merge of the two tokens. kNoRank: the two tokens are joined only as parts of
+    // longer tokens.
+    int32_t rank = kNoRank;
   };
 
-  // The merges that may join two neighbouring symbols.
+  // The merges that can join two neighbouring symbols (tokens that no merge makes).
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Least rank of the merges whose left token ends with the left symbol and whose right token
-    // begins with the right symbol; kNoRank if no merge joins the two symbols.
+    // Lowest rank of all merges that join the two symbols directly or as parts of longer tokens;
+    // kNoRank if no merge does.
     int32_t rank_across = kNoRank;
   };
 
-  // Adds the merge of `left` and `right` to the token `merged`, with the next rank. A later merge
-  // of the same two tokens replaces the earlier merge; the rank of the earlier merge then stays
-  // unused. REQUIRES: Finish() was not called.
+  // Adds the merge of the tokens `left` and `right` to the token `merged`. The rank of the merge is
+  // the number of previous calls of Add(). A later merge of the same two tokens replaces the
+  // earlier merge. REQUIRES: Finish() was not called.
   void Add(TokenId left, TokenId right, TokenId merged);
-  // Builds the tables for lookups of all added merges. REQUIRES: `num_tokens` is greater than every
-  // token id.
+  // Builds the hash tables of all added merges. REQUIRES: `num_tokens` is greater than every token
+  // id.
   void Finish(size_t num_tokens);
 
-  // Returns the entry of the tokens `left` and `right`. Returns null if no merge ever joins `left`
-  // and `right`. REQUIRES: Finish() was called.
+  // Returns the merge of the tokens `left` and `right`. The rank of the result is kNoRank if
+  // the two tokens are joined only as parts of longer tokens. Returns null if no merge ever joins
+  // the two tokens. REQUIRES: Finish() was called.
   const Entry* Find(TokenId left, TokenId right) const {
     const Group& group = groups_[left];
     const uint64_t hash = HashOf(right);
@@ -57,42 +62,47 @@ class MergeTable {
       if (entry.right < 0) return nullptr;
     }
   }
-  // Returns the pair of the symbols `left` and `right`. Returns null if `left` or `right` is not a
-  // common symbol. The common symbols are the first kCommonMax symbols in the order of merges.
+  // Returns the merges of the symbols `left` and `right`. Returns null if `left` or `right` is not
+  // a common symbol (one of the first kCommonMax symbols in the list of merges).
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
     const uint16_t row = common_[left], column = common_[right];
     if (row == kCommonMax || column == kCommonMax) return nullptr;
     return &common_pairs_[row * kCommonMax + column];
   }
-  // Returns false if no merge ever joins the symbols `left` and `right`, not even inside longer
-  // tokens. Returns true if the first and last symbols of some token are not known.
+  // Returns false if no merge ever joins the symbols `left` and `right`, directly or as parts of
+  // longer tokens. Returns true if the table does not know the first and last symbols of all
+  // tokens.
   bool MayJoin(TokenId left, TokenId right) const {
     if (!knows_ends_) return true;
     const SymbolPair* pair = FindCommon(left, right);
     return pair != nullptr ? pair->rank_across != kNoRank : Find(left, right) != nullptr;
   }
-  // Prefetches the description of the hash table of `left` into the processor cache.
+  // Prefetches groups_[left] into the CPU cache, for a later call of Find(left, ...).
   void Prefetch(TokenId left) const { __builtin_prefetch(&groups_[left]); }
-  // Returns the merges in order of rank. A merge that a later merge has replaced has the rank
-  // kNoRank.
+  // Returns all added merges in the order of the calls of Add(). A merge that a later merge has
+  // replaced has the rank kNoRank.
   std::span<const Merge> in_order() const { return merges_; }
 
  private:
-  static constexpr uint16_t kCommonMax = 256;  // maximum number of common symbols
+  // Maximum number of common symbols (see FindCommon()).
+  static constexpr uint16_t kCommonMax = 256;
 
-  // Two symbols that merges join, directly or inside longer tokens.
+  // Two neighbouring symbols that some merge joins, directly or as parts of longer tokens.
   struct Joined {
     TokenId left = -1, right = -1;
-    int32_t rank = kNoRank;  // least rank of the merges that join the two symbols
+    int32_t rank = kNoRank;  // lowest rank of all merges that join the two symbols
   };
 
-  // The hash table of the merges with one left token, with linear probing. One table for each left
-  // token keeps the entries of consecutive lookups close together in memory. Most lookups find
-  // nothing and end at the filter, a bit set with one bit for the hash of each entry.
+  // The hash table of all merges with the same left token, with linear probing. A bit filter has
+  // one bit for the hash of each entry. Most lookups are for pairs without a merge. For
+  // most of these pairs, Find() reads only the filter and no entry.
   struct Group {
-    uint64_t filter = 0;  // small group: its filter; large group: index of its filter in `filters_`
-    uint32_t begin = 0;   // index of the first slot in `entries_`
-    uint32_t mask = 0;    // number of slots minus 1; at least one slot is free
+    // If is_small(): the bit filter itself. Otherwise: index of the first word of the bit filter in
+    // `filters_`.
+    uint64_t filter = 0;
+    uint32_t begin = 0;  // index in `entries_` of the first slot of the hash table
+    // Number of slots of the hash table, minus 1. At least one slot is empty.
+    uint32_t mask = 0;
 
     bool is_empty() const { return is_small() && filter == 0; }
     bool is_small() const { return mask < 16; }
@@ -110,13 +120,16 @@ class MergeTable {
   void Insert(TokenId left, const Entry& entry);
   void IndexCommonSymbols(std::span<const Joined> joined);
 
-  std::vector<Merge> merges_;             // in order of rank
-  std::vector<Group> groups_;             // indexed by left token
-  std::vector<uint64_t> filters_;         // filters of large groups, one word for 8 slots
-  std::vector<Entry> entries_;            // slots of all groups
-  std::vector<uint16_t> common_;          // by token: index of the common symbol, or kCommonMax
-  std::vector<SymbolPair> common_pairs_;  // by common_[left] * kCommonMax + common_[right]
-  bool knows_ends_ = true;  // true if every token has one possible first and one last symbol
+  std::vector<Merge> merges_;  // all added merges, in the order of the calls of Add()
+  std::vector<Group> groups_;  // groups_[left]: hash table of the merges with the left token `left`
+  // Bit filters of the groups that are not small; one word per 8 slots.
+  std::vector<uint64_t> filters_;
+  std::vector<Entry> entries_;  // slots of the hash tables of all groups
+  // common_[token]: index of a common symbol; kCommonMax if `token` is not a common symbol.
+  std::vector<uint16_t> common_;
+  // common_pairs_[common_[left] * kCommonMax + common_[right]]: merges of two common symbols.
+  std::vector<SymbolPair> common_pairs_;
+  bool knows_ends_ = true;  // true if the first and the last symbol of every token are unique
 };
 
 }  // namespace incipit

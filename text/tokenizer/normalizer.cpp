@@ -40,7 +40,8 @@ class NormalizedText::Rewriter {
                            source_.origins.begin() + static_cast<ptrdiff_t>(end));
   }
 
-  // Appends `text`, which replaces or extends the character at the byte `position` of the source.
+  // Appends `text` to the result. The origin of `text` is the origin of the character at the byte
+  // offset `position` of the source.
   void Put(std::string_view text, size_t position) {
     result_.text += text;
     if (source_.origins.empty()) return;
@@ -125,8 +126,8 @@ class UnicodeForm : public Normalizer {
     rewriter.Finish();
     return absl::OkStatus();
   }
-  // Returns 4 for NFC, an upper bound: NFC turns at most 3 bytes into one byte. For example, a
-  // Kelvin sign (3 bytes) becomes K (1 byte).
+  // Returns 4 for NFC, a safe upper bound. NFC replaces at most 3 bytes by one byte: for example,
+  // the Kelvin sign (3 bytes) by K (1 byte).
   std::optional<size_t> ShrinksBy() const override {
     return is_nfc_ ? std::optional<size_t>(4) : std::nullopt;
   }
@@ -136,7 +137,8 @@ class UnicodeForm : public Normalizer {
   bool is_nfc_;
 };
 
-// Replaces every character by the text that `Map` appends, which may be empty.
+// A normalizer that replaces each character by the text that Map(character, text) appends; the text
+// may be empty.
 template <void (*Map)(char32_t character, std::string& text)>
 class EachCharacter : public Normalizer {
  public:
@@ -160,8 +162,8 @@ void AppendBytesOf(char32_t character, std::string& text) {
   AppendByteCharacters(bytes, text);
 }
 
-// Cleans text as Google's neural machine translation does: removes control characters and replaces
-// other blanks by spaces.
+// Cleans up text in the same way as the normalizer Nmt of Hugging Face tokenizers: removes control
+// characters, and replaces other blanks by spaces.
 void AppendForTranslation(char32_t c, std::string& text) {
   if ((c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
       c == 0x9F) {
@@ -256,7 +258,7 @@ absl::StatusOr<NormalizerPointer> CreateNormalizer(const JsonFields& fields) {
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "ByteLevel") return std::make_unique<EachCharacter<AppendBytesOf>>();
   if (type == "Nmt") return std::make_unique<EachCharacter<AppendForTranslation>>();
-  return Unimplemented("{} is {}, which is not supported", fields.PathOf("type"), type);
+  return Unimplemented("the field {} has the unsupported value {}", fields.PathOf("type"), type);
 }
 
 }  // namespace incipit

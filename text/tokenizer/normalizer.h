@@ -1,4 +1,5 @@
-// Normalizes a text before the text is split: Unicode normal forms, replaced and added characters.
+// Normalizers change the text before the tokenizer splits the text into words. Examples are Unicode
+// normal forms and the replacement of characters.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +14,33 @@
 
 namespace incipit {
 
-// A text and, if requested, the origin of each of its bytes in the original text.
+// A text that normalizers change step by step. `origins` can map each byte of `text` back to the
+// original text.
 struct NormalizedText {
   std::string text;
-  // For each byte of `text`: the offset in the original text of the character that the byte
-  // replaces or was added to. Empty if origins were not requested.
+  // origins[i]: byte offset in the original text of the character from which byte i of `text` was
+  // made. Empty if origins were not requested.
   std::vector<uint32_t> origins;
 
   static NormalizedText Of(std::string_view text, bool with_origins);
-  // Builds a changed text from pieces of a NormalizedText and keeps the origin of each piece.
+  // Builds a changed copy of a NormalizedText, with the origins of all bytes.
   class Rewriter;
 };
 
-// One normalizer, or a sequence of normalizers. Immutable; Apply() is thread-safe.
+// A normalizer, or a sequence of normalizers. Immutable. Apply() is thread-safe.
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // Normalizes `text` in place. Returns INVALID_ARGUMENT if matching a regular expression exceeds
-  // its limits. REQUIRES: `text` is valid UTF-8.
+  // Normalizes `text` in place. Returns INVALID_ARGUMENT if a regular expression takes too many
+  // steps on `text`. REQUIRES: `text` is valid UTF-8.
   virtual absl::Status Apply(NormalizedText& text) const = 0;
-  // Returns the maximum number of bytes of a text that become one byte. Returns nothing if there is
-  // no limit.
+  // Returns an upper bound of the number of bytes that the normalizer replaces by one byte. Returns
+  // nothing if no bound is known.
   virtual std::optional<size_t> ShrinksBy() const { return std::nullopt; }
 };
 
-// Creates a normalizer from `fields`, the object of the normalizer in tokenizer.json. Returns
-// UNIMPLEMENTED for an unsupported type.
+// Creates a normalizer from `fields`, a normalizer object in tokenizer.json. Returns UNIMPLEMENTED
+// if the type of the normalizer is not supported.
 absl::StatusOr<std::unique_ptr<const Normalizer>> CreateNormalizer(const JsonFields& fields);
 
 }  // namespace incipit

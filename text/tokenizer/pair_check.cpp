@@ -13,15 +13,17 @@ std::unique_ptr<const PairCheck> PairCheck::Create(const MergeTable& merges, siz
   return result->FindOrigins(merges, num_tokens) ? std::move(result) : nullptr;
 }
 
-// Finds the last merge that makes each token. Skips every merge that never applies, because its two
-// tokens never exist side by side. Returns false if two other merges make the same token.
+// Sets the origin of each token: the merge that makes the token. Skips merges that never apply,
+// because merging the symbols of their two tokens never results in these two tokens side by side.
+// Returns false if two of the other merges make the same token.
 bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
   for (const MergeTable::Merge& merge : merges.in_order()) is_merged_[merge.merged] = true;
-  // Merges with a token whose origin is not known yet, grouped by that token.
+  // Merges that cannot be processed yet, because the origin of their left or right token is
+  // unknown. The key is the token with the unknown origin.
   absl::flat_hash_map<TokenId, std::vector<MergeTable::Merge>> waiting;
-  // Merges to process next. The origin of a token may release merges that wait for the token.
+  // Stack of merges to process next.
   std::vector<MergeTable::Merge> next;
   for (const MergeTable::Merge& in_order : merges.in_order()) {
     if (in_order.rank == MergeTable::kNoRank) continue;
@@ -48,9 +50,10 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // A hasty merge applies immediately after the merge that makes the later of its two tokens. If
-  // both tokens are made at rank `time`, the right token is the later one, because merges of one
-  // rank apply from left to right. Only the earlier token waits while merges of rank `time` apply.
+  // A hasty merge (see pair_check.h) applies as soon as both of its tokens exist. If both tokens
+  // are made by merges of rank `time`, the right token is made later, because merges of equal rank
+  // apply from left to right. Only the token that is made earlier can take part in other merges
+  // before the hasty merge, if their rank is less than `time`.
   const bool behind_waits = right.time < time;
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
@@ -66,14 +69,15 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return (across == nullptr || across->rank == MergeTable::kNoRank) && DoMeet(merges, left, right);
 }
 
-// Undoes the merges of `left` and `right`, the latest merge first, until only symbols are left.
-// After each undone merge, looks up the merge across the border of the two current tokens. Returns
-// false if a merge across the border would have applied before the undone merge.
+// Undoes the merges inside `left` and `right`, the latest merge first, until `left` and `right` are
+// symbols. After each undone merge, looks up the merge of the current `left` and `right`. Returns
+// false if the merge of `left` and `right` applies before the undone merge.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    int32_t limit;  // minimum rank of a merge across the border that applies later
+    // A merge of `left` and `right` with a rank less than `limit` applies before the undone merge.
+    int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;
       left = left_origin.right;

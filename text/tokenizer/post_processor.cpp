@@ -9,18 +9,20 @@
 namespace incipit {
 namespace {
 
-// Maximum number of items in a template; nested processors can repeat their input many times.
+// Maximum number of items in a template. The limit is necessary because a sequence of processors
+// can multiply the number of items.
 constexpr size_t kTemplateItemsMax = 4096;
 
-// The output of a processor, which the next processor takes as input. The number of parts decides
-// which template the next processor applies.
+// The parts that one processor outputs and the next processor reads. A TemplateProcessing processor
+// applies its template `single` to one part, and its template `pair` to two parts.
 using Parts = std::vector<TextTemplate>;
 
 absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, Parts& parts);
 
 absl::StatusOr<TokenId> CheckedId(const nlohmann::json& id, const std::string& path) {
   if (!id.is_number_unsigned() || id.get<uint64_t>() > kTokenIdMax) {
-    return InvalidArgument("{} is {}; an id must be from 0 to {}", path, id.dump(), kTokenIdMax);
+    return InvalidArgument("the field {} has the token id {}; an id must be from 0 to {}", path,
+                           id.dump(), kTokenIdMax);
   }
   return id.get<TokenId>();
 }
@@ -29,7 +31,7 @@ absl::StatusOr<TextTemplate> SpecialTokenIds(const JsonFields& fields, const std
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* json, fields.Object("special_tokens"));
   const auto found = json->find(name);
   const std::string path = fields.PathOf("special_tokens");
-  if (found == json->end()) return InvalidArgument("{} lacks a token of the template", path);
+  if (found == json->end()) return InvalidArgument("{} lacks a special token of a template", path);
   INCIPIT_ASSIGN_OR_RETURN(const JsonFields token, JsonFields::Of(*found, path));
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* ids, token.Array("ids"));
   TextTemplate result;
@@ -42,8 +44,10 @@ absl::StatusOr<TextTemplate> SpecialTokenIds(const JsonFields& fields, const std
 
 absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Parts& parts) {
   if (parts.empty() || parts.size() > 2) {
-    return Unimplemented("{}: a template after a processor that makes {} parts is not supported",
-                         fields.path(), parts.size());
+    return Unimplemented(
+        "the template processor {} gets {} parts from the previous processor; only 1 or 2 are "
+        "supported",
+        fields.path(), parts.size());
   }
   const char* name = parts.size() == 1 ? "single" : "pair";
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* pieces, fields.Array(name));
@@ -59,7 +63,8 @@ absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Pa
     if (is_sequence) {
       const size_t index = *id == "A" ? 0 : 1;
       if (index >= parts.size() || (*id != "A" && *id != "B")) {
-        return InvalidArgument("{} names a sequence that does not exist", item.PathOf("id"));
+        return InvalidArgument("the field {} of a template names a sequence that does not exist",
+                               item.PathOf("id"));
       }
       result.push_back(parts[index]);
     } else if (add_special_tokens) {
@@ -71,12 +76,13 @@ absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Pa
   return absl::OkStatus();
 }
 
-// Applies a RobertaProcessing or BertProcessing processor: adds `cls` before the first part and
-// `sep` after every part. RoBERTa also adds `sep` before every part but the first.
+// Applies a BertProcessing or RobertaProcessing processor. Adds the token `cls` before the first
+// part, and the token `sep` after every part. RobertaProcessing also adds `sep` before every part
+// except the first.
 absl::Status ApplyClassifier(const JsonFields& fields, bool is_roberta, Parts& parts) {
   const auto id_of = [&](const char* name) -> absl::StatusOr<TokenId> {
     INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* pair, fields.Array(name));
-    if (pair->size() != 2) return InvalidArgument("{} is not a pair", fields.PathOf(name));
+    if (pair->size() != 2) return InvalidArgument("field {} is not a pair", fields.PathOf(name));
     return CheckedId((*pair)[1], fields.PathOf(name));
   };
   INCIPIT_ASSIGN_OR_RETURN(const TokenId cls, id_of("cls"));
@@ -102,7 +108,7 @@ absl::Status ApplySequence(const JsonFields& fields, bool add_special_tokens, Pa
 
 absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, Parts& parts) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
-  // A ByteLevel processor changes only offsets of characters, which are not used here.
+  // A ByteLevel processor changes only character offsets, which this tokenizer does not compute.
   if (type == "ByteLevel") return absl::OkStatus();
   if (type == "Sequence") {
     INCIPIT_RETURN_IF_ERROR(ApplySequence(fields, add_special_tokens, parts));
@@ -112,13 +118,13 @@ absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, P
     if (!add_special_tokens) return absl::OkStatus();
     INCIPIT_RETURN_IF_ERROR(ApplyClassifier(fields, type == "RobertaProcessing", parts));
   } else {
-    return Unimplemented("{} is {}, which is not supported", fields.PathOf("type"), type);
+    return Unimplemented("the field {} has the unsupported value {}", fields.PathOf("type"), type);
   }
   size_t num_items = 0;
   for (const TextTemplate& part : parts) num_items += part.size();
   if (num_items > kTemplateItemsMax) {
-    return InvalidArgument("{} makes {} tokens; at most {} are supported", fields.path(), num_items,
-                           kTemplateItemsMax);
+    return InvalidArgument("the post-processor {} makes {} tokens; at most {} tokens are supported",
+                           fields.path(), num_items, kTemplateItemsMax);
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// Adds tokens around an encoded text, such as a token for the beginning of the text.
+// Post-processors of a tokenizer add special tokens to the tokens of a text, such as a token at the
+// beginning of the text.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,8 @@
 
 namespace incipit {
 
-// A list of tokens in order. An item without a value stands for the tokens of the whole text.
+// A list of items, from which the list of output tokens is made. An item with a value is one token.
+// An item without a value stands for all tokens of the text.
 using TextTemplate = std::vector<std::optional<TokenId>>;
 
 struct PostProcessing {
@@ -18,8 +20,8 @@ struct PostProcessing {
   TextTemplate without_special_tokens = {std::nullopt};
 };
 
-// Creates the templates from `fields`, the object `post_processor`. Returns UNIMPLEMENTED for an
-// unsupported type.
+// Creates the templates from `fields`, the object `post_processor` of a tokenizer.json. Returns
+// UNIMPLEMENTED if the type of a processor is not supported.
 absl::StatusOr<PostProcessing> CreatePostProcessing(const JsonFields& fields);
 
 }  // namespace incipit

@@ -19,7 +19,7 @@ namespace {
 
 using Steps = std::vector<std::unique_ptr<const PreTokenizer>>;
 
-// The regular expression with which GPT-2 splits text into words.
+// The regular expression that GPT-2 uses to split text into words.
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -50,7 +50,8 @@ class PatternSplit : public PreTokenizer {
   bool invert_;
 };
 
-// Splits at the characters of a set. Each character of the set is a separate match.
+// Splits a word at each character that is in a set. `behavior` selects whether the character is
+// removed, or in which part it is kept.
 class CharacterSplit : public PreTokenizer {
  public:
   CharacterSplit(const CodePointSet& set, SplitBehavior behavior) : behavior_(behavior) {
@@ -82,7 +83,8 @@ class CharacterSplit : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-// Splits into runs of word characters and runs of other visible characters. Drops blanks.
+// Splits a word into sequences of word characters (such as letters) and sequences of other visible
+// characters. Removes blanks.
 class WordRuns : public PreTokenizer {
  public:
   WordRuns() {
@@ -128,7 +130,7 @@ class FixedLength : public PreTokenizer {
   int64_t length_;
 };
 
-// Puts a space before a word that does not begin with a space.
+// Adds a space at the start of each word that does not begin with a space.
 class PrefixSpace : public PreTokenizer {
  public:
   absl::Status Split(const Word& word, WordSink sink) const override {
@@ -152,7 +154,8 @@ class ByteCharacters : public PreTokenizer {
   }
 };
 
-// Replaces spaces by a visible character, and can put that character before the word.
+// Replaces spaces by a visible character such as U+2581. Can also add this character at the start
+// of a word.
 class Metaspace : public PreTokenizer {
  public:
   enum class Prepend : uint8_t { kNever, kFirst, kAlways };
@@ -205,8 +208,8 @@ absl::Status AddMetaspace(const JsonFields& fields, PreTokenization& result) {
     prepend = Metaspace::Prepend::kFirst;
     result.needs_origins = true;
   } else if (scheme.has_value() && scheme != "always") {
-    return Unimplemented("{} is {}, which is not supported", fields.PathOf("prepend_scheme"),
-                         *scheme);
+    return Unimplemented("the field {} has the unsupported value {}",
+                         fields.PathOf("prepend_scheme"), *scheme);
   }
   std::string text;
   AppendUtf8(replacement, text);
@@ -275,7 +278,7 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
                              fields.Integer("length", {1, std::numeric_limits<int32_t>::max()}));
     steps.push_back(std::make_unique<FixedLength>(length));
   } else {
-    return Unimplemented("{} is {}, which is not supported", fields.PathOf("type"), type);
+    return Unimplemented("the field {} has the unsupported value {}", fields.PathOf("type"), type);
   }
   return absl::OkStatus();
 }
@@ -283,7 +286,8 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
 absl::Status AddSteps(const JsonFields& fields, PreTokenization& result) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
   if (type == "Sequence") return AddSequence(fields, result);
-  // Only the last step may pass bytes to the model.
+  // Only the last step may pass bytes to the model. If another step follows, the earlier ByteLevel
+  // step must convert bytes to characters.
   if (result.words_are_bytes) AppendByteCharacterStep(result);
   if (type == "ByteLevel") return AddByteLevel(fields, result);
   if (type == "Split") return AddPatternSplit(fields, result);

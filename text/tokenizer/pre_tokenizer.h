@@ -1,4 +1,4 @@
-// Splits a normalized text into words; the model encodes each word separately.
+// Pre-tokenizers split a normalized text into words. The BPE model encodes each word separately.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace incipit {
 struct Word {
   std::string_view text;
   // Number of bytes at the start of `text` that were made from the first character of the original
-  // text.
+  // text. 0 if `text` begins later in the original text.
   size_t from_first_character = 0;
 
   Word Part(size_t begin, size_t end) const {
@@ -23,39 +23,40 @@ struct Word {
         .from_first_character = from_first_character > begin ? from_first_character - begin : 0};
   }
 };
-// Receives the parts of a word. The text of a part is valid only until the sink returns.
+// A function that receives the parts of a word. The text of a part is valid only until the function
+// returns.
 using WordSink = absl::FunctionRef<absl::Status(const Word&)>;
 
-// One step of splitting. Immutable; Split() is thread-safe.
+// One step of a pre-tokenizer, which splits a word into parts. Immutable. Split() is thread-safe.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // Passes the parts of `word` to `sink` in order; a part may be empty. Stops at the first error
-  // that `sink` returns. Returns INVALID_ARGUMENT if matching a regular expression exceeds its
-  // limits.
+  // Splits `word` and passes the parts to `sink` from left to right. A part may be empty. Stops at
+  // the first error that `sink` returns. Returns INVALID_ARGUMENT if a regular expression takes too
+  // many steps on `word`.
   virtual absl::Status Split(const Word& word, WordSink sink) const = 0;
-  // Returns false if every byte of a word is in one of the parts of the word.
+  // Returns true if Split() may remove bytes of a word.
   virtual bool DropsText() const { return true; }
 };
 
-// The steps of a pre-tokenizer. Each step splits the parts that the previous step made.
+// All steps of a pre-tokenizer. Each step splits the parts from the previous step further.
 struct PreTokenization {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;
-  // True if the last step replaces bytes by characters of the byte alphabet. `steps` then omits
-  // that step, and the model receives the bytes.
+  // True if the model receives words as bytes. `steps` then omits the last step, which would
+  // convert the bytes to characters of the byte alphabet (byte_alphabet.h).
   bool words_are_bytes = false;
-  // True if a step needs to know whether a word is the first word of the text.
+  // True if some step treats the first word of the text in a special way.
   bool needs_origins = false;
 
   absl::Status Split(const Word& word, WordSink sink) const;
   bool DropsText() const;
 };
 
-// Creates the steps from `fields`, the object `pre_tokenizer`. Returns UNIMPLEMENTED for an
-// unsupported type.
+// Creates the steps from `fields`, the object `pre_tokenizer` of a tokenizer.json. Returns
+// UNIMPLEMENTED if the type of a step is not supported.
 absl::StatusOr<PreTokenization> CreatePreTokenization(const JsonFields& fields);
-// Adds the omitted step that replaces bytes by characters of the byte alphabet. Used if the model
-// cannot receive bytes.
+// Appends a step that converts bytes to characters of the byte alphabet (byte_alphabet.h), and sets
+// words_are_bytes to false. Necessary if the model accepts only text.
 void AppendByteCharacterStep(PreTokenization& pre_tokenization);
 
 }  // namespace incipit

@@ -12,8 +12,8 @@ absl::StatusOr<char32_t> ReadCharacter(const JsonFields& fields, std::string_vie
   size_t position = 0;
   const char32_t character = text.empty() ? 0 : NextCodePoint(text, position);
   if (text.empty() || position != text.size()) {
-    return InvalidArgument("{} has {} bytes; it must be one character", fields.PathOf(key),
-                           text.size());
+    return InvalidArgument("the field {} has {} bytes; the value must be exactly one character",
+                           fields.PathOf(key), text.size());
   }
   return character;
 }

@@ -1,4 +1,4 @@
-// Reads a key of a tokenizer file whose value must be one character.
+// Reads a field of a tokenizer.json whose value must be a string of one character.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace incipit {
 
-// Returns the character of the string at `key`. Returns INVALID_ARGUMENT with `key` in the message
-// if the string does not have exactly one character.
+// Returns the character in the string field `key`. Returns INVALID_ARGUMENT with the name of the
+// field if the string does not have exactly one character.
 absl::StatusOr<char32_t> ReadCharacter(const JsonFields& fields, std::string_view key);
 
 }  // namespace incipit

@@ -11,7 +11,7 @@ absl::StatusOr<SplitBehavior> ReadSplitBehavior(const JsonFields& fields, const 
   if (*text == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (*text == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (*text == "Contiguous") return SplitBehavior::kContiguous;
-  return Unimplemented("{} is {}, which is not supported", fields.PathOf(name), *text);
+  return Unimplemented("the field {} has the unsupported value {}", fields.PathOf(name), *text);
 }
 
 absl::Status SpanMerger::Add(const Span& span) {

@@ -1,4 +1,5 @@
-// Joins or drops the matched and unmatched parts of a text, as the pre-tokenizer requests.
+// Options for splitting a text at the matches of a pattern: each match is removed, kept as a part,
+// or joined with a neighbouring part.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,23 @@
 
 namespace incipit {
 
-// The parts into which a text is split at the matches of a pattern. Each comment shows the parts of
-// "a-b--c" for the pattern "-".
+// How a text is split at the matches of a pattern. The comments show how "a-b--c" is split at the
+// pattern "-".
 enum class SplitBehavior : uint8_t {
-  kRemoved,             // "a-b--c" becomes a, b, c
-  kIsolated,            // "a-b--c" becomes a, -, b, -, -, c
-  kMergedWithPrevious,  // "a-b--c" becomes a-, b-, -, c
-  kMergedWithNext,      // "a-b--c" becomes a, -b, -, -c
-  kContiguous,          // "a-b--c" becomes a, -, b, --, c
+  kRemoved,             // "a-b--c" is split at "-" into a, b, c
+  kIsolated,            // "a-b--c" is split at "-" into a, -, b, -, -, c
+  kMergedWithPrevious,  // "a-b--c" is split at "-" into a-, b-, -, c
+  kMergedWithNext,      // "a-b--c" is split at "-" into a, -b, -, -c
+  kContiguous,          // "a-b--c" is split at "-" into a, -, b, --, c
 };
 
-// Reads the field `name`. Returns kIsolated if the field is missing.
+// Reads the split behavior from the field `name` of `fields`. Returns kIsolated if the field is
+// missing.
 absl::StatusOr<SplitBehavior> ReadSplitBehavior(const JsonFields& fields, const char* name);
 
-// Receives the spans of one text in order, and passes the resulting parts of the text to `sink`.
+// Receives the matches of a pattern in a text and the ranges between matches, from left to right.
+// Joins or removes matches and ranges as `behavior` requires, and passes the resulting parts to
+// `sink`.
 class SpanMerger {
  public:
   SpanMerger(SplitBehavior behavior, SpanSink sink) : behavior_(behavior), sink_(sink) {}
@@ -36,7 +40,8 @@ class SpanMerger {
 
   SplitBehavior behavior_;
   SpanSink sink_;
-  std::optional<Span> held_;  // last part, held back because the next span may extend the part
+  // The last part, which is not yet passed to `sink` because the next span may extend the part.
+  std::optional<Span> held_;
   bool previous_matched_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Hash maps with string keys. A lookup by string_view needs no copy of the string.
+// Hash maps and sets with strings as keys. A lookup by std::string_view does not copy the string.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,8 @@ absl::StatusOr<TextPattern> TextPattern::Create(const JsonFields& fields) {
   const std::string path = fields.PathOf("pattern");
   INCIPIT_ASSIGN_OR_RETURN(const JsonFields pattern, JsonFields::Of(*json, path));
   INCIPIT_ASSIGN_OR_RETURN(const auto literal, pattern.OptionalString("String"));
-  // The empty string becomes an empty regular expression: both match between all characters.
+  // An empty string is searched as an empty regular expression, which matches between all
+  // characters.
   if (literal.has_value() && !literal->empty()) return TextPattern(*literal);
   std::string source;
   if (!literal.has_value()) {

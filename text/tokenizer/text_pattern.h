@@ -1,4 +1,5 @@
-// The field `pattern` of a tokenizer.json: {"String": "..."} or {"Regex": "..."}.
+// A pattern in a tokenizer.json: a string to find, or a regular expression. The field `pattern` is
+// {"String": "..."} or {"Regex": "..."}.
 #pragma once
 
 #include <string>
@@ -14,15 +15,17 @@ namespace incipit {
 
 class TextPattern {
  public:
-  // Creates the pattern from the field `pattern` of `fields`.
+  // Creates the pattern from the field `pattern` of the object `fields`.
   static absl::StatusOr<TextPattern> Create(const JsonFields& fields);
 
   static absl::StatusOr<TextPattern> FromRegex(std::string_view pattern);
   static TextPattern FromLiteral(std::string literal) { return TextPattern(std::move(literal)); }
 
-  // Passes all matches in `text`, and the parts between them, to `sink`; see Regex::FindAll().
+  // Passes all matches in `text` and the ranges between matches to `sink` from left to right, like
+  // Regex::FindAll().
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
-  // Returns the string to find. Returns null if the pattern is a regular expression.
+  // Returns the string that the pattern matches. Returns null if the pattern is a regular
+  // expression.
   const std::string* literal() const { return std::get_if<std::string>(&pattern_); }
 
  private:

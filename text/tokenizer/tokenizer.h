@@ -23,65 +23,70 @@ struct ByteRange {
 };
 
 struct EncodeOptions {
-  bool add_special_tokens = true;  // adds the tokens of the post-processor, such as BOS
-  // Ranges of the text in which special tokens are ordinary text: the parts of a prompt that a
-  // client wrote into a chat message. A special token is recognised only outside of
-  // `literal_ranges`. REQUIRES: `literal_ranges` is ascending and without overlaps.
+  // If true, adds the special tokens of the post-processor, such as BOS.
+  bool add_special_tokens = true;
+  // Byte ranges of the text in which special tokens are treated as ordinary text. For a chat
+  // prompt, these ranges are the parts that the client wrote. REQUIRES: the ranges are in ascending
+  // order and do not overlap.
   std::span<const ByteRange> literal_ranges = {};
-  bool parse_special_tokens = true;  // false: special tokens are ordinary text in the whole text
+  // If false, special tokens are treated as ordinary text in the whole text.
+  bool parse_special_tokens = true;
 };
 
-// The settings from the other files beside tokenizer.json in the folder of a model.
-// tokenizer_config.h lists these files.
+// Settings of a tokenizer that are not in tokenizer.json but in other files of the model's folder.
+// tokenizer_config.h lists the files.
 struct TokenizerConfig {
-  // Texts of special tokens. The key is the name of the token in chat templates: bos_token,
-  // pad_token, image_token, ...
+  // Texts of special tokens. The key is the name of the token in chat templates, such as bos_token
+  // or pad_token.
   std::map<std::string, std::string, std::less<>> special_tokens;
   std::vector<std::string> additional_special_tokens;
-  // The chat template for conversations without tools: the template named `default` if the folder
-  // has several named templates.
+  // The chat template for conversations without tools. If the model has several named templates,
+  // chat_template is the template named `default`.
   std::optional<std::string> chat_template;
-  // The chat template for conversations with tools: the template named `tool_use`.
+  // The chat template for conversations with tools: the template named `tool_use`, if the model has
+  // this template.
   std::optional<std::string> tool_chat_template;
 
   bool has_chat_template() const { return chat_template || tool_chat_template; }
 };
 
-// Encodes and decodes text with the tokenizer of one model. Immutable after Load(); every method is
+// Encodes text as tokens and decodes tokens to text, for one model. Immutable. All functions are
 // thread-safe.
 class Tokenizer {
  public:
-  // Reads tokenizer.json in `folder`, and the files for TokenizerConfig if they exist. Returns
-  // NOT_FOUND if tokenizer.json does not exist. Returns INVALID_ARGUMENT if a file is wrong, and
-  // UNIMPLEMENTED if a file uses an unsupported feature; the message names the file and the part.
+  // Reads tokenizer.json and, if they exist, the other tokenizer files in `folder` (see
+  // tokenizer_config.h). Returns NOT_FOUND if tokenizer.json does not exist. Returns
+  // INVALID_ARGUMENT if a file is not valid, and UNIMPLEMENTED if a file uses an unsupported
+  // feature. The error message names the file and the field.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& folder);
-  // Creates a tokenizer from the text of a tokenizer.json, with an empty TokenizerConfig. Returns
-  // errors like Load().
+  // Creates a tokenizer from the contents of a tokenizer.json, with an empty TokenizerConfig.
+  // Returns the same errors as Load(), except NOT_FOUND.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view tokenizer_json);
 
   ~Tokenizer();
 
-  // Returns the token ids of `text`, in time linear in the length of `text`. Returns
-  // INVALID_ARGUMENT if `text` is not UTF-8, or if matching a regular expression of the tokenizer
-  // exceeds its limits.
+  // Returns the token ids of `text`. The time is linear in the length of `text`. Returns
+  // INVALID_ARGUMENT if `text` is not valid UTF-8, or if a regular expression of the tokenizer
+  // takes too many steps on `text`.
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               const EncodeOptions& options) const;
 
-  // Returns the text of `ids`. Bytes that are not valid UTF-8 become U+FFFD, as in Hugging Face
-  // tokenizers. An unknown id adds no text.
+  // Returns the text of the tokens `ids`. U+FFFD replaces bytes that are not valid UTF-8, as in
+  // Hugging Face tokenizers. Ignores unknown ids.
   std::string Decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
 
-  // Returns the bytes that token `id` adds inside an output. A byte-level token returns its bytes,
-  // and a leading space is kept. Returns an empty string for an unknown id.
+  // Returns the bytes that token `id` adds to an output if `id` is not the first token of the
+  // output. The bytes need not be valid UTF-8. Returns an empty string for an unknown id.
   std::string TokenBytes(TokenId id) const;
 
-  // Returns the length in bytes of the vocabulary entry of token `id`: an estimate of the number of
-  // bytes of text. Returns 0 for an unknown id.
+  // Returns the length in bytes of the vocabulary entry of token `id`. The length is an estimate of
+  // the number of bytes that `id` adds to a text. Returns 0 for an unknown id.
   size_t TokenLength(TokenId id) const;
 
-  int32_t vocab_size() const;  // largest token id plus 1
-  // Returns the maximum number of bytes of text that one token of Encode() can cover. Returns
-  // nothing if there is no limit, for example because a part of the tokenizer drops text.
+  // Returns the largest token id plus 1.
+  int32_t vocab_size() const;
+  // Returns the maximum number of bytes of a text that Encode() can represent by one token. Returns
+  // nothing if no maximum is known, for example because the tokenizer removes parts of the text.
   std::optional<size_t> token_bytes_max() const;
   bool IsSpecial(TokenId id) const;
   std::optional<TokenId> IdOf(std::string_view token) const;

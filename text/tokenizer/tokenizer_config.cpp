@@ -14,7 +14,7 @@
 namespace incipit {
 namespace {
 
-// Returns the contents of the file, or nothing if the file does not exist.
+// Returns the contents of the file `path`. Returns nothing if the file does not exist.
 absl::StatusOr<std::optional<std::string>> ReadFile(const std::filesystem::path& path) {
   const auto file = MappedFile::Open(path);
   if (absl::IsNotFound(file.status())) return std::optional<std::string>();
@@ -29,8 +29,8 @@ bool IsStandardToken(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-// Returns the text of a token: `json` itself if `json` is a string, or its member `content` if
-// `json` is an object. Returns nothing for other values.
+// Returns the text of a token in a JSON file. If `json` is a string, the text is the string. If
+// `json` is an object, the text is its string member `content`. Otherwise, returns nothing.
 std::optional<std::string> TokenText(const nlohmann::json& json) {
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_object()) return std::nullopt;
@@ -39,8 +39,8 @@ std::optional<std::string> TokenText(const nlohmann::json& json) {
   return content->get<std::string>();
 }
 
-// Reads the special tokens in `json` into `config`. A token in `json` replaces a token of the same
-// name in `config`.
+// Reads the special tokens in `json` and adds them to `config`. If `config` already has a token of
+// the same name, the new token replaces the old token.
 absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& config) {
   const auto set = [&](const std::string& name, const nlohmann::json& value) {
     std::optional<std::string> text = TokenText(value);
@@ -48,12 +48,13 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
     return text.has_value();
   };
   for (const auto& [name, value] : json.items()) {
-    // Other keys that end in _token, such as add_bos_token, need not be tokens.
+    // Ignore other keys that end in _token and are not tokens, such as add_bos_token.
     if (!name.ends_with("_token") || value.is_null() || set(name, value)) continue;
     if (IsStandardToken(name)) {
       return InvalidArgument(
-          "{} is {}; it must be a string, or an object with a string as its content", name,
-          value.type_name());
+          "the token {} is {}; a token must be a string, or an object with the string "
+          "`content`",
+          name, value.type_name());
     }
   }
   if (const auto extra = json.find("extra_special_tokens");
@@ -72,7 +73,7 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
   return absl::OkStatus();
 }
 
-// Reads the key chat_template: one template as a string, or a list of named templates.
+// Reads the field `chat_template`, which is a string (one template) or a list of named templates.
 absl::Status ReadChatTemplates(const JsonFields& fields, TokenizerConfig& config) {
   const nlohmann::json* json = fields.Find("chat_template");
   if (json == nullptr || !json->is_array()) {
@@ -95,12 +96,13 @@ absl::Status CheckTemplate(const std::optional<std::string>& source,
   if (!source || (source->size() <= kChatTemplateBytesMax && IsUtf8(*source))) {
     return absl::OkStatus();
   }
-  return InvalidArgument("{}: the chat template must be valid UTF-8 and have at most {} bytes",
-                         folder.string(), kChatTemplateBytesMax);
+  return InvalidArgument(
+      "a chat template in the folder {} must be valid UTF-8 and have at most {} bytes",
+      folder.string(), kChatTemplateBytesMax);
 }
 
-// Reads a tokenizer_config.json. Returns true if the file has the key added_tokens_decoder and
-// therefore lists all special tokens.
+// Reads the contents of a tokenizer_config.json. Returns true if the file has the key
+// added_tokens_decoder. A file with this key contains all special tokens.
 absl::StatusOr<bool> ReadConfig(std::string_view text, TokenizerConfig& config) {
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, kTokenizerJsonLimits));
   const JsonFields fields(json);

@@ -1,4 +1,5 @@
-// Reads the files beside tokenizer.json that describe special tokens and chat templates.
+// Reads special tokens and chat templates from the files in a model's folder, except
+// tokenizer.json.
 #pragma once
 
 #include <filesystem>
@@ -11,22 +12,23 @@ namespace incipit {
 
 inline constexpr size_t kChatTemplateBytesMax = 1 << 20;
 
-// Limits for each JSON file of a tokenizer. The number of values is limited only by the size of the
-// file, because vocabularies are large.
+// Limits for the JSON files of a tokenizer. values_max is so large that bytes_max is the limit in
+// practice, because vocabularies have many values.
 inline constexpr JsonLimits kTokenizerJsonLimits = {.bytes_max = size_t{256} << 20,
                                                     .values_max = int64_t{256} << 20,
                                                     .depth_max = 32,
                                                     .duplicate_keys = DuplicateKeys::kLastCounts};
 
-// Reads the following files of `folder`, if they exist, as the Hugging Face library transformers
-// does:
-// - tokenizer_config.json: bos_token and other named tokens, extra_special_tokens,
-//   additional_special_tokens, chat_template;
-// - special_tokens_map.json: the same keys for tokens, read only if tokenizer_config.json lacks the
-//   key added_tokens_decoder (an old format);
-// - chat_template.jinja and additional_chat_templates/tool_use.jinja: if one of them exists, both
-//   templates of tokenizer_config.json are ignored.
-// Returns INVALID_ARGUMENT with the file and the fault if a file is wrong.
+// Reads the following files in `folder`, if they exist, in the same way as the Hugging Face library
+// transformers:
+// - tokenizer_config.json: named special tokens such as bos_token, extra_special_tokens,
+//   additional_special_tokens, and chat_template.
+// - special_tokens_map.json: special tokens. Read only if tokenizer_config.json does not have the
+//   key added_tokens_decoder.
+// - chat_template.jinja and additional_chat_templates/tool_use.jinja: chat templates. If one of
+//   these files exists, the chat templates in tokenizer_config.json are ignored.
+//
+// Returns INVALID_ARGUMENT if a file is not valid. The error message names the file and the error.
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& folder);
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// Builds a Tokenizer from the files of a model's folder.
+// Builds a Tokenizer from the tokenizer files in a model's folder.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Build(std::string_view tok
   INCIPIT_ASSIGN_OR_RETURN(const auto model_json, Section(file, "model"));
   INCIPIT_ASSIGN_OR_RETURN(const auto post_processor_json, Section(file, "post_processor"));
   INCIPIT_ASSIGN_OR_RETURN(const auto decoder_json, Section(file, "decoder"));
-  if (!model_json) return InvalidArgument("model is missing");
+  if (!model_json) return InvalidArgument("the field model of tokenizer.json is missing");
 
   std::unique_ptr<const Normalizer> normalizer;
   if (normalizer_json) {

@@ -8,13 +8,13 @@
 
 namespace incipit {
 
-// The state of encoding one text with all parts of the tokenizer.
+// Encodes one text with all parts of a tokenizer.
 class Tokenizer::Pipeline::Encoding {
  public:
   Encoding(const Parts& parts, std::string_view text, const EncodeOptions& options)
       : parts_(parts), text_(text), options_(options), encoder_(parts.model, text.size()) {}
 
-  // Appends the tokens of the text to `ids`, without the tokens that the post-processor adds.
+  // Appends the tokens of the text to `ids`. Does not add the tokens of the post-processor.
   absl::Status Append(std::vector<TokenId>& ids) {
     ids_ = &ids;
     return parts_.added.Split(
@@ -68,8 +68,8 @@ class Tokenizer::Pipeline::Encoding {
                               });
   }
 
-  // Returns the byte offset in the whole text from which the byte at `position` of the normalized
-  // section was made.
+  // Returns the byte offset in the original text of the byte at `position` in the current section
+  // (the normalized text between two added tokens).
   size_t OriginOf(size_t position) const {
     return section_begin_ + (origins_.empty() ? position : origins_[position]);
   }
@@ -95,7 +95,8 @@ class Tokenizer::Pipeline::Encoding {
   BpeEncoder encoder_;
   std::vector<TokenId>* ids_ = nullptr;
   size_t section_begin_ = 0;
-  // Origins of the bytes of the section; empty if no part of the tokenizer needs origins.
+  // origins_[i]: byte offset in the original section from which byte i of the normalized section
+  // was made. Empty if origins are not necessary.
   std::vector<uint32_t> origins_;
 };
 
@@ -114,8 +115,8 @@ Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
 std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
   const std::optional<size_t> shrinks_by =
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
-  // A model of bytes encodes every byte. A model of text may have one unknown token for any number
-  // of unknown characters, so the length of a token has no limit.
+  // A model with a token for every byte encodes every byte of the text. Other models may use one
+  // unknown token for any number of characters, so that one token may cover any number of bytes.
   const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {
@@ -131,7 +132,7 @@ std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
 absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
     std::string_view text, const EncodeOptions& options) const {
   if (text.size() > std::numeric_limits<int32_t>::max()) {
-    return InvalidArgument("the text has {} bytes; at most {} can be encoded", text.size(),
+    return InvalidArgument("the text has {} bytes; at most {} bytes can be encoded", text.size(),
                            std::numeric_limits<int32_t>::max());
   }
   if (!IsUtf8(text)) return InvalidArgument("the text is not valid UTF-8");
@@ -139,7 +140,8 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
                                   ? parts_.post_processing.with_special_tokens
                                   : parts_.post_processing.without_special_tokens;
   std::vector<TokenId> ids;
-  // The tokens of the text itself are the range [own->first, own->second) of `ids`.
+  // Range [first, second) in `ids` of the tokens of the text, without added special tokens. Not set
+  // until the text is encoded.
   std::optional<std::pair<size_t, size_t>> own;
   for (const std::optional<TokenId>& item : items) {
     if (item) {

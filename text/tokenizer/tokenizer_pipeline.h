@@ -1,4 +1,5 @@
-// The parts of a tokenizer, in the order in which the tokenizer applies them to a text.
+// The pipeline of a tokenizer: normalizer, pre-tokenizer, BPE model, added tokens, post-processor
+// and decoder.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@
 
 namespace incipit {
 
-// Holds all parts of one tokenizer, and applies the parts to texts. Immutable.
+// Contains all parts of one tokenizer, and encodes texts with these parts. Immutable.
 class Tokenizer::Pipeline {
  public:
   struct Parts {
@@ -37,8 +38,8 @@ class Tokenizer::Pipeline {
 
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               const EncodeOptions& options) const;
-  // Returns the vocabulary entry of token `id`. Returns null for an unknown id, and for a special
-  // token if `skip_special_tokens` is set.
+  // Returns the vocabulary entry (text) of token `id`. Returns null for an unknown id. If
+  // `skip_special_tokens` is set, also returns null for a special token.
   const std::string* TokenToDecode(TokenId id, bool skip_special_tokens) const {
     if (id < 0 || static_cast<size_t>(id) >= tokens_.size()) return nullptr;
     return skip_special_tokens && has_special_text_[id] ? nullptr : tokens_[id];
@@ -52,8 +53,10 @@ class Tokenizer::Pipeline {
   std::optional<size_t> FindTokenBytesMax() const;
 
   Parts parts_;
-  std::vector<const std::string*> tokens_;  // by id: text to decode; null for an unknown id
-  std::vector<bool> has_special_text_;      // by id: true if a special token has the same text
+  // tokens_[id]: vocabulary entry of token `id`; null if the id is unknown.
+  std::vector<const std::string*> tokens_;
+  // has_special_text_[id]: true if a special token has the same text as token `id`.
+  std::vector<bool> has_special_text_;
   std::optional<size_t> token_bytes_max_;
 };
 

@@ -1,5 +1,5 @@
-// General categories of Unicode, and sets of characters that are defined by categories and
-// exceptions.
+// General categories of Unicode (such as Lu, upper-case letter), and sets of characters by
+// category.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,12 @@
 
 namespace incipit {
 
-// A set of general categories. Bit i is the category with number i in utf8proc.
+// A set of general categories as a bit set. Bit i stands for the category with the number i in the
+// library utf8proc.
 using CategoryMask = uint32_t;
 
-// The general categories and groups of categories, with their names in Unicode.
+// Constants for the general categories of Unicode and for groups of categories. The name after `k`
+// is the name in Unicode.
 namespace category {
 inline constexpr CategoryMask kCn = 1u << 0, kLu = 1u << 1, kLl = 1u << 2, kLt = 1u << 3,
                               kLm = 1u << 4, kLo = 1u << 5, kMn = 1u << 6, kMc = 1u << 7,
@@ -30,19 +32,19 @@ inline constexpr CategoryMask kLC = kLu | kLl | kLt, kL = kLC | kLm | kLo, kM = 
 inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 }  // namespace category
 
-// Returns the general categories of all characters: utf8proc's categories, changed by `exceptions`.
-// The result is a list of ranges in ascending order; the value of a range is the number of its
-// category. Takes milliseconds.
+// Returns the general category of every character, as ranges of characters in ascending order. The
+// value of a range is the number of the category. The categories are those of the library utf8proc,
+// except in the ranges of `exceptions`. A call takes milliseconds.
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
-// Returns the characters of `category_ranges` whose category is in `categories`, changed by
-// `exceptions`. An exception with value 1 adds its characters, and one with value 0 removes its
-// characters.
+// Returns all characters whose category is in `categories`. `category_ranges` is the result of
+// CategoryRanges(). An exception with value 1 adds its range to the result, and an exception with
+// value 0 removes its range.
 CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
                           UnicodeExceptions exceptions = {});
 
-// Changes `set` by `exceptions`. An exception with value 1 adds its characters, and one with value
-// 0 removes its characters.
+// Adds the range of each exception with value 1 to `set`, and removes the range of each exception
+// with value 0 from `set`.
 void Apply(UnicodeExceptions exceptions, CodePointSet& set);
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// Sets of characters, and maps from characters to small numbers.
+// A set of characters, and a map from characters to numbers of 8 bits.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ struct CodePointRange {
   char32_t first, last;
 };
 
-// A set of characters as a sorted list of ranges. No two ranges overlap or touch.
+// A set of characters, stored as ranges in ascending order. The ranges do not overlap and are not
+// adjacent.
 class CodePointSet {
  public:
   CodePointSet() = default;
@@ -20,7 +21,8 @@ class CodePointSet {
     for (const CodePointRange& range : ranges) Add(range.first, range.last);
   }
 
-  // Adds the characters from `first` to `last`. Fast if ranges are added in ascending order.
+  // Adds the characters from `first` to `last` inclusive. Calls are fastest if the ranges are in
+  // ascending order.
   void Add(char32_t first, char32_t last);
   void Add(const CodePointSet& other);
   void Remove(char32_t first, char32_t last);
@@ -35,15 +37,16 @@ class CodePointSet {
   std::vector<CodePointRange> ranges_;
 };
 
-// Maps every character to a number from 0 to 255. A lookup reads two arrays.
+// Maps every character to a number from 0 to 255, initially 0. A lookup needs two reads from
+// memory.
 class CodePointMap {
  public:
   CodePointMap() : pages_(kNumPages, 0), values_(kPageSize, 0) {}
 
-  // Sets the value of every character of `set` to `value`. A later call replaces the values of an
-  // earlier call.
+  // Sets the number of every character in `set` to `value`.
   void Assign(const CodePointSet& set, uint8_t value);
-  // Sets `bits` in the value of every character of `set`.
+  // Sets the bits of `bits` in the number of every character in `set`. The other bits of the number
+  // do not change.
   void AddBits(const CodePointSet& set, uint8_t bits);
   void AddBits(char32_t code_point, uint8_t bits) { ValueOf(code_point) |= bits; }
   uint8_t operator[](char32_t code_point) const {
@@ -56,8 +59,8 @@ class CodePointMap {
 
   uint8_t& ValueOf(char32_t code_point);
 
-  // For each range of 128 characters: the number of the page in `values_` that holds their values.
-  // Page 0 holds only zeros.
+  // pages_[c / 128] is the index of the page (128 numbers) in `values_` that contains the number of
+  // character c. Page 0 contains only zeros.
   std::vector<uint16_t> pages_;
   std::vector<uint8_t> values_;
 };

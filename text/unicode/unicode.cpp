@@ -24,8 +24,8 @@ bool HasDecomposition(const utf8proc_property_t& property) {
   return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Returns true only if `character` is stable: normalization to `form` neither changes `character`
-// nor combines `character` with the preceding character. May return false for a stable character.
+// Returns true only if normalization to `form` never changes `character` and never combines it with
+// the previous character. May return false for such a character, too.
 bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
   if (character < 0xA0) return true;
   if (form == NormalForm::kNfc && character < 0x300) return true;
@@ -43,8 +43,8 @@ utf8proc_option_t OptionsOf(NormalForm form) {
                                         (is_compatible ? UTF8PROC_COMPAT : 0));
 }
 
-// Returns true if the eight bytes of `text` from `position` on exist and are ASCII. Every ASCII
-// character is stable in every normal form.
+// Returns true if `text` has eight bytes from `position` on and all of them are ASCII. No normal
+// form changes ASCII characters.
 bool AreAscii(std::string_view text, size_t position) {
   uint64_t bytes;
   if (position + sizeof(bytes) > text.size()) return false;
@@ -55,7 +55,8 @@ bool AreAscii(std::string_view text, size_t position) {
 }  // namespace
 
 Normalization::Normalization(NormalForm form) : form_(form) {
-  // No code point in [0x40000, 0xE0000) decomposes or combines with other characters.
+  // Code points in [0x40000, 0xE0000) need no entry, because normalization never changes or
+  // combines them.
   const CodePointSet with_properties({{0, 0x3FFFF}, {0xE0000, 0xE0FFF}});
   for (const auto& [first, last] : with_properties.ranges()) {
     for (char32_t c = first; c <= last; ++c) {
@@ -68,8 +69,9 @@ Normalization::Normalization(NormalForm form) : form_(form) {
       }
     }
   }
-  // U+11A7 is the code point before the first trailing consonant of Hangul. utf8proc composes
-  // U+11A7 as if U+11A7 were a trailing consonant, so U+11A7 must not be passed to utf8proc.
+  // Normalization must not change U+11A7, the code point before the first trailing consonant of
+  // Hangul. utf8proc would treat U+11A7 as a trailing consonant, so U+11A7 is never passed to
+  // utf8proc.
   constexpr char32_t kHangulTrailingBase = 0x11A7;
   kinds_.AddBits(kHangulTrailingBase, kInert);
   for (const UnicodeException& inert : kInertInNormalForms) {
@@ -77,8 +79,8 @@ Normalization::Normalization(NormalForm form) : form_(form) {
   }
 }
 
-// Normalizes one part of a text at a time. REQUIRES: no character at the border of a part combines
-// with a character outside of the part.
+// Normalizes ranges of a text, one range per call of Append(). REQUIRES: no character in a range
+// can combine with a character outside of the range.
 class Normalization::Part {
  public:
   explicit Part(const Normalization& tables) : tables_(tables), options_(OptionsOf(tables.form_)) {}
@@ -115,8 +117,8 @@ class Normalization::Part {
     return tables_.classes_[static_cast<char32_t>(character)];
   }
 
-  // Sorts each run of combining characters by combining class (Unicode Standard, section 3.11,
-  // "Canonical Ordering Algorithm").
+  // Sorts consecutive combining characters by their canonical combining class (Unicode Standard,
+  // section 3.11, "Canonical Ordering Algorithm").
   void Order() {
     size_t begin = 0;
     uint8_t last_class = 0;
@@ -144,7 +146,8 @@ class Normalization::Part {
       return;
     }
     run_.assign(first, last);
-    std::array<size_t, 257> places{};  // by class: index of its next character
+    // places[k]: index in the sorted range of the next character with combining class k.
+    std::array<size_t, 257> places{};
     for (const auto character : run_) ++places[ClassOf(character) + 1];
     for (size_t i = 1; i < places.size(); ++i) places[i] += places[i - 1];
     for (const auto character : run_) {
@@ -174,7 +177,7 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
   Part normalizer(*this);
   std::string part;
   size_t emitted = 0;
-  size_t previous = 0;  // offset of the character before `position`
+  size_t previous = 0;  // byte offset of the character before `position`
   for (size_t position = 0; position < text.size();) {
     if (AreAscii(text, position)) {
       position += sizeof(uint64_t);
@@ -187,8 +190,9 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
       position = next;
       continue;
     }
-    // The character may combine with the previous character, unless the previous character was
-    // already emitted.
+    // The range to normalize begins at the previous character, because this character may combine
+    // with the character at `position`. If the previous character was already emitted, the range
+    // begins at `position`.
     const size_t begin = std::max(previous, emitted);
     if (begin > emitted) emit(emitted, begin, text.substr(emitted, begin - emitted));
     while (next < text.size()) {

@@ -1,4 +1,5 @@
-// White space and the Unicode normal forms, as in Hugging Face tokenizers.
+// Unicode normal forms (such as NFC) and the property White_Space, as Hugging Face tokenizers
+// define them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace incipit {
 
-// Returns true if `character` has the Unicode property White_Space.
+// Returns true if `character` has the Unicode property White_Space (spaces, tabs and line breaks).
 inline bool IsWhitespace(char32_t character) {
   if (character < 0x80) return (character >= 9 && character <= 13) || character == ' ';
   return character == 0x85 || character == 0xA0 || character == 0x1680 ||
@@ -19,13 +20,13 @@ inline bool IsWhitespace(char32_t character) {
 
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
-// Converts texts to one of the Unicode normal forms. Immutable.
+// Converts text to a Unicode normal form, such as NFC. Immutable.
 class Normalization {
  public:
   explicit Normalization(NormalForm form);
 
-  // Receives the parts of a text, in order. The part [begin, end) of the original text becomes
-  // `text`, which may be equal to the part.
+  // Receives the normalized text in pieces, from left to right. `text` is the normalized form of
+  // the range [begin, end) of the original text.
   using Sink = absl::FunctionRef<void(size_t begin, size_t end, std::string_view text)>;
   void Apply(std::string_view text, Sink emit) const;
 
@@ -34,15 +35,16 @@ class Normalization {
 
   // Bits of a character in `kinds_`.
   enum Kind : uint8_t {
-    kUnstable = 1,    // normalization may change the character or combine it with the previous one
-    kDecomposes = 2,  // the decomposition of the character differs from the character
-    kInert = 4,       // normalization never changes, combines or reorders the character
+    // Normalization may change the character or combine the character with its predecessor.
+    kUnstable = 1,
+    kDecomposes = 2,  // the character has a decomposition into other characters
+    kInert = 4,       // normalization never changes, combines or moves the character
   };
   bool IsStable(char32_t character) const { return (kinds_[character] & kUnstable) == 0; }
 
   NormalForm form_;
   CodePointMap kinds_;
-  CodePointMap classes_;  // canonical combining class of each character
+  CodePointMap classes_;  // Unicode property Canonical_Combining_Class of each character
 };
 
 }  // namespace incipit

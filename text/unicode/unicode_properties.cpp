@@ -73,8 +73,8 @@ std::string LooseName(std::string_view name) {
   return loose;
 }
 
-// Returns all characters as UTF-8, except surrogates and the planes that no version of Unicode
-// uses.
+// Returns a text of all code points, in ascending order. Omits surrogates and the range [0x40000,
+// 0xE0000), which has no characters.
 std::string AllCharacters() {
   std::string text;
   const CodePointSet all({{0, 0xD7FF}, {0xE000, 0x3FFFF}, {0xE0000, kCodePointMax}});
@@ -84,8 +84,8 @@ std::string AllCharacters() {
   return text;
 }
 
-// Returns the characters with property `name` according to PCRE2. Returns nothing if PCRE2 does not
-// know the property.
+// Returns all characters that have the property `name` in the library PCRE2. Returns nothing if
+// PCRE2 does not know the property.
 std::optional<CodePointSet> LibraryProperty(const std::string& name) {
   const std::string pattern = "\\p{" + name + "}";
   int error = 0;
@@ -109,7 +109,8 @@ std::optional<CodePointSet> LibraryProperty(const std::string& name) {
   return set;
 }
 
-// Returns the characters of the script `name`, or of one of the other properties in the tables.
+// Returns all characters of the script `name` (such as "latin") or with the property `name` (such
+// as "emoji"). Returns nothing for an unknown name.
 std::optional<CodePointSet> ScriptOrProperty(const std::string& name) {
   constexpr std::string_view kOthers[] = {"alphabetic", "lowercase", "uppercase",
                                           "whitespace", "emoji",     "extendedpictographic",
@@ -157,8 +158,8 @@ CodePointSet RegexProperties::Categories(CategoryMask mask) {
   return CharactersOf(category_ranges_, mask);
 }
 
-// Returns the characters of a POSIX bracket whose name is neither a category nor a property.
-// Returns nothing for another name.
+// Returns the characters of the POSIX bracket [:name:], for example for `name` = "xdigit". Supports
+// only brackets that are not also general categories. Returns nothing for other names.
 std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name) {
   if (name == "ascii") return CodePointSet({{0, 0x7F}});
   if (name == "xdigit") return CodePointSet({{'0', '9'}, {'A', 'F'}, {'a', 'f'}});
@@ -169,7 +170,8 @@ std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name)
   if (name == "alpha") return ScriptOrProperty("alphabetic");
   if (name == "upper") return ScriptOrProperty("uppercase");
   if (name == "lower") return ScriptOrProperty("lowercase");
-  if (name == "word") {  // includes letters in circles and squares, which are symbols
+  // [:word:] also contains letters in circles and squares, although their category is symbol.
+  if (name == "word") {
     const CodePointSet symbols(
         {{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}});
     return Join(Categories(kWord), symbols);

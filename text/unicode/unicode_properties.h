@@ -1,5 +1,5 @@
-// Sets of characters with a Unicode property, in the Unicode versions that the parts of Hugging
-// Face tokenizers use. Creating a set takes milliseconds, so callers should keep the set.
+// Sets of characters with a given Unicode property. The Unicode versions are those of Hugging Face
+// tokenizers. Creating a set takes milliseconds, so callers should store the set.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,29 @@
 
 namespace incipit {
 
-// Sets as defined by Rust. Hugging Face tokenizers uses these sets everywhere except in the regular
-// expressions of tokenizer.json.
-CodePointSet NumericCharacters();      // general categories Nd, Nl, No
-CodePointSet PunctuationCharacters();  // general categories P, and ASCII symbols
-CodePointSet WordCharacters();         // Alphabetic, Join_Control, and categories M, Nd, Pc
-CodePointSet CombiningMarks();         // general categories M
+// Returns the characters with the general categories Nd, Nl or No, as in Rust. Hugging Face
+// tokenizers uses the set for the pre-tokenizer Digits.
+CodePointSet NumericCharacters();
+// Returns the characters of the general categories P (punctuation), and the ASCII symbols.
+CodePointSet PunctuationCharacters();
+// Returns the characters with the property Alphabetic or Join_Control, or with the general category
+// M, Nd or Pc.
+CodePointSet WordCharacters();
+// Returns the characters of the general categories M (combining marks).
+CodePointSet CombiningMarks();
 
-CodePointSet WhitespaceCharacters();  // characters with the property White_Space
+// Returns the characters with the Unicode property White_Space.
+CodePointSet WhitespaceCharacters();
 
-// Sets as defined by the regular expressions of tokenizer.json. The first call computes the
-// category of every character; later calls reuse the categories.
+// Sets of characters for character classes in the regular expressions of tokenizer.json, such as \w
+// and \p{L}. The first call computes the category of every character and stores the categories for
+// later calls.
 class RegexProperties {
  public:
-  CodePointSet WordCharacters();  // characters of the class \w
-  // Returns the characters of \p{name}. `name` is a general category, a script or another property.
-  // Returns nothing for an unknown name.
+  // Returns the characters of the class \w.
+  CodePointSet WordCharacters();
+  // Returns the characters of the class \p{name}. `name` is a general category, a script, or
+  // another property. Returns nothing for an unknown name.
   std::optional<CodePointSet> Property(std::string_view name);
 
  private:

@@ -1,7 +1,7 @@
-// Differences in Unicode data between the libraries (utf8proc, PCRE2) and the references that
-// tokenizers and templates follow. The references are the parts of Hugging Face tokenizers, with
-// Unicode versions from 11 to 17, and Python's str with Unicode 14. tools/make_unicode_tables.py
-// finds the differences.
+// Tables of characters whose properties differ between the libraries utf8proc and PCRE2 and the
+// programs whose results must be reproduced. These programs are Hugging Face tokenizers (Unicode 11
+// to 17, depending on the part) and Python's str (Unicode 14). The script
+// tools/make_unicode_tables.py generates the tables.
 #pragma once
 
 #include <algorithm>
@@ -11,38 +11,43 @@
 
 namespace incipit {
 
-// The value of a property for the characters from `first` to `last`:
-// - general category: the number of the category;
-// - set: 1 if the set contains the characters, 0 if not;
-// - case mapping: the characters to which `first` maps, at most three. Each of these characters
-//   takes 20 bits, and the first takes the lowest 20 bits. From one character of the range to the
-//   next, the value grows by 1.
+// An exception: the characters from `first` to `last` have another value of a property than in the
+// library. The meaning of `value` depends on the table:
+// - Table of general categories: the number of the category.
+// - Table of a set: 1 if the set contains the characters, 0 if not.
+// - Table of a case mapping: the characters to which `first` is mapped, at most three. The first
+//   character is in the lowest 20 bits, the next character in the next 20 bits. For the character
+//   first + i, the value is `value` + i.
 struct UnicodeException {
   char32_t first, last;
   int64_t value;
 };
-using UnicodeExceptions = std::span<const UnicodeException>;  // ranges in ascending order
+// Exceptions in ascending order of their ranges.
+using UnicodeExceptions = std::span<const UnicodeException>;
 
-// Returns the exception that covers `character`, or null.
+// Returns the exception whose range contains `character`. Returns null if no range contains
+// `character`.
 inline const UnicodeException* FindException(UnicodeExceptions exceptions, char32_t character) {
   const auto found = std::ranges::lower_bound(exceptions, character, {}, &UnicodeException::last);
   return found != exceptions.end() && found->first <= character ? &*found : nullptr;
 }
 
-// Exceptions to the general categories of utf8proc.
+// Characters whose general category differs from the category in the library utf8proc.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Exceptions to sets of general categories. unicode_tables.cpp names the categories of each set.
+// Differences between sets of characters and unions of general categories. unicode_tables.cpp names
+// the categories of each set.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;
 
-// Exceptions to the case mappings of utf8proc.
+// Characters whose case mapping differs from the mapping in the library utf8proc.
 extern const UnicodeExceptions kRustLower, kPythonLower, kPythonUpper, kPythonTitle;
 
-// Exceptions to the scripts and other properties of PCRE2, for regular expressions.
+// Characters for which a script or another property in regular expressions differs from the library
+// PCRE2.
 struct NamedExceptions {
-  std::string_view name;  // name of the property, in lower case
+  std::string_view name;  // name of the script or property, in lower case
   UnicodeExceptions exceptions;
 };
 extern const std::span<const NamedExceptions> kRegexProperties;

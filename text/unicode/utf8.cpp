@@ -9,8 +9,8 @@ struct ByteBounds {
   unsigned char low, high;
 };
 
-// Returns the bounds of the second byte of a character that begins with `first`. Returns {1, 0} if
-// no character begins with `first`.
+// Returns the allowed values of the second byte of a UTF-8 character whose first byte is `first`.
+// Returns the empty range {1, 0} if no character has a second byte after `first`.
 ByteBounds SecondByteBounds(unsigned char first) {
   if (first < 0xC2 || first > 0xF4) return {1, 0};
   switch (first) {

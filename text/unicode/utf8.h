@@ -1,4 +1,4 @@
-// Reads, writes and checks UTF-8, and repairs invalid UTF-8 in bytes that arrive in pieces.
+// Reads, writes and validates UTF-8. Utf8Repair replaces invalid bytes in a stream of bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@ inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 bool IsUtf8(std::string_view text);
 
-// Returns the length in bytes of the character whose first byte is `first`. REQUIRES: `first`
-// begins a character of valid UTF-8.
+// Returns the length in bytes of a UTF-8 character whose first byte is `first`. REQUIRES: `first`
+// is the first byte of a valid UTF-8 character.
 constexpr size_t Utf8Length(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-// Returns the character at `position` and moves `position` to the end of the character. REQUIRES:
-// `text` is valid UTF-8, and `position` is less than text.size().
+// Returns the character that begins at `position`, and moves `position` to the end of the
+// character. REQUIRES: `text` is valid UTF-8, and `position` is less than text.size().
 inline char32_t NextCodePoint(std::string_view text, size_t& position) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[position + i]); };
   const char32_t first = byte(0);
@@ -36,8 +36,8 @@ inline char32_t NextCodePoint(std::string_view text, size_t& position) {
   return code_point;
 }
 
-// Returns the start of the character that ends at `position`. REQUIRES: `text` is valid UTF-8, and
-// `position` is not 0.
+// Returns the byte offset at which the character before `position` begins. REQUIRES: `text` is
+// valid UTF-8, and `position` is greater than 0.
 inline size_t PreviousCharacter(std::string_view text, size_t position) {
   do {
     --position;
@@ -47,21 +47,22 @@ inline size_t PreviousCharacter(std::string_view text, size_t position) {
 
 void AppendUtf8(char32_t code_point, std::string& text);
 
-// The first part of a sequence of bytes: one character, an invalid part, or an incomplete character
-// at the end of the bytes.
+// The result of decoding the first character of a byte string: a valid character, an invalid
+// sequence of bytes, or an incomplete character at the end of the bytes.
 struct Utf8Step {
-  size_t length = 0;  // in bytes, at least 1; one U+FFFD replaces the bytes of a kInvalid part
+  // Number of bytes, at least 1. If `kind` is kInvalid, one U+FFFD replaces these bytes.
+  size_t length = 0;
   enum Kind : uint8_t { kCharacter, kInvalid, kIncomplete } kind = kCharacter;
 };
-// Returns the first part of `bytes`. REQUIRES: `bytes` is not empty.
+// Decodes the first character of `bytes`. REQUIRES: `bytes` is not empty.
 Utf8Step NextUtf8Step(std::string_view bytes);
 
-// Converts bytes that arrive in pieces to valid UTF-8. Every maximal part of a broken character
-// becomes U+FFFD (Unicode 16, section 3.9, "U+FFFD Substitution of Maximal Subparts").
+// Converts a stream of bytes to valid UTF-8. U+FFFD replaces each invalid sequence of bytes, as in
+// Unicode 16, section 3.9, "U+FFFD Substitution of Maximal Subparts".
 class Utf8Repair {
  public:
-  // Appends to `text` all characters that later bytes cannot change. At most three bytes are held
-  // back.
+  // Adds `bytes` to the stream. Appends all complete characters to `text`. Holds back at most three
+  // bytes of an incomplete character.
   void Push(std::string_view bytes, std::string& text);
   void Flush(std::string& text);
 
