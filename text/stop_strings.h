@@ -28,7 +28,7 @@ class StopStringSet {
   static constexpr int32_t kRoot = 0, kNone = -1;
 
   // A node of the automaton stands for a prefix of at least one stop string. The children of a node
-  // are a linked list, which is short because most nodes have one child.
+  // form a linked list. Most nodes have only one child.
   struct Node {
     int32_t child = kNone;     // index in nodes_ of the first child, or kNone
     int32_t sibling = kNone;   // index in nodes_ of the next child of the same parent, or kNone
@@ -69,22 +69,22 @@ class StopStrings {
   explicit StopStrings(std::shared_ptr<const StopStringSet> set) : set_(std::move(set)) {}
 
   struct Result {
-    std::string text;  // text to send: no stop string can begin in it and end in later text
+    std::string text;               // text to send; contains no start of an incomplete stop string
     std::optional<size_t> matched;  // index of the stop string that was found
   };
-  // Searches the next piece `text` of the output, and returns the text to send. If a stop string is
+  // Searches `text`, the next piece of the output. Returns the text to send. If a stop string is
   // found, Result::text ends after the stop string if `include_stop` is true, and before the stop
   // string otherwise.
   Result Push(std::string_view text, bool include_stop);
-  // Adds the next piece `text` of the output, and returns the text to send. Ignores a stop string
+  // Adds `text`, the next piece of the output. Returns the text to send. Ignores a stop string
   // that ends in `text`. Still finds a stop string that begins in `text` and ends in a later piece.
   std::string Pass(std::string_view text);
-  // Returns the text that was held back because a stop string may begin in it.
+  // Returns the text that was not yet sent because a stop string may begin in the text.
   std::string Flush();
 
  private:
-  // Adds `text` to the held text. Returns, and stops holding, the text that cannot be part of a
-  // stop string any more.
+  // Adds `text` to `held_`. Removes from `held_` and returns the text in which no stop string that
+  // is not yet complete begins.
   std::string Hold(std::string_view text);
 
   std::shared_ptr<const StopStringSet> set_;

@@ -112,7 +112,8 @@ class PercentFormatter {
       INCIPIT_ASSIGN_OR_RETURN(
           const Value key, in_.heap().Substring(format_, directive.key->begin, directive.key->end));
       const Value* found = arguments_.dict().Find(key);
-      if (found == nullptr) return InvalidArgument("the format's mapping has no such key");
+      if (found == nullptr)
+        return InvalidArgument("the mapping after % has no value for a key in the format string");
       num_used_ = 1;
       return *found;
     }

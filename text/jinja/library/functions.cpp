@@ -31,7 +31,7 @@ Result MakeRange(Interpreter& in, Arguments& args) {
     }
     bounds[values.size() == 1 ? 1 : i] = bound;
   }
-  if (bounds[2] == 0) return InvalidArgument("range() arg 3 must not be zero");
+  if (bounds[2] == 0) return InvalidArgument("the third argument of range() must not be zero");
   Range* range = in.heap().New<Range>(bounds[0], bounds[1], bounds[2]);
   if (range->size() > in.heap().limits().range_length_max) {
     return InvalidArgument("range() has more than {} items (limit range_length_max)",

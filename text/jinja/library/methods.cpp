@@ -57,7 +57,7 @@ Result SequenceIndex(Interpreter& in, Arguments& args) {
     INCIPIT_ASSIGN_OR_RETURN(const bool equal, Equal(in, items[static_cast<size_t>(i)], args[1]));
     if (equal) return Value::Integer(i);
   }
-  return InvalidArgument("the value is not in the {}", TypeName(args[0]));
+  return InvalidArgument("index() did not find the value in the {}", TypeName(args[0]));
 }
 
 constexpr NamedBuiltin kDictMethods[] = {

@@ -1,6 +1,6 @@
-// Python's operations on strings, for methods and filters. Each character keeps the mark that says
-// whether a client wrote it (text.h). If a string is marked safe (not to be HTML-escaped), the
-// results of operations on the string are marked safe.
+// Python's operations on strings, for methods and filters. Characters that a client wrote stay
+// marked (text.h). If a string is marked safe (not to be HTML-escaped), the results of operations
+// on the string are marked safe.
 #pragma once
 
 #include <optional>
@@ -41,7 +41,8 @@ absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
 // Returns the byte offset of the first occurrence of `needle` in `haystack`. Returns nullopt if
 // there is no occurrence. The time is linear in the sizes of both texts.
 std::optional<size_t> FindBytes(std::string_view haystack, std::string_view needle);
-// Returns the byte offset of the last occurrence of `needle` in `haystack`, or nullopt.
+// Returns the byte offset of the last occurrence of `needle` in `haystack`. Returns nullopt if
+// there is no occurrence. The time is linear in the sizes of both texts.
 std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle);
 
 // Returns true if `bytes` contains letters of upper case and no letters of another case, like

@@ -1,5 +1,5 @@
-// Limits the memory and the work of one rendering of a template. Memory and work are counted before
-// they are used, so that no template exceeds the limits.
+// Limits the memory and the work of one rendering of a template. The heap counts memory and work in
+// advance, so that no template exceeds the limits.
 #pragma once
 
 #include <algorithm>
@@ -65,8 +65,8 @@ class Heap {
   // Returns the text of `builder` as a string, and leaves `builder` empty. If `markup` is true,
   // marks the string as safe (not to be HTML-escaped).
   absl::StatusOr<Value> Finish(TextBuilder& builder, bool markup = false);
-  // Returns a string with the bytes `bytes`. `origin` says whether the template or the request
-  // contains the text.
+  // Returns a string with the bytes `bytes`. `origin` is the source of the text: the template
+  // or the request.
   absl::StatusOr<Value> MakeString(std::string_view bytes, Origin origin = Origin::kTemplate);
   // Returns the bytes [begin, end) of `string` as a string. Bytes that a client wrote stay marked.
   // If the range is the whole string, the result shares the memory of `string`.
@@ -109,7 +109,7 @@ class Heap {
   friend class Value;
   // Number of bytes that the vector `cells_` needs for each object of the heap.
   static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);
-  static constexpr size_t kBlockBytes = 64 << 10;  // bytes that the heap allocates at a time
+  static constexpr size_t kBlockBytes = 64 << 10;  // number of bytes of one block of memory
 
   // Returns memory for one object of `bytes` bytes. The destructor of the heap frees the memory.
   void* Allocate(size_t bytes);
@@ -127,8 +127,8 @@ class Heap {
   const ChatTemplateLimits limits_;
   int64_t steps_ = 0;
   size_t uncharged_bytes_ = 0;  // bytes of text that are not yet counted as a step; less than 1024
-  size_t cell_bytes_ = 0;       // bytes of all containers and other objects except strings
-  size_t string_bytes_ = 0;     // bytes of all strings that exist now
+  size_t cell_bytes_ = 0;       // number of bytes of all objects except strings
+  size_t string_bytes_ = 0;     // number of bytes of all strings that exist now
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   size_t block_size_ = 0, block_used_ = 0;  // size and used bytes of blocks_.back()
   std::vector<Cell*> cells_;

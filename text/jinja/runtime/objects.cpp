@@ -9,12 +9,12 @@ namespace {
 
 using Attribute = absl::StatusOr<std::optional<Value>>;
 
-// Implements loop.cycle(a, b, ...): each iteration of the loop gets the next argument, and after
-// the last argument again the first. arguments.positional[0] is the LoopContext.
+// Returns the next argument of loop.cycle(a, b, ...): `a` in the first iteration of the loop, `b`
+// in the second, and `a` again after the last argument. arguments.positional[0] is the LoopContext.
 absl::StatusOr<Value> LoopCycle(Interpreter&, Arguments& arguments) {
   INCIPIT_RETURN_IF_ERROR(arguments.RefuseKeywords("cycle"));
   const auto& items = arguments.positional;
-  if (items.size() < 2) return InvalidArgument("no items for cycling given");
+  if (items.size() < 2) return InvalidArgument("loop.cycle() needs at least one argument");
   const auto index0 = static_cast<size_t>(As<LoopContext>(items[0])->index() - 1);
   return items[1 + index0 % (items.size() - 1)];
 }
@@ -104,11 +104,12 @@ Attribute LoopContext::Attribute(Interpreter& in, std::string_view name) {
   if (name == "last" || name == "nextitem") {
     INCIPIT_ASSIGN_OR_RETURN(const bool has_next, HasNext(in));
     if (name == "last") return std::optional(Value::Bool(!has_next));
-    if (!has_next) return std::optional(in.heap().MakeUndefined("there is no next item"));
+    if (!has_next) return std::optional(in.heap().MakeUndefined("the loop has no next item"));
     return after_;
   }
   if (name == "previtem") {
-    if (index0_ == 0) return std::optional(in.heap().MakeUndefined("there is no previous item"));
+    if (index0_ == 0)
+      return std::optional(in.heap().MakeUndefined("the loop has no previous item"));
     return before_;
   }
   if (name == "length" || name == "revindex" || name == "revindex0") {

@@ -108,8 +108,8 @@ class Value {
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
   bool is_markup() const { return markup_; }  // true if marked safe: not to be HTML-escaped
 
-  // Each of the accessors boolean() to undefined() returns the content of the value. REQUIRES: the
-  // value has the kind that the name of the accessor says.
+  // Each accessor from boolean() to undefined() returns the content of the value. REQUIRES: the
+  // value has the kind of the accessor, such as kBool for boolean().
   bool boolean() const { return data_.boolean; }
   Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
   double real() const {  // REQUIRES: is_number()

@@ -29,7 +29,8 @@ absl::Status AppendJson(Interpreter& in, const Value& value, const JsonStyle& st
                         TextBuilder& out);
 // Appends str(value).
 absl::Status AppendString(Interpreter& in, const Value& value, TextBuilder& out);
-// Appends str(value) with HTML escapes to `out`. Appends a string that is marked safe unchanged.
+// Appends str(value) to `out` with HTML escapes. A string that is marked safe is appended without
+// escapes.
 absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out);
 
 // Returns str(value). The result is not marked safe, even if `value` is a string marked safe (not

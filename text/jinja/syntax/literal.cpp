@@ -38,10 +38,11 @@ absl::Status AppendHex(std::string_view text, size_t& pos, size_t num_digits, st
   uint32_t value = 0;
   for (size_t i = 0; i < num_digits; ++i) {
     const int digit = DigitValue(CharAt(text, pos++));
-    if (digit >= 16) return InvalidArgument("a truncated \\x, \\u or \\U escape in a string");
+    if (digit >= 16)
+      return InvalidArgument("a string contains an incomplete escape \\x, \\u or \\U");
     value = value * 16 + static_cast<uint32_t>(digit);
   }
-  if (value > 0x10FFFF) return InvalidArgument("an illegal Unicode character in a string");
+  if (value > 0x10FFFF) return InvalidArgument("an escape in a string is not a Unicode character");
   AppendUtf8(value, out);
   return absl::OkStatus();
 }
@@ -65,7 +66,7 @@ absl::StatusOr<std::optional<NumberLiteral>> ReadNumber(std::string_view source,
     return std::optional(NumberLiteral{Value::Real(std::strtod(text.c_str(), nullptr)), end});
   }
   if (digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos) {
-    return InvalidArgument("an integer with a leading zero");
+    return InvalidArgument("an integer other than 0 must not begin with the digit 0");
   }
   Int value = 0;
   if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) {

@@ -1,5 +1,6 @@
 // The variables that one scope of a template reads and assigns, as in the module idtracking of
-// Jinja2. The variables determine the values to load when the interpreter enters the scope.
+// Jinja2. The interpreter gives the variables initial values when the
+// scope is entered.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ class Symbols {
   };
 
   Symbols(const Symbols* parent, int level) : parent_(parent), level_(level) {}
-  // Returns empty symbols for a new scope inside this scope.
+  // Returns an empty object Symbols for a new scope inside this scope.
   Symbols Inner() const { return {this, level_ + 1}; }
 
   // Adds the names in the statements `body` to this scope, in the order of the statements. Does not
